@@ -24,6 +24,7 @@ from lakewright.platform.ingest.publish import (
     publish,
 )
 from lakewright.platform.ingest.sources import SourceRequest, explain_source, find_source
+from lakewright.platform.orchestration.asset_lineage import lineage_metadata
 from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.orchestration.reports import partition_metadata, publication_metadata
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
@@ -260,7 +261,7 @@ class IngestRun:
                 "lakewright/snapshot_id": outcome.snapshot.id,
                 "dagster/row_count": outcome.snapshot.total_record_count,
             }
-        return publication_metadata(table, outcome)
+        return {**publication_metadata(table, outcome), **lineage_metadata(self.declaration)}
 
 
 def rejection(declaration: TableDeclaration, outcome: Rejected) -> dg.Failure:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
-from lakewright.platform.declare.column_lineage import column_lineage, names_columns_of
+from lakewright.platform.declare.column_lineage import Lineage, column_lineage
 from lakewright.platform.declare.declarations import ExpectationDeclaration, TableDeclaration
-from lakewright.platform.declare.workspace import Workspace
+from lakewright.platform.declare.workspace import OtherAsset, Workspace
 from lakewright.storage.spec.schema_gate import EVERY_COLUMN, Dependent
 from lakewright.storage.sql import used_columns
 
@@ -93,34 +94,54 @@ def _condition_words(expectation: ExpectationDeclaration) -> set[str]:
 
 
 def _downstream(
-    workspace: Workspace, table: str, made: _Made, via: tuple[str, ...], seen: set[str]
+    workspace: Workspace, name: str, made: _Made, via: tuple[str, ...], seen: set[str]
 ) -> Iterator[Dependent]:
-    """Users in tables below; with nothing `made`, those below may use every column."""
-    for below in workspace.downstream(table):
-        if made and names_columns_of(below, table):
-            used = _made_of(below, table, made)
-            for name, origins in used.items():
+    """Users below a table or asset; with nothing `made`, those below may use every column."""
+    for each in workspace.below(name):
+        below = _below(each)
+        path = (*via, below.name)
+        if made and below.names_columns_of(name):
+            used = below.made_of(name, made)
+            for column, origins in used.items():
+                told = f"{below.name}.{column}"
                 for origin in sorted(origins):
-                    yield Dependent(
-                        column=origin, kind="column", name=f"{below.table}.{name}", via=via
-                    )
-            yield from _checks(below, used, (*via, below.table))
+                    yield Dependent(column=origin, kind="column", name=told, via=via)
+            if isinstance(each, TableDeclaration):
+                yield from _checks(each, used, path)
             if used:
-                yield from _downstream(workspace, below.table, used, (*via, below.table), seen)
-        elif below.table not in seen:
-            seen.add(below.table)
+                yield from _downstream(workspace, below.name, used, path, seen)
+        elif below.name not in seen:
+            seen.add(below.name)
             yield Dependent(
-                column=EVERY_COLUMN, kind="table", name=below.table, via=via, is_certain=False
+                column=EVERY_COLUMN, kind=below.kind, name=below.name, via=via, is_certain=False
             )
-            yield from _downstream(workspace, below.table, {}, (*via, below.table), seen)
+            yield from _downstream(workspace, below.name, {}, path, seen)
 
 
-def _made_of(below: TableDeclaration, table: str, made: _Made) -> _Made:
-    """The columns of a table below that are made of these columns, with their origins."""
-    found: dict[str, frozenset[str]] = {}
-    for name, upstream in column_lineage(below).items():
-        used = [made.get(each.column, frozenset()) for each in upstream if each.table == table]
-        origins = frozenset().union(*used) if used else frozenset()
-        if origins:
-            found[name] = origins
-    return found
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Below:
+    """A table or another asset that reads a table."""
+
+    kind: str
+    name: str
+    lineage: Lineage
+
+    def names_columns_of(self, name: str) -> bool:
+        """Whether its column lineage reaches into a table or asset."""
+        return any(each.table == name for upstream in self.lineage.values() for each in upstream)
+
+    def made_of(self, name: str, made: _Made) -> _Made:
+        """Its columns that are made of these columns of a table, with their origins."""
+        found: dict[str, frozenset[str]] = {}
+        for column, upstream in self.lineage.items():
+            used = [made.get(each.column, frozenset()) for each in upstream if each.table == name]
+            origins = frozenset().union(*used) if used else frozenset()
+            if origins:
+                found[column] = origins
+        return found
+
+
+def _below(each: TableDeclaration | OtherAsset) -> _Below:
+    if isinstance(each, OtherAsset):
+        return _Below(kind="asset", name=each.name, lineage=each.lineage)
+    return _Below(kind="table", name=each.table, lineage=column_lineage(each))

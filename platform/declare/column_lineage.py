@@ -24,15 +24,13 @@ class UpstreamColumn:
         return cls(f"{parts[0]}.{parts[1]}", parts[2])
 
 
-def column_lineage(declaration: TableDeclaration) -> Mapping[str, tuple[UpstreamColumn, ...]]:
+Lineage = Mapping[str, tuple[UpstreamColumn, ...]]
+
+
+def column_lineage(declaration: TableDeclaration) -> Lineage:
     """The upstream columns of each declared column that names some."""
     return {
         column.name: tuple(filter(None, map(UpstreamColumn.parse, column.made_of)))
         for column in declaration.columns
         if column.made_of
     }
-
-
-def names_columns_of(declaration: TableDeclaration, table: str) -> bool:
-    """Whether the column lineage of a declaration reaches into a table."""
-    return any(each.table == table for ups in column_lineage(declaration).values() for each in ups)

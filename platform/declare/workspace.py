@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from lakewright.platform.declare.column_lineage import Lineage
 from lakewright.platform.declare.declaration_checks import Finding
 from lakewright.platform.declare.declaration_files import load_declarations
 from lakewright.platform.declare.declarations import TableDeclaration
@@ -13,12 +14,25 @@ from lakewright.platform.declare.declarations import TableDeclaration
 _SQL = ".sql"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherAsset:
+    """An asset that is no declared table, as its last materialization described it."""
+
+    name: str
+    depends_on: tuple[str, ...]
+    lineage: Lineage = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """Declared tables by name, and where SQL files lie: files, and folders with all below them."""
+    """Declared tables by name, and where SQL files lie: files, and folders with all below them.
+
+    `other_assets` are those that the orchestrator knows beside the declared tables.
+    """
 
     declarations: tuple[TableDeclaration, ...] = ()
     sql_paths: tuple[Path, ...] = ()
+    other_assets: tuple[OtherAsset, ...] = ()
 
     def declaration(self, table: str) -> TableDeclaration | None:
         """The declaration of a table, None if it is not declared."""
@@ -29,9 +43,10 @@ class Workspace:
         others = [each for each in self.declarations if each.table != declaration.table]
         return replace(self, declarations=(*others, declaration))
 
-    def downstream(self, table: str) -> tuple[TableDeclaration, ...]:
-        """The tables whose sources read a table."""
-        return tuple(each for each in self.declarations if table in each.depends_on)
+    def below(self, name: str) -> tuple[TableDeclaration | OtherAsset, ...]:
+        """The tables and other assets that read a table or asset."""
+        every: tuple[TableDeclaration | OtherAsset, ...] = (*self.declarations, *self.other_assets)
+        return tuple(each for each in every if name in each.depends_on)
 
     def sql_files(self) -> Mapping[Path, str]:
         """Every SQL file, with its name below the folder that is named."""

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TypeVar
 
+from lakewright.platform.declare.workspace import Workspace
+from lakewright.platform.upkeep.dependents import NO_WORKSPACE, dependents_of
 from lakewright.platform.upkeep.findings import (
     difference_rows,
     finding_rows,
@@ -18,18 +20,10 @@ from lakewright.platform.upkeep.verb import Outcome, Report, Verb, Work, option
 from lakewright.platform.upkeep.words import counted
 from lakewright.storage import AlterPlan, AlterResult, Engine, Table
 from lakewright.storage.spec.schema_change_text import parse_changes
-from lakewright.storage.spec.schema_gate import Dependent
 
 _GATE = {each.name for each in fields(GateOptions)}
 
-# Who uses columns of a table, outside of it.
-DependentsOf = Callable[[Table], Sequence[Dependent]]
 OptionsT = TypeVar("OptionsT", bound=GateOptions)
-
-
-def no_dependents(_: Table) -> Sequence[Dependent]:
-    """The dependents of a table without a workspace."""
-    return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,15 +117,12 @@ def alter_verb(
     )
 
 
-def altering(
-    dependents: DependentsOf = no_dependents,
-) -> Verb[AlterOptions, AlterPlan, AlterResult]:
-    """The verb that applies changes as texts; the gate asks the dependents of their columns."""
+def altering(workspace: Workspace = NO_WORKSPACE) -> Verb[AlterOptions, AlterPlan, AlterResult]:
+    """The verb that applies changes as texts; the gate asks who uses the columns in a workspace."""
 
     def planned(table: Table, options: AlterOptions, engine: Engine | None) -> AlterPlan:
-        rules = rules_of(
-            options, table, dependents=dependents(table), is_scanned=engine is not None
-        )
+        dependents = dependents_of(workspace, table)
+        rules = rules_of(options, table, dependents=dependents, is_scanned=engine is not None)
         return table.plan_alter(*parse_changes(given_texts(options)), rules=rules, engine=engine)
 
     return alter_verb(AlterOptions, planned)

@@ -7,7 +7,9 @@ from dataclasses import replace
 
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.declared_changes import declared_changes
-from lakewright.platform.upkeep.alter import DependentsOf, alter_verb, no_dependents
+from lakewright.platform.declare.workspace import Workspace
+from lakewright.platform.upkeep.alter import alter_verb
+from lakewright.platform.upkeep.dependents import NO_WORKSPACE, dependents_of
 from lakewright.platform.upkeep.gate_options import GateOptions, rules_of
 from lakewright.platform.upkeep.verb import Verb
 from lakewright.storage import AlterPlan, AlterResult, Engine, Table
@@ -16,15 +18,13 @@ from lakewright.storage.spec.schema_gate import Finding, Rule, Severity
 DiffVerb = Verb[GateOptions, AlterPlan, AlterResult]
 
 
-def difference_to(
-    declaration: TableDeclaration, dependents: DependentsOf = no_dependents
-) -> DiffVerb:
+def difference_to(declaration: TableDeclaration, workspace: Workspace = NO_WORKSPACE) -> DiffVerb:
     """The verb whose plan has every difference between a table and its declaration."""
+    workspace = workspace.with_declaration(declaration)
 
     def planned(table: Table, options: GateOptions, engine: Engine | None) -> AlterPlan:
-        rules = rules_of(
-            options, table, dependents=dependents(table), is_scanned=engine is not None
-        )
+        dependents = dependents_of(workspace, table, is_declared_change=True)
+        rules = rules_of(options, table, dependents=dependents, is_scanned=engine is not None)
         wanted = declared_changes(declaration, table.schema)
         plan = AlterPlan(table=table.name, schema_id=table.schema.id, changes=(), differences=())
         if wanted.changes:

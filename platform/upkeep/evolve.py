@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from lakewright.platform.declare.declarations import OnDestructive, TableDeclaration
 from lakewright.platform.declare.declared_changes import DeclaredChanges
 from lakewright.platform.declare.schema_drift import schema_drift
+from lakewright.platform.declare.workspace import Workspace
 from lakewright.platform.upkeep.alter import (
     ALTER,
     AlterOptions,
-    DependentsOf,
     alter_line,
     given_texts,
-    no_dependents,
 )
+from lakewright.platform.upkeep.dependents import NO_WORKSPACE, dependents_of
 from lakewright.platform.upkeep.gate_options import rules_of, scan_engine
 from lakewright.platform.upkeep.verb import Outcome, Report, Verb, Work, option
 from lakewright.platform.upkeep.words import counted
@@ -47,11 +47,11 @@ class EvolvePlan(Plan[AlterResult]):
 
 
 def evolution_to(
-    declaration: TableDeclaration, dependents: DependentsOf = no_dependents
+    declaration: TableDeclaration, workspace: Workspace = NO_WORKSPACE
 ) -> Verb[EvolveOptions, EvolvePlan, AlterResult]:
     """The verb that makes a table as declared, or applies the changes that its options name.
 
-    The gate asks the dependents of the columns.
+    The gate asks who uses the columns in the workspace.
     """
 
     def plan(table: Table, options: EvolveOptions, engine: Engine | None = None) -> EvolvePlan:
@@ -73,9 +73,8 @@ def evolution_to(
             losses = tuple(_told(found)) if waiting else ()
         now = AlterPlan(table=table.name, schema_id=table.schema.id, changes=(), differences=())
         if changes:
-            rules = rules_of(
-                options, table, dependents=dependents(table), is_scanned=engine is not None
-            )
+            users = dependents_of(workspace, table, is_declared_change=not any(texts.values()))
+            rules = rules_of(options, table, dependents=users, is_scanned=engine is not None)
             now = table.plan_alter(*changes, rules=rules, engine=engine)
         return EvolvePlan(table=table.name, now=now, waiting=waiting, losses=losses)
 

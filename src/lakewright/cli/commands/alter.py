@@ -14,7 +14,6 @@ from lakewright.cli.output.answers import Answer
 from lakewright.cli.upkeep.gate import GATE_NOTES, chosen, gate_options, workspace_of
 from lakewright.cli.upkeep.verbs import run_verb
 from lakewright.platform.upkeep.alter import AlterOptions, altering
-from lakewright.platform.upkeep.dependents import dependents_of
 from lakewright.platform.upkeep.findings import verdict_code
 from lakewright.platform.upkeep.gate_options import GateOptions
 from lakewright.platform.upkeep.verb import option_fields
@@ -54,6 +53,5 @@ def alter(
     call: Call, *, tables: tuple[Path, ...], sql: tuple[Path, ...], **given: Any
 ) -> Answer | None:
     """Change the schema: columns, members of rows, types, options."""
-    workspace = workspace_of(tables, sql)
-    verb = altering(lambda table: dependents_of(workspace, table))
+    verb = altering(workspace_of(tables, sql))
     return run_verb(verb, call, call.table(), AlterOptions(**chosen(**given)), code_of=verdict_code)

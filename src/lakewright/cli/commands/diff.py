@@ -14,7 +14,6 @@ from lakewright.cli.output.answers import Answer
 from lakewright.cli.upkeep.gate import GATE_NOTES, chosen, gate_options, workspace_of
 from lakewright.cli.upkeep.verbs import run_verb
 from lakewright.platform.declare.declarations import TableDeclaration
-from lakewright.platform.upkeep.dependents import dependents_of
 from lakewright.platform.upkeep.diff import difference_to
 from lakewright.platform.upkeep.findings import verdict_code
 from lakewright.platform.upkeep.gate_options import GateOptions
@@ -38,10 +37,7 @@ def diff(
     """Judge what a declaration would change in its table; write nothing."""
     table = call.table()
     declaration = _declaration(file, table)
-    workspace = workspace_of(tables or (file,), sql).with_declaration(declaration)
-    verb = difference_to(
-        declaration, lambda table: dependents_of(workspace, table, is_declared_change=True)
-    )
+    verb = difference_to(declaration, workspace_of(tables or (file,), sql))
     options = GateOptions(**chosen(**given))
     return run_verb(verb, replace(call, dry_run=True), table, options, code_of=verdict_code)
 
