@@ -15,6 +15,7 @@ from lakewright.platform.declare.declarations import TableDeclaration, WriteKind
 from lakewright.platform.declare.open_declared import open_declared
 from lakewright.platform.declare.partition_keys import InvalidPartitionKeyError, describe_partition
 from lakewright.platform.declare.partition_schemes import DynamicDimension
+from lakewright.platform.declare.schema_drift import SchemaDrift
 from lakewright.platform.ingest.publish import (
     AlreadyPublished,
     Published,
@@ -23,6 +24,7 @@ from lakewright.platform.ingest.publish import (
     publish,
 )
 from lakewright.platform.ingest.sources import SourceRequest, explain_source, find_source
+from lakewright.platform.orchestration.asset_lineage import lineage_metadata
 from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.orchestration.reports import partition_metadata, publication_metadata
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
@@ -75,10 +77,14 @@ class IngestRun:
     warehouse: WarehouseResource
     spark: SparkResource
 
-    def run(self) -> tuple[Table, Published | AlreadyPublished | Rejected]:
+    def open(self) -> tuple[Table, SchemaDrift]:
+        """The table, and how it differs from its declaration."""
+        return open_declared(self.warehouse.catalog(), self.declaration)
+
+    def run(self, table: Table) -> Published | AlreadyPublished | Rejected:
+        """Write the table, which declared rows fit."""
         declaration, context = self.declaration, self.context
         catalog = self.warehouse.catalog()
-        table = open_declared(catalog, declaration)
         upstream = {name: catalog.table(name) for name in declaration.depends_on}
         source = find_source(declaration)
         request = SourceRequest(
@@ -115,7 +121,7 @@ class IngestRun:
                 outcome.snapshot.id,
             )
         self._tell_compaction(outcome)
-        return table, outcome
+        return outcome
 
     def _tell_compaction(self, outcome: Published | AlreadyPublished | Rejected) -> None:
         """Log a failed compaction; the run succeeds, because its rows are published."""
@@ -255,7 +261,7 @@ class IngestRun:
                 "lakewright/snapshot_id": outcome.snapshot.id,
                 "dagster/row_count": outcome.snapshot.total_record_count,
             }
-        return publication_metadata(table, outcome)
+        return {**publication_metadata(table, outcome), **lineage_metadata(self.declaration)}
 
 
 def rejection(declaration: TableDeclaration, outcome: Rejected) -> dg.Failure:

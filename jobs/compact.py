@@ -14,6 +14,6 @@ VERB = "compact"
 COMPACT_JOB = UpkeepJob(
     name=VERB,
     description="Rewrite small files of {table} into few large ones.",
-    verbs=compaction_of,
+    verbs=lambda table, _: compaction_of(table),
     declared=lambda table: CompactOptions.declared(table.maintenance.compaction),
 )

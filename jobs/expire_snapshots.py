@@ -27,7 +27,7 @@ def _declared(declaration: TableDeclaration) -> ExpireOptions:
 EXPIRE_JOB = UpkeepJob(
     name=VERB,
     description="Let old snapshots, tags and changelogs of {table} go.",
-    verbs=lambda _: (EXPIRE,),
+    verbs=lambda *_: (EXPIRE,),
     declared=_declared,
     needs_spark=False,
     may_come_early=True,

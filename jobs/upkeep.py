@@ -13,7 +13,11 @@ from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.partition_keys import describe_partition, partition_identity
 from lakewright.platform.orchestration.failures import failures_for_dagster
 from lakewright.platform.orchestration.names import TableNames
-from lakewright.platform.orchestration.reports import partition_health_metadata, report_metadata
+from lakewright.platform.orchestration.reports import (
+    findings_metadata,
+    partition_health_metadata,
+    report_metadata,
+)
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
 from lakewright.platform.orchestration.run_config import VerbConfig, config_class, options_of_run
@@ -39,7 +43,7 @@ class UpkeepJob:
 
     name: str
     description: str
-    verbs: Callable[[Table], Sequence[AnyVerb]]
+    verbs: Callable[[Table, dg.OpExecutionContext], Sequence[AnyVerb]]
     declared: Callable[[TableDeclaration], object]
     needs_spark: bool = True
     may_come_early: bool = False
@@ -72,7 +76,7 @@ def build_upkeep_job(
                 run=commit_user(context.run, names.job(kind.name)),
                 session=(spark or SparkResource()).session,
             )
-            for verb in kind.verbs(table):
+            for verb in kind.verbs(table, context):
                 _Run(kind, names, context, table, verb, options, work).carry_out(config.dry_run)
 
     # Dagster reads run config's type here, and it is made of the verb's options.
@@ -128,9 +132,14 @@ class _Run:
     work: Work
     before: TableHealth | None = None
     done: Outcome[Any, Any, Any] | None = None
+    plan: Report | None = None
 
     def carry_out(self, dry_run: bool) -> None:
-        """Plan, lease, run, and report each step."""
+        """Plan, lease, run, and report each step; a failure has the findings of its plan."""
+        with failures_for_dagster(lambda: findings_metadata(self.plan)):
+            self._carry_out(dry_run)
+
+    def _carry_out(self, dry_run: bool) -> None:
         verb = self.verb
         try:
             outcome = carry_out(
@@ -163,6 +172,7 @@ class _Run:
 
     def _planned(self, plan: Any) -> None:
         report = self.verb.report(self.table, Outcome(options=self.options, plan=plan))
+        self.plan = report
         if not report.is_empty:
             self.before = read_health(self.table)
         for row in report.tables.get("plan", ()):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -67,8 +67,12 @@ def reaction_to(error: StorageError) -> Reaction:
 
 
 @contextmanager
-def failures_for_dagster() -> Iterator[None]:
+def failures_for_dagster(
+    metadata: Callable[[], Mapping[str, dg.MetadataValue]] = dict,
+) -> Iterator[None]:
     """Turn an error of storage into a retry, or into a failure that is not retried.
+
+    `metadata` is added to that of the failure.
 
     Raises:
         RetryRequested: trying again can help.
@@ -86,6 +90,7 @@ def failures_for_dagster() -> Iterator[None]:
                 "error": type(err).__name__,
                 **({"table": err.table} if err.table else {}),
                 **{name: str(value) for name, value in err.details.items()},
+                **metadata(),
             },
             allow_retries=False,
         ) from err

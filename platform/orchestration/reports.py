@@ -155,6 +155,24 @@ def report_metadata(report: Report) -> Metadata:
     return metadata
 
 
+def findings_metadata(plan: Report | None) -> Mapping[str, dg.MetadataValue]:
+    """The verdict and all findings of a plan as a table; empty for a plan that has none."""
+    rows = plan.tables.get("findings") if plan is not None else None
+    if plan is None or not rows:
+        return {}
+    names = list(rows[0])
+    lines = [[name.replace("_", " ") for name in names], ["---"] * len(names)]
+    lines += [[_markdown_cell(row[name]) for name in names] for row in rows]
+    return {
+        "verdict": dg.MetadataValue.text(plan.summary),
+        "findings": dg.MetadataValue.md("\n".join(f"| {' | '.join(line)} |" for line in lines)),
+    }
+
+
+def _markdown_cell(value: object) -> str:
+    return "" if value is None else str(value).replace("|", "\\|").replace("\n", " ")
+
+
 def partition_health_metadata(before: PartitionHealth | None, after: PartitionHealth) -> Metadata:
     """The metadata of a compaction about one partition."""
     metadata: dict[str, Any] = {

@@ -13,16 +13,17 @@ from typing import Any
 
 import dagster as dg
 
+from lakewright.assets.schema_check import build_schema_check
 from lakewright.assets.tables import build_asset
 from lakewright.jobs.compact import COMPACT_JOB
 from lakewright.jobs.compact_sensor import build_compact_sensor
 from lakewright.jobs.evolve_schema import evolve_job
 from lakewright.jobs.expire_snapshots import EXPIRE_JOB, build_expire_schedule
 from lakewright.jobs.ingest import build_ingest_job
+from lakewright.jobs.schema_sensor import build_schema_sensor
 from lakewright.jobs.upkeep import build_upkeep_job
-from lakewright.platform.declare.declaration_files import load_declarations
-from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.variables import TABLES_VARIABLE
+from lakewright.platform.declare.workspace import Workspace, read_workspace
 from lakewright.platform.orchestration.dagster_checks import check_for_dagster
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
@@ -42,25 +43,29 @@ def build_definitions(
     Raises:
         DeclarationError: something is wrong with the declarations; all of it is listed.
     """
-    declarations = load_declarations(paths, check=check_for_dagster)
-    return definitions_of(declarations, warehouse=warehouse, spark=spark, resources=resources)
+    workspace = read_workspace(paths, check=check_for_dagster)
+    return definitions_of(workspace, warehouse=warehouse, spark=spark, resources=resources)
 
 
 def definitions_of(
-    declarations: Sequence[TableDeclaration],
+    workspace: Workspace,
     *,
     warehouse: WarehouseResource | None = None,
     spark: SparkResource | None = None,
     resources: ResourceKeys | None = None,
 ) -> dg.Definitions:
-    """Definitions of declared tables."""
+    """Definitions of the declared tables of a workspace."""
     keys = resources or ResourceKeys()
     assets: list[dg.AssetsDefinition] = []
+    checks: list[dg.AssetChecksDefinition] = []
     jobs: list[Any] = []
     sensors: list[dg.SensorDefinition] = []
     schedules: list[dg.ScheduleDefinition] = []
-    for declaration in declarations:
+    for declaration in workspace.declarations:
         assets.append(build_asset(declaration, resources=keys))
+        if declaration.columns:
+            checks.append(build_schema_check(declaration, resources=keys))
+            sensors.append(build_schema_sensor(declaration, resources=keys))
         if declaration.is_written_here:
             jobs.append(build_ingest_job(declaration))
         compact = build_upkeep_job(COMPACT_JOB, declaration, resources=keys)
@@ -69,9 +74,12 @@ def definitions_of(
         schedules.append(build_expire_schedule(declaration, expire))
         jobs += [compact, expire]
         if declaration.columns:
-            jobs.append(build_upkeep_job(evolve_job(declaration), declaration, resources=keys))
+            jobs.append(
+                build_upkeep_job(evolve_job(workspace, declaration), declaration, resources=keys)
+            )
     return dg.Definitions(
         assets=assets,
+        asset_checks=checks,
         jobs=jobs,
         sensors=sensors,
         schedules=schedules,

@@ -1,0 +1,73 @@
+"""Assets beside the declared tables: what Dagster knows of them by their last materialization.
+
+A materialization names the assets that its step read, and, if the step told it, the upstream
+columns of each column. That holds for assets of every code location of the instance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import dagster as dg
+
+from lakewright.platform.declare.column_lineage import Lineage, UpstreamColumn, column_lineage
+from lakewright.platform.declare.declarations import TableDeclaration
+from lakewright.platform.declare.workspace import OtherAsset, Workspace
+from lakewright.platform.orchestration.names import TableNames
+
+_LINEAGE = "dagster/column_lineage"
+
+
+def with_other_assets(workspace: Workspace, instance: dg.DagsterInstance) -> Workspace:
+    """The workspace with all other assets that were ever materialized."""
+    declared = {TableNames(each.table).asset_key for each in workspace.declarations}
+    found = []
+    for record in instance.get_asset_records():
+        entry = record.asset_entry
+        last = entry.last_materialization
+        if entry.asset_key in declared or last is None or last.asset_materialization is None:
+            continue
+        found.append(_other_asset(last.asset_materialization))
+    return replace(workspace, other_assets=tuple(sorted(found, key=lambda each: each.name)))
+
+
+def _other_asset(materialization: dg.AssetMaterialization) -> OtherAsset:
+    provenance = dg.DataProvenance.from_tags(materialization.tags or {})
+    upstream = () if provenance is None else provenance.input_data_versions
+    lineage = _lineage(materialization)
+    named = {each.table for ups in lineage.values() for each in ups}
+    return OtherAsset(
+        name=_name(materialization.asset_key),
+        depends_on=tuple(sorted({*map(_name, upstream), *named})),
+        lineage=lineage,
+    )
+
+
+def _lineage(materialization: dg.AssetMaterialization) -> Lineage:
+    told = materialization.metadata.get(_LINEAGE)
+    if not isinstance(told, dg.TableColumnLineageMetadataValue):
+        return {}
+    return {
+        column: tuple(UpstreamColumn(_name(each.asset_key), each.column_name) for each in upstream)
+        for column, upstream in told.value.deps_by_column.items()
+    }
+
+
+def lineage_metadata(declaration: TableDeclaration) -> dict[str, dg.TableColumnLineage]:
+    """The column lineage of a declaration, as Dagster shows it; empty without one."""
+    lineage = column_lineage(declaration)
+    if not lineage:
+        return {}
+    deps = {
+        column: [
+            dg.TableColumnDep(asset_key=TableNames(each.table).asset_key, column_name=each.column)
+            for each in upstream
+        ]
+        for column, upstream in lineage.items()
+    }
+    return {_LINEAGE: dg.TableColumnLineage(deps_by_column=deps)}
+
+
+def _name(key: dg.AssetKey) -> str:
+    """The name of a table, or of another asset in the same form."""
+    return ".".join(key.path)
