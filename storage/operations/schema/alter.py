@@ -72,8 +72,13 @@ class AlterPlan(Plan["AlterResult"]):
     @property
     def rewrite_bytes(self) -> int:
         """Size of the data files that must be rewritten before the change."""
-        sizes = (each.details.get("bytes") for each in self.findings if each.counts)
-        return sum(size for size in sizes if isinstance(size, int))
+        sizes: dict[str, object] = {}
+        for each in self.findings:
+            files = each.details.get("files")
+            if each.rule is Rule.REWRITE_FIRST and each.counts and isinstance(files, dict):
+                # Two columns may be reasons to rewrite the same file.
+                sizes.update(files)
+        return sum(size for size in sizes.values() if isinstance(size, int))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +171,7 @@ def _check_allowed(files: TableFiles, evolution: _Evolved, findings: Sequence[Fi
     raise SchemaDenied(
         f"the change of {files.name} is denied for {len(against)} reasons: {told}"
         if len(against) > 1
-        else f"the change of {files.name} is denied: {told}",
+        else f"the change of {files.name} is denied: {against[0]}",
         table=files.name,
         findings=tuple(against),
     )

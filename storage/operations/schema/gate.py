@@ -9,12 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 
 from lakewright.storage.errors import StorageError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.schema.dependents import used_columns
+from lakewright.storage.operations.schema.lost_values import lost_values
+from lakewright.storage.operations.schema.stored_files import StoredFiles
 from lakewright.storage.operations.schema.stored_types import uncast_types
+from lakewright.storage.spec.changed_parts import ChangedPart, changed_parts
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.schema_gate import (
     Finding,
@@ -25,11 +29,11 @@ from lakewright.storage.spec.schema_gate import (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ProposedSchema:
     """A schema that a change would make, beside the current one, and how it is judged.
 
-    `engine` reads values if the rules ask for a scan.
+    `engine` reads values if the rules ask for a scan. What finders read is read once.
     """
 
     files: TableFiles
@@ -38,10 +42,31 @@ class ProposedSchema:
     rules: GateRules
     engine: Engine
 
+    @cached_property
+    def stored(self) -> StoredFiles:
+        return StoredFiles(self.files)
+
+    def parts_of(self, branch: str, stored: TableSchema) -> tuple[ChangedPart, ...]:
+        """The parts of a schema of a branch whose values the new schema may not keep."""
+        key = (branch, stored.id)
+        if key not in self._parts:
+            self._parts[key] = tuple(changed_parts(stored.fields, self.new.fields))
+        return self._parts[key]
+
+    @cached_property
+    def _parts(self) -> dict[tuple[str, int], tuple[ChangedPart, ...]]:
+        return {}
+
+    def top_level_name(self, field_id: int | str) -> str:
+        """The name of a column before the change; of a new one, its name after it."""
+        return next(
+            each.name for each in (*self.old.fields, *self.new.fields) if each.id == field_id
+        )
+
 
 Finder = Callable[[ProposedSchema], Iterator[Finding]]
 
-_FINDERS: tuple[Finder, ...] = (uncast_types, used_columns)
+_FINDERS: tuple[Finder, ...] = (uncast_types, lost_values, used_columns)
 
 
 def judge(
