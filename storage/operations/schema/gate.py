@@ -14,6 +14,7 @@ from functools import cached_property
 from lakewright.storage.errors import StorageError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.running.engine import Engine
+from lakewright.storage.operations.schema.compatibility import broken_readers
 from lakewright.storage.operations.schema.dependents import used_columns
 from lakewright.storage.operations.schema.lost_values import lost_values
 from lakewright.storage.operations.schema.stored_files import StoredFiles
@@ -57,16 +58,15 @@ class ProposedSchema:
     def _parts(self) -> dict[tuple[str, int], tuple[ChangedPart, ...]]:
         return {}
 
-    def top_level_name(self, field_id: int | str) -> str:
+    def top_level_name(self, field_id: int | str, otherwise: str) -> str:
         """The name of a column before the change; of a new one, its name after it."""
-        return next(
-            each.name for each in (*self.old.fields, *self.new.fields) if each.id == field_id
-        )
+        known = (*self.old.fields, *self.new.fields)
+        return next((each.name for each in known if each.id == field_id), otherwise)
 
 
 Finder = Callable[[ProposedSchema], Iterator[Finding]]
 
-_FINDERS: tuple[Finder, ...] = (uncast_types, lost_values, used_columns)
+_FINDERS: tuple[Finder, ...] = (uncast_types, lost_values, broken_readers, used_columns)
 
 
 def judge(

@@ -216,14 +216,18 @@ def _severity(proposed: ProposedSchema, loss: _Loss) -> Severity:
     """Values that only tags and branches hold are read by the schemas of those."""
     rules, part = proposed.rules, loss.question.part
     protects = rules.compatibility is not Compatibility.NONE and rules.is_under_contract(
-        proposed.top_level_name(part.identity[0])
+        _top_level_name(proposed, part)
     )
     reads = loss.stored.is_live or rules.compatibility.is_transitive
     return Severity.BREAKING if protects and reads else Severity.WARNING
 
 
 def _column(proposed: ProposedSchema, part: ChangedPart) -> str:
-    return path_text((proposed.top_level_name(part.identity[0]), *part.path[1:]))
+    return path_text((_top_level_name(proposed, part), *part.path[1:]))
+
+
+def _top_level_name(proposed: ProposedSchema, part: ChangedPart) -> str:
+    return proposed.top_level_name(part.identity[0], part.path[0])
 
 
 def _retyped(column: str, losses: Sequence[_Loss]) -> str:
