@@ -45,7 +45,8 @@ def uncast_types(proposed: ProposedSchema) -> Iterator[Finding]:
             column=path,
             message=f"{len(held)} data files of {files.name} ({held[0].file_name}, …) hold "
             f"column {path} as {stored_type}, and no client casts it to {type_read}",
-            way_out="compact the table fully first, so that its files have the types of today",
+            way_out="set compaction.force-rewrite-all-files to true and compact the table fully "
+            "first, so that its files have the types of today",
             details={"files": sizes, "bytes": sum(sizes.values())},
         )
 

@@ -159,14 +159,26 @@ def test_a_waiver_that_ended_is_told(catalog: Catalog) -> None:
     assert "the waiver of forward by ann ended on 2000-01-01" in told.message
 
 
-def test_a_rewrite_comes_first_where_no_client_casts_the_stored_type(catalog: Catalog) -> None:
+KINDS: dict[str, dict[str, Any]] = {
+    "append": {"options": {**EXPLICIT, "bucket": "-1"}},
+    "append in buckets": {"options": {**EXPLICIT, "bucket-key": "k"}},
+    "keyed": {"keys": ["k"], "options": EXPLICIT},
+}
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_rewrite_comes_first_where_no_client_casts_the_stored_type(
+    catalog: Catalog, kind: str, count: int
+) -> None:
     """Plan, compaction, plan again, alter: the way that the verdict names."""
-    columns = {"k": "INT", "a": "BIGINT"}
-    table = new_table(catalog, columns, options={**EXPLICIT, "bucket": "-1"})
-    for number in range(3):
+    table = new_table(catalog, {"k": "INT", "a": "BIGINT"}, **KINDS[kind])
+    for number in range(count):
         table.write(rows(table, [{"k": number, "a": 20240101 + number}]))
+    if kind == "keyed":
+        # A single run only moves to another level, unless all files are to be rewritten.
+        compact(table, full=True)
     table = table.alter(ChangeType("a", "STRING"))
-    table.write(rows(table, [{"k": 9, "a": "2024-01-02"}]))
     change = ChangeType("a", "VARBINARY(20)")
     plan = table.plan_alter(change)
     assert plan.verdict is Verdict.REWRITE
@@ -178,15 +190,16 @@ def test_a_rewrite_comes_first_where_no_client_casts_the_stored_type(catalog: Ca
         file.file_name for file in old
     }
     assert AlterPlan.from_json(plan.to_json()).rewrite_bytes == plan.rewrite_bytes
-    with pytest.raises(SchemaDenied, match=r"rewrite-first.*compact the table fully first"):
+    with pytest.raises(SchemaDenied, match=r"rewrite-first.*force-rewrite-all-files"):
         table.run_alter(plan)
-    compact(table, full=True, min_file_num=2)
+    table = table.alter(SetOption("compaction.force-rewrite-all-files", "true"))
+    compact(table, full=True)
     again = table.plan_alter(change)
     assert (again.verdict, again.rewrite_bytes) == (Verdict.ALLOW, 0)
     altered = table.run_alter(again).schema
     assert str(altered.field("a").type) == "VARBINARY(20)"
     read = catalog.table("db.t").read(columns=["a"]).column("a").to_pylist()
-    assert sorted(read) == [b"2024-01-02", b"20240101", b"20240102", b"20240103"]
+    assert sorted(read) == [f"{20240101 + number}".encode() for number in range(count)]
 
 
 CHEAP: dict[str, tuple[SchemaChange, ...]] = {
