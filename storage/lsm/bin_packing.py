@@ -93,6 +93,16 @@ def pack_small_stretches(
     return [group for group in groups if _shrinks(group, target_bytes)]
 
 
+def pack_all(files: Sequence[DataFileMeta], *, target_bytes: int) -> list[tuple[DataFileMeta, ...]]:
+    """All files in groups of neighbours, each of about twice the target size."""
+    groups: list[list[DataFileMeta]] = []
+    for file in sorted(files, key=lambda each: each.min_sequence_number):
+        if not groups or _size(groups[-1]) >= _TARGETS_PER_GROUP * target_bytes:
+            groups.append([])
+        groups[-1].append(file)
+    return [tuple(group) for group in groups]
+
+
 def _size(files: Iterable[DataFileMeta]) -> int:
     return sum(file.file_size for file in files)
 

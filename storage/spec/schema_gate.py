@@ -93,7 +93,8 @@ class Compatibility(Enum):
 class Finding:
     """One consequence of a change; `column` is a path, or None for the table as a whole.
 
-    `details` are facts for programs: files, partitions, tags, counts, bytes to rewrite.
+    `details` are facts for programs: files, partitions, tags, counts, bytes to rewrite. `way_out`
+    is empty if the message ends with it, as those of refused changes do.
     """
 
     rule: Rule
@@ -111,7 +112,8 @@ class Finding:
 
     def __str__(self) -> str:
         waived = "" if self.waived_by is None else f" (waived by {self.waived_by})"
-        return f"{self.severity.value} [{self.rule.value}] {self.message}; {self.way_out}{waived}"
+        way_out = f"; {self.way_out}" if self.way_out else ""
+        return f"{self.severity.value} [{self.rule.value}] {self.message}{way_out}{waived}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,9 @@ from lakewright.storage import (
     AddColumn,
     Catalog,
     ChangeType,
+    Compatibility,
     DropColumn,
+    GateRules,
     MoveColumn,
     Position,
     RenameColumn,
@@ -204,7 +206,9 @@ class History:
         return self.model.members, "r.", MEMBERS
 
     def _alter(self, *changes: Any) -> None:
-        self.table = self.table.alter(*changes)
+        # The model knows what values become; here no loss is a reason to refuse.
+        rules = GateRules(compatibility=Compatibility.NONE)
+        self.table = self.table.alter(*changes, rules=rules)
 
     def check(self) -> None:
         """Compare all rows, what filters keep, and what tags keep."""

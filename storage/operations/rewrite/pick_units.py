@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.bin_packing import (
+    pack_all,
     pack_neighbours,
     pack_small_files,
     pack_small_stretches,
@@ -44,7 +45,12 @@ def pick_append(
     """The files of an append bucket to join, with the reason; or the reason for none."""
     options = files.options
     needed = 2 if full else least or options.compaction_min_file_num
-    groups = _pack_append(files, metas, needed, full=full)
+    takes_all = full and options.compaction_force_rewrite_all_files
+    groups = (
+        pack_all(metas, target_bytes=options.target_file_size)
+        if takes_all
+        else _pack_append(files, metas, needed, full=full)
+    )
     stale = _mostly_deleted(metas, indexes, 0.0 if full else options.compaction_delete_ratio)
     if indexes and (stale or groups):
         # A bucket's deletion vectors are rewritten as a whole, so one task takes all files. Files
@@ -56,7 +62,9 @@ def pick_append(
         return [], f"fewer than {needed} small files to join, of {len(metas)} in all"
     count = sum(len(group) for group in groups)
     told = f"{count} small files of {len(metas)} become {len(groups)}"
-    if stale:
+    if takes_all:
+        told = f"all {len(metas)} files, as compaction.force-rewrite-all-files asks"
+    elif stale:
         told = f"{count} files of {len(metas)}, {len(stale)} of them for their deleted rows"
     return [CompactionUnit(files=group, output_level=0, reason=told) for group in groups], told
 

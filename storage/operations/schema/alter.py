@@ -29,6 +29,7 @@ from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.running.engine import Engine, LocalEngine
 from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.operations.schema.gate import ProposedSchema, judge
+from lakewright.storage.operations.schema.refusals import Refusal, refusals_of
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.schema_change import SchemaChange
 from lakewright.storage.spec.schema_difference import differences
@@ -72,8 +73,13 @@ class AlterPlan(Plan["AlterResult"]):
     @property
     def rewrite_bytes(self) -> int:
         """Size of the data files that must be rewritten before the change."""
-        sizes = (each.details.get("bytes") for each in self.findings if each.counts)
-        return sum(size for size in sizes if isinstance(size, int))
+        sizes: dict[str, object] = {}
+        for each in self.findings:
+            files = each.details.get("files")
+            if each.rule is Rule.REWRITE_FIRST and each.counts and isinstance(files, dict):
+                # Two columns may be reasons to rewrite the same file.
+                sizes.update(files)
+        return sum(size for size in sizes.values() if isinstance(size, int))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,11 +143,9 @@ def run_alter(files: TableFiles, plan: AlterPlan) -> AlterResult:
     evolution = _evolved(planned, [_change(each) for each in plan.changes])
     # A scan has its findings in the plan; statistics are asked again, for newer files.
     rules = replace(plan.rules, is_scanned=False)
-    findings = _judged(planned, evolution, rules, None)
     scanned = [each for each in plan.findings if each.rule is Rule.VALUES_LOST]
-    _check_allowed(
-        files, evolution, (*findings, *(each for each in scanned if each not in findings))
-    )
+    known = scanned if plan.rules.is_scanned else []
+    _check_allowed(files, evolution, _judged(planned, evolution, rules, None, known))
     schema = evolution.schema
     if schema.id != plan.schema_id and not files.schemas.put_schema(schema):
         _check_current(files, planned.schema)
@@ -160,13 +164,13 @@ def _check_allowed(files: TableFiles, evolution: _Evolved, findings: Sequence[Fi
         for each in findings
         if each.counts and each.severity in (Severity.BREAKING, Severity.REWRITE)
     ]
-    if len(against) == len(evolution.refused) == 1:
-        raise evolution.refused[0][1]
+    if len(against) == 1 and against[0].rule is Rule.REFUSED:
+        raise next(each.error for each in evolution.refused if each.waits_for is None)
     told = "; ".join(f"{number}. {each}" for number, each in enumerate(against, start=1))
     raise SchemaDenied(
         f"the change of {files.name} is denied for {len(against)} reasons: {told}"
         if len(against) > 1
-        else f"the change of {files.name} is denied: {told}",
+        else f"the change of {files.name} is denied: {against[0]}",
         table=files.name,
         findings=tuple(against),
     )
@@ -195,7 +199,7 @@ class _Evolved:
     """The schema after the changes that are possible, and the other changes with their errors."""
 
     schema: TableSchema
-    refused: tuple[tuple[SchemaChange | None, StorageError], ...]
+    refused: tuple[Refusal, ...]
 
 
 def _evolved(files: TableFiles, changes: Sequence[SchemaChange]) -> _Evolved:
@@ -212,11 +216,15 @@ def _evolved(files: TableFiles, changes: Sequence[SchemaChange]) -> _Evolved:
             check(files, new)
         except (InvalidRequestError, UnsupportedError) as error:
             found.append((None, error))
-    return _Evolved(new, tuple(found))
+    return _Evolved(new, refusals_of(found))
 
 
 def _judged(
-    files: TableFiles, evolution: _Evolved, rules: GateRules, engine: Engine | None
+    files: TableFiles,
+    evolution: _Evolved,
+    rules: GateRules,
+    engine: Engine | None,
+    known: Sequence[Finding] = (),
 ) -> tuple[Finding, ...]:
     proposed = ProposedSchema(
         files=files,
@@ -225,10 +233,7 @@ def _judged(
         rules=rules,
         engine=engine or LocalEngine(env=files.env),
     )
-    return judge(
-        proposed,
-        [(getattr(change, "column", None), error) for change, error in evolution.refused],
-    )
+    return judge(proposed, evolution.refused, known)
 
 
 def _check_supported(files: TableFiles, new: TableSchema) -> None:

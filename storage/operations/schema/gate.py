@@ -7,29 +7,33 @@ asked, so that a person sees every finding at once. `docs/schema-gate.md` lists 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cached_property
 
-from lakewright.storage.errors import StorageError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.running.engine import Engine
+from lakewright.storage.operations.schema.compatibility import broken_readers
 from lakewright.storage.operations.schema.dependents import used_columns
+from lakewright.storage.operations.schema.lost_values import lost_values
+from lakewright.storage.operations.schema.refusals import Refusal
+from lakewright.storage.operations.schema.stored_files import StoredFiles
 from lakewright.storage.operations.schema.stored_types import uncast_types
+from lakewright.storage.spec.changed_parts import ChangedPart, changed_parts
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.schema_gate import (
     Finding,
     GateRules,
-    Rule,
     Severity,
     with_waivers,
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ProposedSchema:
     """A schema that a change would make, beside the current one, and how it is judged.
 
-    `engine` reads values if the rules ask for a scan.
+    `engine` reads values if the rules ask for a scan. What finders read is read once.
     """
 
     files: TableFiles
@@ -38,35 +42,52 @@ class ProposedSchema:
     rules: GateRules
     engine: Engine
 
+    @cached_property
+    def stored(self) -> StoredFiles:
+        return StoredFiles(self.files)
+
+    def parts_of(self, branch: str, stored: TableSchema) -> tuple[ChangedPart, ...]:
+        """The parts of a schema of a branch whose values the new schema may not keep."""
+        key = (branch, stored.id)
+        if key not in self._parts:
+            self._parts[key] = tuple(changed_parts(stored.fields, self.new.fields))
+        return self._parts[key]
+
+    @cached_property
+    def _parts(self) -> dict[tuple[str, int], tuple[ChangedPart, ...]]:
+        return {}
+
+    def top_level_name(self, field_id: int | str, otherwise: str) -> str:
+        """The name of a column before the change; of a new one, its name after it."""
+        known = (*self.old.fields, *self.new.fields)
+        return next((each.name for each in known if each.id == field_id), otherwise)
+
 
 Finder = Callable[[ProposedSchema], Iterator[Finding]]
 
-_FINDERS: tuple[Finder, ...] = (uncast_types, used_columns)
+_FINDERS: tuple[Finder, ...] = (uncast_types, lost_values, broken_readers, used_columns)
 
 
 def judge(
-    proposed: ProposedSchema, refusals: Sequence[tuple[str | None, StorageError]] = ()
+    proposed: ProposedSchema, refusals: Sequence[Refusal] = (), known: Sequence[Finding] = ()
 ) -> tuple[Finding, ...]:
     """Every finding about a change, the worst first.
 
-    `refusals` are the changes that are no change of this schema, by column; the proposed schema
-    lacks them.
+    The proposed schema lacks the changes that are refused. `known` are findings of an earlier scan,
+    which is not made again.
     """
     today = datetime.fromtimestamp(proposed.files.env.now_ms() / 1000, UTC).date()
-    found = [_refused(column, error) for column, error in refusals]
+    found = [each.finding for each in refusals]
     for finder in _FINDERS:
         found += finder(proposed)
+    subjects = {_subject(each) for each in found}
+    found += [replace(each, waived_by=None) for each in known if _subject(each) not in subjects]
     order = list(Severity)
     judged = with_waivers(found, proposed.rules.waivers, today)
     return tuple(sorted(judged, key=lambda each: -order.index(each.severity)))
 
 
-def _refused(column: str | None, error: StorageError) -> Finding:
-    return Finding(
-        rule=Rule.REFUSED,
-        severity=Severity.BREAKING,
-        column=column,
-        message=error.message,
-        way_out="the message names it",
-        details={"error": type(error).__name__},
-    )
+def _subject(finding: Finding) -> tuple[object, ...]:
+    """What a finding about values is about: they may be lost in two ways, and lie in two places."""
+    details = finding.details
+    return finding.rule, finding.column, details.get("nulls"), details.get("is_live")

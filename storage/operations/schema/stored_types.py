@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from lakewright.storage.operations.state.live_files import LiveFiles
 from lakewright.storage.spec.cast_rules import Cast, cast_rule
 from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.schema_casts import casts_of
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
 def uncast_types(proposed: ProposedSchema) -> Iterator[Finding]:
     """A finding for each column that live files hold in a type without a cast to the new one."""
     files, new = proposed.files, proposed.new
+    if not _changes_types(proposed):
+        return
     refused: dict[int, list[tuple[str, str, str]]] = {}
     for schema_id in files.schemas.ids():
         stored = files.at_schema(schema_id).schema
@@ -33,17 +34,24 @@ def uncast_types(proposed: ProposedSchema) -> Iterator[Finding]:
     if not refused:
         return
     holding: dict[tuple[str, str, str], list[DataFileMeta]] = {}
-    for entry in LiveFiles(files).entries(files.snapshots.latest()):
+    for entry in proposed.stored.live:
         for each in refused.get(entry.file.schema_id, ()):
             holding.setdefault(each, []).append(entry.file)
     for (path, stored_type, type_read), held in holding.items():
-        size = sum(file.file_size for file in held)
+        sizes = {file.file_name: file.file_size for file in held}
         yield Finding(
             rule=Rule.REWRITE_FIRST,
             severity=Severity.REWRITE,
             column=path,
             message=f"{len(held)} data files of {files.name} ({held[0].file_name}, …) hold "
             f"column {path} as {stored_type}, and no client casts it to {type_read}",
-            way_out="compact the table fully first, so that its files have the types of today",
-            details={"files": [file.file_name for file in held], "bytes": size},
+            way_out="set compaction.force-rewrite-all-files to true and compact the table fully "
+            "first, so that its files have the types of today",
+            details={"files": sizes, "bytes": sum(sizes.values())},
         )
+
+
+def _changes_types(proposed: ProposedSchema) -> bool:
+    """Whether the change casts any column; casts of before were judged before."""
+    columns = schema_mapping(proposed.old.fields, proposed.new.fields).columns.values()
+    return any(True for column in columns for _ in casts_of(column))

@@ -1,0 +1,138 @@
+"""Counts, in the rows of data files, the values that a cast loses and the nulls of columns.
+
+1. Each task reads the columns in question of some files, batch by batch, as they were written.
+2. Rows that a deletion vector names are left out. Rows of key-value files count before merging.
+3. Of nested columns the values at the end of the path are counted, and nulls only where the row or
+   the array around them is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lakewright.storage.codec.arrow_cast import map_entries
+from lakewright.storage.codec.cast_survival import lost_values
+from lakewright.storage.operations.read.file_rows import FileRows
+from lakewright.storage.operations.read.scan import DataSplit
+from lakewright.storage.operations.running.engine import Engine
+from lakewright.storage.operations.schema.stored_files import StoredFile
+from lakewright.storage.spec.changed_parts import KEY, ChangedPart
+
+_TASKS = 64
+_EXAMPLES = 3
+_MOST_SHOWN = 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """How many values of a file's part a change loses, or how many nulls it refuses."""
+
+    stored: StoredFile
+    part: ChangedPart
+    of_nulls: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """How many values, and some of them as text."""
+
+    lost: int = 0
+    examples: tuple[str, ...] = ()
+
+    def plus(self, other: Count) -> Count:
+        examples = tuple(dict.fromkeys((*self.examples, *other.examples)))
+        return Count(self.lost + other.lost, examples[:_EXAMPLES])
+
+
+def scanned(questions: Sequence[Question], engine: Engine) -> list[Count]:
+    """The answers in the order of the questions; each file is read once."""
+    by_file: dict[str, list[int]] = {}
+    for number, question in enumerate(questions):
+        by_file.setdefault(question.stored.file.file_name, []).append(number)
+    tasks: list[list[int]] = [[] for _ in range(min(_TASKS, len(by_file)))]
+    sizes = [0] * len(tasks)
+    largest_first = sorted(by_file.values(), key=lambda each: -_size(questions[each[0]]))
+    for numbers in largest_first:
+        smallest = sizes.index(min(sizes))
+        tasks[smallest] += numbers
+        sizes[smallest] += _size(questions[numbers[0]])
+    asked = [tuple(questions[number] for number in numbers) for numbers in tasks]
+    answers = [Count()] * len(questions)
+    for numbers, found in zip(tasks, engine.map(count_lost, asked), strict=True):
+        for number, count in zip(numbers, found, strict=True):
+            answers[number] = count
+    return answers
+
+
+def _size(question: Question) -> int:
+    return question.stored.file.file_size
+
+
+def count_lost(questions: Sequence[Question]) -> list[Count]:
+    """The answers of one task."""
+    counts = [Count()] * len(questions)
+    by_file: dict[str, list[int]] = {}
+    for number, question in enumerate(questions):
+        by_file.setdefault(question.stored.file.file_name, []).append(number)
+    for numbers in by_file.values():
+        names = {questions[number].part.steps[0] for number in numbers}
+        for rows in _batches(questions[numbers[0]].stored, names):
+            for number in numbers:
+                found = _count(rows, questions[number])
+                counts[number] = counts[number].plus(found)
+    return counts
+
+
+def _batches(stored: StoredFile, names: set[str]) -> Iterator[pa.Table]:
+    """Rows of a file under the schema that it was written with."""
+    entry = stored.entry
+    files = stored.seen.at_schema(entry.file.schema_id)
+    fields = [field for field in files.schema.fields if field.name in names]
+    deletions = () if stored.deletions is None else (stored.deletions,)
+    split = DataSplit(
+        partition=entry.partition,
+        bucket=entry.bucket,
+        files=(entry.file,),
+        merge=False,
+        deletions=deletions,
+    )
+    return FileRows(files, fields).batches(split, entry.file)
+
+
+def _count(rows: pa.Table, question: Question) -> Count:
+    part = question.part
+    count = Count()
+    for chunk in rows.column(part.steps[0]).chunks:
+        values = _inside(chunk, part.steps[1:])
+        if question.of_nulls:
+            # A member that the file lacks is null in each row that is there.
+            is_there = part.stored is not None
+            found = Count(values.null_count if is_there else len(values) - values.null_count)
+        else:
+            found = _count_lost(values, part)
+        count = count.plus(found)
+    return count
+
+
+def _count_lost(values: pa.Array, part: ChangedPart) -> Count:
+    assert part.cast is not None
+    gone = values.filter(lost_values(values, *part.cast))
+    first = gone.slice(0, _EXAMPLES).to_pylist()
+    return Count(len(gone), tuple(repr(each)[:_MOST_SHOWN] for each in first))
+
+
+def _inside(array: pa.Array, steps: Sequence[str]) -> pa.Array:
+    """The values at the end of a path, of the rows, arrays and maps that are there."""
+    for step in steps:
+        array = array.drop_null()
+        if pa.types.is_struct(array.type):
+            array = array.field(step)
+        elif pa.types.is_map(array.type):
+            keys, values = map_entries(array)
+            array = keys if step == KEY else values
+        else:
+            array = array.flatten()
+    return array
