@@ -9,7 +9,9 @@
     ├── InvalidRequestError        fix the call (also a ValueError)
     │   ├── InvalidSchema
     │   │   └── ColumnInUse
-    │   └── InvalidOption, InvalidRows, InvalidPredicate
+    │   ├── InvalidOption, InvalidPredicate
+    │   └── InvalidRows
+    │       └── UnfitValues
     ├── UnsupportedError           this table needs a feature we lack: refused, never guessed
     │   └── UnsafeStore
     ├── AccessError                give the store credentials that it accepts
@@ -115,6 +117,10 @@ class InvalidOption(InvalidRequestError):
 
 class InvalidRows(InvalidRequestError):
     """Rows do not fit the table."""
+
+
+class UnfitValues(InvalidRows):
+    """Stored values do not fit the type that their column was altered to."""
 
 
 class InvalidPredicate(InvalidRequestError):

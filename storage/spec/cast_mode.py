@@ -1,5 +1,4 @@
-"""The option of a table that says which casts its columns may make, and what a value does that
-does not fit the type that its column was altered to.
+"""The cast mode of a table: which casts it allows, and what becomes of values that do not fit.
 
 To other clients the option is a property without effect.
 """

@@ -130,6 +130,8 @@ def _loss(old: AtomicType, new: AtomicType) -> _Loss:
         return _loss_to_floating(old, new)
     if target.is_integer:
         return _loss_to_integer(old, new)
+    if source is TypeRoot.BIGINT:
+        return _loss_to_time(old, new), "values too far from 1970", "wrap around"
     return _loss_to_time(old, new), None, ""
 
 
