@@ -9,11 +9,9 @@
     ├── InvalidRequestError        fix the call (also a ValueError)
     │   ├── InvalidSchema
     │   │   └── ColumnInUse
-    │   ├── InvalidOption, InvalidPredicate
-    │   └── InvalidRows
-    │       └── UnfitValues
+    │   └── InvalidOption, InvalidRows, InvalidPredicate
     ├── UnsupportedError           this table needs a feature we lack: refused, never guessed
-    │   └── UnsafeStore
+    │   └── UnsafeStore, UnfitValues
     ├── AccessError                give the store credentials that it accepts
     │   └── CredentialsMissing, AccessRefused
     ├── CommitConflictError        re-plan from the latest snapshot
@@ -119,10 +117,6 @@ class InvalidRows(InvalidRequestError):
     """Rows do not fit the table."""
 
 
-class UnfitValues(InvalidRows):
-    """Stored values do not fit the type that their column was altered to."""
-
-
 class InvalidPredicate(InvalidRequestError):
     """A filter cannot be parsed, or names an unknown column."""
 
@@ -133,6 +127,10 @@ class UnsupportedError(StorageError):
 
 class UnsafeStore(UnsupportedError):
     """The store has neither a conditional create nor a lock."""
+
+
+class UnfitValues(UnsupportedError):
+    """Stored values do not fit the type that their column was altered to."""
 
 
 class AccessError(StorageError):

@@ -169,7 +169,7 @@ def field_of(text: str) -> DataField:
 def fits(family: str, new: str, value: Any) -> bool:
     if not isinstance(value, str):
         unfit = UNFIT.get((family, new), [])
-        return not any(value == each or (value != value and each != each) for each in unfit)
+        return repr(value) not in map(repr, unfit)
     if new in LONG_TEXTS:
         kept = value.encode() if "BINARY" in new else value.rstrip(" ")
         return len(kept) <= LONG_TEXTS[new]

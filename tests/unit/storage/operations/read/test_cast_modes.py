@@ -82,8 +82,9 @@ def test_a_value_that_does_not_fit_fails_the_read_by_name(
     told = str(caught.value)
     count = 4 if kind == "vectors" else 2
     assert f"column n of db.t is TINYINT, and 2 of the {count} rows of data file" in told
-    bad = max(table.at().files(), key=lambda entry: entry.file.min_sequence_number).file
-    assert f"/{bad.file_name} hold values there" in told
+    # Names grow with the ids that the environment gives.
+    bad = max(entry.file.file_name for entry in table.at().files())
+    assert f"/{bad} hold values there" in told
     assert "such as 300" in told
     assert "cast-mode=explicit-null" in told
     assert caught.value.details["rows"] == 2
@@ -229,17 +230,12 @@ def test_other_rewrites_tell_what_they_made_null(catalog: Catalog) -> None:
         ("NOT (n = 1)", []),
         ("s IS NULL AND k > 2", [3, 4]),
         ("n = 44", []),
-        ("n = 300", []),
     ],
 )
 @pytest.mark.mission("SE41")
 def test_filters_see_the_nulls(catalog: Catalog, kind: str, where: str, keys: list[int]) -> None:
     table = table_of(catalog, "explicit-null", kind)
-    try:
-        found = table.read(where=where, columns=["k"])
-    except ValueError as error:
-        assert "300" in where and "TINYINT" in str(error)
-        return
+    found = table.read(where=where, columns=["k"])
     assert sorted(found.column("k").to_pylist()) == keys
 
 
@@ -298,7 +294,7 @@ def test_a_column_that_is_not_null_refuses_such_values_in_both_modes(
     told = "allow null there" if mode == "explicit-null" else "write these rows again"
     with pytest.raises(UnfitValues, match=rf"1 of the 2 rows .* such as 300; {told}"):
         narrow.read(columns=["n"])
-    with pytest.raises(UnfitValues, match="a part of column a .* holds 300, which does not fit"):
+    with pytest.raises(UnfitValues, match=r"a part of column a .* holds 300, which does not fit"):
         narrow.read(columns=["a"])
     with pytest.raises(UnfitValues):
         compact(narrow, full=True, min_file_num=2)
