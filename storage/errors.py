@@ -11,7 +11,7 @@
     │   │   └── ColumnInUse, SchemaDenied
     │   └── InvalidOption, InvalidRows, InvalidPredicate
     ├── UnsupportedError           this table needs a feature we lack: refused, never guessed
-    │   └── UnsafeStore
+    │   └── UnsafeStore, UnfitValues
     ├── AccessError                give the store credentials that it accepts
     │   └── CredentialsMissing, AccessRefused
     ├── CommitConflictError        re-plan from the latest snapshot
@@ -131,6 +131,10 @@ class UnsupportedError(StorageError):
 
 class UnsafeStore(UnsupportedError):
     """The store has neither a conditional create nor a lock."""
+
+
+class UnfitValues(UnsupportedError):
+    """Stored values do not fit the type that their column was altered to."""
 
 
 class AccessError(StorageError):

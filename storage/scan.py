@@ -14,6 +14,7 @@ from lakewright.storage.operations.changes.change_read import ChangeReader, coll
 from lakewright.storage.operations.read.fallback_read import falls_back
 from lakewright.storage.operations.read.read import SplitReader
 from lakewright.storage.operations.read.scan import DataSplit, ScanPlan
+from lakewright.storage.operations.read.unfit_values import logged
 from lakewright.storage.operations.running.concurrency import map_concurrently
 from lakewright.storage.operations.running.task_memory import STREAMING, collecting
 from lakewright.storage.spec.arguments import whole_or_none
@@ -47,12 +48,23 @@ class Scan:
 
     def read(self, limit: int | None = None) -> pa.Table:
         """All rows in memory, or `limit` of them, in no defined order."""
-        return _collected(self.reader, self.plan.splits, limit)
+        with logged(self.reader.nulled, self.table_files.name):
+            return _collected(self.reader, self.plan.splits, limit)
 
     def batches(self) -> Iterator[pa.Table]:
         """Rows piece by piece, for more than fits in memory."""
-        for split in self.plan.splits:
-            yield from self.reader.read(split)
+        with logged(self.reader.nulled, self.table_files.name):
+            for split in self.plan.splits:
+                yield from self.reader.read(split)
+
+    @property
+    def nulled_values(self) -> dict[str, int]:
+        """By column, how many values reads of this scan made null because they do not fit.
+
+        Only tables with `lakewright.cast-mode=explicit-null` have such values. A filter or a limit
+        may have dropped some of their rows; what Spark reads in its tasks is not counted here.
+        """
+        return self.reader.nulled.since()
 
     def to_spark(self, spark: SparkSession) -> DataFrame:
         """Rows as a DataFrame, read in Spark's tasks.

@@ -284,6 +284,7 @@ def _before_and_after(
         "bytes_after": result.bytes_after,
         "rows_before": result.rows_before,
         "rows_after": result.rows_after,
+        **({"nulled_values": result.nulled_values} if result.nulled_values else {}),
     }
 
 

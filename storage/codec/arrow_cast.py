@@ -131,3 +131,8 @@ def list_offsets(array: pa.Array) -> pa.Array:
 def nulls_of(array: pa.Array) -> pa.Array | None:
     """Which of the lists, maps or rows are null, where there are any."""
     return array.is_null() if array.null_count else None
+
+
+def as_lists(array: pa.Array) -> pa.ListArray:
+    """The array as a plain list: other writers' Parquet files decode to other list types."""
+    return array if pa.types.is_list(array.type) else array.cast(pa.list_(array.type.value_field))

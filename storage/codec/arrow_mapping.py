@@ -9,11 +9,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeAlias
 
 import pyarrow as pa
 
-from lakewright.storage.codec.arrow_cast import cast_column, list_offsets, map_entries, nulls_of
+from lakewright.storage.codec.arrow_cast import (
+    as_lists,
+    cast_column,
+    list_offsets,
+    map_entries,
+    nulls_of,
+)
 from lakewright.storage.codec.arrow_types import to_arrow_type
 from lakewright.storage.codec.evolved_values import evolved
 from lakewright.storage.spec.data_types import AtomicType, DataField
@@ -58,7 +65,7 @@ def _mapped(array: pa.Array, values: TypeMapping, target: pa.DataType, cast: Lea
         case RowMapping() if pa.types.is_struct(source):
             return _mapped_rows(array, values, target, cast)
         case ArrayMapping() if _is_list(source):
-            lists = _as_lists(array)
+            lists = as_lists(array)
             elements = _mapped(lists.flatten(), values.element, target.value_type, cast)
             return pa.ListArray.from_arrays(
                 list_offsets(lists), elements, type=target, mask=nulls_of(lists)
@@ -67,7 +74,7 @@ def _mapped(array: pa.Array, values: TypeMapping, target: pa.DataType, cast: Lea
             keys, items = map_entries(array)
             return pa.MapArray.from_arrays(
                 list_offsets(array),
-                _mapped(keys, values.key, target.key_type, cast),
+                _mapped(keys, values.key, target.key_type, _never_null(cast)),
                 _mapped(items, values.value, target.item_type, cast),
                 type=target,
                 mask=nulls_of(array),
@@ -106,6 +113,11 @@ def _member(held: dict[str, pa.Array], stored: DataField) -> pa.Array:
     return held[stored.name]
 
 
+def _never_null(cast: LeafCast) -> LeafCast:
+    """The cast for keys of maps, which are never null, whatever their type says."""
+    return lambda array, stored, read: cast(array, stored, replace(read, nullable=False))
+
+
 def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
     if array.type.equals(target):
         return array
@@ -135,8 +147,3 @@ def _is_list(kind: pa.DataType) -> bool:
     return bool(
         pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
     )
-
-
-def _as_lists(array: pa.Array) -> pa.ListArray:
-    """The array as a plain list: other writers' Parquet files decode to other list types."""
-    return array if pa.types.is_list(array.type) else array.cast(pa.list_(array.type.value_field))

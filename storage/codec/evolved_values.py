@@ -243,27 +243,38 @@ def _to_bytes(array: pa.Array, _: AtomicType, new: AtomicType) -> pa.Array:
     return values
 
 
-def _parsing(parse: Callable[[str, AtomicType], Any]) -> _Cast:
-    def cast(array: pa.Array, _: AtomicType, new: AtomicType) -> pa.Array:
-        return _each(array, lambda text: parse(text, new), to_arrow_type(new), named=str(new))
+def parsed(text: str, new: AtomicType) -> Any:
+    """The value of a text; a timestamp is its milliseconds since 1970 and its nanoseconds.
 
-    return cast
+    Raises:
+        ValueError, OverflowError: the text is no value of the type.
+    """
+    match _kind(new.root):
+        case "boolean":
+            return java_text.parse_boolean(text)
+        case "integer":
+            return java_text.parse_integer(text, INTEGER_BITS[new.root])
+        case "floating":
+            narrow = new.root is TypeRoot.FLOAT
+            return java_text.parse_float(text) if narrow else java_text.parse_double(text)
+        case "decimal":
+            return java_text.parse_decimal(text, new.precision, new.scale)
+        case "date":
+            return java_text.parse_date(text)
+        case "time":
+            return java_text.parse_time(text)
+    if text.isascii() and text.isdigit() and new.root is not TypeRoot.TIMESTAMP_LTZ:
+        return java_text.parse_epoch(text, new.precision)
+    return java_text.parse_timestamp(text, new.precision)
 
 
-def _parse_floating(text: str, new: AtomicType) -> float:
-    narrow = new.root is TypeRoot.FLOAT
-    return java_text.parse_float(text) if narrow else java_text.parse_double(text)
+def _parse_texts(array: pa.Array, _: AtomicType, new: AtomicType) -> pa.Array:
+    return _each(array, lambda text: parsed(text, new), to_arrow_type(new), named=str(new))
 
 
 def _texts_to_timestamps(array: pa.Array, _: AtomicType, new: AtomicType) -> pa.Array:
     zoned = new.root is TypeRoot.TIMESTAMP_LTZ
-
-    def parse(text: str) -> tuple[int, int]:
-        if text.isascii() and text.isdigit() and not zoned:
-            return java_text.parse_epoch(text, new.precision)
-        return java_text.parse_timestamp(text, new.precision)
-
-    pairs = _each(array, parse, pa.list_(pa.int64(), 2), named=str(new))
+    pairs = _each(array, lambda text: parsed(text, new), pa.list_(pa.int64(), 2), named=str(new))
     millis, nanos = (_numbers(pc.list_element(pairs, index)) for index in (0, 1))
     return _timestamps(_to_moments(millis) if zoned else millis, nanos, array, new)
 
@@ -438,16 +449,12 @@ _CASTS: dict[tuple[str, str], _Cast] = {
     ("boolean", "text"): _plain_to_texts,
     ("text", "text"): _texts_to_texts,
     ("text", "bytes"): _to_bytes,
-    ("text", "boolean"): _parsing(lambda text, _: java_text.parse_boolean(text)),
-    ("text", "integer"): _parsing(
-        lambda text, new: java_text.parse_integer(text, INTEGER_BITS[new.root])
-    ),
-    ("text", "floating"): _parsing(_parse_floating),
-    ("text", "decimal"): _parsing(
-        lambda text, new: java_text.parse_decimal(text, new.precision, new.scale)
-    ),
-    ("text", "date"): _parsing(lambda text, _: java_text.parse_date(text)),
-    ("text", "time"): _parsing(lambda text, _: java_text.parse_time(text)),
+    ("text", "boolean"): _parse_texts,
+    ("text", "integer"): _parse_texts,
+    ("text", "floating"): _parse_texts,
+    ("text", "decimal"): _parse_texts,
+    ("text", "date"): _parse_texts,
+    ("text", "time"): _parse_texts,
     ("text", "timestamp"): _texts_to_timestamps,
     ("bytes", "text"): _bytes_to_texts,
     ("bytes", "bytes"): _to_bytes,

@@ -27,6 +27,7 @@ from lakewright.storage.files.data_files import format_of_path
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.read.read import SplitReader
 from lakewright.storage.operations.read.scan import DataSplit
+from lakewright.storage.operations.read.unfit_values import logged
 from lakewright.storage.operations.state.file_schemas import FileSchemas
 from lakewright.storage.spark.predicates import is_spark_filter, to_spark_filter
 from lakewright.storage.spark.spark_types import reads_natively, to_spark_schema, to_spark_type
@@ -184,7 +185,9 @@ def _arrow_scan(
         task_reader = SplitReader(
             files, columns=names, predicate=predicate, snapshot_id=snapshot_id
         )
-        yield from task_reader.read(split)
+        # The executor's log has the warning: a DataFrame is read after this call returned.
+        with logged(task_reader.nulled, files.name):
+            yield from task_reader.read(split)
 
     return dataframe_of_tasks(spark, splits, read, files.schema.fields_of(names))
 

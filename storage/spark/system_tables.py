@@ -24,6 +24,7 @@ from lakewright.storage.operations.inspection.system_tables import (
     system_table_schema,
 )
 from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
+from lakewright.storage.operations.read.unfit_values import logged
 from lakewright.storage.spark.read import check_reachable, for_spark
 from lakewright.storage.spark.spark_types import to_spark_schema
 from lakewright.storage.spec.predicate import Predicate
@@ -86,9 +87,10 @@ def changes_dataframe(
         task_reader = ChangeReader(
             files, columns=columns, predicate=predicate, snapshot_ids=snapshot_ids
         )
-        for batch in batches:
-            for index in batch.column(0).to_pylist():
-                for rows in task_reader.read(splits[index]):
-                    yield from for_spark(keep(rows)).to_batches()
+        with logged(task_reader.nulled, files.name):
+            for batch in batches:
+                for index in batch.column(0).to_pylist():
+                    for rows in task_reader.read(splits[index]):
+                        yield from for_spark(keep(rows)).to_batches()
 
     return spark.range(0, len(splits), 1, len(splits)).mapInArrow(run, schema)

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import TypeAlias
 
+from lakewright.storage.spec.cast_mode import CastMode
 from lakewright.storage.spec.data_types import INTEGER_BITS, STRING, AtomicType, DataType, TypeRoot
 
 _TABLE = """
@@ -44,13 +46,28 @@ class Cast(Enum):
 
 @dataclass(frozen=True, slots=True)
 class CastRule:
-    """The cast between two types; `loss` says what becomes of values that do not fit.
+    """The cast between two types, and in words the values that it changes.
 
-    `loss` is None if every value keeps its meaning.
+    `shortened` says how values change that fit, as a fraction that becomes a whole number.
+    `unfit` names the values that do not fit: beyond the range or the length of the new type, or
+    no value of it. `fate` says what becomes of those where values are read as Java reads them.
     """
 
     cast: Cast
-    loss: str | None = None
+    shortened: str | None = None
+    unfit: str | None = None
+    fate: str = ""
+
+    @property
+    def loss(self) -> str | None:
+        """What is lost where values are read as Java reads them; None if nothing is."""
+        return self.loss_in(CastMode.EXPLICIT)
+
+    def loss_in(self, mode: CastMode) -> str | None:
+        """What a table with this mode loses; None if every value keeps its meaning."""
+        fates = {CastMode.EXPLICIT_FAIL: "fail the read", CastMode.EXPLICIT_NULL: "become null"}
+        unfit = None if self.unfit is None else f"{self.unfit} {fates.get(mode, self.fate)}"
+        return ", and ".join(each for each in (self.shortened, unfit) if each) or None
 
 
 _MARKS = {"i": Cast.IMPLICIT, "e": Cast.EXPLICIT, ".": Cast.REFUSED}
@@ -86,76 +103,82 @@ def cast_rule(old: DataType, new: DataType) -> CastRule:
     cast = _CASTS[old.root, new.root]
     if new.root is TypeRoot.VARCHAR and (old.root in _TO_STRING_ONLY or old.root.is_timestamp):
         cast = cast if new.length == STRING.length else Cast.REFUSED
-    return CastRule(cast) if cast is Cast.REFUSED else CastRule(cast, _loss(old, new))
+    return CastRule(cast) if cast is Cast.REFUSED else CastRule(cast, *_loss(old, new))
 
 
-def _loss(old: AtomicType, new: AtomicType) -> str | None:
+# How values that fit change, which values do not fit, and what becomes of those in Java.
+_Loss: TypeAlias = tuple[str | None, str | None, str]
+_NONE: _Loss = (None, None, "")
+
+
+def _loss(old: AtomicType, new: AtomicType) -> _Loss:
     source, target = old.root, new.root
     if target.is_text:
         return _loss_to_text(old, new)
     if target.is_bytes:
         if source.is_bytes and new.length >= old.length and target is not TypeRoot.BINARY:
-            return None
-        filled = " and shorter ones are filled up" if target is TypeRoot.BINARY else ""
-        return f"values longer than {new.length} bytes are cut{filled}"
+            return _NONE
+        filled = "shorter values are filled with zeros" if target is TypeRoot.BINARY else None
+        return filled, f"values longer than {new.length} bytes", "are cut"
     if source.is_text:
-        return f"a text that is no {new} fails the read"
+        return None, f"texts that are no {new}", "fail the read"
     if target is TypeRoot.BOOLEAN:
-        return "every number but 0 becomes true"
+        return "every number but 0 becomes true", None, ""
     if target is TypeRoot.DECIMAL:
         return _loss_to_decimal(old, new)
     if target.is_floating:
         return _loss_to_floating(old, new)
     if target.is_integer:
         return _loss_to_integer(old, new)
-    return _loss_to_time(old, new)
+    if source is TypeRoot.BIGINT:
+        return _loss_to_time(old, new), "values too far from 1970", "wrap around"
+    return _loss_to_time(old, new), None, ""
 
 
-def _loss_to_text(old: AtomicType, new: AtomicType) -> str | None:
+def _loss_to_text(old: AtomicType, new: AtomicType) -> _Loss:
+    filled = "shorter texts are filled with blanks" if new.root is TypeRoot.CHAR else None
     if old.root.is_bytes:
-        return "bytes that are no UTF-8 are shown with replacement characters"
+        return filled, "bytes that are no UTF-8", "are shown with replacement characters"
     if new.length == STRING.length or (old.root.is_text and new.length >= old.length):
-        return None if new.root is TypeRoot.VARCHAR else "shorter texts are filled with blanks"
-    return f"texts longer than {new.length} characters are cut"
+        return filled, None, ""
+    return filled, f"texts longer than {new.length} characters", "are cut"
 
 
-def _loss_to_integer(old: AtomicType, new: AtomicType) -> str | None:
+def _loss_to_integer(old: AtomicType, new: AtomicType) -> _Loss:
     low, high = -(1 << INTEGER_BITS[new.root] - 1), (1 << INTEGER_BITS[new.root] - 1) - 1
+    beyond = f"values beyond {low} to {high}"
     if old.root is TypeRoot.BOOLEAN:
-        return None
+        return _NONE
     if old.root.is_integer:
-        if INTEGER_BITS[old.root] <= INTEGER_BITS[new.root]:
-            return None
-        return f"values beyond {low} to {high} wrap around"
+        narrows = INTEGER_BITS[old.root] > INTEGER_BITS[new.root]
+        return (None, beyond, "wrap around") if narrows else _NONE
     if old.root.is_timestamp:
-        return "fractions of seconds are cut"
-    return f"fractions are cut, and values beyond {low} to {high} change"
+        wraps = new.root is not TypeRoot.BIGINT
+        return "fractions of seconds are cut", beyond if wraps else None, "wrap around"
+    return "fractions are cut", beyond, "change"
 
 
-def _loss_to_decimal(old: AtomicType, new: AtomicType) -> str | None:
+def _loss_to_decimal(old: AtomicType, new: AtomicType) -> _Loss:
     room = new.precision - new.scale
     if old.root is TypeRoot.BOOLEAN and room:
-        return None
+        return _NONE
     if old.root in _DIGITS and room >= _DIGITS[old.root]:
-        return None
+        return _NONE
+    beyond = f"values with more than {room} digits before the point"
     if old.root is TypeRoot.DECIMAL and new.scale >= old.scale:
-        if room >= old.precision - old.scale:
-            return None
-        return f"values with more than {room} digits before the point become null"
-    if old.root in _DIGITS:
-        return f"values with more than {room} digits become null"
-    return (
-        f"values are rounded to {new.scale} digits after the point, and values with more than "
-        f"{room} digits before it become null"
-    )
+        return _NONE if room >= old.precision - old.scale else (None, beyond, "become null")
+    if old.root in _DIGITS or old.root is TypeRoot.BOOLEAN:
+        return None, f"values with more than {room} digits", "become null"
+    return f"values are rounded to {new.scale} digits after the point", beyond, "become null"
 
 
-def _loss_to_floating(old: AtomicType, new: AtomicType) -> str | None:
+def _loss_to_floating(old: AtomicType, new: AtomicType) -> _Loss:
     if old.root is TypeRoot.BOOLEAN or (old.root, new.root) == (TypeRoot.FLOAT, TypeRoot.DOUBLE):
-        return None
+        return _NONE
     if old.root.is_integer and INTEGER_BITS[old.root] <= _EXACT_BITS[new.root]:
-        return None
-    return f"values are rounded to the nearest {new.root.value}"
+        return _NONE
+    beyond = f"values beyond the range of {new.root.value}" if old.root.is_floating else None
+    return f"values are rounded to the nearest {new.root.value}", beyond, "become infinite"
 
 
 def _loss_to_time(old: AtomicType, new: AtomicType) -> str | None:

@@ -28,7 +28,8 @@ class CommitMessage:
 
     A file in both `compact_before` and `compact_after` only changed its level.
     The publishing snapshot names changelog files, which belong to no state. A removed index file
-    must still be the bucket's own at the commit.
+    must still be the bucket's own at the commit. `nulled_values` counts values that a rewrite made
+    null for good, because they do not fit their columns' types.
     """
 
     partition: bytes
@@ -41,6 +42,7 @@ class CommitMessage:
     compact_changelog: tuple[DataFileMeta, ...] = ()
     new_indexes: tuple[IndexFileMeta, ...] = ()
     removed_indexes: tuple[IndexFileMeta, ...] = ()
+    nulled_values: int = 0
 
     @property
     def place(self) -> Place:

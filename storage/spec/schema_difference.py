@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from lakewright.storage.errors import InvalidOption
+from lakewright.storage.spec.cast_mode import CastMode, cast_mode
 from lakewright.storage.spec.cast_rules import cast_rule
 from lakewright.storage.spec.data_types import (
     ArrayType,
@@ -90,7 +92,7 @@ def column_differences(old: TableSchema, new: TableSchema) -> tuple[ColumnDiffer
 
 
 def _differences(old: TableSchema, new: TableSchema) -> Iterator[Difference]:
-    yield from _of_members(old.fields, new.fields, ())
+    yield from _of_members(old.fields, new.fields, (), _mode(new))
     for kind, before, after in (
         ("partition keys", old.partition_keys, new.partition_keys),
         ("primary keys", old.primary_keys, new.primary_keys),
@@ -106,7 +108,7 @@ def _differences(old: TableSchema, new: TableSchema) -> Iterator[Difference]:
 
 
 def _of_members(
-    old: Sequence[DataField], new: Sequence[DataField], path: tuple[str, ...]
+    old: Sequence[DataField], new: Sequence[DataField], path: tuple[str, ...], mode: CastMode
 ) -> Iterator[Difference]:
     before = {field.id: field for field in old}
     for field in new:
@@ -114,7 +116,7 @@ def _of_members(
         if field.id not in before:
             yield Difference(f"column {path_text(where)}", None, _shown(field))
             continue
-        yield from _of_field(before[field.id], field, where)
+        yield from _of_field(before[field.id], field, where, mode)
     kept = {field.id for field in new}
     for field in old:
         if field.id not in kept:
@@ -129,11 +131,13 @@ def _of_members(
         )
 
 
-def _of_field(old: DataField, new: DataField, path: tuple[str, ...]) -> Iterator[Difference]:
+def _of_field(
+    old: DataField, new: DataField, path: tuple[str, ...], mode: CastMode
+) -> Iterator[Difference]:
     where = f"column {path_text(path)}"
     if old.name != new.name:
         yield Difference(f"name of {where}", old.name, new.name)
-    yield from _of_types(old.type, new.type, path)
+    yield from _of_types(old.type, new.type, path, mode)
     for what, before, after in (
         ("comment", old.description, new.description),
         ("default", old.default_value, new.default_value),
@@ -142,24 +146,34 @@ def _of_field(old: DataField, new: DataField, path: tuple[str, ...]) -> Iterator
             yield Difference(f"{what} of {where}", _text(before), _text(after))
 
 
-def _of_types(old: DataType, new: DataType, path: tuple[str, ...]) -> Iterator[Difference]:
+def _of_types(
+    old: DataType, new: DataType, path: tuple[str, ...], mode: CastMode
+) -> Iterator[Difference]:
     if isinstance(old, RowType) and isinstance(new, RowType):
-        yield from _of_members(old.fields, new.fields, path)
+        yield from _of_members(old.fields, new.fields, path, mode)
     elif (isinstance(old, ArrayType) and isinstance(new, ArrayType)) or (
         isinstance(old, MultisetType) and isinstance(new, MultisetType)
     ):
-        yield from _of_types(old.element, new.element, (*path, ELEMENT))
+        yield from _of_types(old.element, new.element, (*path, ELEMENT), mode)
     elif isinstance(old, MapType) and isinstance(new, MapType):
-        yield from _of_types(old.key, new.key, (*path, "key"))
-        yield from _of_types(old.value, new.value, (*path, VALUE))
+        yield from _of_types(old.key, new.key, (*path, "key"), mode)
+        yield from _of_types(old.value, new.value, (*path, VALUE), mode)
     elif replace(old, nullable=new.nullable) != new:
-        loss = cast_rule(old, new).loss
+        loss = cast_rule(old, new).loss_in(mode)
         yield Difference(f"type of column {path_text(path)}", str(old), str(new), loss)
         return
     if old.nullable is not new.nullable:
         yield Difference(
             f"nulls of column {path_text(path)}", _nulls(old.nullable), _nulls(new.nullable)
         )
+
+
+def _mode(schema: TableSchema) -> CastMode:
+    try:
+        return cast_mode(schema, table="")
+    except InvalidOption:
+        # Another client may set a mode that does not exist; reads of the table refuse it.
+        return CastMode.IMPLICIT
 
 
 def _nulls(nullable: bool) -> str:

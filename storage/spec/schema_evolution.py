@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import NoReturn
 
-from lakewright.storage.errors import ColumnInUse, InvalidOption, InvalidSchema, StorageError
+from lakewright.storage.errors import ColumnInUse, InvalidSchema, StorageError
+from lakewright.storage.spec.cast_mode import CAST_MODE, CastMode, cast_mode
 from lakewright.storage.spec.cast_rules import Cast, cast_rule
 from lakewright.storage.spec.column_uses import renamed_in_options, uses_of
 from lakewright.storage.spec.data_types import (
@@ -47,10 +48,6 @@ from lakewright.storage.spec.schema_change import (
     path_of,
     path_text,
 )
-
-# The option of a table that says which casts its columns may make; a property to other clients.
-CAST_MODE = "lakewright.cast-mode"
-IMPLICIT_CASTS, EXPLICIT_CASTS = "implicit", "explicit"
 
 # The aggregate function that takes the last member of a row for its time.
 _MERGED_BY_LAST_MEMBER = "merge_map_with_keytime"
@@ -128,7 +125,9 @@ class _Evolution:
         schema, name = self.schema, self.state.name
         match change:
             case SetOption():
-                return with_option(schema, change, name, has_snapshots=self.state.has_snapshots)
+                changed = with_option(schema, change, name, has_snapshots=self.state.has_snapshots)
+                cast_mode(changed, table=name)
+                return changed
             case ResetOption():
                 return without_option(schema, change, name, has_snapshots=self.state.has_snapshots)
             case ChangeTableComment(comment=comment):
@@ -306,22 +305,16 @@ class _Evolution:
         if rule.cast is Cast.REFUSED:
             raise InvalidSchema(f"{where}, and no client casts it to {new}; add a column instead")
         if rule.cast is Cast.EXPLICIT and not self._allows_explicit_casts():
+            modes = ", ".join(each.value for each in CastMode if each.allows_explicit)
             raise InvalidSchema(
                 f"{where}, and only an explicit cast leads to {new}: {rule.loss or 'as in SQL'}; "
-                f"set the option {CAST_MODE} to {EXPLICIT_CASTS} to allow it"
+                f"set the option {CAST_MODE} to one of {modes} to allow it"
             )
         return new
 
     def _allows_explicit_casts(self) -> bool:
-        mode = trimmed(self.schema.options).get(CAST_MODE, IMPLICIT_CASTS)
-        if mode not in (IMPLICIT_CASTS, EXPLICIT_CASTS):
-            raise InvalidOption(
-                f"{self.state.name}: {CAST_MODE}={mode} is neither {IMPLICIT_CASTS} nor "
-                f"{EXPLICIT_CASTS}",
-                table=self.state.name,
-                option=CAST_MODE,
-            )
-        return mode == EXPLICIT_CASTS and not self._boolean("disable-explicit-type-casting")
+        mode = cast_mode(self.schema, table=self.state.name)
+        return mode.allows_explicit and not self._boolean("disable-explicit-type-casting")
 
     def _edited(self, path: _Path, edit: _Edit) -> TableSchema:
         walk = _Walk(path, self.state.name)

@@ -32,6 +32,7 @@ from lakewright.storage.operations.read.merge_read import merged_windows, row_or
 from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
 from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.operations.read.side_by_side import Run, SideBySide
+from lakewright.storage.operations.read.unfit_values import NulledValues, logged
 from lakewright.storage.operations.running.task_memory import COMPARED_BYTES, STREAMING, MergeMemory
 from lakewright.storage.spec.arguments import whole_or_none
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
@@ -65,6 +66,8 @@ class ChangeReader:
         self.columns = files.schema.names_of(columns)
         self.predicate = predicate
         self._compared_bytes = compared_bytes
+        # Counts values that are read as null because they do not fit their columns' types.
+        self.nulled = NulledValues()
         wanted = files.schema.fields_of(self.columns)
         kind = pa.field(ROW_KIND_COLUMN, pa.string(), nullable=False)
         self.arrow_schema = pa.schema([kind, *(to_arrow_field(field) for field in wanted)])
@@ -143,7 +146,7 @@ class ChangeReader:
     def _rows(self, names: Iterable[str]) -> FileRows:
         wanted = set(names)
         fields = [each for each in self.files.schema.fields if each.name in wanted]
-        return FileRows(self.files, fields, shown=True)
+        return FileRows(self.files, fields, shown=True, nulled=self.nulled)
 
 
 def _merged_buckets(source: FileRows, parts: Sequence[DataSplit], memory: MergeMemory) -> list[Run]:
@@ -167,12 +170,13 @@ def collect_changes(
     nullable = pa.schema([field.with_nullable(True) for field in reader.arrow_schema])
     parts = [nullable.empty_table()]
     left = limit
-    for rows in (rows for split in splits for rows in reader.read(split)):
-        if left is not None and left <= rows.num_rows:
-            parts.append(rows.slice(0, left).cast(nullable))
-            break
-        left = None if left is None else left - rows.num_rows
-        parts.append(rows.cast(nullable))
+    with logged(reader.nulled, reader.files.name):
+        for rows in (rows for split in splits for rows in reader.read(split)):
+            if left is not None and left <= rows.num_rows:
+                parts.append(rows.slice(0, left).cast(nullable))
+                break
+            left = None if left is None else left - rows.num_rows
+            parts.append(rows.cast(nullable))
     return pa.concat_tables(parts)
 
 

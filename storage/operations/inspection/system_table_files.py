@@ -20,6 +20,7 @@ from lakewright.storage.operations.state.live_files import (
     index_entries,
     live_entries,
 )
+from lakewright.storage.spec.cast_mode import CastMode, cast_mode
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
 from lakewright.storage.spec.partition import Partition
@@ -75,6 +76,7 @@ class _BoundTexts:
 
     def __init__(self, files: TableFiles) -> None:
         self._schemas = FileSchemas(files)
+        self._nulls_more = cast_mode(files.schema, table=files.name) is CastMode.EXPLICIT_NULL
 
     def of(self, file: DataFileMeta) -> tuple[str, str, str]:
         nulls: dict[str, str] = {}
@@ -92,8 +94,9 @@ class _BoundTexts:
         bounds = mapping.bounds(known, file.row_count)
         for column in mapping.columns.values():
             old = None if column.stored is None else known.get(column.stored.name)
-            # Bounds of another type have no text in this type.
-            unbounded = Bounds(None, None, None if old is None else old.null_count, file.row_count)
+            # Bounds of another type have no text in this type, and its casts may make more nulls.
+            count = None if old is None or self._nulls_more else old.null_count
+            unbounded = Bounds(None, None, count, file.row_count)
             yield column.field, bounds.get(column.field.name, unbounded)
 
 

@@ -45,6 +45,7 @@ from lakewright.storage.operations.read.expired_reads import told_if_expired
 from lakewright.storage.operations.read.read import SplitReader
 from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
 from lakewright.storage.operations.read.scan import plan_scan
+from lakewright.storage.operations.read.unfit_values import logged
 from lakewright.storage.spec.data_types import DataField, parse_data_type
 from lakewright.storage.spec.predicate import Predicate
 from lakewright.storage.spec.schema import TableSchema
@@ -138,7 +139,8 @@ def _merged_already(
         plan = plan_scan(files, snapshot, predicate, level=level)
     reader = SplitReader(files, columns=None, predicate=predicate, snapshot_id=snapshot_id)
     schema = reader.arrow_schema
-    parts = [rows.cast(schema) for split in plan.splits for rows in reader.read(split)]
+    with logged(reader.nulled, files.name):
+        parts = [rows.cast(schema) for split in plan.splits for rows in reader.read(split)]
     return pa.concat_tables([schema.empty_table(), *parts])
 
 
@@ -148,9 +150,10 @@ def audit_log_rows(files: TableFiles, plan: ChangePlan) -> Iterator[pa.Table]:
     names = [
         ROW_KIND_NAME if each == ROW_KIND_COLUMN else each for each in reader.arrow_schema.names
     ]
-    for split in plan.splits:
-        for rows in reader.read(split):
-            yield rows.rename_columns(names)
+    with logged(reader.nulled, files.name):
+        for split in plan.splits:
+            for rows in reader.read(split):
+                yield rows.rename_columns(names)
 
 
 def _columns(**types: str) -> tuple[DataField, ...]:

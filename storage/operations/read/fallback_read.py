@@ -44,7 +44,13 @@ class FallbackReader(SplitReader):
         predicate: Predicate | None,
         snapshot_id: int | None,
     ) -> None:
-        super().__init__(files, columns=columns, predicate=predicate, snapshot_id=snapshot_id)
+        super().__init__(
+            files,
+            columns=columns,
+            predicate=predicate,
+            snapshot_id=snapshot_id,
+            nulled=branch.nulled,
+        )
         self._branch = branch
         self._of_branch = partitions
 

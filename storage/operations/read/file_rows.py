@@ -1,8 +1,9 @@
 """Reads rows of data files in the read schema.
 
 1. Find the columns of a file, and nested fields, by field id in the schema it was written with.
-2. Fill missing columns with null, and cast columns whose type changed.
-3. Leave out rows that a deletion vector names.
+2. Leave out rows that a deletion vector names.
+3. Fill missing columns with null, and cast columns whose type changed. The table's cast mode says
+   what becomes of values that do not fit (`unfit_values.py`).
 
 Keys are read from the table's own columns: the key copies in data files are equal, and files in
 thin mode have none. The batch size follows from the size of the rows in memory.
@@ -13,30 +14,51 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import TypeAlias, TypedDict, Unpack
+from typing import Any, NoReturn, TypeAlias, TypedDict, Unpack
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from lakewright.storage.codec.arrow_mapping import map_column
+from lakewright.storage.codec.arrow_mapping import LeafCast, map_column
 from lakewright.storage.codec.arrow_types import to_arrow_field, to_arrow_type
 from lakewright.storage.codec.arrow_values import scalar_of
 from lakewright.storage.codec.char_blanks import holds_char, without_blanks
 from lakewright.storage.codec.evolved_values import evolved
+from lakewright.storage.codec.fitted_values import (
+    MustNotBeNull,
+    fitted,
+    fitted_part,
+    lost_values,
+)
 from lakewright.storage.codec.mapping_proof import mapping_difference
-from lakewright.storage.errors import CorruptionError, UnsupportedError, VerificationFailed
+from lakewright.storage.errors import (
+    CorruptionError,
+    UnfitValues,
+    UnsupportedError,
+    VerificationFailed,
+)
 from lakewright.storage.files.data_files import format_of_path, read_rows
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.merge import ORIGIN, POSITION
 from lakewright.storage.operations.read.scan import DataSplit
+from lakewright.storage.operations.read.unfit_values import (
+    UNFIT,
+    NulledValues,
+    marked,
+    with_marks,
+    without_marks,
+)
 from lakewright.storage.operations.running.task_memory import BATCH_BYTES
 from lakewright.storage.operations.state.file_schemas import FileSchemas
+from lakewright.storage.spec.cast_mode import CAST_MODE, CastMode, cast_mode
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
 from lakewright.storage.spec.file_format import ORC
 from lakewright.storage.spec.index import DeletionVectorRange
 from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.schema import COUNT, KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
-from lakewright.storage.spec.schema_mapping import FieldMapping
+from lakewright.storage.spec.schema_casts import casts_of
+from lakewright.storage.spec.schema_mapping import CastValues, FieldMapping
 
 _SYSTEM_COLUMNS = {SEQUENCE_NUMBER: pa.int64(), VALUE_KIND: pa.int8(), COUNT: pa.int64()}
 # A reader that stops early should not have read many more rows than this.
@@ -57,6 +79,13 @@ _LENGTHY_BYTES = 32
 _ROW_OVERHEAD_BYTES = 32
 _OF_ANY_LENGTH = {TypeRoot.CHAR, TypeRoot.VARCHAR, TypeRoot.BINARY, TypeRoot.VARBINARY}
 
+_WAY_OUT = (
+    "write these rows again, alter the column to a type that holds the values, or set "
+    f"{CAST_MODE}={CastMode.EXPLICIT_NULL.value} to read them as null"
+)
+_NULL_WAY_OUT = (
+    "allow null there, write these rows again, or alter the column to a type that holds the values"
+)
 
 _Deletions: TypeAlias = tuple[tuple[str, DeletionVectorRange], ...]
 
@@ -67,6 +96,7 @@ class KeyValueReading(TypedDict, total=False):
     batch_rows: int | None
     placed: bool
     system: Sequence[str]
+    marked: bool
 
 
 class FileRows:
@@ -74,7 +104,8 @@ class FileRows:
 
     With `proved` the reader compares the mapped rows with the stored values of files of other
     schemas, and raises `VerificationFailed` if they differ. With `shown` the rows are only shown: a
-    value without an exact equivalent in the column's new type may change.
+    value without an exact equivalent in the column's new type may change. `nulled` counts values
+    that were read as null because they do not fit.
     """
 
     def __init__(
@@ -84,12 +115,15 @@ class FileRows:
         *,
         proved: bool = False,
         shown: bool = False,
+        nulled: NulledValues | None = None,
     ) -> None:
         self.files = files
         self.fields = tuple(fields)
         self.proved = proved
         self.shown = shown
         self.schemas = FileSchemas(files)
+        self.mode = cast_mode(files.schema, table=files.name)
+        self.nulled = NulledValues() if nulled is None else nulled
         # The vectors of the last split only; a split may have as many vectors as files.
         self._deletions: tuple[_Deletions, dict[str, tuple[str, DeletionVectorRange]]] = ((), {})
 
@@ -97,7 +131,8 @@ class FileRows:
         self, split: DataSplit, file: DataFileMeta, *, batch_rows: int | None = None
     ) -> Iterator[pa.Table]:
         """The projected columns, as one table or in batches."""
-        yield from self._read(split, file, self.fields, {}, batch_rows)
+        for rows in self._read(split, file, self.fields, {}, batch_rows):
+            yield self.settled(rows, split)
 
     def batches(self, split: DataSplit, file: DataFileMeta) -> Iterator[pa.Table]:
         """The projected columns, in batches of about `BATCH_BYTES`."""
@@ -110,7 +145,8 @@ class FileRows:
 
         Tables that count rows also have the count. `system` may leave out the sequence number or
         the kind. `placed` adds two columns: `_ORIGIN`, the index of the file in the split, and
-        `_POSITION`, the index of the row in the file.
+        `_POSITION`, the index of the row in the file. With `marked` the marks of values that do not
+        fit stay as a column, for `settled` after a merge.
         """
         batch_rows = reading.get("batch_rows")
         placed = reading.get("placed", False)
@@ -119,9 +155,12 @@ class FileRows:
         names = [field.name for field in self.fields]
         if self.files.schema.counts_rows:
             system = (*system, COUNT)
+        marks_stay = reading.get("marked", False)
         places = (ORIGIN, POSITION) if placed else ()
+        places = (*places, UNFIT) if marks_stay else places
         stored = {name: _SYSTEM_COLUMNS[name] for name in system}
-        for rows in self._read(split, file, fields, stored, batch_rows, placed=placed):
+        for read in self._read(split, file, fields, stored, batch_rows, placed=placed):
+            rows = with_marks(read) if marks_stay else self.settled(read, split)
             columns = [(f"{KEY_PREFIX}{key.name}", rows.column(key.name)) for key in keys]
             columns += [(name, rows.column(name)) for name in (*system, *names, *places)]
             yield pa.table([column for _, column in columns], names=[name for name, _ in columns])
@@ -157,6 +196,115 @@ class FileRows:
         largest = max(metas, key=lambda file: file.file_size)
         return max(fixed + self._weigh(split, largest, lengthy), stored)
 
+    # --- values that do not fit ---------------------------------------------------------------
+
+    def may_mark(self, split: DataSplit) -> bool:
+        """Whether rows of a split may have marks of values that do not fit."""
+        return any(self._casts(file, self.fields) for file in split.files)
+
+    def _casts(self, file: DataFileMeta, fields: Sequence[DataField]) -> bool:
+        if not self.mode.checks_values or file.schema_id == self.files.schema.id:
+            return False
+        columns = self.schemas.mapping_of(file).columns
+        return any(True for field in fields for _ in casts_of(columns[field.id]))
+
+    def settled(self, rows: pa.Table, split: DataSplit, *, deletions: bool = True) -> pa.Table:
+        """The rows without marks: values that do not fit are counted as null, or refused.
+
+        Without `deletions` the values of rows that delete a key do not count.
+
+        Raises:
+            UnfitValues: the table's mode, or a column that is NOT NULL, refuses such a value.
+        """
+        if UNFIT not in rows.column_names:
+            return rows
+        rows, marks = without_marks(rows, deletions=deletions)
+        if marks.num_rows == 0:
+            return rows
+        fields = {field.name: field for field in self._with_keys()}
+        for path in pc.unique(marks.column("path")).to_pylist():
+            there = marks.filter(pc.equal(marks.column("path"), path))
+            first = there.slice(0, 1).to_pylist()[0]
+            field = fields[first["column"]]
+            if self._refuses(field):
+                self._refuse(split, field, first)
+            self.nulled.add(path, there.num_rows)
+        return rows
+
+    def _refuses(self, field: DataField) -> bool:
+        required = isinstance(field.type, AtomicType) and not field.type.nullable
+        return required or self.mode is CastMode.EXPLICIT_FAIL
+
+    def _refuse(self, split: DataSplit, field: DataField, mark: dict[str, Any]) -> NoReturn:
+        file, column = split.files[mark["file"]], str(mark["path"])
+        # All marks of the file, whichever rows this reader was asked for.
+        every = FileRows(self.files, [field])
+        count = sum(
+            pc.sum(pc.greater(pc.list_value_length(rows.column(UNFIT)), 0)).as_py() or 0
+            for rows in every._read(split, file, [field], {}, self.batch_rows(split, file))
+        )
+        path = self.files.readable_path(split.place, file)
+        null_is_refused = self.mode is CastMode.EXPLICIT_NULL
+        raise UnfitValues(
+            f"column {column} of {self.files.name} is {field.type}, and {count} of the "
+            f"{file.row_count} rows of data file {path} hold values there that do not fit, such as "
+            f"{mark['value']}; {_NULL_WAY_OUT if null_is_refused else _WAY_OUT}",
+            table=self.files.name,
+            path=path,
+            column=column,
+            value=mark["value"],
+            rows=count,
+        )
+
+    def _with_marks(
+        self,
+        read: pa.Table,
+        rows: pa.Table,
+        asked: Sequence[FieldMapping],
+        mapped: Sequence[pa.ChunkedArray],
+        number: int,
+    ) -> pa.Table:
+        lost = [
+            (column.field.name, each)
+            for column, found in zip(asked, mapped, strict=True)
+            if column.stored is not None and any(True for _ in casts_of(column))
+            for each in lost_values(
+                rows.column(column.stored.name), column.values, found, column.field.name
+            )
+        ]
+        named = any(self._refuses(column.field) for column in asked)
+        return marked(read, lost, number, named=named) if lost else read
+
+    def _mapped(self, rows: pa.Table, column: FieldMapping, path: str) -> pa.ChunkedArray:
+        field, stored = column.field, column.stored
+        if stored is None:
+            return pa.chunked_array([pa.nulls(rows.num_rows, to_arrow_type(field.type))])
+        held = rows.column(stored.name)
+        cast: LeafCast = partial(evolved, shown=self.shown)
+        if self.mode.checks_values:
+            cast = fitted if isinstance(column.values, CastValues) else fitted_part
+        try:
+            return map_column(held, column.values, cast)
+        except MustNotBeNull as error:
+            raise UnfitValues(
+                f"a part of column {field.name} of {self.files.name} must not be null, and data "
+                f"file {path} with {rows.num_rows} rows or more holds {error} there; "
+                f"{_NULL_WAY_OUT}",
+                table=self.files.name,
+                path=path,
+                column=field.name,
+            ) from error
+        except pa.ArrowKeyError as error:
+            raise CorruptionError(
+                f"column {stored.name} of data file {path} is not what its schema says: {error}",
+                path=path,
+            ) from error
+        except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
+            raise UnsupportedError(
+                f"column {field.name} of data file {path} holds {held.type} and cannot be read "
+                f"as {field.type}: {error}"
+            ) from error
+
     def _with_keys(self) -> tuple[DataField, ...]:
         own = {field.id for field in self.fields}
         keys = (key for key in self.files.schema.key_fields if key.id not in own)
@@ -189,21 +337,26 @@ class FileRows:
         # A file without any projected column still gives its row count.
         wanted = [*system, *stored] or [self._some_column(file)]
         gone = self._deleted_positions(split, file)
+        casts = self._casts(file, fields)
         arrow_fields = [pa.field(name, kind) for name, kind in system.items()]
         arrow_fields += [to_arrow_field(field).with_nullable(True) for field in fields]
         schema = pa.schema(arrow_fields)
         for start, piece in self.pieces(path, wanted, file, batch_rows):
-            rows = self._as_written(piece, asked, split, file, path)
+            positions = _kept_positions(piece.num_rows, gone, start)
+            kept = piece if positions is None else piece.take(pa.array(positions - start))
+            rows = self._as_written(kept, asked, split, file, path)
             # Files may store the same timestamp column in different units.
             columns = [rows.column(name).cast(kind) for name, kind in system.items()]
-            mapped = [_mapped(rows, column, path, shown=self.shown) for column in asked]
+            mapped = [self._mapped(rows, column, path) for column in asked]
             if self.proved and file.schema_id != self.files.schema.id:
                 _prove(rows, asked, mapped, path)
             columns += mapped
             read = pa.table(columns, schema=schema)
             if placed:
-                read = _placed(read, split.files.index(file), start)
-            yield _without(read, gone, start)
+                read = _placed(read, split.files.index(file), start, positions)
+            if casts:
+                read = self._with_marks(read, rows, asked, mapped, split.files.index(file))
+            yield read
 
     def _as_written(
         self,
@@ -259,25 +412,6 @@ class FileRows:
         return (file.write_cols or self.schemas.schema_of(file).field_names)[0]
 
 
-def _mapped(rows: pa.Table, column: FieldMapping, path: str, *, shown: bool) -> pa.ChunkedArray:
-    field, stored = column.field, column.stored
-    if stored is None:
-        return pa.chunked_array([pa.nulls(rows.num_rows, to_arrow_type(field.type))])
-    held = rows.column(stored.name)
-    try:
-        return map_column(held, column.values, partial(evolved, shown=shown))
-    except pa.ArrowKeyError as error:
-        raise CorruptionError(
-            f"column {stored.name} of data file {path} is not what its schema says: {error}",
-            path=path,
-        ) from error
-    except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
-        raise UnsupportedError(
-            f"column {field.name} of data file {path} holds {held.type} and cannot be read "
-            f"as {field.type}: {error}"
-        ) from error
-
-
 def _prove(
     rows: pa.Table,
     asked: Sequence[FieldMapping],
@@ -302,19 +436,20 @@ def _is_fixed(field: DataField) -> bool:
     return isinstance(field.type, AtomicType) and field.type.root not in _OF_ANY_LENGTH
 
 
-def _placed(rows: pa.Table, origin: int, start: int) -> pa.Table:
+def _placed(rows: pa.Table, origin: int, start: int, positions: np.ndarray | None) -> pa.Table:
+    if positions is None:
+        positions = np.arange(start, start + rows.num_rows, dtype=np.int64)
     origins = pa.array(np.full(rows.num_rows, origin, dtype=np.int32))
-    positions = pa.array(np.arange(start, start + rows.num_rows, dtype=np.int64))
-    return rows.append_column(ORIGIN, origins).append_column(POSITION, positions)
+    return rows.append_column(ORIGIN, origins).append_column(POSITION, pa.array(positions))
 
 
-def _without(rows: pa.Table, gone: np.ndarray | None, start: int) -> pa.Table:
-    """The rows without those at deleted positions; the first row is at `start`."""
+def _kept_positions(count: int, gone: np.ndarray | None, start: int) -> np.ndarray | None:
+    """The positions of rows that are not deleted; None if all remain. The first is at `start`."""
     if gone is None:
-        return rows
-    low, high = np.searchsorted(gone, [start, start + rows.num_rows])
+        return None
+    low, high = np.searchsorted(gone, [start, start + count])
     if low == high:
-        return rows
-    kept = np.ones(rows.num_rows, dtype=bool)
+        return None
+    kept = np.ones(count, dtype=bool)
     kept[gone[low:high] - start] = False
-    return rows.filter(pa.array(kept))
+    return np.flatnonzero(kept) + start

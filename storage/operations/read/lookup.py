@@ -28,6 +28,7 @@ from lakewright.storage.operations.read.blank_keys import first_key_read, hashed
 from lakewright.storage.operations.read.file_rows import FileRows, KeyValueReading
 from lakewright.storage.operations.read.merge_read import merged_rows
 from lakewright.storage.operations.read.scan import DataSplit
+from lakewright.storage.operations.read.unfit_values import NulledValues, logged
 from lakewright.storage.operations.state.assign_buckets import (
     hash_indexes,
     partitions_of,
@@ -93,8 +94,9 @@ def lookup(
     reader = _KeyReader(files, needed)
     parts: list[pa.Table] = []
     plan = _plan(files, conformed, snapshot)
-    for split, sought in plan.splits:
-        parts += reader.find(split, sought)
+    with logged(reader.nulled, files.name):
+        for split, sought in plan.splits:
+            parts += reader.find(split, sought)
     found = _exactly(parts, conformed, files) if parts else None
     empty = pa.schema([each.with_nullable(True) for each in to_arrow_schema(fields)]).empty_table()
     return Lookup(
@@ -200,12 +202,13 @@ class _KeyReader:
     def __init__(self, files: TableFiles, columns: Sequence[str]) -> None:
         self._files = files
         self._fields = tuple(each for each in files.schema.fields if each.name in columns)
+        self.nulled = NulledValues()
         self.row_groups = 0
         self.row_groups_read = 0
 
     def find(self, split: DataSplit, keys: pa.Table) -> list[pa.Table]:
         """Merged rows of a bucket whose hash matches a key; may include other keys."""
-        source = _KeyedRows(self._files, self._fields, keys)
+        source = _KeyedRows(self._files, self._fields, keys, self.nulled)
         names = [each.name for each in self._fields]
         found = list(merged_rows(source, split, names))
         self.row_groups += source.ranges.asked
@@ -250,8 +253,14 @@ def _any_between(ordered: Sequence[Any], low: Any, high: Any) -> bool:
 class _KeyedRows(FileRows):
     """Reads the rows of data files that may belong to some keys."""
 
-    def __init__(self, files: TableFiles, fields: Sequence[DataField], keys: pa.Table) -> None:
-        super().__init__(files, fields, shown=True)
+    def __init__(
+        self,
+        files: TableFiles,
+        fields: Sequence[DataField],
+        keys: pa.Table,
+        nulled: NulledValues,
+    ) -> None:
+        super().__init__(files, fields, shown=True, nulled=nulled)
         self.ranges = _Ranges.of(files, keys)
         self._hashes = np.unique(hashes_of(keys, files.schema.key_fields))
 
@@ -270,9 +279,13 @@ class _KeyedRows(FileRows):
         self, split: DataSplit, file: DataFileMeta, **reading: Unpack[KeyValueReading]
     ) -> Iterator[pa.Table]:
         """As in `FileRows`, but only rows whose hash matches a key."""
-        for rows in super().key_value_rows(split, file, **reading):
+        marks_stay = reading.get("marked", False)
+        # Values of keys that are not looked up are neither counted nor refused.
+        own: KeyValueReading = {**reading, "marked": marks_stay or self.may_mark(split)}
+        for rows in super().key_value_rows(split, file, **own):
             held = np.isin(hashes_of(rows, self.files.schema.key_fields), self._hashes)
-            yield rows if held.all() else rows.filter(pa.array(held))
+            found = rows if held.all() else rows.filter(pa.array(held))
+            yield found if marks_stay else self.settled(found, split)
 
     def pieces(
         self, path: str, columns: Sequence[str], file: DataFileMeta, batch_rows: int | None

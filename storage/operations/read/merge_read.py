@@ -29,6 +29,7 @@ from lakewright.storage.operations.read.blank_keys import with_keys_apart
 from lakewright.storage.operations.read.file_rows import FileRows
 from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.operations.read.side_by_side import Run, SideBySide
+from lakewright.storage.operations.read.unfit_values import UNFIT
 from lakewright.storage.operations.running.concurrency import ahead
 from lakewright.storage.operations.running.task_memory import STREAMING, MergeMemory
 from lakewright.storage.operations.state.keys import key_decoder
@@ -74,8 +75,9 @@ def merged_windows(
         for groups in ahead(files.env, key_windows(source, split, memory=memory)):
             yield function.merge(_without_combined(groups, split))
         return
-    for rows in ahead(files.env, _windows(source, split, memory)):
-        yield merge_rows(rows, order, function)
+    marked = _keeps_marks(source, split, function)
+    for rows in ahead(files.env, _windows(source, split, memory, marked=marked)):
+        yield source.settled(merge_rows(rows, order, function), split, deletions=False)
 
 
 def merged_rows(
@@ -90,10 +92,18 @@ def merged_rows(
     order, function = row_order(files), merge_function(files.merge_spec, source.fields)
     if files.schema.counts_rows:
         columns = (*columns, COUNT)
+    marked = _keeps_marks(source, split, function)
+    if marked:
+        columns = (*columns, UNFIT)
     if split.bucket == POSTPONE_BUCKET:
         # Postponed rows lie in arrival order, so their files are not sorted runs.
-        pieces = [rows for file in split.files for rows in source.key_value_rows(split, file)]
-        yield merge_unordered(pa.concat_tables(pieces), order, function, columns)
+        pieces = [
+            rows
+            for file in split.files
+            for rows in source.key_value_rows(split, file, marked=marked)
+        ]
+        merged = merge_unordered(pa.concat_tables(pieces), order, function, columns)
+        yield source.settled(merged, split)
         return
     if _combines_older_rows(files, function):
         for merged in merged_windows(source, split, memory=memory):
@@ -101,14 +111,23 @@ def merged_rows(
         return
     system = _needed_to_merge(files, split, function)
     alone = len(split.files) == 1
-    windows = _windows(source, split, memory, system=system, merges=not alone)
+    windows = _windows(source, split, memory, system=system, merges=not alone, marked=marked)
     for rows in ahead(files.env, windows):
         if alone:
             # Keys are unique within one file, so the merge only drops deletions.
             merged = without_deletions(rows).select(columns)
         else:
             merged = merge_unordered(rows, order, function, columns)
+        merged = source.settled(merged, split)
         yield repeated(merged) if files.schema.counts_rows else merged
+
+
+def _keeps_marks(source: FileRows, split: DataSplit, function: MergeFunction) -> bool:
+    """Whether values that do not fit are judged after the merge, which may drop their rows.
+
+    Engines that combine rows take a value out of each, so they judge them before.
+    """
+    return isinstance(function, SelectingMerge) and source.may_mark(split)
 
 
 def _combines_older_rows(files: TableFiles, function: MergeFunction) -> bool:
@@ -146,6 +165,7 @@ def _windows(
     placed: bool = False,
     system: Sequence[str] = _SYSTEM_COLUMNS,
     merges: bool = True,
+    marked: bool = False,
 ) -> Generator[pa.Table, None, None]:
     row_bytes = source.row_bytes(split, split.files, memory.window_bytes, with_keys=True)
 
@@ -159,7 +179,12 @@ def _windows(
     ) -> Generator[pa.Table, None, None]:
         for file in metas:
             rows = source.key_value_rows(
-                split, file, batch_rows=batch_rows, placed=placed, system=system
+                split,
+                file,
+                batch_rows=batch_rows,
+                placed=placed,
+                system=system,
+                marked=marked,
             )
             if merges:
                 path = source.files.readable_path(split.place, file)

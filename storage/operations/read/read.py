@@ -19,6 +19,7 @@ from lakewright.storage.operations.read.expired_reads import told_if_expired
 from lakewright.storage.operations.read.file_rows import FileRows
 from lakewright.storage.operations.read.merge_read import merged_rows
 from lakewright.storage.operations.read.scan import DataSplit
+from lakewright.storage.operations.read.unfit_values import NulledValues
 from lakewright.storage.operations.running.task_memory import STREAMING, MergeMemory
 from lakewright.storage.spec.predicate import Predicate, columns_of
 
@@ -36,6 +37,7 @@ class SplitReader:
         columns: Sequence[str] | None,
         predicate: Predicate | None,
         snapshot_id: int | None = None,
+        nulled: NulledValues | None = None,
     ) -> None:
         self.files = files
         self.snapshot_id = snapshot_id
@@ -49,8 +51,10 @@ class SplitReader:
         raw, merged = (
             [each for each in fields if each.name in names] for names in (needed, merging)
         )
-        self._raw_rows = FileRows(files, raw, shown=True)
-        self._merging_rows = FileRows(files, merged, shown=True)
+        # Counts values that are read as null because they do not fit their columns' types.
+        self.nulled = NulledValues() if nulled is None else nulled
+        self._raw_rows = FileRows(files, raw, shown=True, nulled=self.nulled)
+        self._merging_rows = FileRows(files, merged, shown=True, nulled=self.nulled)
         self._needed = tuple(field.name for field in fields if field.name in needed)
         self.arrow_schema = to_arrow_schema(files.schema.fields_of(self.columns))
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.read.scan import DataSplit
+from lakewright.storage.operations.read.unfit_values import NulledValues
 from lakewright.storage.operations.rewrite.compact_outputs import (
     deleted_positions,
     deletions_of,
@@ -101,13 +102,19 @@ def rewrite_append(
         Part(stretch, proof.expected(batches(stretch)), proof)
         for stretch, proof in zip(task.stretches, proofs, strict=True)
     ]
-    return write_append(files, write_id, task, parts)
+    return write_append(files, write_id, task, parts, source.nulled)
 
 
 def write_append(
-    files: TableFiles, write_id: str, task: AppendTask, parts: Iterable[Part]
+    files: TableFiles,
+    write_id: str,
+    task: AppendTask,
+    parts: Iterable[Part],
+    nulled: NulledValues,
 ) -> CommitMessage:
     """Write rows that replace the task's files; each file is in exactly one part.
+
+    `nulled` counts the values that the reader of the parts makes null.
 
     Raises:
         VerificationFailed: rows written differ from the rows of the files.
@@ -148,6 +155,7 @@ def write_append(
         compact_after=tuple(written),
         new_indexes=new_indexes,
         removed_indexes=removed_indexes,
+        nulled_values=nulled.total,
     )
 
 

@@ -176,6 +176,7 @@ class LevelsRewriting:
             compact_changelog=told,
             new_indexes=new_indexes,
             removed_indexes=removed_indexes,
+            nulled_values=self.source.nulled.total,
         )
 
     # --- steps --------------------------------------------------------------------------------

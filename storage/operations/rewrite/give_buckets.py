@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import chain, repeat
 
 import pyarrow as pa
 
@@ -104,9 +105,11 @@ class BucketSorting:
 
     def _close(self) -> tuple[CommitMessage, ...]:
         self._check_taken()
-        return tuple(self._message(bucket) for bucket in sorted(self._buckets))
+        # The rows of a partition have one sum, which its first message carries.
+        sums = chain([self._rows.nulled.total], repeat(0))
+        return tuple(map(self._message, sorted(self._buckets), sums))
 
-    def _message(self, bucket: int) -> CommitMessage:
+    def _message(self, bucket: int, nulled_values: int) -> CommitMessage:
         written = self._buckets[bucket].close()
         return CommitMessage(
             partition=self._move.partition,
@@ -114,6 +117,7 @@ class BucketSorting:
             total_buckets=self._move.bucket_count,
             compact_after=written.data,
             compact_changelog=written.changelog,
+            nulled_values=nulled_values,
         )
 
     def _check_taken(self) -> None:

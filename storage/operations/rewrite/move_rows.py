@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, repeat
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -159,12 +160,15 @@ class ShareMove:
                 for bucket, (writer, metas) in moved
             )
         )
+        # The rows of a share have one sum, which its first message carries.
+        sums = chain([self._rows.nulled.total], repeat(0))
         return tuple(
             CommitMessage(
                 partition=self._share.partition,
                 bucket=bucket,
                 total_buckets=self._share.to_buckets,
                 compact_after=metas,
+                nulled_values=nulled,
             )
-            for bucket, (_, metas) in moved
+            for (bucket, (_, metas)), nulled in zip(moved, sums, strict=False)
         )

@@ -120,6 +120,8 @@ class RewriteResult(Shown):
     bytes_after: int
     rows_before: int
     rows_after: int
+    # Values that are null for good now, because they did not fit their columns' types.
+    nulled_values: int
     duration_ms: int
 
 
@@ -148,6 +150,7 @@ class Outcome:
     def totals(self) -> dict[str, int]:
         """The totals under the field names of `RewriteResult`."""
         before, after = self.before, self.after
+        messages = chain.from_iterable(each.messages for each in self.published)
         return {
             "files_before": len(before),
             "files_after": len(after),
@@ -155,6 +158,7 @@ class Outcome:
             "bytes_after": sum(file.file_size for file in after),
             "rows_before": sum(file.row_count for file in before),
             "rows_after": sum(file.row_count for file in after),
+            "nulled_values": sum(message.nulled_values for message in messages),
             "duration_ms": self.duration_ms,
         }
 

@@ -195,8 +195,10 @@ def _rewrite_sorted(
     parts = min(_MOST_PARTS, math.ceil(_bytes_in_memory(files, work) / part_bytes))
     points = split_points(layout.words(sample), parts)
     proof = Proof(files, verify, ordered=False)
-    rows = _sorted_parts(files, work, layout, points, proof)
-    return (write_append(files, write_id, work, [Part(work.files, rows, proof)]),)
+    source = rows_to_rewrite(files, verify)
+    rows = _sorted_parts(source, work, layout, points, proof)
+    part = Part(work.files, rows, proof)
+    return (write_append(files, write_id, work, [part], source.nulled),)
 
 
 def _look(
@@ -240,10 +242,10 @@ def _extremes(rows: pa.Table, by: Sequence[str]) -> Iterator[pa.Table]:
 
 
 def _sorted_parts(
-    files: TableFiles, work: AppendTask, layout: SortLayout, points: np.ndarray, proof: Proof
+    source: FileRows, work: AppendTask, layout: SortLayout, points: np.ndarray, proof: Proof
 ) -> Iterator[pa.Table]:
     """The rows, part by part; several parts are spilled to disk, a single part is not."""
-    source, split = rows_to_rewrite(files, proof.level), split_of(work)
+    split = split_of(work)
     read = (rows for file in work.files for rows in source.batches(split, file))
     batches = proof.expected(read)
     if not len(points):

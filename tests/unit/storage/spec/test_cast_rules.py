@@ -82,7 +82,7 @@ def test_a_cast_without_loss_keeps_every_value_apart(old: str, new: str) -> None
         ("BIGINT", "DECIMAL(10, 0)", Cast.IMPLICIT, "more than 10 digits become null"),
         ("VARCHAR(5)", "STRING", Cast.IMPLICIT, None),
         ("STRING", "VARCHAR(5)", Cast.IMPLICIT, "longer than 5 characters are cut"),
-        ("STRING", "INT", Cast.EXPLICIT, "no INT fails the read"),
+        ("STRING", "INT", Cast.EXPLICIT, "no INT fail the read"),
         ("TIMESTAMP(6)", "TIMESTAMP(3)", Cast.IMPLICIT, "cut to 3 digits"),
         ("TIMESTAMP(3)", "DATE", Cast.IMPLICIT, "times of the day are cut"),
         ("DATE", "STRING", Cast.EXPLICIT, None),
