@@ -20,10 +20,19 @@ from benchmarks.memory import DEFAULT_BUDGET_MIB, memory_section, run_memory
 from benchmarks.processes import ROOT
 from benchmarks.results import ResultFile, Run
 from benchmarks.running import Runner, Settings
+from benchmarks.schema_versions import (
+    FILES,
+    QUICK_FILES,
+    QUICK_VERSIONS,
+    VERSIONS,
+    VersionsRunner,
+    versions_section,
+)
 from benchmarks.suite import CONTESTANTS, OPERATIONS, Scope, planned
 from benchmarks.workload import CASES
 
 MEMORY = "memory"
+MANY_VERSIONS = "versions"
 _BEGIN = "<!-- figures: written by `python -m benchmarks --report` -->"
 _END = "<!-- end of figures -->"
 LARGE_ROWS = 6_000_000
@@ -45,7 +54,9 @@ def main(arguments: list[str] | None = None) -> int:
     file = ResultFile(parsed.results)
     if not parsed.report:
         _measure(parsed, file)
-    text = report.render(file.results(), file.runs()) + memory_section(file)
+    text = (
+        report.render(file.results(), file.runs()) + memory_section(file) + versions_section(file)
+    )
     if parsed.quick:
         sys.stdout.write(text)
     else:
@@ -74,6 +85,21 @@ def _measure(parsed: argparse.Namespace, file: ResultFile) -> None:
     Runner(settings, file, _say).run(list(due))
     if MEMORY in (parsed.cases or [MEMORY]):
         run_memory(settings.work_dir, file, run.run, _say, budget_mib=parsed.memory_budget)
+    if MANY_VERSIONS in (parsed.cases or [MANY_VERSIONS]):
+        versions, files = (QUICK_VERSIONS, QUICK_FILES) if parsed.quick else (VERSIONS, FILES)
+        VersionsRunner(
+            work_dir=settings.work_dir,
+            oracles=settings.oracles,
+            file=file,
+            run=run.run,
+            say=_say,
+            peers=frozenset(contestants),
+            repeats=parsed.repeats or 3,
+            peer_cap_seconds=parsed.peer_cap,
+            versions=versions,
+            files=files,
+            keep_data=parsed.keep_data,
+        ).measure()
 
 
 def _scopes(parsed: argparse.Namespace) -> list[Scope]:
@@ -86,7 +112,7 @@ def _scopes(parsed: argparse.Namespace) -> list[Scope]:
         scopes.append(
             Scope(
                 rows=rows,
-                cases=tuple(case for case in cases if case != MEMORY),
+                cases=tuple(case for case in cases if case not in (MEMORY, MANY_VERSIONS)),
                 repeats=repeats,
                 slow_repeats=min(repeats, parsed.slow_repeats),
             )
@@ -100,7 +126,7 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--rows", type=int, nargs="+", default=[5_000_000], help="rows of the full load")
     large = f"all of them if not given, {' and '.join(LARGE_CASES)} beyond {LARGE_ROWS:,} rows"
-    add("--cases", nargs="+", choices=[*CASES, MEMORY], help=large)
+    add("--cases", nargs="+", choices=[*CASES, MEMORY, MANY_VERSIONS], help=large)
     add("--operations", nargs="+", default=list(OPERATIONS), choices=OPERATIONS)
     add("--peers", nargs="*", choices=peers, help="all of them, if not given")
     add("--repeats", type=int, help=f"3 if not given, 2 beyond {LARGE_ROWS:,} rows")

@@ -74,6 +74,23 @@ class MemoryResult:
     note: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionsResult:
+    """The repeats of one piece of work on a table of many schema versions, or of one."""
+
+    run: str
+    kind: str
+    versions: int
+    files: int
+    work: str
+    contestant: str
+    table: str
+    status: Status
+    seconds: tuple[float, ...] = ()
+    cpu_seconds: tuple[float, ...] = ()
+    note: str = ""
+
+
 class ResultFile:
     """The lines of one file."""
 
@@ -103,7 +120,20 @@ class ResultFile:
                 found[result.work, result.budget_bytes] = result
         return list(found.values())
 
-    def append(self, record: Result | Run | MemoryResult) -> None:
+    def versions_results(self) -> list[VersionsResult]:
+        """Results of the case `versions`, the last of each piece of work on a table."""
+        found: dict[tuple[object, ...], VersionsResult] = {}
+        for record in self._records():
+            if "contestant" in record:
+                for name in ("seconds", "cpu_seconds"):
+                    record[name] = tuple(record[name])
+                record["status"] = Status(record["status"])
+                each = VersionsResult(**record)
+                key = (each.kind, each.versions, each.files, each.work, each.contestant, each.table)
+                found[key] = each
+        return list(found.values())
+
+    def append(self, record: Result | Run | MemoryResult | VersionsResult) -> None:
         """Add a line."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         line = json.dumps(asdict(record), default=lambda value: value.value)

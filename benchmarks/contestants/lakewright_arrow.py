@@ -9,7 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from benchmarks.contestants.serving import Outcome, Request, Work, nothing_to_check, serve
+from benchmarks.contestants.serving import (
+    Outcome,
+    Request,
+    Work,
+    nothing_to_check,
+    serve,
+    where,
+)
 from lakewright.storage import Catalog, Table
 
 
@@ -25,11 +32,21 @@ def upsert(request: Request) -> Work:
     return work
 
 
-def read(request: Request) -> Work:
-    """Read the whole table into memory."""
+def plan(request: Request) -> Work:
+    """Open the table, and plan a read of what is asked for."""
 
     def work() -> Callable[[], Outcome]:
-        rows = _table(request).read()
+        scan = _table(request).scan(where(request), request.get("select"))
+        return lambda: (sum(len(split.files) for split in scan.splits), None)
+
+    return work
+
+
+def read(request: Request) -> Work:
+    """Read the table, or what is asked for of it, into memory."""
+
+    def work() -> Callable[[], Outcome]:
+        rows = _table(request).read(where(request), request.get("select"))
         return lambda: outcome(rows, request)
 
     return work
@@ -73,6 +90,7 @@ if __name__ == "__main__":
     serve(
         {
             "upsert": upsert,
+            "plan": plan,
             "read": read,
             "read_batches": read_batches,
             "compact": compact,

@@ -15,7 +15,14 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 
-from benchmarks.contestants.serving import Outcome, Request, Work, nothing_to_check, serve
+from benchmarks.contestants.serving import (
+    Outcome,
+    Request,
+    Work,
+    nothing_to_check,
+    serve,
+    where,
+)
 from lakewright.storage import Catalog, Table
 from lakewright.storage.spark import SparkEngine, build_session
 
@@ -61,10 +68,14 @@ class OnSpark:
         return lambda: sink(source(request))
 
     def _of_table(self, request: Request) -> DataFrame:
-        return _table(request).to_spark(self._spark)
+        return _table(request).to_spark(self._spark, where(request), request.get("select"))
 
     def _scanned(self, request: Request) -> DataFrame:
-        return self._files(request).select(*request["columns"])
+        rows = self._files(request)
+        condition = where(request)
+        rows = rows if condition is None else rows.filter(condition)
+        columns: list[str] = request.get("select") or request["columns"]
+        return rows.select(*columns)
 
     def _merged_by_hand(self, request: Request) -> DataFrame:
         order = [f.col(name).desc() for name in (*request["sequence_fields"], "_SEQUENCE_NUMBER")]

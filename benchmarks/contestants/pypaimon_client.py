@@ -45,12 +45,28 @@ class Pypaimon:
 
     def read(self, request: Request) -> Work:
         def work() -> Callable[[], Outcome]:
-            builder = self._table(request).new_read_builder()
+            builder = self._asked(request)
             rows = builder.new_read().to_arrow(builder.new_scan().plan().splits())
             total = rows.column(request["checksum"])
             return lambda: (rows.num_rows, float(pc.sum(total).as_py() or 0.0))
 
         return work
+
+    def plan(self, request: Request) -> Work:
+        def work() -> Callable[[], Outcome]:
+            splits = self._asked(request).new_scan().plan().splits()
+            return lambda: (sum(len(split.files) for split in splits), None)
+
+        return work
+
+    def _asked(self, request: Request) -> Any:
+        builder = self._table(request).new_read_builder()
+        if "below" in request:
+            predicates = builder.new_predicate_builder()
+            builder = builder.with_filter(predicates.less_than("id", request["below"]))
+        if "select" in request:
+            builder = builder.with_projection(list(request["select"]))
+        return builder
 
     def _table(self, request: Request) -> Any:
         table = CatalogFactory.create({"warehouse": request["warehouse"]}).get_table(
@@ -67,7 +83,7 @@ def main() -> None:
     if native is not None:
         sys.path.append(native)
     client = Pypaimon(native=native is not None)
-    serve({"upsert": client.upsert, "read": client.read})
+    serve({"upsert": client.upsert, "plan": client.plan, "read": client.read})
 
 
 if __name__ == "__main__":

@@ -36,18 +36,39 @@ def upsert(request: Request) -> Work:
 
 
 def read(request: Request) -> Work:
-    """Read the whole table into memory, two splits at once."""
+    """Read what is asked for into memory, two splits at once."""
 
     def work() -> Callable[[], Outcome]:
-        builder = _table(request).new_read_builder()
+        builder = _asked(request)
         splits = builder.new_scan().plan().splits()
         with ThreadPoolExecutor(_THREADS) as threads:
             parts = list(threads.map(lambda split: builder.new_read().read([split]), splits))
         rows = pa.Table.from_batches([batch for part in parts for batch in part])
+        if "below" in request:
+            # The filter only chooses what is opened.
+            rows = rows.filter(pc.field("id") < request["below"])
         total = rows.column(request["checksum"])
         return lambda: (rows.num_rows, float(pc.sum(total).as_py() or 0.0))
 
     return work
+
+
+def plan(request: Request) -> Work:
+    """Open the table, and plan a read of what is asked for."""
+
+    def work() -> Callable[[], Outcome]:
+        _asked(request).new_scan().plan().splits()
+        return nothing_to_check
+
+    return work
+
+
+def _asked(request: Request) -> Any:
+    builder = _table(request).new_read_builder()
+    if "below" in request:
+        below = {"method": "lessThan", "field": "id", "literals": [request["below"]]}
+        builder = builder.with_filter(below)
+    return builder.with_projection(list(request["select"])) if "select" in request else builder
 
 
 def _table(request: Request) -> Any:
@@ -56,4 +77,4 @@ def _table(request: Request) -> Any:
 
 
 if __name__ == "__main__":
-    serve({"upsert": upsert, "read": read})
+    serve({"upsert": upsert, "plan": plan, "read": read})

@@ -50,6 +50,11 @@ def _answer(operations: Mapping[str, Prepare], request: Request) -> dict[str, An
     return {**taken, "rows": rows, "checksum": checksum, "first": first}
 
 
+def where(request: Request) -> str | None:
+    """The filter of a request, as text."""
+    return f"id < {request['below']}" if "below" in request else None
+
+
 def nothing_to_check() -> Outcome:
     """The outcome of work whose rows a later read of the table checks."""
     return None, None

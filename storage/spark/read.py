@@ -3,7 +3,7 @@
 1. Plan in Python, from metadata.
 2. Read files that need no merge, with columns that Spark supports, with Spark's own Parquet
    reader. Files of an older schema are included if the columns that are read were at most renamed,
-   moved or added since.
+   moved, added or widened since.
 3. Read the other splits with Arrow readers in Spark tasks, one task for each split.
 4. Apply the filter in the reader, as a Spark expression in step 2. If Spark cannot evaluate the
    filter, read all splits as in step 3.
@@ -31,11 +31,12 @@ from lakewright.storage.operations.read.unfit_values import logged
 from lakewright.storage.operations.state.file_schemas import FileSchemas
 from lakewright.storage.spark.predicates import is_spark_filter, to_spark_filter
 from lakewright.storage.spark.spark_types import reads_natively, to_spark_schema, to_spark_type
-from lakewright.storage.spec.data_types import DataField
+from lakewright.storage.spec.cast_rules import cast_rule
+from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
 from lakewright.storage.spec.file_format import PARQUET
 from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.predicate import Predicate, columns_of
-from lakewright.storage.spec.schema_mapping import SameValues
+from lakewright.storage.spec.schema_mapping import CastValues, SameValues, TypeMapping
 
 Task = TypeVar("Task")
 
@@ -131,12 +132,29 @@ def _stored_columns(
     columns = [mapping[field.id] for field in needed]
     found = [column.stored for column in columns]
     same = all(
-        column.stored is None
-        or (isinstance(column.values, SameValues) and reads_natively(column.stored))
+        column.stored is None or (_spark_values(column.values) and reads_natively(column.stored))
         for column in columns
     )
     # Spark counts the rows of files by a column.
     return tuple(found) if same and (any(found) or not needed) else None
+
+
+def _spark_values(values: TypeMapping) -> bool:
+    """Whether Spark gives the values of a column: as stored, or by a cast that changes none.
+
+    Other casts are ours, because Spark's differ from those of Paimon in Java.
+    """
+    match values:
+        case CastValues(stored=AtomicType() as stored, read=AtomicType() as read):
+            numbers = _is_number(stored) and _is_number(read)
+            texts = stored.root is read.root is TypeRoot.VARCHAR
+            return (numbers or texts) and cast_rule(stored, read).loss is None
+    return isinstance(values, SameValues)
+
+
+def _is_number(data_type: AtomicType) -> bool:
+    root = data_type.root
+    return root.is_integer or root.is_floating or root is TypeRoot.DECIMAL
 
 
 def _native_scan(
@@ -160,7 +178,7 @@ def _native_scan(
         *[
             f.lit(None).cast(to_spark_type(field.type)).alias(field.name)
             if held is None
-            else _quoted(held.name).alias(field.name)
+            else _quoted(held.name).cast(to_spark_type(field.type)).alias(field.name)
             for field, held in zip(_needed(reader, predicate), stored, strict=True)
         ]
     )

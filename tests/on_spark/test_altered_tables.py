@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from decimal import Decimal
 from functools import reduce
 
 import pytest
@@ -19,6 +21,7 @@ from lakewright.storage import (
     Side,
     Table,
 )
+from lakewright.storage.spec.data_types import STRING
 from lakewright.storage.spec.schema_change import SchemaChange
 from tests.on_spark.test_read import frame_content
 from tests.support.tables.builders import content, new_table, rows
@@ -30,6 +33,7 @@ FAST: dict[str, tuple[SchemaChange, ...]] = {
     "drop and add again": (DropColumn("c"), AddColumn("c", "STRING")),
     "rename": (RenameColumn("a", "aa"),),
     "swap": (RenameColumn("a", "t"), RenameColumn("c", "a"), RenameColumn("t", "c")),
+    "widen": (ChangeType("b", "BIGINT"),),
     "move": (MoveColumn("r", Position(Side.FIRST)),),
     "all": (
         DropColumn("b"),
@@ -39,7 +43,7 @@ FAST: dict[str, tuple[SchemaChange, ...]] = {
     ),
 }
 SLOW: dict[str, tuple[SchemaChange, ...]] = {
-    "type": (ChangeType("b", "BIGINT"),),
+    "type": (ChangeType("b", "FLOAT"),),
     "member": (RenameColumn("r.x", "z"),),
 }
 
@@ -65,7 +69,7 @@ def uses_own_reader(table: Table, spark: SparkSession) -> bool:
 
 @pytest.mark.parametrize("case", [*FAST, *SLOW])
 @pytest.mark.mission("SE8")
-def test_spark_reads_files_of_older_schemas_and_by_itself_where_columns_kept_their_types(
+def test_spark_reads_files_of_older_schemas_and_by_itself_where_values_stayed_the_same(
     catalog: Catalog, spark: SparkSession, case: str
 ) -> None:
     table = altered(catalog, FAST.get(case) or SLOW[case])
@@ -83,3 +87,38 @@ def test_spark_reads_files_of_older_schemas_and_by_itself_where_columns_kept_the
     ]
     found = reduce(DataFrame.union, parts).toArrow().column("name").to_pylist()
     assert Counter(found) == dict.fromkeys(names, 4)
+
+
+# The least, the greatest and other values of a type, and a wider type.
+WIDENED = {
+    ("TINYINT", "SMALLINT"): [-128, 127],
+    ("SMALLINT", "INT"): [-(2**15), 2**15 - 1],
+    ("INT", "BIGINT"): [-(2**31), 2**31 - 1],
+    ("INT", "DOUBLE"): [-(2**31), 2**31 - 1],
+    ("SMALLINT", "FLOAT"): [-(2**15), 2**15 - 1],
+    ("FLOAT", "DOUBLE"): [math.nan, -0.0, math.inf, 1.1, 3.4e38, 1e-45],
+    ("DECIMAL(9, 2)", "DECIMAL(18, 2)"): [Decimal("-9999999.99"), Decimal("9999999.99")],
+    ("DECIMAL(9, 2)", "DECIMAL(38, 10)"): [Decimal("-9999999.99"), Decimal("9999999.99")],
+    ("INT", "DECIMAL(12, 2)"): [-(2**31), 2**31 - 1],
+    ("VARCHAR(3)", "STRING"): ["", "abc"],
+}
+
+
+def test_spark_widens_values_as_we_do(catalog: Catalog, spark: SparkSession) -> None:
+    columns = {f"c{number}": old for number, (old, _) in enumerate(WIDENED)}
+    table = new_table(catalog, {"k": "INT", **columns})
+    most = max(map(len, WIDENED.values()))
+    held = [
+        {"k": at}
+        | {f"c{n}": values[at] for n, values in enumerate(WIDENED.values()) if at < len(values)}
+        for at in range(most)
+    ]
+    table.write(rows(table, [*held, {"k": most}]))
+    table = table.alter(*(ChangeType(f"c{n}", new) for n, (_, new) in enumerate(WIDENED)))
+    assert not uses_own_reader(table, spark)
+    assert frame_content(table.to_spark(spark), table) == content(table)
+    for name in columns:
+        some = ("= 'abc'", "> ''") if table.schema.field(name).type == STRING else ("> 0", "<= 127")
+        for where in (*(f"{name} {each}" for each in some), f"{name} IS NULL"):
+            found = frame_content(table.to_spark(spark, where=where), table)
+            assert found == content(table, where=where), where

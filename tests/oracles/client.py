@@ -269,6 +269,19 @@ class WritingOracle(Oracle):
         )
         return None if written is None else int(written)
 
+    def begin_write(
+        self, warehouse: str | Path, table: str, rows: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """Open `table` and write `rows` without a commit; the client has one such write."""
+        self._call("begin_write", warehouse, table, rows=list(rows))
+
+    def finish_write(
+        self, warehouse: str | Path, table: str, rows: Sequence[Mapping[str, Any]]
+    ) -> int | None:
+        """Write more rows with the writer of `begin_write`, and commit all of them."""
+        written = self._call("finish_write", warehouse, table, rows=list(rows))
+        return None if written is None else int(written)
+
     def snapshots(self, warehouse: str | Path, table: str) -> list[dict[str, Any]]:
         """The snapshots as the client parsed them, oldest first, by the names of the format."""
         return list(self._call("snapshots", warehouse, table))

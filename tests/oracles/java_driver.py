@@ -257,6 +257,8 @@ class JavaPaimon:
         self._value_types: dict[str, ValueType] = {}
         self._encoders: dict[str, RowEncoder] = {}
         self._sinks: dict[str, Any] = {}
+        # The table, writer and commit of a write that is under way.
+        self._begun: tuple[Any, Any, Any] | None = None
         self._loader = self._java.lang.ClassLoader.getSystemClassLoader()
         self._io_manager = self._paimon.disk.IOManager.create(str(scratch))
 
@@ -270,6 +272,8 @@ class JavaPaimon:
             "statistics": self.statistics,
             "analyze": self.analyze,
             "write": self.write,
+            "begin_write": self.begin_write,
+            "finish_write": self.finish_write,
             "compact": self.compact,
             "snapshots": self.snapshots,
             "expire_snapshots": self.expire_snapshots,
@@ -470,6 +474,21 @@ class JavaPaimon:
                 bucket_of = self._bucket_assigner(target, overwrite is not None)
                 self._write_rows(write, encoder, rows, kinds, bucket_of)
                 commit.commit(identifier, write.prepareCommit(True, identifier))
+        return self._latest_snapshot(target)
+
+    def begin_write(self, warehouse: str, table: str, rows: Sequence[Row]) -> None:
+        target = self._table(warehouse, table)
+        builder = self._paimon.table.sink.BatchWriteBuilderImpl(target)
+        write, commit = builder.newWrite(), builder.newCommit()
+        self._begun = target, write, commit
+        self._write_rows(write, self._encoder(self._row_type(target)), rows, None, None)
+
+    def finish_write(self, warehouse: str, table: str, rows: Sequence[Row]) -> int | None:
+        assert self._begun is not None
+        (target, *both), self._begun = self._begun, None
+        with self._closing(*both) as (write, commit):
+            self._write_rows(write, self._encoder(self._row_type(target)), rows, None, None)
+            commit.commit(write.prepareCommit())
         return self._latest_snapshot(target)
 
     def compact(

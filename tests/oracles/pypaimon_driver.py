@@ -38,12 +38,18 @@ PREDICATES = {
 class Pypaimon:
     """The commands."""
 
+    def __init__(self) -> None:
+        # The table, writer and commit of a write that is under way.
+        self._begun: tuple[Any, Any, Any] | None = None
+
     def commands(self) -> dict[str, wire.Command]:
         return {
             "create": self.create,
             "alter": self.alter,
             "read": self.read,
             "write": self.write,
+            "begin_write": self.begin_write,
+            "finish_write": self.finish_write,
             "snapshots": self.snapshots,
             "create_tag": self.create_tag,
             "delete_tag": self.delete_tag,
@@ -146,6 +152,31 @@ class Pypaimon:
             commit.close()
         latest = target.snapshot_manager().get_latest_snapshot()
         return None if latest is None else latest.id
+
+    def begin_write(self, warehouse: str, table: str, rows: Sequence[Row]) -> None:
+        target = self._table(warehouse, table)
+        builder = target.new_batch_write_builder()
+        self._begun = target, builder.new_write(), builder.new_commit()
+        self._write_begun(rows)
+
+    def finish_write(self, warehouse: str, table: str, rows: Sequence[Row]) -> int | None:
+        assert self._begun is not None
+        target, write, commit = self._begun
+        try:
+            self._write_begun(rows)
+            commit.commit(write.prepare_commit())
+        finally:
+            self._begun = None
+            write.close()
+            commit.close()
+        latest = target.snapshot_manager().get_latest_snapshot()
+        return None if latest is None else latest.id
+
+    def _write_begun(self, rows: Sequence[Row]) -> None:
+        assert self._begun is not None
+        target, write, _ = self._begun
+        schema = PyarrowFieldParser.from_paimon_schema(target.table_schema.fields)
+        write.write_arrow(arrow_table(rows, schema))
 
     def snapshots(self, warehouse: str, table: str) -> list[dict[str, Any]]:
         found = self._table(warehouse, table).snapshot_manager().list_snapshots()

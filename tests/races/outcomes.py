@@ -13,6 +13,7 @@ from typing import Any
 
 import fastavro
 
+from lakewright.storage import Table
 from lakewright.storage.errors import StorageError
 from tests.races.verbs import NOW_MS, WRITERS, Arena, litter
 from tests.support.processes.interleaving import Actor, Explored, Explorer, Outcome, State, schedule
@@ -60,9 +61,10 @@ def _error_table() -> dict[tuple[str, str], tuple[str, ...]]:
     for one in ("expire", "rollback"):
         found["orphans", one] = ("StalePlan",)
         found["tag", one] = ("StalePlan", "SnapshotNotFound")
+        found["branch", one] = ("SnapshotNotFound", "CorruptionError")
         for other in ("expire", "rollback"):
             found[one, other] = ("StalePlan", "SnapshotNotFound")
-        found[one, "tag"] = ("StalePlan",)
+        found[one, "tag"] = found[one, "branch"] = ("StalePlan",)
     # A schema has one next version; a rewrite reads by the newest one.
     found["alter", "alter"] = found["alter", "rescale"] = ("SchemaMoved",)
     for one in _REWRITES:
@@ -99,6 +101,8 @@ class Race:
 
     def __post_init__(self) -> None:
         self._names = [actor.name.split()[0] for actor in self.actors]
+        # By who did well, what the table shows under its latest schema.
+        self._shown: dict[frozenset[int], set[str]] = {}
         self._serial = self._serial_outcomes()
         self._visible = {rows for found in self._serial.values() for rows in found}
         self._visible |= {_rows(self.arena, self.arena.content, each) for each in self._passed()}
@@ -141,6 +145,9 @@ class Race:
                     if done == set(some):
                         rows = _rows(self.arena, content)
                         found.setdefault(frozenset(done), set()).add(rows)
+                        if "alter" in self._names:
+                            shown = _shown(self.arena, content)
+                            self._shown.setdefault(frozenset(done), set()).add(shown)
         return found
 
     def _one_by_one(self, order: Sequence[int]) -> tuple[set[int], Content]:
@@ -214,6 +221,12 @@ class Race:
         if rows not in set().union(*orders):
             names = ", ".join(self.actors[index].name for index in sorted(well))
             self._wrong(f"rows after {names} are those of no serial order: {rows}", state)
+        if "alter" in self._names:
+            shown = _shown(self.arena, state.content)
+            if shown not in set().union(
+                *(self._shown.get(e, set()) for e in (well, well | unknown))
+            ):
+                self._wrong(f"the table opened anew shows no serial order: {shown}", state)
         if self.arena.table_in(state.content).table_files.snapshots.latest_id() != kept[-1]:
             self._wrong("the hints lead to another snapshot than the latest", state)
         self._check_leftovers(state)
@@ -258,7 +271,7 @@ class Race:
         # rollback's tag; and beside a rollback a rewrite deletes nothing of what it did in vain.
         if (
             extra
-            and not ("expire" in self._names and failed & {"tag", "rollback", "expire"})
+            and not ("expire" in self._names and failed & {"tag", "branch", "rollback", "expire"})
             and not any(told(each) == _UNKNOWN for each in state.outcomes)
             and not ("rollback" in self._names and self._was_withdrawn(state))
             and not ("rollback" in self._names and self._was_in_vain(state))
@@ -322,7 +335,18 @@ def _kept(content: Content, root: str) -> list[int]:
 
 def _roots(content: Content, root: str) -> list[str]:
     tags = [path.removeprefix(f"{root}/") for path in content if path.startswith(f"{root}/tag/")]
-    return [*(f"snapshot/snapshot-{each}" for each in _kept(content, root)), *tags]
+    # A branch is there with its first schema.
+    branches = {
+        path.removeprefix(f"{root}/branch/").split("/")[0]
+        for path in content
+        if path.startswith(f"{root}/branch/") and path.endswith("/schema/schema-0")
+    }
+    folders = [f"branch/{each}/snapshot" for each in sorted(branches)]
+    return [
+        *(f"snapshot/snapshot-{each}" for each in _kept(content, root)),
+        *tags,
+        *(f"{each}/snapshot-{n}" for each in folders for n in _numbers(content, f"{root}/{each}")),
+    ]
 
 
 def _needs(arena: Arena, content: Content, label: str) -> list[str]:
@@ -369,6 +393,14 @@ def _entries(data: bytes, root: str) -> list[tuple[int, tuple[Any, ...], str]]:
         path = f"{root}/day={day}/bucket-{bucket}/{file['_FILE_NAME']}"
         found.append((entry["_KIND"], (day, bucket, file["_LEVEL"], file["_FILE_NAME"]), path))
     return found
+
+
+def _shown(arena: Arena, content: Content) -> str:
+    """Columns and rows of the table as it is opened now, under its latest schema."""
+    files = arena.table_in(content).table_files
+    table = Table(replace(files, schema=files.schemas.latest(table=files.name)))
+    columns = [f"{each.id} {each.name} {each.type}" for each in table.schema.fields]
+    return "\n".join([*columns, *comparable(table.read())])
 
 
 _KNOWN_ROWS: dict[object, str] = {}

@@ -130,6 +130,11 @@ def _tag(table: Table, number: int) -> str:
     return ""
 
 
+def _branch(table: Table, number: int) -> str:
+    table.history.create_branch(f"b{number}", snapshot=1 + number)
+    return ""
+
+
 def _alter(table: Table, number: int) -> str:
     table.alter(RenameColumn("v", f"v{number}"), AddColumn(f"w{number}", "INT"))
     return ""
@@ -149,6 +154,7 @@ VERBS: dict[str, Verb] = {
     "rescale": _rescale,
     "rollback": _rollback,
     "tag": _tag,
+    "branch": _branch,
     "alter": _alter,
     "read": _read,
 }

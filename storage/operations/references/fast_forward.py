@@ -182,12 +182,11 @@ def run_fast_forward(files: TableFiles, plan: FastForwardPlan) -> BranchResult:
     plan = _checked(files, plan)
     seen = on_branch(files, plan.branch)
     _delete_of_other_schemas(files, seen, plan)
-    for each in seen.schemas.ids():
-        files.schemas.restore(each, seen.schemas.read_file(each))
+    last_schema = _copy_schemas(files, seen)
     _copy_snapshots(files, seen, plan)
-    last_schema = seen.schemas.ids()[-1]
-    surplus = [each for each in files.schemas.ids() if each > last_schema]
-    delete_files(files.fs, [files.paths.schema(each) for each in reversed(surplus)])
+    # An alter beside this one may add a version to those that are being deleted.
+    while surplus := [each for each in files.schemas.ids() if each > last_schema]:
+        delete_files(files.fs, [files.paths.schema(each) for each in reversed(surplus)])
     delete_changelogs_from(files, plan.lost_changelog_ids)
     delete_files(files.fs, [files.paths.tag(each) for each in plan.lost_tags])
     for tag in seen.references.tag_names():
@@ -246,6 +245,17 @@ def _delete_of_other_schemas(files: TableFiles, seen: TableFiles, plan: FastForw
     delete_files(files.fs, [files.paths.tag(each) for each in tags])
     if set(changelogs) & set(plan.lost_changelog_ids):
         delete_changelogs_from(files, plan.lost_changelog_ids)
+
+
+def _copy_schemas(files: TableFiles, seen: TableFiles) -> int:
+    """Copy the branch's schemas to main, the latest first; return the id of the latest.
+
+    An alter that has added a version sees by its base whether that version was replaced.
+    """
+    theirs = seen.schemas.ids()
+    for each in reversed(theirs):
+        files.schemas.restore(each, seen.schemas.read_file(each))
+    return theirs[-1]
 
 
 def _copy_snapshots(files: TableFiles, seen: TableFiles, plan: FastForwardPlan) -> None:

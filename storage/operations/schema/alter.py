@@ -4,6 +4,7 @@
    the gate what the new schema breaks (`gate.py`). A change that is refused is a finding too.
 2. Run: apply and judge them again, and create the schema file of the next id. If another client has
    changed the schema since the plan, nothing is written, and the error names what it changed.
+3. Read the base again: a fast-forward beside the alter may have replaced it.
 
 Data files stay as they are. Readers map each file from its own schema (`spec/schema_mapping.py`).
 Source: FLIP-226; Paimon `SchemaManager.commitChanges`.
@@ -12,6 +13,7 @@ Source: FLIP-226; Paimon `SchemaManager.commitChanges`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import get_args
 
@@ -22,10 +24,12 @@ from lakewright.storage.errors import (
     InvalidRequestError,
     SchemaDenied,
     SchemaMoved,
+    SchemaNotFound,
     StorageError,
     UnsupportedError,
 )
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.operations.running.engine import Engine, LocalEngine
 from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.operations.schema.gate import ProposedSchema, judge
@@ -147,8 +151,10 @@ def run_alter(files: TableFiles, plan: AlterPlan) -> AlterResult:
     known = scanned if plan.rules.is_scanned else []
     _check_allowed(files, evolution, _judged(planned, evolution, rules, None, known))
     schema = evolution.schema
-    if schema.id != plan.schema_id and not files.schemas.put_schema(schema):
-        _check_current(files, planned.schema)
+    if schema.id != plan.schema_id:
+        if not files.schemas.put_schema(schema):
+            raise _moved(files, planned.schema)
+        _keep_on_base(files, planned.schema, schema)
     return AlterResult(
         schema=schema,
         previous_schema_id=plan.schema_id,
@@ -261,17 +267,42 @@ def _former_keys(files: TableFiles) -> frozenset[int]:
 def _check_current(files: TableFiles, base: TableSchema) -> None:
     """Check that no client has changed the schema since the given version.
 
+    A fast-forward may put other fields under the same id.
+
     Raises:
         SchemaMoved: another version is the latest; the message names what differs.
     """
     latest = files.schemas.latest(table=files.name)
-    if latest.id != base.id:
-        told = "; ".join(_told(base, latest)) or "nothing that differs"
-        raise SchemaMoved(
-            f"the schema of {files.name} is {latest.id} now, and the change was made for schema "
-            f"{base.id}; another client changed since: {told}; open the table and plan again",
-            table=files.name,
-        )
+    if (latest.id, latest.fields) != (base.id, base.fields):
+        raise _moved(files, base)
+
+
+def _keep_on_base(files: TableFiles, base: TableSchema, new: TableSchema) -> None:
+    """Delete a new version again if the version that it was made of is not there any more.
+
+    A fast-forward copies the latest version first. So if the base is another one, a version of the
+    branch under the id of the new one is there too, and stays.
+
+    Raises:
+        SchemaMoved: the base was replaced or deleted.
+    """
+    with suppress(SchemaNotFound):
+        if files.schemas.read(base.id).fields == base.fields:
+            return
+    with suppress(SchemaNotFound):
+        if files.schemas.read(new.id) == new:
+            delete_files(files.fs, [files.paths.schema(new.id)])
+    raise _moved(files, base)
+
+
+def _moved(files: TableFiles, base: TableSchema) -> SchemaMoved:
+    latest = files.schemas.latest(table=files.name)
+    told = "; ".join(_told(base, latest)) or "nothing that differs"
+    return SchemaMoved(
+        f"the schema of {files.name} is {latest.id} now, and the change was made for schema "
+        f"{base.id}; another client changed since: {told}; open the table and plan again",
+        table=files.name,
+    )
 
 
 def _told(old: TableSchema, new: TableSchema) -> tuple[str, ...]:

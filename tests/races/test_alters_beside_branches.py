@@ -1,0 +1,130 @@
+"""An alter beside a fast-forward, which replaces the schemas of main by those of a branch.
+
+After both, the table shows columns and rows of some serial order: the columns of main before the
+fast-forward mean nothing in the files of the branch, though their ids may be the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import permutations
+
+import pytest
+
+from lakewright.storage import AddColumn, Table
+from lakewright.storage.operations.references.branches import at_branch
+from lakewright.storage.spec.schema_change import SchemaChange
+from tests.races.outcomes import told
+from tests.races.verbs import NOW_MS, Arena, Verb, actor_of, append_arena
+from tests.support.processes.interleaving import Actor, Explorer, State
+from tests.support.stores.stepped_files import Call, Content, DictFiles, answer
+from tests.support.tables.builders import comparable, rows
+from tests.support.tally import tally
+
+# The changes of main and of the branch before the race; both give the next id to their column.
+BEFORE: dict[str, tuple[SchemaChange | None, SchemaChange | None]] = {
+    "neither changed": (None, None),
+    "main changed": (AddColumn("y", "STRING"), None),
+    "the branch changed": (None, AddColumn("x", "INT")),
+    "both changed": (AddColumn("y", "STRING"), AddColumn("x", "INT")),
+}
+
+
+@cache
+def branched(case: str) -> Arena:
+    """A table with a branch that left at its second snapshot, and has one of its own."""
+    on_main, on_branch = BEFORE[case]
+    table = append_arena().table
+    side = table.history.create_branch("side", snapshot=2)
+    side = side if on_branch is None else side.alter(on_branch)
+    extra = {} if on_branch is None else {"x": 7}
+    side.write(rows(side, [{"id": 9, "day": "b", "v": "side", **extra}]))
+    table = table if on_main is None else table.alter(on_main)
+    fs = table.table_files.fs
+    assert isinstance(fs, DictFiles)
+    return Arena(table, fs.content)
+
+
+def alter(table: Table, number: int) -> str:
+    table.alter(AddColumn(f"z{number}", "BIGINT"))
+    return ""
+
+
+def forward(table: Table, _: int) -> str:
+    table.history.fast_forward("side")
+    return ""
+
+
+def alter_branch(table: Table, number: int) -> str:
+    Table(at_branch(table.table_files, "side")).alter(AddColumn(f"w{number}", "BIGINT"))
+    return ""
+
+
+VERBS: dict[str, Verb] = {"alter": alter, "forward": forward, "alter_branch": alter_branch}
+# The last one is of a version that was listed, and is gone when it is read.
+ALLOWED = {"SchemaMoved", "StalePlan", "SchemaNotFound"}
+
+
+def shown(arena: Arena, content: Content) -> str:
+    """What the table shows when it is opened: its columns and rows, and those of the branch."""
+    found = []
+    files = arena.table_in(content).table_files
+    for seen in (files, at_branch(files, "side")):
+        table = Table(replace(seen, schema=seen.schemas.latest(table=seen.name)))
+        ids = seen.schemas.ids()
+        assert ids == list(range(len(ids))), f"a schema is missing: {ids}"
+        columns = ", ".join(f"{each.id} {each.name} {each.type}" for each in table.schema.fields)
+        found += [columns, *comparable(table.read())]
+    return "\n".join(found)
+
+
+def one_by_one(arena: Arena, actors: Sequence[Actor]) -> tuple[frozenset[str], str]:
+    content, done = arena.content, set()
+    for actor in actors:
+        node, files = actor.root(), DictFiles(content, NOW_MS)
+        while node.call is not None:
+            result, _ = answer(files.content, node.call, NOW_MS)
+            files.perform(node.call)
+            node = actor.told(node, result)
+        content = files.content
+        assert node.outcome is not None
+        if node.outcome.error is None:
+            done.add(actor.name)
+    return frozenset(done), shown(arena, content)
+
+
+@pytest.mark.parametrize("pair", [("alter", "forward"), ("alter_branch", "forward")], ids="-".join)
+@pytest.mark.parametrize("case", list(BEFORE))
+@pytest.mark.mission("SE22")
+def test_an_alter_and_a_fast_forward_leave_what_a_serial_order_leaves(
+    case: str, pair: tuple[str, str]
+) -> None:
+    arena = branched(case)
+    actors = [
+        actor_of(arena, name, 1, seed=50 + at, verb=VERBS[name]) for at, name in enumerate(pair)
+    ]
+    serial = {one_by_one(arena, order) for each in actors for order in [[each]]}
+    serial |= {one_by_one(arena, order) for order in permutations(actors)}
+    wrong: dict[str, State] = {}
+    ends = 0
+
+    def look(state: State, call: Call | None) -> None:
+        nonlocal ends
+        if call is not None:
+            return
+        ends += 1
+        outcomes = [told(each) for each in state.outcomes]
+        done = frozenset(
+            actor.name for actor, each in zip(actors, outcomes, strict=True) if each == "done"
+        )
+        assert set(outcomes) <= {"done", *ALLOWED}, outcomes
+        found = (done, shown(arena, state.content))
+        if found not in serial:
+            wrong[f"{outcomes}\n{found[1]}"] = state
+
+    Explorer(actors, arena.content, now_ms=NOW_MS, look=look, preemptions=2).run()
+    tally("interleavings explored", ends)
+    assert ends > 1
+    assert not wrong, "\n\n".join(wrong)
