@@ -15,6 +15,7 @@ from lakewright.platform.declare.declarations import TableDeclaration, WriteKind
 from lakewright.platform.declare.open_declared import open_declared
 from lakewright.platform.declare.partition_keys import InvalidPartitionKeyError, describe_partition
 from lakewright.platform.declare.partition_schemes import DynamicDimension
+from lakewright.platform.declare.schema_drift import SchemaDrift
 from lakewright.platform.ingest.publish import (
     AlreadyPublished,
     Published,
@@ -75,10 +76,14 @@ class IngestRun:
     warehouse: WarehouseResource
     spark: SparkResource
 
-    def run(self) -> tuple[Table, Published | AlreadyPublished | Rejected]:
+    def open(self) -> tuple[Table, SchemaDrift]:
+        """The table, and how it differs from its declaration."""
+        return open_declared(self.warehouse.catalog(), self.declaration)
+
+    def run(self, table: Table) -> Published | AlreadyPublished | Rejected:
+        """Write the table, which declared rows fit."""
         declaration, context = self.declaration, self.context
         catalog = self.warehouse.catalog()
-        table = open_declared(catalog, declaration)
         upstream = {name: catalog.table(name) for name in declaration.depends_on}
         source = find_source(declaration)
         request = SourceRequest(
@@ -115,7 +120,7 @@ class IngestRun:
                 outcome.snapshot.id,
             )
         self._tell_compaction(outcome)
-        return table, outcome
+        return outcome
 
     def _tell_compaction(self, outcome: Published | AlreadyPublished | Rejected) -> None:
         """Log a failed compaction; the run succeeds, because its rows are published."""

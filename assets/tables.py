@@ -9,6 +9,7 @@ from lakewright.assets.checks import check_results, check_specs, results_of_earl
 from lakewright.assets.ingest_run import IngestConfig, IngestRun, rejection
 from lakewright.assets.partitions import partitions_def
 from lakewright.platform.declare.declarations import TableDeclaration
+from lakewright.platform.declare.open_declared import check_rows_fit
 from lakewright.platform.ingest.publish import AlreadyPublished, Rejected
 from lakewright.platform.ingest.sources import source_text
 from lakewright.platform.orchestration.failures import failures_for_dagster
@@ -16,6 +17,7 @@ from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.orchestration.reports import STORAGE_KIND, column_schema
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
+from lakewright.platform.orchestration.schema_reports import evaluate_schema
 from lakewright.platform.upkeep.engines import prefers_spark
 from lakewright.storage.spec.data_types import parse_data_type
 
@@ -44,7 +46,11 @@ def build_asset(
         spark: SparkResource = getattr(context.resources, keys.spark)
         with failures_for_dagster():
             ingest = IngestRun(declaration, names, context, config, warehouse, spark)
-            table, outcome = ingest.run()
+            table, drift = ingest.open()
+        yield evaluate_schema(declaration, names, drift).event(names)
+        with failures_for_dagster():
+            check_rows_fit(drift)
+            outcome = ingest.run(table)
         judged, histories = ingest.judged_rows(outcome), ingest.check_history
         if isinstance(outcome, Rejected):
             yield from check_results(outcome.report, names, judged, histories)

@@ -12,6 +12,7 @@ import zoneinfo
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from lakewright.platform.declare.column_lineage import UpstreamColumn
 from lakewright.platform.declare.declarations import (
     ExpectationDeclaration,
     PartitionsDeclaration,
@@ -36,6 +37,10 @@ from lakewright.storage.spec.schema import new_schema
 from lakewright.storage.spec.supported_options import check_new_options
 
 Finding = tuple[Place, str]
+
+# Checks that every declared table has; expectations have other names.
+SCHEMA_MATCHES = "schema_matches"
+TABLE_CHECKS = frozenset({SCHEMA_MATCHES})
 
 # Partition keys have years of four digits. Changes of clocks are checked for some years ahead.
 _FIRST_YEAR, _LAST_YEAR = 1000, 9000
@@ -88,6 +93,8 @@ def check_together(declarations: Sequence[TableDeclaration]) -> Iterator[tuple[i
                 place: Place = ("depends_on", at)
                 message = f"no table {upstream!r} is declared; did you mean {near[0]!r}?"
                 yield position, (place, message)
+        for finding in _check_upstream_columns(declaration, declarations):
+            yield position, finding
     upstreams = {each.table: [up for up in each.depends_on if up in names] for each in declarations}
     cycle = _cycle(upstreams)
     if cycle:
@@ -95,6 +102,20 @@ def check_together(declarations: Sequence[TableDeclaration]) -> Iterator[tuple[i
             names[cycle[0]],
             (("depends_on",), f"tables depend on each other in a circle: {' → '.join(cycle)}"),
         )
+
+
+def _check_upstream_columns(
+    declaration: TableDeclaration, declarations: Sequence[TableDeclaration]
+) -> Iterator[Finding]:
+    columns = {each.table: [column.name for column in each.columns] for each in declarations}
+    for at, column in enumerate(declaration.columns):
+        for index, text in enumerate(column.made_of):
+            upstream = UpstreamColumn.parse(text)
+            known = columns.get(upstream.table) if upstream is not None else None
+            if upstream is not None and known and upstream.column not in known:
+                message = f"{upstream.table} has no column {upstream.column!r}"
+                near = did_you_mean(upstream.column, known)
+                yield ("columns", at, "from", index), f"{message}; {near}"
 
 
 def _cycle(upstreams: dict[str, list[str]]) -> list[str]:
@@ -143,6 +164,13 @@ def _check_columns(declaration: TableDeclaration) -> Iterator[Finding]:
             parse_data_type(column.type, lengths_required=True)
         except StorageError as err:
             yield ("columns", at, "type"), str(err)
+        for index, text in enumerate(column.made_of):
+            place: Place = ("columns", at, "from", index)
+            upstream = UpstreamColumn.parse(text)
+            if upstream is None:
+                yield place, f"{text!r} is not a column of a table; write database.table.column"
+            elif upstream.table not in declaration.depends_on:
+                yield place, f"{upstream.table!r} is not in depends_on; add it there"
 
 
 def _check_keys(declaration: TableDeclaration) -> Iterator[Finding]:
@@ -252,6 +280,11 @@ def _check_expectations(declaration: TableDeclaration) -> Iterator[Finding]:
             yield (*place, *inner), message
         name = expectation.check_name
         names[name] += 1
+        if name in TABLE_CHECKS:
+            yield (
+                (*place, "name"),
+                f"{name!r} is a check of every table; give this one another name",
+            )
         if names[name] == 2:
             yield place, f"a second check would be called {name!r}; give this one a name"
         if _DAGSTER_NAME.fullmatch(name) is None:

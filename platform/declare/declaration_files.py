@@ -14,6 +14,7 @@ from enum import Enum
 from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from lakewright.platform.declare.declaration_checks import (
@@ -259,9 +260,14 @@ def _known_keys(place: Place) -> list[str]:
     """The keys that the model at a place has."""
     model: type[BaseModel] = TableDeclaration
     for part in place:
-        if isinstance(part, str) and part in model.model_fields:
-            model = _model_in(model.model_fields[part].annotation) or model
-    return list(model.model_fields)
+        field = _fields_by_key(model).get(part)
+        if field is not None:
+            model = _model_in(field.annotation) or model
+    return [str(key) for key in _fields_by_key(model)]
+
+
+def _fields_by_key(model: type[BaseModel]) -> dict[str | int, FieldInfo]:
+    return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
 def _model_in(annotation: object) -> type[BaseModel] | None:

@@ -80,12 +80,20 @@ class Declared(BaseModel):
 
 
 class ColumnDeclaration(Declared):
-    """One column; `was` is its name before a rename."""
+    """One column.
+
+    `default` takes the place of null in written rows, `was` is its former name, and `from` are the
+    columns that it is made of.
+    """
 
     name: Text
     type: str
     comment: str | None = None
+    default: Text | None = None
     was: Text | None = None
+    made_of: tuple[Text, ...] = Field(
+        default=(), alias="from", description="columns of upstream tables, as db.table.column"
+    )
 
 
 class TimePartitions(Declared):
@@ -265,6 +273,25 @@ class MaintenanceDeclaration(Declared):
     snapshots: SnapshotPolicy = SnapshotPolicy()
 
 
+class OnDestructive(Enum):
+    """What a run of `evolve_schema` does with changes by which stored values may be lost."""
+
+    REFUSE = "refuse"
+    PLAN = "plan"
+    ALLOW = "allow"
+
+
+class SchemaPolicy(Declared):
+    """How the schema of a table may follow its declaration.
+
+    Destructive changes are drops, of columns that are not declared and of members of rows, and
+    casts that may change values. `refuse` fails and changes nothing, `plan` makes the other changes
+    and shows the destructive ones as a plan that waits, `allow` makes them too.
+    """
+
+    on_destructive: OnDestructive = OnDestructive.PLAN
+
+
 class TableDeclaration(Declared):
     """The declaration of a table.
 
@@ -286,6 +313,8 @@ class TableDeclaration(Declared):
     write: WriteDeclaration = WriteDeclaration()
     expectations: tuple[ExpectationDeclaration, ...] = ()
     maintenance: MaintenanceDeclaration = MaintenanceDeclaration()
+    # Pydantic's models have a method `schema`.
+    schema_policy: SchemaPolicy = Field(default=SchemaPolicy(), alias="schema")
 
     @model_validator(mode="before")
     @classmethod
@@ -334,7 +363,7 @@ class TableDeclaration(Declared):
         default_options = {"bucket": "1"} if self.primary_key else {}
         return SchemaSpec(
             columns=tuple(
-                Column(column.name, parse_data_type(column.type), column.comment)
+                Column(column.name, parse_data_type(column.type), column.comment, column.default)
                 for column in self.columns
             ),
             partition_keys=self.partition_keys,

@@ -1,18 +1,20 @@
 """What must change in a table so that it is as declared, as changes of its schema.
 
 Columns are matched by name. A declared column with `was` is the one of that name, renamed. Members
-of rows inside of columns are matched by name at every depth.
+of rows inside of columns are matched by name at every depth. Changes come in the order of
+`schema_change_text.KINDS`, so that one call of `lakewright alter` makes them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.storage import (
     AddColumn,
     ChangeComment,
+    ChangeDefault,
     ChangeNullability,
     ChangeTableComment,
     ChangeType,
@@ -23,10 +25,12 @@ from lakewright.storage import (
     SetOption,
     Side,
 )
+from lakewright.storage.spec.cast_rules import Cast, cast_rule
 from lakewright.storage.spec.data_types import ArrayType, DataField, DataType, MapType, RowType
 from lakewright.storage.spec.option_values import same_quantity
 from lakewright.storage.spec.schema import TableSchema, new_schema
-from lakewright.storage.spec.schema_change import ELEMENT, VALUE, SchemaChange, path_text
+from lakewright.storage.spec.schema_change import ELEMENT, VALUE, SchemaChange, path_of, path_text
+from lakewright.storage.spec.schema_change_text import in_order_of_kinds
 
 BUCKET = "bucket"
 
@@ -35,16 +39,29 @@ BUCKET = "bucket"
 class DeclaredChanges:
     """Changes that make a table as declared, in an order in which they apply.
 
-    `destructive` are those of them after which values can no longer be read. `others` names, in
-    words, what no change of a schema can do.
+    `losses` says of the destructive changes what becomes of stored values: drops, and casts that
+    may change values. `others` names, in words, what no change of a schema can do.
     """
 
     changes: tuple[SchemaChange, ...]
     others: tuple[str, ...]
+    losses: Mapping[SchemaChange, str]
 
     @property
-    def destructive(self) -> tuple[DropColumn, ...]:
-        return tuple(change for change in self.changes if isinstance(change, DropColumn))
+    def destructive(self) -> tuple[SchemaChange, ...]:
+        return tuple(change for change in self.changes if change in self.losses)
+
+    @property
+    def harmless(self) -> tuple[SchemaChange, ...]:
+        """The changes that can be made without the destructive ones."""
+        retyped = {each.column for each in self.destructive if isinstance(each, ChangeType)}
+        return tuple(
+            change
+            for change in self.changes
+            # A default is a value of the new type.
+            if change not in self.losses
+            and not (isinstance(change, ChangeDefault) and change.column in retyped)
+        )
 
     def __bool__(self) -> bool:
         return bool(self.changes or self.others)
@@ -53,7 +70,8 @@ class DeclaredChanges:
 def declared_changes(declaration: TableDeclaration, actual: TableSchema) -> DeclaredChanges:
     """The changes from a table's schema to its declaration.
 
-    Options that only the table has stay: other engines set some of their own.
+    Options and comments that only the table has stay: other engines set some of their own. A
+    default that only the table has goes, since it decides what writers store.
     """
     declared = new_schema(declaration.schema_spec, time_millis=0)
     renames = _renames(declaration, actual)
@@ -67,24 +85,47 @@ def declared_changes(declaration: TableDeclaration, actual: TableSchema) -> Decl
     changes += _moves(present, declared.fields)
     if declaration.comment and declaration.comment != actual.comment:
         changes.append(ChangeTableComment(declaration.comment))
-    options, others = [], []
-    for name, value in sorted(declared.options.items()):
-        now = actual.options.get(name)
-        if now is None or not means(value, now):
-            if name == BUCKET:
-                others.append(
-                    f"option {name} is declared {value} and is {now or 'not set'} "
-                    "(lakewright rescale changes it)"
-                )
-            else:
-                options.append(SetOption(name, value))
+    changes += [
+        SetOption(name, value)
+        for name, value in _other_options(declared, actual).items()
+        if name != BUCKET
+    ]
+    refused = [each for each in changes if _is_refused_cast(each, present)]
+    ordered = in_order_of_kinds(each for each in changes if each not in refused)
+    late = [each for each in ordered if _empties_a_row(each, ordered, present)]
+    return DeclaredChanges(
+        changes=(*(each for each in ordered if each not in late), *late),
+        others=(
+            *(_told_cast(each, present) for each in refused),
+            *_no_changes(declared, actual),
+        ),
+        losses={each: loss for each in ordered if (loss := _loss(each, present)) is not None},
+    )
+
+
+def _other_options(declared: TableSchema, actual: TableSchema) -> dict[str, str]:
+    """The declared options that the table has not, or has with another value."""
+    return {
+        name: value
+        for name, value in sorted(declared.options.items())
+        if (now := actual.options.get(name)) is None or not means(value, now)
+    }
+
+
+def _no_changes(declared: TableSchema, actual: TableSchema) -> Iterator[str]:
+    """What differs and is changed by no change of a schema."""
+    bucket = _other_options(declared, actual).get(BUCKET)
+    if bucket is not None:
+        yield (
+            f"option {BUCKET} is declared {bucket} and is {actual.options.get(BUCKET) or 'not set'}"
+            " (lakewright rescale changes it)"
+        )
     for what, left, right in (
         ("partition key", declared.partition_keys, actual.partition_keys),
         ("primary key", declared.primary_keys, actual.primary_keys),
     ):
         if left != right:
-            others.append(f"the {what} is declared ({', '.join(left)}) and is ({', '.join(right)})")
-    return DeclaredChanges((*changes, *options), tuple(others))
+            yield f"the {what} is declared ({', '.join(left)}) and is ({', '.join(right)})"
 
 
 def means(left: str, right: str) -> bool:
@@ -122,20 +163,29 @@ def _member_changes(
     for field in wanted:
         here = (*path, field.name)
         if field.name not in by_name:
-            yield AddColumn(path_text(here), str(field.type), comment=field.description)
+            yield AddColumn(
+                path_text(here), str(field.type), field.description, field.default_value
+            )
             continue
         old = by_name[field.name]
         yield from _type_changes(old.type, field.type, here)
         if field.description is not None and field.description != old.description:
             yield ChangeComment(path_text(here), field.description)
+        if not path and _bare(field.default_value) != _bare(old.default_value):
+            yield ChangeDefault(path_text(here), field.default_value)
+
+
+def _bare(default: str | None) -> str | None:
+    """A default without the quotes in which it may stand."""
+    if default is not None and len(default) > 1 and default[0] == default[-1] == "'":
+        return default[1:-1]
+    return default
 
 
 def _type_changes(old: DataType, new: DataType, path: tuple[str, ...]) -> Iterator[SchemaChange]:
     match old, new:
         case RowType(fields=present), RowType(fields=wanted):
-            # A row must keep a member, so members come before others go.
-            changes = list(_member_changes(present, wanted, path))
-            yield from sorted(changes, key=lambda change: isinstance(change, DropColumn))
+            yield from _member_changes(present, wanted, path)
             yield from _moves(present, wanted, path)
         case ArrayType(element=before), ArrayType(element=after):
             yield from _type_changes(before, after, (*path, ELEMENT))
@@ -161,3 +211,56 @@ def _moves(
         order.insert(index, name)
         position = Position(Side.FIRST) if index == 0 else Position(Side.AFTER, names[index - 1])
         yield MoveColumn(path_text([*path, name]), position)
+
+
+# --- what is lost -------------------------------------------------------------------------------
+
+
+def _loss(change: SchemaChange, present: Sequence[DataField]) -> str | None:
+    """What becomes of stored values by a change; None if all stay readable."""
+    match change:
+        case DropColumn():
+            return "its values can no longer be read"
+        case ChangeType(column=column):
+            return cast_rule(_type_at(present, path_of(column)), change.data_type).loss
+    return None
+
+
+def _is_refused_cast(change: SchemaChange, present: Sequence[DataField]) -> bool:
+    if not isinstance(change, ChangeType):
+        return False
+    old = _type_at(present, path_of(change.column))
+    return cast_rule(old, change.data_type).cast is Cast.REFUSED
+
+
+def _told_cast(change: SchemaChange, present: Sequence[DataField]) -> str:
+    assert isinstance(change, ChangeType)
+    old = _type_at(present, path_of(change.column))
+    return f"column {change.column} is declared {change.type} and is {old}, which is not cast to it"
+
+
+def _empties_a_row(
+    drop: SchemaChange, changes: Sequence[SchemaChange], present: Sequence[DataField]
+) -> bool:
+    """Whether a drop is one of all members of a row, which must get others first."""
+    if not isinstance(drop, DropColumn) or len(path := path_of(drop.column)) == 1:
+        return False
+    row = _type_at(present, path[:-1])
+    dropped = {path_of(each.column) for each in changes if isinstance(each, DropColumn)}
+    return isinstance(row, RowType) and all(
+        (*path[:-1], member.name) in dropped for member in row.fields
+    )
+
+
+def _type_at(fields: Sequence[DataField], path: Sequence[str]) -> DataType:
+    """The type of a column or part of one."""
+    found: DataType = RowType(tuple(fields))
+    for step in path:
+        match found:
+            case RowType(fields=members):
+                found = next(member.type for member in members if member.name == step)
+            case ArrayType(element=element):
+                found = element
+            case MapType(value=value):
+                found = value
+    return found

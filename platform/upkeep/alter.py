@@ -1,23 +1,43 @@
-"""Altering a schema as a verb: changes as texts, or those that lead to a declaration."""
+"""Altering a schema as a verb: changes as texts."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TypeVar
 
-from lakewright.platform.declare.declarations import TableDeclaration
-from lakewright.platform.declare.declared_changes import declared_changes
-from lakewright.platform.upkeep.verb import Outcome, Report, Verb, option
+from lakewright.platform.upkeep.findings import (
+    difference_rows,
+    finding_rows,
+    verdict_facts,
+    verdict_text,
+)
+from lakewright.platform.upkeep.gate_options import GateOptions, rules_of, scan_engine
+from lakewright.platform.upkeep.verb import Outcome, Report, Verb, Work, option
 from lakewright.platform.upkeep.words import counted
-from lakewright.storage import AlterPlan, AlterResult, DropColumn, Table
-from lakewright.storage.errors import InvalidSchema
+from lakewright.storage import AlterPlan, AlterResult, Engine, Table
 from lakewright.storage.spec.schema_change_text import parse_changes
+from lakewright.storage.spec.schema_gate import Dependent
 
-_ALLOWED = ("drop_undeclared", "allow_loss")
+_GATE = {each.name for each in fields(GateOptions)}
+
+# Who uses columns of a table, outside of it.
+DependentsOf = Callable[[Table], Sequence[Dependent]]
+OptionsT = TypeVar("OptionsT", bound=GateOptions)
+
+
+def no_dependents(_: Table) -> Sequence[Dependent]:
+    """The dependents of a table without a workspace."""
+    return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AlterOptions:
-    """Changes as texts, by kind; `spec/schema_change_text.py` says their order and forms."""
+class AlterOptions(GateOptions):
+    """Changes as texts, by kind; `spec/schema_change_text.py` says their order and forms.
+
+    The gate's options say how the changes are judged.
+    """
 
     drop: tuple[str, ...] = option((), "Drop a column; r.c is member c of row r.")
     rename: tuple[str, ...] = option((), "Rename a column: OLD:NEW.")
@@ -37,88 +57,84 @@ class AlterOptions:
     table_comment: tuple[str, ...] = option((), "Comment the table.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvolveOptions(AlterOptions):
-    """Changes as texts; without any, those that make the table as it is declared."""
-
-    drop_undeclared: bool = option(
-        False, "Drop columns that are not declared; otherwise they stay."
-    )
-    allow_loss: bool = option(
-        False, "Make changes of types by which stored values may change or become null."
-    )
+def given_texts(options: AlterOptions) -> dict[str, tuple[str, ...]]:
+    """The texts of the changes that the options name, by kind."""
+    kinds = [each.name for each in fields(AlterOptions) if each.name not in _GATE]
+    return {name: getattr(options, name) for name in kinds}
 
 
-def _texts(options: AlterOptions) -> dict[str, tuple[str, ...]]:
-    return {
-        each.name: getattr(options, each.name)
-        for each in fields(options)
-        if each.name not in _ALLOWED
-    }
+def alter_line(table: str, texts: Mapping[str, Sequence[str]]) -> str:
+    """The call of `lakewright alter` with these texts, for a shell."""
+    words = ["lakewright", "alter", table]
+    for kind, given in texts.items():
+        for text in given:
+            words += [f"--{kind.replace('_', '-')}", text]
+    return shlex.join(words)
 
 
-def _plan(table: Table, options: AlterOptions) -> AlterPlan:
-    return table.plan_alter(*parse_changes(_texts(options)))
-
-
-def _report(_: Table, done: Outcome[AlterOptions, AlterPlan, AlterResult]) -> Report:
+def _report(_: Table, done: Outcome[OptionsT, AlterPlan, AlterResult]) -> Report:
     plan, result = done.plan, done.result
     count = counted(len(plan.differences), "difference")
-    if not plan.differences:
+    found = finding_rows(plan.findings)
+    facts: dict[str, object] = {"schema_id": plan.schema_id, "differences": list(plan.differences)}
+    if result is None:
+        facts |= verdict_facts(plan)
+    is_idle = not plan.differences and not plan.findings
+    if is_idle:
         summary = f"schema {plan.schema_id} of {plan.table} is as wanted"
     elif result is None:
-        summary = f"schema {plan.schema_id} of {plan.table} to change: {count}"
+        summary = (
+            f"schema {plan.schema_id} of {plan.table} to change: {count}; {verdict_text(plan)}"
+        )
     else:
         summary = f"{plan.table} has schema {result.schema.id}: {count} to {plan.schema_id}"
-    facts: dict[str, object] = {"schema_id": plan.schema_id, "differences": list(plan.differences)}
-    if result is not None:
         facts |= {"schema_id": result.schema.id, "previous_schema_id": result.previous_schema_id}
+        facts["findings"] = found
     return Report(
         summary=summary,
         facts=facts,
+        rows=[*difference_rows(plan.differences), *found],
+        tables={"findings": found},
         notes=plan.differences,
-        is_empty=not plan.differences,
+        is_empty=is_idle,
     )
 
 
-ALTER: Verb[AlterOptions, AlterPlan, AlterResult] = Verb(
-    name="alter",
-    description="change the schema: columns, members of rows, types, options",
-    options=AlterOptions,
-    plan_type=AlterPlan,
-    plan=_plan,
-    run=lambda table, plan, options, work: table.run_alter(plan),
-    report=_report,
-)
+def alter_verb(
+    options: type[OptionsT],
+    planned: Callable[[Table, OptionsT, Engine | None], AlterPlan],
+) -> Verb[OptionsT, AlterPlan, AlterResult]:
+    """Altering by a plan; with an engine, the gate reads values for it."""
+
+    def scan(table: Table, plan: AlterPlan, options: OptionsT, work: Work) -> AlterPlan:
+        if not options.scan or not plan.changes:
+            return plan
+        return planned(table, options, scan_engine(options, table, work))
+
+    return Verb(
+        name="alter",
+        description="change the schema: columns, members of rows, types, options",
+        options=options,
+        plan_type=AlterPlan,
+        plan=lambda table, options: planned(table, options, None),
+        scan=scan,
+        run=lambda table, plan, options, work: table.run_alter(plan),
+        report=_report,
+    )
 
 
-def evolution_to(declaration: TableDeclaration) -> Verb[EvolveOptions, AlterPlan, AlterResult]:
-    """The verb that makes a table as declared, or applies the changes that its options name."""
+def altering(
+    dependents: DependentsOf = no_dependents,
+) -> Verb[AlterOptions, AlterPlan, AlterResult]:
+    """The verb that applies changes as texts; the gate asks the dependents of their columns."""
 
-    def plan(table: Table, options: EvolveOptions) -> AlterPlan:
-        if any(_texts(options).values()):
-            return _plan(table, options)
-        wanted = declared_changes(declaration, table.schema)
-        if wanted.others:
-            raise InvalidSchema(
-                f"table {table.name} cannot become as declared by a change of its schema: "
-                f"{'; '.join(wanted.others)}; change the declaration",
-                table=table.name,
-            )
-        changes = [
-            change
-            for change in wanted.changes
-            if options.drop_undeclared or not isinstance(change, DropColumn)
-        ]
-        if changes:
-            planned = table.plan_alter(*changes)
-            if planned.losses and not options.allow_loss:
-                raise InvalidSchema(
-                    f"stored values of {table.name} may change as its types become those that are "
-                    f"declared: {'; '.join(planned.losses)}; set allow_loss to accept it",
-                    table=table.name,
-                )
-            return planned
-        return AlterPlan(table=table.name, schema_id=table.schema.id, changes=(), differences=())
+    def planned(table: Table, options: AlterOptions, engine: Engine | None) -> AlterPlan:
+        rules = rules_of(
+            options, table, dependents=dependents(table), is_scanned=engine is not None
+        )
+        return table.plan_alter(*parse_changes(given_texts(options)), rules=rules, engine=engine)
 
-    return replace(ALTER, options=EvolveOptions, plan=plan)  # type: ignore[arg-type,return-value]
+    return alter_verb(AlterOptions, planned)
+
+
+ALTER = altering()

@@ -119,7 +119,8 @@ class Report:
     """A verb's plan or result: the one wording for terminal, logs, JSON and Dagster.
 
     `facts` are its values by name: Dagster shows those that are single values. `record` is for
-    programs, where their names differ. `tables` are rows of detail, and `notes` further sentences.
+    programs, where their names differ, and `rows` are those of CSV, without which a plan's parts
+    are. `tables` are rows of detail, and `notes` further sentences.
     `is_empty` means that there was nothing to do, `was_beaten` that all of it conflicted with other
     commits. `partitions` are those with rewritten files, and `snapshot` the committed snapshot.
     """
@@ -127,6 +128,7 @@ class Report:
     summary: str
     facts: Mapping[str, object]
     record: Mapping[str, object] | None = None
+    rows: Rows | None = None
     tables: Mapping[str, Rows] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     is_empty: bool = False
@@ -178,7 +180,7 @@ class Verb(Generic[OptionsT, PlanT, ResultT]):
 
     `name` has underscores, as jobs and tags do. `options` is a dataclass made of `option`s. `plan`
     writes nothing, `run` carries out exactly the plan and reads only `at_run` options, and `report`
-    describes both.
+    describes both. A verb whose plan may read rows has `scan`, which completes the plan.
 
     `lease` says what a plan needs to work alone on. A verb with `alone` leases the whole table
     before it plans. `steps` plan and run until no work is left or a time limit ends, and yield the
@@ -195,6 +197,7 @@ class Verb(Generic[OptionsT, PlanT, ResultT]):
     lease: Callable[[Table, PlanT], LeaseNeed | None] | None = None
     alone: LeaseKind | None = None
     steps: Callable[[Table, OptionsT, Work], Steps[OptionsT, PlanT, ResultT]] | None = None
+    scan: Callable[[Table, PlanT, OptionsT, Work], PlanT] | None = None
 
 
 AnyVerb = Verb[Any, Any, Any]
@@ -229,7 +232,7 @@ def carry_out(
         LeaseLost: the lease was lost while the verb ran.
     """
     if dry_run:
-        plan = plan or verb.plan(table, options)
+        plan = plan or _plan(verb, table, options, work)
         planned(plan)
         return Outcome(options=options, plan=plan)
     alone = None
@@ -240,12 +243,19 @@ def carry_out(
             for done in verb.steps(table, options, leased):
                 stepped(done)
             return done
-        plan = plan or verb.plan(table, options)
+        plan = plan or _plan(verb, table, options, leased)
         planned(plan)
         need = verb.lease(table, plan) if verb.lease is not None else None
         with _leased(table, need, leased) as held:
             result = verb.run(table, plan, options, held)
     return Outcome(options=options, plan=plan, result=result)
+
+
+def _plan(
+    verb: Verb[OptionsT, PlanT, ResultT], table: Table, options: OptionsT, work: Work
+) -> PlanT:
+    plan = verb.plan(table, options)
+    return plan if verb.scan is None else verb.scan(table, plan, options, work)
 
 
 @contextmanager

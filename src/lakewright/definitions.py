@@ -13,12 +13,14 @@ from typing import Any
 
 import dagster as dg
 
+from lakewright.assets.schema_check import build_schema_check
 from lakewright.assets.tables import build_asset
 from lakewright.jobs.compact import COMPACT_JOB
 from lakewright.jobs.compact_sensor import build_compact_sensor
 from lakewright.jobs.evolve_schema import evolve_job
 from lakewright.jobs.expire_snapshots import EXPIRE_JOB, build_expire_schedule
 from lakewright.jobs.ingest import build_ingest_job
+from lakewright.jobs.schema_sensor import build_schema_sensor
 from lakewright.jobs.upkeep import build_upkeep_job
 from lakewright.platform.declare.declaration_files import load_declarations
 from lakewright.platform.declare.declarations import TableDeclaration
@@ -56,11 +58,15 @@ def definitions_of(
     """Definitions of declared tables."""
     keys = resources or ResourceKeys()
     assets: list[dg.AssetsDefinition] = []
+    checks: list[dg.AssetChecksDefinition] = []
     jobs: list[Any] = []
     sensors: list[dg.SensorDefinition] = []
     schedules: list[dg.ScheduleDefinition] = []
     for declaration in declarations:
         assets.append(build_asset(declaration, resources=keys))
+        if declaration.columns:
+            checks.append(build_schema_check(declaration, resources=keys))
+            sensors.append(build_schema_sensor(declaration, resources=keys))
         if declaration.is_written_here:
             jobs.append(build_ingest_job(declaration))
         compact = build_upkeep_job(COMPACT_JOB, declaration, resources=keys)
@@ -72,6 +78,7 @@ def definitions_of(
             jobs.append(build_upkeep_job(evolve_job(declaration), declaration, resources=keys))
     return dg.Definitions(
         assets=assets,
+        asset_checks=checks,
         jobs=jobs,
         sensors=sensors,
         schedules=schedules,

@@ -45,6 +45,7 @@ class Column:
     name: str
     type: DataType
     comment: str | None = None
+    default: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +167,7 @@ def new_schema(spec: SchemaSpec, *, time_millis: int) -> TableSchema:
         data_type = with_member_ids(column.type, ids)
         if column.name in spec.primary_keys:
             data_type = not_null(data_type)
-        fields.append(DataField(column_id, column.name, data_type, column.comment))
+        fields.append(DataField(column_id, column.name, data_type, column.comment, column.default))
     return TableSchema(
         id=0,
         fields=tuple(fields),

@@ -6,9 +6,10 @@ A text names a column by its path first: `c INT AFTER b`, `old:new`, `c:BIGINT`,
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from lakewright.storage.errors import InvalidSchema
+from lakewright.storage.spec.data_types import quote_name
 from lakewright.storage.spec.schema_change import (
     AddColumn,
     ChangeComment,
@@ -74,8 +75,10 @@ def shown(change: SchemaChange) -> str:
             return f"{'allow' if nullable else 'refuse'} null in column {column}"
         case ChangeComment(column=column, comment=text):
             return f"comment column {column} as {text!r}" if text else f"uncomment column {column}"
+        case ChangeDefault(column=column, default=None):
+            return f"no default for {column}"
         case ChangeDefault(column=column, default=text):
-            return f"default column {column} to {text!r}" if text else f"no default for {column}"
+            return f"default column {column} to {text!r}"
         case MoveColumn(column=column, position=position):
             return f"move column {column} {position}"
         case SetOption(name=name, value=value):
@@ -84,6 +87,75 @@ def shown(change: SchemaChange) -> str:
             return f"reset option {name}"
         case ChangeTableComment(comment=text):
             return f"comment the table as {text!r}"
+
+
+def text_of(change: SchemaChange) -> tuple[str, str]:
+    """The kind and the text of a change; `parse_changes` reads the same change from it."""
+    match change:
+        case AddColumn():
+            default = "" if change.default is None else f" DEFAULT {_quoted(change.default)}"
+            comment = "" if change.comment is None else f" COMMENT {_quoted(change.comment)}"
+            place = "" if change.position is None else f" {_place(change.position)}"
+            return "add", f"{_path(change.column)} {change.type}{default}{comment}{place}"
+        case DropColumn(column=column):
+            return "drop", column
+        case RenameColumn(column=column, new_name=name):
+            return "rename", f"{_path(column)}:{quote_name(name)}"
+        case ChangeType(column=column, type=text):
+            return "type", f"{_path(column)}:{text}"
+        case ChangeNullability(column=column, nullable=nullable):
+            return "nullable" if nullable else "not_null", column
+        case ChangeComment(column=column, comment=None):
+            return "no_comment", column
+        case ChangeComment(column=column, comment=text):
+            return "comment", f"{_path(column)}:{text}"
+        case ChangeDefault(column=column, default=text) if text is None:
+            return "no_default", column
+        case ChangeDefault(column=column, default=text):
+            # A default may stand in quotes, which are no part of the value.
+            value = text if text and text.strip() == text else _quoted(text or "")
+            return "default", f"{_path(column)}:{value}"
+        case MoveColumn(column=column, position=position):
+            return "move", f"{_path(column)} {_place(position)}"
+        case SetOption(name=name, value=value):
+            return "set", f"{name}={value}"
+        case ResetOption(name=name):
+            return "reset", name
+        case ChangeTableComment(comment=text):
+            return "table_comment", text
+
+
+def in_order_of_kinds(changes: Iterable[SchemaChange]) -> list[SchemaChange]:
+    """The changes in the order in which kinds apply; those of one kind keep their order."""
+    ranks = list(KINDS)
+    return sorted(changes, key=lambda change: ranks.index(text_of(change)[0]))
+
+
+def texts_in_turn(changes: Iterable[SchemaChange]) -> list[dict[str, list[str]]]:
+    """The texts of changes by kind, for as few calls in turn as keep their order."""
+    ranks = list(KINDS)
+    calls: list[dict[str, list[str]]] = []
+    last = len(ranks)
+    for kind, text in map(text_of, changes):
+        rank = ranks.index(kind)
+        if rank < last:
+            calls.append({})
+        last = rank
+        calls[-1].setdefault(kind, []).append(text)
+    return calls
+
+
+def _path(column: str) -> str:
+    return ".".join(map(quote_name, path_of(column)))
+
+
+def _place(position: Position) -> str:
+    neighbour = "" if position.neighbour is None else f" {quote_name(position.neighbour)}"
+    return f"{position.side.name}{neighbour}"
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 def _added(text: str) -> AddColumn:

@@ -144,13 +144,15 @@ class Dependent:
     """Something outside of the table that uses one of its columns.
 
     `kind` and `name` are for people, as `asset check` and `dep_delay__not_be_null`. `via` is the
-    chain of tables from this one to an indirect user.
+    chain of tables from this one to an indirect user. A user that is not certain may use the
+    column; `*` is every column.
     """
 
     column: str
     kind: str
     name: str
     via: tuple[str, ...] = ()
+    is_certain: bool = True
 
     def __str__(self) -> str:
         chain = f" (through {' -> '.join(self.via)})" if self.via else ""

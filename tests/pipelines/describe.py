@@ -49,8 +49,9 @@ def _jobs(repository: dg.RepositoryDefinition) -> Iterator[str]:
 
 def _triggers(repository: dg.RepositoryDefinition) -> Iterator[str]:
     for sensor in sorted(repository.sensor_defs, key=lambda each: each.name):
+        job = ", ".join(target.job_name for target in sensor.targets) or "no job"
         yield (
-            f"sensor {sensor.name}: {sensor.job_name}, {sensor.default_status.value}, "
+            f"sensor {sensor.name}: {job}, {sensor.default_status.value}, "
             f"every {sensor.minimum_interval_seconds} s"
         )
     for schedule in sorted(repository.schedule_defs, key=lambda each: each.name):

@@ -10,6 +10,10 @@ from typing import Any
 
 import dagster as dg
 import pyarrow as pa
+from dagster._core.storage.asset_check_execution_record import (
+    COMPLETED_ASSET_CHECK_EXECUTION_RECORD_STATUSES,
+    AssetCheckExecutionRecord,
+)
 
 from lakewright.definitions import build_definitions
 from lakewright.platform.orchestration.names import TableNames
@@ -171,6 +175,22 @@ class Lake:
             )
         )
 
+    def check(self, check: str, name: str = "shop.events") -> Outcome:
+        """Run one check of a table alone, as the UI would: no asset is materialized."""
+        key = dg.AssetCheckKey(TableNames(name).asset_key, check)
+        job = self.definitions.resolve_implicit_global_asset_job_def()
+        alone = job.get_subset(asset_selection=set(), asset_check_selection={key})
+        return Outcome(alone.execute_in_process(instance=self.instance, raise_on_error=False))
+
+    def check_records(
+        self, check: str, name: str = "shop.events"
+    ) -> Sequence[AssetCheckExecutionRecord]:
+        """The evaluations on the check's page, newest first."""
+        key = dg.AssetCheckKey(TableNames(name).asset_key, check)
+        return self.instance.event_log_storage.get_asset_check_execution_history(
+            key, limit=100, status=COMPLETED_ASSET_CHECK_EXECUTION_RECORD_STATUSES
+        )
+
     def run(self, verb: str, name: str = "shop.events", **config: Any) -> Outcome:
         """Run a table's job for a verb."""
         job = TableNames(name).job(verb)
@@ -185,18 +205,23 @@ class Lake:
             )
         )
 
-    def tick(self, name: str = "shop.events") -> Any:
-        """Let the table's compaction sensor look once, with the cursor of its last look."""
-        sensor_name = TableNames(name).sensor("compact")
+    def tick(self, name: str = "shop.events", *, kind: str = "compact") -> Any:
+        """Let a sensor of the table look once, with the cursor of its last look.
+
+        What it reports on the asset goes to the instance, as the daemon would do.
+        """
+        sensor_name = TableNames(name).sensor(kind)
         sensor = self.definitions.get_repository_def().get_sensor_def(sensor_name)
         context = dg.build_sensor_context(
             instance=self.instance,
-            cursor=self.cursors.get(name),
+            cursor=self.cursors.get(sensor_name),
             sensor_name=sensor_name,
             resources={"lakewright_warehouse": self.warehouse},
         )
         answer = sensor.evaluate_tick(context)
-        self.cursors[name] = answer.cursor
+        self.cursors[sensor_name] = answer.cursor
+        for event in answer.asset_events:
+            self.instance.report_runless_asset_event(event)
         return answer
 
     def write_small_files(self, day: str, count: int, name: str = "shop.events") -> None:

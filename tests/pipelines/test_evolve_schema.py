@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from lakewright.platform.declare.declaration_files import DeclarationError
 from lakewright.storage import AddColumn
 from tests.pipelines.lake import EVENTS, Lake, events
 
@@ -54,9 +57,14 @@ def test_columns_that_only_the_table_has_stay_until_a_run_says_otherwise(filled:
     filled.table().alter(AddColumn("extra", "STRING"))
     filled.give(events("2024-01-02", 3, 5))
     assert filled.materialize(partitions="2024-01-02").success
-    assert filled.run("evolve_schema").success
+    waiting = filled.run("evolve_schema")
+    assert waiting.success, waiting.failure
     assert filled.table().schema.field_names[-1] == "extra"
-    assert filled.run("evolve_schema", drop_undeclared=True).success
+    shown = waiting.observations[None]
+    assert shown["lakewright/changes_to_accept"] == 1
+    assert shown["lakewright/accept_by_command"] == "lakewright alter shop.events --drop extra"
+    config = json.loads(shown["lakewright/accept_by_run_config"])
+    assert filled.run("evolve_schema", **config).success
     assert filled.table().schema.field_names == ("dt", "id", "amount")
 
 
@@ -70,10 +78,61 @@ def test_a_run_applies_the_changes_of_its_config(filled: Lake) -> None:
     assert "the table is partitioned by it" in refused.failure
 
 
-def test_a_change_by_which_values_are_lost_needs_a_word(filled: Lake) -> None:
-    filled.declare(EVENTS.replace("type: DOUBLE", 'type: "DECIMAL(4, 1)"'))
+NARROWED = EVENTS.replace(
+    "      - {name: amount, type: DOUBLE}\n",
+    '      - {name: amount, type: "DECIMAL(4, 1)", default: 0}\n'
+    "      - {name: city, type: STRING}\n",
+)
+POLICY = """
+    schema: {on_destructive: %s}
+"""
+
+
+def test_a_destructive_change_waits_for_a_person_while_the_others_are_made(filled: Lake) -> None:
+    filled.declare(NARROWED)
+    evolved = filled.run("evolve_schema")
+    assert evolved.success, evolved.failure
+    fields = {field.name: field for field in filled.table().schema.fields}
+    assert (str(fields["amount"].type), fields["amount"].default_value) == ("DOUBLE", None)
+    assert str(fields["city"].type) == "STRING"
+    shown = evolved.observations[None]
+    assert "more than 3 digits before it become null" in shown["reasons"]
+    assert shown["lakewright/accept_by_command"] == (
+        "lakewright alter shop.events --type 'amount:DECIMAL(4, 1)' --default amount:0"
+    )
+    accepted = filled.run("evolve_schema", on_destructive="allow")
+    assert accepted.success, accepted.failure
+    amount = filled.table().schema.field("amount")
+    assert (str(amount.type), amount.default_value) == ("DECIMAL(4, 1)", "0")
+    # Nothing is left to make, and nothing is told.
+    assert filled.run("evolve_schema").observations == {}
+
+
+def test_a_policy_that_refuses_changes_nothing_and_names_what_is_destructive(filled: Lake) -> None:
+    filled.declare(NARROWED + POLICY % "refuse")
     refused = filled.run("evolve_schema")
     assert not refused.success
-    assert "more than 3 digits before it become null" in refused.failure
-    assert filled.run("evolve_schema", allow_loss=True).success
+    assert "change the type of column amount to DECIMAL(4, 1)" in refused.failure
+    assert "schema.on_destructive is refuse" in refused.failure
+    assert filled.table().schema.id == 0
+    # A run may say otherwise.
+    assert filled.run("evolve_schema", on_destructive="plan").success
+    assert filled.table().schema.field_names[-1] == "city"
+
+
+def test_a_policy_that_allows_makes_all_changes(filled: Lake) -> None:
+    filled.table().alter(AddColumn("extra", "STRING"))
+    filled.declare(NARROWED + POLICY % "allow")
+    evolved = filled.run("evolve_schema")
+    assert evolved.success, evolved.failure
+    assert filled.table().schema.field_names == ("dt", "id", "amount", "city")
     assert str(filled.table().schema.field("amount").type) == "DECIMAL(4, 1)"
+
+
+def test_a_policy_that_is_misspelt_is_told(lake: Lake) -> None:
+    lake.declare(EVENTS + POLICY % "deny")
+    with pytest.raises(DeclarationError, match="deny is not one of refuse, plan or allow"):
+        _ = lake.definitions
+    lake.declare(EVENTS + "    schema: {on_destruct: plan}\n")
+    with pytest.raises(DeclarationError, match=r"schema\.on_destruct: .*'on_destructive'"):
+        _ = lake.definitions

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lakewright.storage.codec.default_values import default_value
 from lakewright.storage.env import Env, FileSystem
 from lakewright.storage.errors import AlreadyExistsError
 from lakewright.storage.files.metadata_stores import SchemaStore
@@ -18,7 +19,7 @@ def create_table(
 
     Raises:
         InvalidSchema: the schema is invalid.
-        UnsupportedError: an option is not implemented.
+        UnsupportedError: an option is not implemented, or a default is no value of its column.
         AlreadyExistsError: the table exists, or its drop was stopped halfway.
     """
     options = {"file.format": "parquet", "bucket": "-1", **spec.options}
@@ -33,6 +34,9 @@ def create_table(
     )
     schema = new_schema(completed, time_millis=env.now_ms())
     check_new_options(schema, table=table)
+    for field in schema.fields:
+        if field.default_value is not None:
+            default_value(field, table)
     store = SchemaStore(fs, TablePaths(root))
     if is_half_dropped(fs, root):
         # The remains of the old table would become history of the new table.

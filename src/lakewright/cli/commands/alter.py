@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
@@ -10,23 +11,29 @@ import click
 from lakewright.cli.grammar.call import Call
 from lakewright.cli.grammar.command import command
 from lakewright.cli.output.answers import Answer
+from lakewright.cli.upkeep.gate import GATE_NOTES, chosen, gate_options, workspace_of
 from lakewright.cli.upkeep.verbs import run_verb
-from lakewright.platform.upkeep.alter import ALTER, AlterOptions
+from lakewright.platform.upkeep.alter import AlterOptions, altering
+from lakewright.platform.upkeep.dependents import dependents_of
+from lakewright.platform.upkeep.findings import verdict_code
+from lakewright.platform.upkeep.gate_options import GateOptions
 from lakewright.platform.upkeep.verb import option_fields
 
-_NOTES = """
-Each option may be repeated. Kinds apply in the order above: a column is dropped before
-another is added under its name, and --type and what follows name columns as they are
+_NOTES = f"""
+Each option of a change may be repeated. Kinds apply in the order above: a column is dropped
+before another is added under its name, and --type and what follows name columns as they are
 called after the renames. A path such as r.c names member c of row r; arrays have
 `element`, maps have `value`; names with dots stand in backticks.
-"""
+{GATE_NOTES}"""
 
 
 def _texts(run: Callable[..., Answer | None]) -> Callable[..., Answer | None]:
     """An option of texts for each kind of change."""
+    judged = {each.name for each in option_fields(GateOptions)}
     for each in reversed(option_fields(AlterOptions)):
-        flag = "--" + each.name.replace("_", "-")
-        run = click.option(flag, each.name, metavar="TEXT", multiple=True, help=each.text)(run)
+        if each.name not in judged:
+            flag = "--" + each.name.replace("_", "-")
+            run = click.option(flag, each.name, metavar="TEXT", multiple=True, help=each.text)(run)
     return run
 
 
@@ -37,10 +44,16 @@ def _texts(run: Callable[..., Answer | None]) -> Callable[..., Answer | None]:
     examples="""
 lakewright alter nyc.flights --add "cancelled BOOLEAN DEFAULT false AFTER dep_delay" --dry-run
 lakewright alter nyc.flights --rename dep_delay:delay --type delay:BIGINT --drop tailnum
+lakewright alter nyc.flights --type distance:INT --dry-run --scan --format json
 lakewright alter nyc.flights --set snapshot.time-retained=7d --save-plan plan.json
 """,
 )
 @_texts
-def alter(call: Call, **texts: Any) -> Answer | None:
+@gate_options
+def alter(
+    call: Call, *, tables: tuple[Path, ...], sql: tuple[Path, ...], **given: Any
+) -> Answer | None:
     """Change the schema: columns, members of rows, types, options."""
-    return run_verb(ALTER, call, call.table(), AlterOptions(**texts))
+    workspace = workspace_of(tables, sql)
+    verb = altering(lambda table: dependents_of(workspace, table))
+    return run_verb(verb, call, call.table(), AlterOptions(**chosen(**given)), code_of=verdict_code)

@@ -22,13 +22,13 @@ class Answer:
     """What a command prints; only the requested form is made.
 
     `value` is a JSON value. `records` are the rows of CSV if they differ from the value, or the
-    items of the value if it is a list.
+    items of the value if it is a list. `code` is the exit code.
     """
 
     text: Callable[[], Sequence[Block]]
     value: Callable[[], Record | Sequence[Record]]
     records: Callable[[], Sequence[Record]] | None = None
-    is_conflict: bool = False
+    code: int = 0
 
     def print(self, form: Form) -> int:
         """Print the answer in one of the forms; returns the exit code."""
@@ -39,11 +39,7 @@ class Answer:
                 print_json(self.value())
             case "csv":
                 self._print_csv()
-        if not self.is_conflict:
-            return 0
-        from lakewright.cli.exit_codes import CONFLICT
-
-        return CONFLICT
+        return self.code
 
     def _print_csv(self) -> None:
         value = self.value() if self.records is None else self.records()

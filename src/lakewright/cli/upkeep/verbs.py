@@ -6,13 +6,14 @@ A verb defines its options and its report. A command defines the spelling of the
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, get_origin
 
 import click
 
+from lakewright.cli.exit_codes import CONFLICT
 from lakewright.cli.grammar.call import Call
 from lakewright.cli.grammar.command import Described, HowOption, command
 from lakewright.cli.grammar.options import FROM_0, FROM_1
@@ -70,8 +71,18 @@ def verb_command(
     return made
 
 
-def run_verb(verb: AnyVerb, call: Call, table: Table, options: object) -> Answer | None:
-    """Carry a verb out as a call asks for; None if the plan itself was printed."""
+def run_verb(
+    verb: AnyVerb,
+    call: Call,
+    table: Table,
+    options: object,
+    *,
+    code_of: Callable[[Any], int] = lambda _: 0,
+) -> Answer | None:
+    """Carry a verb out as a call asks for; None if the plan itself was printed.
+
+    `code_of` is the exit code of a dry run with a plan.
+    """
     with shown_steps() as steps:
         steps.begin(f"planning {call.command}")
 
@@ -95,7 +106,9 @@ def run_verb(verb: AnyVerb, call: Call, table: Table, options: object) -> Answer
         )
     report = verb.report(table, outcome)
     if outcome.result is None:
-        return _planned(call, table, outcome.plan, report)
+        answer = _planned(call, table, outcome.plan, report)
+        code = code_of(outcome.plan) if call.dry_run else 0
+        return None if answer is None else replace(answer, code=code)
     return Answer(
         text=lambda: report_text(report, table.schema),
         value=lambda: {
@@ -103,7 +116,7 @@ def run_verb(verb: AnyVerb, call: Call, table: Table, options: object) -> Answer
             "table": table.name,
             **report_record(report),
         },
-        is_conflict=report.was_beaten,
+        code=CONFLICT if report.was_beaten else 0,
     )
 
 
@@ -121,7 +134,7 @@ def _planned(call: Call, table: Table, plan: Any, report: Report) -> Answer | No
     return Answer(
         text=lambda: [*report_text(report, table.schema), said],
         value=lambda: data,
-        records=lambda: _parts(data),
+        records=lambda: _parts(data) if report.rows is None else report.rows,
     )
 
 

@@ -8,10 +8,18 @@ import pytest
 
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.declared_changes import declared_changes
-from lakewright.platform.declare.open_declared import open_declared
-from lakewright.storage import AddColumn, Catalog, RenameColumn, SetOption, Table, TableSchema
-from lakewright.storage.errors import InvalidSchema
-from lakewright.storage.spec.schema_change_text import shown
+from lakewright.platform.declare.open_declared import check_rows_fit, open_declared
+from lakewright.storage import (
+    AddColumn,
+    Catalog,
+    ChangeDefault,
+    RenameColumn,
+    SetOption,
+    Table,
+    TableSchema,
+)
+from lakewright.storage.errors import InvalidSchema, UnsupportedError
+from lakewright.storage.spec.schema_change_text import parse_changes, shown, texts_in_turn
 from tests.support.tables.builders import new_table, rows
 
 
@@ -27,6 +35,13 @@ def declared(columns: dict[str, Any], **given: Any) -> TableDeclaration:
 
 def names_and_types(schema: TableSchema) -> list[str]:
     return [f"{field.name} {field.type}" for field in schema.fields]
+
+
+def opened(catalog: Catalog, declaration: TableDeclaration) -> Table:
+    """The declared table, which a run may write."""
+    table, drift = open_declared(catalog, declaration)
+    check_rows_fit(drift)
+    return table
 
 
 BEFORE = {"k": "INT", "a": "INT", "b": "STRING", "r": "ROW<x INT, y STRING>", "l": "ARRAY<INT>"}
@@ -45,7 +60,7 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "retyped": ({**BEFORE, "a": "BIGINT"}, ["change the type of column a to BIGINT"]),
     "members": (
         {**BEFORE, "r": "ROW<x BIGINT, z INT>"},
-        ["change the type of column r.x to BIGINT", "add column r.z INT", "drop column r.y"],
+        ["drop column r.y", "add column r.z INT", "change the type of column r.x to BIGINT"],
     ),
     "all members": (
         {**BEFORE, "r": "ROW<z INT>"},
@@ -62,6 +77,34 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "comments": (
         {**BEFORE, "a": {"type": "INT", "comment": "how many"}},
         ["comment column a as 'how many'"],
+    ),
+    "added with a default": (
+        {**BEFORE, "n": {"type": "STRING", "default": "it's"}},
+        ['add column n STRING default "it\'s"'],
+    ),
+    "a default": ({**BEFORE, "a": {"type": "INT", "default": 7}}, ["default column a to '7'"]),
+    "all of it": (
+        {
+            "k": {"type": "BIGINT", "default": 1, "comment": "the key"},
+            "a2": {"type": "BIGINT", "was": "a"},
+            "n": "DATE",
+            "r": "ROW<z INT, y STRING>",
+            "l": "ARRAY<BIGINT>",
+        },
+        [
+            "drop column b",
+            "drop column r.x",
+            "rename column a to a2",
+            "add column n DATE",
+            "add column r.z INT",
+            "change the type of column k to BIGINT",
+            "change the type of column a2 to BIGINT",
+            "change the type of column l.element to BIGINT",
+            "default column k to '1'",
+            "comment column k as 'the key'",
+            "move column r.z first",
+            "move column n after a2",
+        ],
     ),
     "reversed": (
         dict(reversed(BEFORE.items())),
@@ -81,8 +124,8 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
             "l": BEFORE["l"],
         },
         [
-            "comment column b as 'x'",
             "change the type of column a to BIGINT",
+            "comment column b as 'x'",
             "move column b after k",
         ],
     ),
@@ -99,15 +142,59 @@ def test_the_changes_are_those_that_were_made_and_lead_to_the_declaration(
     declaration = declared(columns)
     found = declared_changes(declaration, table.schema)
     assert [shown(each) for each in found.changes] == expected
+    calls = texts_in_turn(found.changes)
+    assert len(calls) == (2 if case == "all members" else bool(expected))
     assert found.others == ()
     assert len(found.destructive) == sum(each.startswith("drop") for each in expected)
-    if expected:
-        table = table.alter(*found.changes)
+    for texts in calls:
+        table = table.alter(*parse_changes(texts))
     assert names_and_types(table.schema) == [
         f"{column.name} {column.type}" for column in declaration.columns
     ]
     assert not declared_changes(declaration, table.schema)
-    assert open_declared(catalog, declaration).read(columns=["k"]).num_rows == 1
+    assert opened(catalog, declaration).read(columns=["k"]).num_rows == 1
+
+
+def test_a_default_goes_with_its_line_and_is_there_at_creation(catalog: Catalog) -> None:
+    given = {"type": "STRING", "default": "it's"}
+    table = opened(catalog, declared({"k": "INT", "a": given}))
+    assert table.schema.field("a").default_value == "it's"
+    table.write(rows(table, [{"k": 1, "a": None}]))
+    assert table.read().to_pylist() == [{"k": 1, "a": "it's"}]
+    without = declared({"k": "INT", "a": "STRING"})
+    assert [shown(each) for each in declared_changes(without, table.schema).changes] == [
+        "no default for a"
+    ]
+    assert opened(catalog, without).schema == table.schema
+    quoted = table.alter(ChangeDefault("a", "'it's'"))
+    assert not declared_changes(declared({"k": "INT", "a": given}), quoted.schema)
+
+
+def test_a_default_that_is_no_value_of_its_column_creates_no_table(catalog: Catalog) -> None:
+    with pytest.raises(UnsupportedError, match="column a is INT and has the default 'many'"):
+        opened(catalog, declared({"a": {"type": "INT", "default": "many"}}))
+    assert not catalog.table_exists("db.t")
+
+
+def test_what_a_change_destroys_is_told_and_left_out_of_the_rest(catalog: Catalog) -> None:
+    table = new_table(catalog, BEFORE)
+    wanted = {
+        "k": "INT",
+        "a": {"type": "SMALLINT", "default": "5"},
+        "r": "ROW<x DATE, y STRING>",
+        "l": "ARRAY<BIGINT>",
+        "n": "DATE",
+    }
+    found = declared_changes(declared(wanted), table.schema)
+    assert found.others == ("column r.x is declared DATE and is INT, which is not cast to it",)
+    assert {shown(each): said for each, said in found.losses.items()} == {
+        "drop column b": "its values can no longer be read",
+        "change the type of column a to SMALLINT": "values beyond -32768 to 32767 wrap around",
+    }
+    assert [shown(each) for each in found.harmless] == [
+        "add column n DATE",
+        "change the type of column l.element to BIGINT",
+    ]
 
 
 def test_a_rename_is_over_once_it_was_made(catalog: Catalog) -> None:
@@ -141,22 +228,22 @@ def test_a_table_ahead_of_its_declaration_is_opened_where_no_value_is_lost(
     catalog: Catalog,
 ) -> None:
     appended = declared({"k": "INT", "a": "INT"}, write={"mode": "append"})
-    table: Table = open_declared(catalog, appended)
+    table: Table = opened(catalog, appended)
     ahead = table.alter(AddColumn("n", "STRING", default="none"))
-    assert open_declared(catalog, appended).schema == ahead.schema
+    assert opened(catalog, appended).schema == ahead.schema
     # Rows that replace others would replace the values of the column too.
     with pytest.raises(InvalidSchema, match="differs by: drop column n"):
-        open_declared(catalog, declared({"k": "INT", "a": "INT"}))
+        opened(catalog, declared({"k": "INT", "a": "INT"}))
     ahead.alter(RenameColumn("a", "b"))
     with pytest.raises(InvalidSchema, match=r"differs by: add column a INT; run the job evolve"):
-        open_declared(catalog, appended)
+        opened(catalog, appended)
 
 
 def test_a_column_that_decides_which_row_wins_is_not_left_out(catalog: Catalog) -> None:
     keyed = {"primary_key": ["k"], "options": {"merge-engine": "partial-update"}}
     declaration = declared({"k": "INT NOT NULL", "a": "INT"}, **keyed)
-    table = open_declared(catalog, declaration).alter(AddColumn("n", "INT"))
-    assert open_declared(catalog, declaration).schema == table.schema
+    table = opened(catalog, declaration).alter(AddColumn("n", "INT"))
+    assert opened(catalog, declaration).schema == table.schema
     table.alter(AddColumn("ts", "INT"), SetOption("sequence.field", "ts"))
     with pytest.raises(InvalidSchema, match="drop column ts"):
-        open_declared(catalog, declaration)
+        opened(catalog, declaration)

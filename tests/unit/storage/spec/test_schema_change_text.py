@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from lakewright.storage import (
@@ -20,8 +22,8 @@ from lakewright.storage import (
     Side,
 )
 from lakewright.storage.errors import InvalidSchema
-from lakewright.storage.spec.schema_change import SchemaChange
-from lakewright.storage.spec.schema_change_text import parse_changes
+from lakewright.storage.spec.schema_change import SchemaChange, path_of
+from lakewright.storage.spec.schema_change_text import parse_changes, text_of, texts_in_turn
 
 READ: list[tuple[str, str, SchemaChange]] = [
     ("add", "c INT", AddColumn("c", "INT")),
@@ -69,6 +71,40 @@ READ: list[tuple[str, str, SchemaChange]] = [
 @pytest.mark.parametrize(("kind", "text", "change"), READ)
 def test_a_text_is_the_change_that_it_says(kind: str, text: str, change: SchemaChange) -> None:
     assert parse_changes({kind: [text]}) == [change]
+
+
+WRITTEN = [
+    AddColumn("r.`a b`", "ROW<x INT COMMENT 'y'>", "it's", "'", Position(Side.BEFORE, "a,b")),
+    AddColumn("größe", "INT NOT NULL", default=" "),
+    RenameColumn("a", "b:c"),
+    ChangeDefault("c", "'x'"),
+    MoveColumn("a", Position(Side.AFTER, "first")),
+]
+
+
+@pytest.mark.parametrize("change", [*(change for _, _, change in READ), *WRITTEN], ids=str)
+def test_the_text_of_a_change_says_the_same_change(change: SchemaChange) -> None:
+    kind, text = text_of(change)
+    (read,) = parse_changes({kind: [text]})
+    assert text_of(read) == (kind, text)
+    if isinstance(change, AddColumn):
+        assert isinstance(read, AddColumn)
+        assert path_of(read.column) == path_of(change.column)
+        read = replace(read, column=change.column)
+    assert read == change
+
+
+@pytest.mark.parametrize("text", ["", " x "])
+def test_a_default_with_blanks_is_written_in_quotes(text: str) -> None:
+    kind, written = text_of(ChangeDefault("c", text))
+    assert parse_changes({kind: [written]}) == [ChangeDefault("c", f"'{text}'")]
+
+
+def test_changes_are_told_in_one_call_unless_their_order_needs_two() -> None:
+    drop, add, add_too = DropColumn("a"), AddColumn("b", "INT"), AddColumn("c", "INT")
+    assert texts_in_turn([drop, add, add_too]) == [{"drop": ["a"], "add": ["b INT", "c INT"]}]
+    assert texts_in_turn([add, drop]) == [{"add": ["b INT"]}, {"drop": ["a"]}]
+    assert texts_in_turn([]) == []
 
 
 @pytest.mark.parametrize(

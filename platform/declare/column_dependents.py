@@ -1,0 +1,126 @@
+"""What uses the columns of a table: its checks and partitions, tables made of it, SQL files.
+
+Column lineage (`from:` of a declared column) says which columns of a downstream table use a column,
+and is followed from table to table. A downstream table without it may use every column.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from lakewright.platform.declare.column_lineage import column_lineage, names_columns_of
+from lakewright.platform.declare.declarations import ExpectationDeclaration, TableDeclaration
+from lakewright.platform.declare.workspace import Workspace
+from lakewright.storage.spec.schema_gate import EVERY_COLUMN, Dependent
+from lakewright.storage.sql import used_columns
+
+# Columns of a table that are made of columns of the first one: names of these by names of those.
+_Made = Mapping[str, frozenset[str]]
+
+
+def column_dependents(
+    workspace: Workspace, table: str, columns: Iterable[str], *, is_declared_change: bool = False
+) -> tuple[Dependent, ...]:
+    """The users of columns of a table that a workspace knows, each once.
+
+    A change that the table's own declaration asks for needs no change of that declaration.
+    """
+    columns = tuple(columns)
+    found: list[Dependent] = []
+    own = workspace.declaration(table)
+    if own is not None:
+        found += _own_users(own, columns, is_declared_change=is_declared_change)
+    found += _downstream(workspace, table, {name: frozenset([name]) for name in columns}, (), set())
+    for file, name in workspace.sql_files().items():
+        text = file.read_text(encoding="utf-8", errors="replace")
+        found += _in_sql(text, name, table, columns)
+    return tuple(dict.fromkeys(found))
+
+
+def _in_sql(text: str, file: str, table: str, columns: tuple[str, ...]) -> Iterator[Dependent]:
+    for use in used_columns(text, table, columns):
+        is_view = use.view is not None
+        yield Dependent(
+            column=use.column,
+            kind="view" if is_view else "SQL file",
+            name=f"{use.view} in {file}" if is_view else file,
+            is_certain=use.is_certain,
+        )
+
+
+def _own_users(
+    declaration: TableDeclaration, columns: Iterable[str], *, is_declared_change: bool
+) -> Iterator[Dependent]:
+    columns = tuple(columns)
+    if not is_declared_change:
+        declared = {each.name for each in declaration.columns}
+        for name in columns:
+            if name in declared:
+                yield Dependent(column=name, kind="declaration", name=declaration.table)
+    yield from _checks(declaration, {name: frozenset([name]) for name in columns}, ())
+    if declaration.partitions is not None:
+        for kind, dimension in declaration.partitions.given.items():
+            named = [getattr(dimension, "column", None), *(getattr(dimension, "columns", ()) or ())]
+            for name in columns:
+                if name in named:
+                    yield Dependent(column=name, kind="partition scheme", name=kind)
+
+
+def _checks(
+    declaration: TableDeclaration, made: _Made, via: tuple[str, ...]
+) -> Iterator[Dependent]:
+    for expectation in declaration.expectations:
+        named = set(expectation.columns)
+        words = _condition_words(expectation)
+        for name, origins in made.items():
+            if name not in named and name not in words:
+                continue
+            for origin in sorted(origins):
+                yield Dependent(
+                    column=origin,
+                    kind="asset check",
+                    name=expectation.check_name,
+                    via=via,
+                    is_certain=name in named,
+                )
+
+
+def _condition_words(expectation: ExpectationDeclaration) -> set[str]:
+    """Words of a condition on rows, which may be columns."""
+    condition = expectation.arguments.get("row_condition")
+    return set(re.findall(r"\w+", condition)) if isinstance(condition, str) else set()
+
+
+def _downstream(
+    workspace: Workspace, table: str, made: _Made, via: tuple[str, ...], seen: set[str]
+) -> Iterator[Dependent]:
+    """Users in tables below; with nothing `made`, those below may use every column."""
+    for below in workspace.downstream(table):
+        if made and names_columns_of(below, table):
+            used = _made_of(below, table, made)
+            for name, origins in used.items():
+                for origin in sorted(origins):
+                    yield Dependent(
+                        column=origin, kind="column", name=f"{below.table}.{name}", via=via
+                    )
+            yield from _checks(below, used, (*via, below.table))
+            if used:
+                yield from _downstream(workspace, below.table, used, (*via, below.table), seen)
+        elif below.table not in seen:
+            seen.add(below.table)
+            yield Dependent(
+                column=EVERY_COLUMN, kind="table", name=below.table, via=via, is_certain=False
+            )
+            yield from _downstream(workspace, below.table, {}, (*via, below.table), seen)
+
+
+def _made_of(below: TableDeclaration, table: str, made: _Made) -> _Made:
+    """The columns of a table below that are made of these columns, with their origins."""
+    found: dict[str, frozenset[str]] = {}
+    for name, upstream in column_lineage(below).items():
+        used = [made.get(each.column, frozenset()) for each in upstream if each.table == table]
+        origins = frozenset().union(*used) if used else frozenset()
+        if origins:
+            found[name] = origins
+    return found

@@ -1,0 +1,137 @@
+"""Evolving a schema as a verb: what makes a table as declared, as far as its policy allows it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+
+from lakewright.platform.declare.declarations import OnDestructive, TableDeclaration
+from lakewright.platform.declare.declared_changes import DeclaredChanges
+from lakewright.platform.declare.schema_drift import schema_drift
+from lakewright.platform.upkeep.alter import (
+    ALTER,
+    AlterOptions,
+    DependentsOf,
+    alter_line,
+    given_texts,
+    no_dependents,
+)
+from lakewright.platform.upkeep.gate_options import rules_of, scan_engine
+from lakewright.platform.upkeep.verb import Outcome, Report, Verb, Work, option
+from lakewright.platform.upkeep.words import counted
+from lakewright.storage import AlterPlan, AlterResult, Engine, Table
+from lakewright.storage.errors import InvalidSchema
+from lakewright.storage.operations.running.plan import Plan
+from lakewright.storage.spec.schema_change import SchemaChange
+from lakewright.storage.spec.schema_change_text import parse_changes, shown, texts_in_turn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvolveOptions(AlterOptions):
+    """Changes as texts, which are made as they are; without any, those that the table lacks."""
+
+    on_destructive: OnDestructive = option(
+        OnDestructive.PLAN,
+        "What becomes of changes by which stored values may be lost: refuse, plan, allow.",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvolvePlan(Plan[AlterResult]):
+    """The changes of one run; `waiting` are destructive ones, which wait for a person."""
+
+    table: str
+    now: AlterPlan
+    waiting: tuple[SchemaChange, ...] = ()
+    losses: tuple[str, ...] = ()
+
+
+def evolution_to(
+    declaration: TableDeclaration, dependents: DependentsOf = no_dependents
+) -> Verb[EvolveOptions, EvolvePlan, AlterResult]:
+    """The verb that makes a table as declared, or applies the changes that its options name.
+
+    The gate asks the dependents of the columns.
+    """
+
+    def plan(table: Table, options: EvolveOptions, engine: Engine | None = None) -> EvolvePlan:
+        texts = given_texts(options)
+        waiting: tuple[SchemaChange, ...] = ()
+        losses: tuple[str, ...] = ()
+        if any(texts.values()):
+            changes = tuple(parse_changes(texts))
+        else:
+            found = schema_drift(declaration, table).found
+            if found.others:
+                raise InvalidSchema(
+                    f"table {table.name} cannot become as declared by a change of its schema: "
+                    f"{'; '.join(found.others)}; change the declaration",
+                    table=table.name,
+                )
+            changes = _made(table, found, options.on_destructive)
+            waiting = tuple(each for each in found.changes if each not in changes)
+            losses = tuple(_told(found)) if waiting else ()
+        now = AlterPlan(table=table.name, schema_id=table.schema.id, changes=(), differences=())
+        if changes:
+            rules = rules_of(
+                options, table, dependents=dependents(table), is_scanned=engine is not None
+            )
+            now = table.plan_alter(*changes, rules=rules, engine=engine)
+        return EvolvePlan(table=table.name, now=now, waiting=waiting, losses=losses)
+
+    def scan(table: Table, made: EvolvePlan, options: EvolveOptions, work: Work) -> EvolvePlan:
+        if not options.scan or not made.now.changes:
+            return made
+        return plan(table, options, scan_engine(options, table, work))
+
+    return Verb(
+        name="evolve_schema",
+        description="make the schema as declared",
+        options=EvolveOptions,
+        plan_type=EvolvePlan,
+        plan=plan,
+        scan=scan,
+        run=lambda table, plan, options, work: table.run_alter(plan.now),
+        report=_report,
+    )
+
+
+def _made(table: Table, found: DeclaredChanges, policy: OnDestructive) -> tuple[SchemaChange, ...]:
+    """The changes that are made now, by the policy of the declaration."""
+    if not found.destructive or policy is OnDestructive.ALLOW:
+        return found.changes
+    if policy is OnDestructive.REFUSE:
+        raise InvalidSchema(
+            f"the declaration of {table.name} asks for destructive changes: "
+            f"{'; '.join(_told(found))}; schema.on_destructive is refuse, so nothing was "
+            "changed: name the changes in the run config, or correct the declaration",
+            table=table.name,
+        )
+    return found.harmless
+
+
+def _told(found: DeclaredChanges) -> list[str]:
+    return [f"{shown(change)} ({found.losses[change]})" for change in found.destructive]
+
+
+def _report(table: Table, done: Outcome[EvolveOptions, EvolvePlan, AlterResult]) -> Report:
+    plan = done.plan
+    altered = ALTER.report(
+        table, Outcome(options=AlterOptions(), plan=plan.now, result=done.result)
+    )
+    if not plan.waiting:
+        return altered
+    told = altered.summary if plan.now.changes else f"schema {plan.now.schema_id} of {plan.table}"
+    calls = texts_in_turn(plan.waiting)
+    return replace(
+        altered,
+        summary=f"{told}; {counted(len(plan.waiting), 'change')} to be accepted by name",
+        facts={
+            **altered.facts,
+            "changes_to_accept": len(plan.waiting),
+            "accept_by_command": "; ".join(alter_line(plan.table, call) for call in calls),
+            "accept_by_run_config": "; ".join(map(json.dumps, calls)),
+        },
+        notes=(*altered.notes, *(f"to be accepted: {each}" for each in plan.losses)),
+        is_empty=False,
+    )

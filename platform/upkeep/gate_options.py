@@ -1,0 +1,114 @@
+"""What a person tells the gate in front of a change of a schema, and the rules made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from lakewright.platform.declare.declaration_checks import did_you_mean
+from lakewright.platform.declare.declarations import EngineChoice
+from lakewright.platform.upkeep.health import read_health
+from lakewright.platform.upkeep.verb import Work, option
+from lakewright.storage import Engine, Table
+from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.spec.schema_gate import (
+    EVERY_COLUMN,
+    Compatibility,
+    Dependent,
+    GateRules,
+    Rule,
+    Waiver,
+)
+
+# A change that is not possible stays impossible; an expired waiver is told, not waived.
+_WAIVED = {each.value: each for each in Rule if each not in (Rule.REFUSED, Rule.WAIVER_EXPIRED)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateOptions:
+    """How the gate judges a change of a schema."""
+
+    compatibility: Compatibility | None = option(
+        None, "Which readers must not break (default: BACKWARD)."
+    )
+    contract: tuple[str, ...] = option((), "Protect this column only (default: every column).")
+    reader: tuple[str, ...] = option((), "A client that must be able to read the table.")
+    waive: tuple[str, ...] = option((), "Accept the findings of a rule: RULE or RULE:COLUMN.")
+    owner: str | None = option(None, "Who accepts what is waived.")
+    until: str | None = option(None, "The last day of the waivers, such as 2027-01-31.")
+    scan: bool = option(False, "Read stored values where statistics do not decide.")
+    engine: EngineChoice = option(EngineChoice.AUTO, "Where values are read; auto: Spark if large.")
+
+
+def rules_of(
+    options: GateOptions,
+    table: Table,
+    *,
+    declared: GateRules | None = None,
+    dependents: Sequence[Dependent] = (),
+    is_scanned: bool = False,
+) -> GateRules:
+    """The rules that options give; what they leave out, the declaration gives.
+
+    Raises:
+        InvalidRequestError: a rule, a column or a day does not exist, or a waiver lacks its owner.
+    """
+    declared = declared or GateRules()
+    return GateRules(
+        compatibility=options.compatibility or declared.compatibility,
+        columns=_contract(options.contract, table) or declared.columns,
+        readers=options.reader or declared.readers,
+        waivers=(*_waivers(options), *declared.waivers),
+        dependents=tuple(dependents),
+        is_scanned=is_scanned,
+    )
+
+
+def scan_engine(options: GateOptions, table: Table, work: Work) -> Engine:
+    """The engine that reads the table's values."""
+    size = read_health(table).size_bytes if options.engine is EngineChoice.AUTO else 0
+    return work.engine(options.engine, size)
+
+
+def _contract(names: Sequence[str], table: Table) -> tuple[str, ...]:
+    known = table.schema.field_names
+    for name in names:
+        if name not in known:
+            raise InvalidRequestError(
+                f"contract names {name!r}, which is no column of {table.name}; "
+                f"{did_you_mean(name, known)}",
+                table=table.name,
+            )
+    return tuple(names)
+
+
+def _waivers(options: GateOptions) -> tuple[Waiver, ...]:
+    if not options.waive:
+        if options.owner or options.until:
+            raise InvalidRequestError("owner and until belong to a waiver; add waive: RULE")
+        return ()
+    if not options.owner or not options.until:
+        missing = "owner" if not options.owner else "until"
+        raise InvalidRequestError(f"a waiver needs owner and until; {missing} is missing")
+    try:
+        day = date.fromisoformat(options.until)
+    except ValueError:
+        raise InvalidRequestError(
+            f"until is {options.until!r}, which is no day; write for example 2027-01-31"
+        ) from None
+    return tuple(_waiver(text, options.owner, day) for text in options.waive)
+
+
+def _waiver(text: str, owner: str, until: date) -> Waiver:
+    name, _, column = text.partition(":")
+    rule = _WAIVED.get(name)
+    if name == Rule.REFUSED.value:
+        raise InvalidRequestError(
+            "a change that is refused cannot be waived: it is not possible; leave it out"
+        )
+    if rule is None:
+        raise InvalidRequestError(
+            f"there is no rule {name!r} to waive; {did_you_mean(name, _WAIVED)}"
+        )
+    return Waiver(rule=rule, column=column or EVERY_COLUMN, owner=owner, until=until.isoformat())

@@ -1,0 +1,144 @@
+"""The check `schema_matches`: drift between table and declaration, before it does harm."""
+
+from __future__ import annotations
+
+import dagster as dg
+import pytest
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
+
+from lakewright.storage import AddColumn, ChangeComment, RenameColumn
+from tests.pipelines import sources
+from tests.pipelines.lake import EVENTS, Lake, events
+
+CHECK = "schema_matches"
+APPENDED = EVENTS.replace("{engine: local}", "{engine: local, mode: append}")
+WRAPS = "values beyond -2147483648 to 2147483647 wrap around"
+CHANGED = EVENTS.replace(
+    "      - {name: amount, type: DOUBLE}\n",
+    "      - {name: price, type: DOUBLE, was: amount}\n      - {name: city, type: STRING}\n",
+).replace("column: amount", "column: price")
+
+
+@pytest.fixture
+def filled(lake: Lake) -> Lake:
+    lake.declare(EVENTS)
+    lake.give(events("2024-01-01", 0, 3))
+    assert lake.materialize(partitions="2024-01-01").success
+    return lake
+
+
+def test_the_check_runs_alone_and_passes_while_the_table_is_as_declared(lake: Lake) -> None:
+    lake.declare(EVENTS)
+    early = lake.check(CHECK)
+    assert early.success, early.failure
+    assert early.checks[CHECK].description == "table shop.events does not exist yet"
+    assert not lake.catalog.table_exists("shop.events")
+    lake.give(events("2024-01-01", 0, 3))
+    assert lake.materialize(partitions="2024-01-01").success
+    alone = lake.check(CHECK)
+    assert alone.materializations == {}
+    assert alone.checks[CHECK].passed
+    assert alone.checks[CHECK].description == "schema 0 is as declared"
+
+
+def test_a_run_whose_rows_would_not_fit_ends_at_the_failed_check(filled: Lake) -> None:
+    filled.declare(CHANGED)
+    filled.give([{"dt": "2024-01-02", "id": 9, "price": 2.0, "city": "Ulm"}])
+    before = sorted(filled.folder.rglob("*")), len(sources.REQUESTS)
+    refused = filled.materialize(partitions="2024-01-02")
+    assert not refused.success
+    told = refused.checks[CHECK]
+    assert (told.passed, told.severity, told.blocking) == (False, dg.AssetCheckSeverity.ERROR, True)
+    for reason in ("rename column amount to price", "add column city STRING"):
+        assert reason in told.description
+        assert reason in refused.failure
+    # Neither a file was written nor the source asked.
+    assert (sorted(filled.folder.rglob("*")), len(sources.REQUESTS)) == before
+    # The page of the check shows this run, once.
+    latest, *earlier = filled.check_records(CHECK)
+    assert latest.status is AssetCheckExecutionRecordStatus.FAILED
+    assert latest.run_id == refused.run_id
+    assert refused.run_id not in {each.run_id for each in earlier}
+
+
+def test_the_plan_is_a_table_of_changes_with_the_calls_that_make_them(filled: Lake) -> None:
+    filled.declare(CHANGED.replace("id, type: BIGINT", "id, type: INT"))
+    metadata = filled.check(CHECK).checks[CHECK].metadata
+    assert metadata["plan"].value.splitlines() == [
+        "| change | declared rows fit without it | what is lost |",
+        "| --- | --- | --- |",
+        "| rename column amount to price | no |  |",
+        "| add column city STRING | no |  |",
+        f"| change the type of column id to INT | no | {WRAPS} |",
+    ]
+    line = "lakewright alter shop.events --rename amount:price --add 'city STRING' --type id:INT"
+    assert metadata["command line"].value == f"```sh\n{line}\n```"
+    assert '"config": {"rename": ["amount:price"]' in metadata["run config"].value
+    assert "verdict: deny" in metadata["gate"].value
+    assert "explicit" in metadata["gate"].value
+
+
+def test_drift_that_harms_no_row_is_a_warning_and_the_run_goes_on(filled: Lake) -> None:
+    filled.declare(APPENDED)
+    filled.table().alter(AddColumn("extra", "STRING"), ChangeComment("id", "who"))
+    filled.give(events("2024-01-02", 3, 5))
+    outcome = filled.materialize(partitions="2024-01-02")
+    assert outcome.success, outcome.failure
+    told = outcome.checks[CHECK]
+    assert (told.passed, told.severity) == (False, dg.AssetCheckSeverity.WARN)
+    assert told.description == "schema 1 is 1 change away from its declaration: drop column extra"
+    assert told.metadata["differences"].value == "- `- column extra: STRING`"
+    runs = [each.run_id for each in filled.check_records(CHECK)]
+    assert runs.count(outcome.run_id) == 1
+
+
+def test_a_table_that_others_write_shows_its_drift_and_refuses_nothing(filled: Lake) -> None:
+    columns = EVENTS.split("partition_keys")[0]
+    filled.declare(columns.replace("amount", "price"))
+    told = filled.check(CHECK).checks[CHECK]
+    assert (told.passed, told.severity) == (False, dg.AssetCheckSeverity.WARN)
+    assert "refused" not in told.description
+
+
+@pytest.mark.mission("SE2")
+def test_an_edited_declaration_is_proposed_on_the_asset_when_it_is_loaded_again(
+    filled: Lake,
+) -> None:
+    def proposals() -> list[str]:
+        key = dg.AssetKey(["shop", "events"])
+        found = filled.instance.fetch_observations(key, limit=10).records
+        seen = [each.asset_observation for each in found]
+        return [
+            str(each.metadata["command line"].value)
+            for each in seen
+            if each is not None and "plan" in each.metadata
+        ]
+
+    filled.tick(kind="schema")
+    assert proposals() == []
+    filled.declare(CHANGED)
+    filled.tick(kind="schema")
+    (proposed,) = proposals()
+    assert "--rename amount:price --add 'city STRING'" in proposed
+    assert filled.check_records(CHECK)[0].status is AssetCheckExecutionRecordStatus.FAILED
+    assert filled.tick(kind="schema").skip_message is not None
+    assert len(proposals()) == 1
+
+    evolved = filled.run("evolve_schema")
+    assert evolved.success, evolved.failure
+    filled.tick(kind="schema")
+    assert filled.check_records(CHECK)[0].status is AssetCheckExecutionRecordStatus.SUCCEEDED
+    # Another client alters the table ahead of its declaration.
+    filled.table().alter(RenameColumn("city", "town"))
+    filled.tick(kind="schema")
+    assert "--drop town --add 'city STRING'" in proposals()[0]
+
+
+def test_a_check_of_the_declaration_cannot_take_the_name(lake: Lake) -> None:
+    lake.declare(
+        EVENTS.replace(
+            "column: amount, min_value: 0", f"column: amount, min_value: 0, name: {CHECK}"
+        )
+    )
+    with pytest.raises(Exception, match="'schema_matches' is a check of every table"):
+        _ = lake.definitions

@@ -1,0 +1,133 @@
+"""Who uses a column of a table: its declaration and checks, tables made of it, SQL files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lakewright.platform.declare.column_dependents import column_dependents
+from lakewright.platform.declare.declaration_files import DeclarationError
+from lakewright.platform.declare.workspace import Workspace, read_workspace
+
+TABLES = """\
+tables:
+  - table: shop.orders
+    columns:
+      - {name: dt, type: STRING NOT NULL}
+      - {name: id, type: BIGINT}
+      - {name: amount, type: DOUBLE}
+      - {name: city, type: STRING}
+    partition_keys: [dt]
+    partitions:
+      daily: {column: dt, start: 2024-01-01}
+    source: {csv: "/data/*.csv"}
+    expectations:
+      - {expect: expect_column_values_to_not_be_null, column: id}
+      - {expect: expect_column_values_to_be_between, column: id, min_value: 0, name: big,
+         row_condition: "amount > 5", condition_parser: pandas}
+  - table: shop.daily
+    columns:
+      - {name: day, type: STRING, from: [shop.orders.dt]}
+      - {name: total, type: DOUBLE, from: [shop.orders.amount, shop.rates.rate]}
+    source: {python: "m:f"}
+    depends_on: [shop.orders, shop.rates]
+    expectations:
+      - {expect: expect_column_values_to_not_be_null, column: total}
+  - table: shop.yearly
+    columns:
+      - {name: sum, type: DOUBLE, from: [shop.daily.total]}
+    source: {python: "m:f"}
+    depends_on: [shop.daily]
+  - table: shop.mail
+    columns:
+      - {name: text, type: STRING}
+    source: {python: "m:f"}
+    depends_on: [shop.orders]
+  - table: shop.archive
+    columns:
+      - {name: text, type: STRING}
+    source: {python: "m:f"}
+    depends_on: [shop.mail]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "tables.yaml").write_text(TABLES)
+    (tmp_path / "views").mkdir()
+    (tmp_path / "views" / "v.sql").write_text(
+        "CREATE VIEW shop.v AS SELECT city, amount FROM shop.orders"
+    )
+    return tmp_path
+
+
+@pytest.fixture
+def workspace(folder: Path) -> Workspace:
+    return read_workspace([folder])
+
+
+def users(workspace: Workspace, *columns: str, declared: bool = True) -> list[str]:
+    found = column_dependents(workspace, "shop.orders", columns, is_declared_change=declared)
+    return [f"{each.column}: {each}{'' if each.is_certain else '?'}" for each in found]
+
+
+EVERY = ["*: table shop.mail?", "*: table shop.archive (through shop.mail)?"]
+
+
+def test_a_column_is_followed_through_the_tables_that_are_made_of_it(workspace: Workspace) -> None:
+    assert users(workspace, "amount") == [
+        "amount: asset check big?",
+        "amount: column shop.daily.total",
+        "amount: asset check total__not_be_null (through shop.daily)",
+        "amount: column shop.yearly.sum (through shop.daily)",
+        *EVERY,
+        "amount: view shop.v in views/v.sql",
+    ]
+
+
+def test_checks_partitions_and_files_use_a_column(workspace: Workspace) -> None:
+    assert users(workspace, "id") == [
+        "id: asset check id__not_be_null",
+        "id: asset check big",
+        *EVERY,
+    ]
+    assert users(workspace, "dt") == [
+        "dt: partition scheme daily",
+        "dt: column shop.daily.day",
+        *EVERY,
+    ]
+    assert users(workspace, "city") == [*EVERY, "city: view shop.v in views/v.sql"]
+
+
+def test_a_declaration_uses_its_columns_unless_it_asks_for_the_change(workspace: Workspace) -> None:
+    assert "city: declaration shop.orders" in users(workspace, "city", declared=False)
+
+
+def test_sql_files_lie_beside_one_declaration_or_where_they_are_named(folder: Path) -> None:
+    alone = read_workspace([folder / "tables.yaml"])
+    assert not alone.sql_files()
+    (folder / "beside.sql").write_text("SELECT city FROM shop.orders")
+    beside = read_workspace([folder / "tables.yaml"], sql=[folder / "views"])
+    assert sorted(beside.sql_files().values()) == ["beside.sql", "v.sql"]
+    assert [each for each in users(beside, "city") if "sql" in each] == [
+        "city: SQL file beside.sql",
+        "city: view shop.v in v.sql",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("upstream", "message"),
+    [
+        ("amount", "'amount' is not a column of a table; write database.table.column"),
+        ("shop.lines.a", "'shop.lines' is not in depends_on"),
+        ("shop.orders.amuont", "shop.orders has no column 'amuont'; did you mean 'amount'?"),
+    ],
+)
+def test_lineage_that_leads_nowhere_is_refused(folder: Path, upstream: str, message: str) -> None:
+    file = folder / "tables.yaml"
+    file.write_text(TABLES.replace("[shop.orders.dt]", f"[{upstream}]"))
+    with pytest.raises(DeclarationError) as refused:
+        read_workspace([folder])
+    assert message in str(refused.value)
+    assert "columns[0].from[0]" in str(refused.value)

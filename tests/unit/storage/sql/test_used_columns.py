@@ -1,0 +1,84 @@
+"""Which columns of a table SQL statements use, and how sure that is."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakewright.storage.sql import used_columns
+
+COLUMNS = ("id", "amount", "city")
+
+CASES: dict[str, tuple[str, set[tuple[str, bool]]]] = {
+    "a query of the table alone": (
+        "SELECT id, sum(amount) FROM shop.orders GROUP BY id",
+        {("id", True), ("amount", True)},
+    ),
+    "a filter": ("SELECT count(1) FROM shop.orders WHERE city = 'Ulm'", {("city", True)}),
+    "names in another case and quotes": ("select `AMOUNT` from `Shop`.ORDERS", {("amount", True)}),
+    "aliases": (
+        "SELECT o.id, c.city FROM shop.orders o JOIN shop.customers c ON o.id = c.id",
+        {("id", True)},
+    ),
+    "a name of one of two tables": (
+        "SELECT amount FROM shop.orders o JOIN shop.customers c ON o.id = c.id",
+        {("id", True), ("amount", False)},
+    ),
+    "a table expression before the query": (
+        "WITH o AS (SELECT amount AS a FROM shop.orders) SELECT a, city FROM o",
+        {("amount", True)},
+    ),
+    "all columns": ("SELECT * FROM shop.orders", {("*", False)}),
+    "all columns of another table": (
+        "SELECT c.* FROM shop.orders o JOIN shop.customers c ON o.id = c.id",
+        {("id", True)},
+    ),
+    "a count of rows": ("SELECT count(*) FROM shop.orders", set()),
+    "a table of another database": ("SELECT amount FROM old.orders", set()),
+    "a table without a database": ("SELECT amount FROM orders", {("amount", False)}),
+    "an insert": (
+        "INSERT INTO shop.orders (id, amount) SELECT a, b FROM shop.raw",
+        {("id", True), ("amount", True)},
+    ),
+    "an insert from the table": (
+        "INSERT INTO shop.copy SELECT id FROM shop.orders",
+        {("id", True)},
+    ),
+    "an update": (
+        "UPDATE shop.orders SET amount = 0 WHERE id = 1",
+        {("amount", True), ("id", True)},
+    ),
+    "a deletion": ("DELETE FROM shop.orders WHERE city IS NULL", {("city", True)}),
+    "a template": (
+        "SELECT amount FROM {{ ref('orders') }} WHERE {% if x %} 1 {% endif %}",
+        {("amount", False)},
+    ),
+    "a template of another table": ("SELECT amount FROM {{ ref('lines') }} {% x %}", set()),
+    "nothing of it": ("SELECT 1", set()),
+}
+
+
+@pytest.mark.parametrize(("text", "uses"), CASES.values(), ids=CASES)
+def test_uses_are_found_with_their_certainty(text: str, uses: set[tuple[str, bool]]) -> None:
+    found = list(used_columns(text, "shop.orders", COLUMNS))
+    assert {(each.column, each.is_certain) for each in found} == uses
+
+
+def test_each_statement_counts_and_a_view_has_its_name(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    text = (
+        "CREATE OR REPLACE VIEW shop.totals AS SELECT id, amount FROM shop.orders;\n"
+        "CREATE VIEW shop.other AS SELECT id FROM shop.lines;\n"
+        "OPTIMIZE shop.orders ZORDER BY (city);\n"
+        "SELECT city FROM shop.orders;"
+    )
+    found = [
+        (each.column, each.view, each.is_certain)
+        for each in used_columns(text, "shop.orders", ("amount", "city"))
+    ]
+    assert found == [
+        ("amount", "shop.totals", True),
+        ("city", None, False),
+        ("city", None, True),
+    ]
+    assert not caplog.records
