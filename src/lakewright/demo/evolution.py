@@ -1,9 +1,9 @@
-"""The demo's change of a schema: judged, made by a run, and read in every snapshot.
+"""The demo's change of a schema: judged, made by runs, and read in every snapshot.
 
-1. The gate judges a bad change, and says who and what it would break.
-2. A run drops a column, as by mistake.
-3. The declaration changes: a new column, a wider one, one renamed, and the dropped one once more.
-   The code location is loaded again, and a run makes the table as it is declared.
+1. The gate judges a bad change, and says what and who would break.
+2. The declaration loses a column, as by mistake; it is loaded again, and a run drops the column.
+3. The declaration has the column again, a new one, a wider one and a renamed one; a run makes the
+   table as declared.
 4. A run ingests the last day again, in the new schema.
 5. Every snapshot is read, each in the schema of its time.
 """
@@ -11,8 +11,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,8 +22,10 @@ import pyarrow.compute as pc
 from lakewright.definitions import DEMO_TABLES
 from lakewright.demo.dagster_server import DagsterServer
 from lakewright.jobs.evolve_schema import VERB as EVOLVE
+from lakewright.platform.declare.workspace import read_workspace
 from lakewright.platform.orchestration.names import TableNames
-from lakewright.storage import AlterPlan, ChangeType, DropColumn, Table
+from lakewright.platform.upkeep.dependents import dependents_of
+from lakewright.storage import AlterPlan, ChangeType, DropColumn, GateRules, Table
 
 FLIGHTS = "nyc.flights"
 DROPPED = "arr_time"
@@ -30,39 +33,44 @@ LAST_DAY = "2013-12-31"
 _EARLIER = DEMO_TABLES.parent / "earlier" / "flights.yaml"
 _FILE = "flights.yaml"
 
-Say = Callable[[str], None]
+
+class Stage(Enum):
+    """What the declaration of flights says."""
+
+    FIRST = "as the table was made"
+    MISTAKEN = "without a column"
+    FINAL = "as the package has it"
 
 
-def declare(folder: Path, *, earlier: bool) -> None:
-    """Put the declarations of the demo into a folder; those of flights as they were, or are."""
+def declare(folder: Path, stage: Stage) -> None:
+    """Put the declarations of the demo into a folder, that of flights as of a stage."""
     folder.mkdir(parents=True, exist_ok=True)
     for file in DEMO_TABLES.glob("*.yaml"):
         shutil.copy(file, folder)
-    if earlier:
-        shutil.copy(_EARLIER, folder / _FILE)
+    if stage is not Stage.FINAL:
+        lines = _EARLIER.read_text(encoding="utf-8").splitlines(keepends=True)
+        mistaken = stage is Stage.MISTAKEN
+        kept = [line for line in lines if not (mistaken and f"name: {DROPPED}," in line)]
+        (folder / _FILE).write_text("".join(kept), encoding="utf-8")
 
 
 def is_evolved(table: Table) -> bool:
     """Whether the changes of the demo were made already."""
-    return "cancelled" in table.schema.field_names and DROPPED in table.schema.field_names
+    return {"cancelled", DROPPED} <= set(table.schema.field_names)
 
 
-def bad_change(table: Table) -> AlterPlan:
-    """A plan that nothing should carry out: distances do not fit, and checks use the airport."""
-    return table.plan_alter(ChangeType("distance", "TINYINT"), DropColumn("origin"))
+def bad_change(table: Table, tables: Path) -> AlterPlan:
+    """A plan that no run should carry out: distances do not fit, and others use the airline."""
+    rules = GateRules(dependents=tuple(dependents_of(read_workspace([tables]), table)))
+    return table.plan_alter(ChangeType("distance", "TINYINT"), DropColumn("carrier"), rules=rules)
 
 
-def drop(server: DagsterServer) -> str:
-    """Launch the run that drops a column."""
-    job = TableNames(FLIGHTS).job(EVOLVE)
-    return server.launch_job(job, {"ops": {job: {"config": {"drop": [DROPPED]}}}})
-
-
-def evolve(server: DagsterServer, folder: Path) -> str:
+def evolve(server: DagsterServer, folder: Path, stage: Stage) -> str:
     """Change the declaration, load it, and launch the run that makes the table like it."""
-    declare(folder, earlier=False)
+    declare(folder, stage)
     server.reload()
-    return server.launch_job(TableNames(FLIGHTS).job(EVOLVE))
+    job = TableNames(FLIGHTS).job(EVOLVE)
+    return server.launch_job(job, {"ops": {job: {"config": {"on_destructive": "allow"}}}})
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,9 +26,9 @@ from lakewright.demo.dagster_server import ENDED, DagsterServer, Run
 from lakewright.demo.evolution import (
     DROPPED,
     LAST_DAY,
+    Stage,
     bad_change,
     declare,
-    drop,
     evolve,
     is_evolved,
     seen,
@@ -70,7 +70,7 @@ def run_demo(warehouse: str) -> None:
     # Runs read the declarations of this folder, so that the demo can change one.
     tables = workspace.home / "demo_tables"
     evolved = catalog.table_exists(FLIGHTS) and is_evolved(catalog.table(FLIGHTS))
-    declare(tables, earlier=not evolved)
+    declare(tables, Stage.FINAL if evolved else Stage.FIRST)
     environment = {**workspace.environment, TABLES_VARIABLE: str(tables)}
     with DagsterServer(workspace.file, workspace.home, environment) as server:
         story = Story(server, catalog, say, env, tables)
@@ -237,14 +237,16 @@ class Story:
             self.say.note("it is as declared")
             return
         self.say.step("the gate judges a change that nothing should make")
-        plan = bad_change(table)
+        plan = bad_change(table, self.tables)
         self.say.line(f"    {'; '.join(plan.differences)}: {plan.verdict.value}")
         for finding in plan.findings:
             self.say.line(textwrap.indent(textwrap.fill(str(finding), 110), "        "))
         with self._changes("evolution", (FLIGHTS,)):
-            self.say.step(f"a run drops {DROPPED}, as by mistake; then the declaration is changed")
-            self._wait_for([drop(self.server)], None)
-            self._wait_for([evolve(self.server, self.tables)], None)
+            self.say.step(f"the declaration loses {DROPPED}, as by mistake; a run drops it")
+            self._wait_for([evolve(self.server, self.tables, Stage.MISTAKEN)], None)
+            self.say.step("the declaration has it again, and what else changed; a run follows")
+            self._wait_for([evolve(self.server, self.tables, Stage.FINAL)], None)
+            self.say.step(f"{LAST_DAY} is ingested again")
             self._wait_for(
                 [self.server.launch_assets([FLIGHTS], partitions=(LAST_DAY, LAST_DAY))], None
             )
