@@ -165,6 +165,18 @@ class DagsterServer:
             labels,
         )
 
+    def reload(self) -> None:
+        """Load the definitions again, as after a change of a declaration."""
+        answer = self.query(
+            """mutation($l: String!) { reloadRepositoryLocation(repositoryLocationName: $l) {
+                 __typename ... on WorkspaceLocationEntry { locationOrLoadError {
+                   __typename ... on PythonError { message } } }
+                 ... on UnauthorizedError { message } ... on PythonError { message } } }""",
+            l=LOCATION,
+        )["reloadRepositoryLocation"]
+        loaded = _successful(answer, "WorkspaceLocationEntry")["locationOrLoadError"]
+        _successful(loaded, "RepositoryLocation")
+
     def launch_job(self, job: str, config: Mapping[str, object] | None = None) -> str:
         """Launch a named job; the run's id."""
         return self._launch({"jobName": job}, config or {}, {})

@@ -43,6 +43,16 @@ _HOUR = pa.timestamp("s", "UTC")
 @lru_cache(maxsize=1)
 def flights() -> pa.Table:
     """336,776 flights of 2013, by day `dt`."""
+    rows = earlier_flights()
+    names = ["air_minutes" if name == "air_time" else name for name in rows.column_names]
+    delay = rows.column("dep_delay").cast(pa.int32())
+    rows = rows.rename_columns(names).set_column(names.index("dep_delay"), "dep_delay", delay)
+    return rows.append_column("cancelled", pc.is_null(rows.column("dep_time")))
+
+
+@lru_cache(maxsize=1)
+def earlier_flights() -> pa.Table:
+    """The flights as first declared: with `air_time` and 16-bit delays, without `cancelled`."""
     numbers = dict.fromkeys(_FLIGHT_NUMBERS, pa.int16())
     texts = dict.fromkeys(_FLIGHT_TEXTS, pa.string())
     rows = _read("flights.csv.zip", {**numbers, **texts, "flight": pa.int32(), "time_hour": _HOUR})

@@ -13,7 +13,16 @@ from lakewright.platform.ingest.sources import SourceRequest
 
 def flights(request: SourceRequest) -> Any:
     """Flights of the days asked for, as a DataFrame where Spark writes them."""
-    rows = _of_days(nycflights.flights(), request)
+    return _flights(nycflights.flights(), request)
+
+
+def earlier_flights(request: SourceRequest) -> Any:
+    """Flights of the days asked for, in the columns of their first declaration."""
+    return _flights(nycflights.earlier_flights(), request)
+
+
+def _flights(all_days: pa.Table, request: SourceRequest) -> Any:
+    rows = _of_days(all_days, request)
     return request.spark.createDataFrame(rows) if request.wants_spark else rows
 
 

@@ -6,7 +6,8 @@
 4. Wait for the compaction sensor to detect it, and for the run it launches; meanwhile
    weather and delays get their December.
 5. Expire snapshots.
-6. Print the changes.
+6. Change the schema of flights (`evolution.py`).
+7. Print the changes.
 
 All writing happens in runs of the workspace, so the UI shows every one of them.
 """
@@ -18,13 +19,26 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TypeVar
 
 from lakewright.demo.dagster_server import ENDED, DagsterServer, Run
+from lakewright.demo.evolution import (
+    DROPPED,
+    LAST_DAY,
+    Stage,
+    bad_change,
+    declare,
+    evolve,
+    is_evolved,
+    seen,
+    seen_lines,
+)
 from lakewright.demo.report import Change, TableState, render_changes, render_health, state_of
 from lakewright.demo.workspace import Workspace, find_workspace
 from lakewright.jobs.compact import VERB as COMPACT
 from lakewright.jobs.expire_snapshots import VERB as EXPIRE
+from lakewright.platform.declare.variables import TABLES_VARIABLE
 from lakewright.platform.orchestration.names import TableNames
 from lakewright.storage import Catalog, Table
 from lakewright.storage.env import SystemEnv
@@ -54,8 +68,14 @@ def run_demo(warehouse: str, first_day: dt.date = FIRST_DAY) -> None:
     say = Narrator(env, started)
     say.line(f"warehouse {workspace.warehouse}")
     say.step("starting Dagster: web server, daemon and code server, on loopback")
-    with DagsterServer(workspace.file, workspace.home, workspace.environment) as server:
-        story = Story(server, Catalog.open(workspace.warehouse), say, env, first_day)
+    catalog = Catalog.open(workspace.warehouse)
+    # Runs read the declarations of this folder, so that the demo can change one.
+    tables = workspace.home / "demo_tables"
+    evolved = catalog.table_exists(FLIGHTS) and is_evolved(catalog.table(FLIGHTS))
+    declare(tables, Stage.FINAL if evolved else Stage.FIRST)
+    environment = {**workspace.environment, TABLES_VARIABLE: str(tables)}
+    with DagsterServer(workspace.file, workspace.home, environment) as server:
+        story = Story(server, catalog, say, env, first_day, tables)
         story.tell()
     say.line("")
     say.line(render_changes(story.changes) or "everything was there already; nothing was done")
@@ -111,6 +131,7 @@ class Story:
     say: Narrator
     env: SystemEnv
     first_day: dt.date
+    tables: Path
     changes: list[Change] = field(default_factory=list)
 
     def tell(self) -> None:
@@ -120,6 +141,7 @@ class Story:
         self._show_health()
         self._compact_and_catch_up()
         self._expire()
+        self._evolve()
 
     # --- the steps ----------------------------------------------------------------------------
 
@@ -211,6 +233,30 @@ class Story:
                 for name in due
             ]
             self._wait_for(runs, None)
+
+    def _evolve(self) -> None:
+        table = self.catalog.table(FLIGHTS)
+        if is_evolved(table):
+            self.say.step(f"the schema of {FLIGHTS}")
+            self.say.note("it is as declared")
+            return
+        self.say.step("the gate judges a change that nothing should make")
+        plan = bad_change(table, self.tables)
+        self.say.line(f"    {'; '.join(plan.differences)}: {plan.verdict.value}")
+        for finding in plan.findings:
+            self.say.line(textwrap.indent(textwrap.fill(str(finding), 110), "        "))
+        with self._changes("evolution", (FLIGHTS,)):
+            self.say.step(f"the declaration loses {DROPPED}, as by mistake; a run drops it")
+            self._wait_for([evolve(self.server, self.tables, Stage.MISTAKEN)], None)
+            self.say.step("the declaration has it again, and what else changed; a run follows")
+            self._wait_for([evolve(self.server, self.tables, Stage.FINAL)], None)
+            self.say.step(f"{LAST_DAY} is ingested again")
+            self._wait_for(
+                [self.server.launch_assets([FLIGHTS], partitions=(LAST_DAY, LAST_DAY))], None
+            )
+        self.say.step("each snapshot is read in the schema of its time")
+        for line in seen_lines(seen(self.catalog.table(FLIGHTS))):
+            self.say.line(f"    {line}")
 
     # --- waiting ------------------------------------------------------------------------------
 
