@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakewright.storage.spec.data_types import (
     ArrayType,
@@ -29,8 +30,8 @@ def mapping_difference(
 ) -> str | None:
     """The first place where the values as read differ from the stored ones, None without one.
 
-    Values whose atomic type changed are not compared. Of values that the file's format stores as
-    another type, only the nulls are compared.
+    Of values whose atomic type changed, only nulls are compared, which a cast keeps. Of values that
+    the file's format stores as another type, only the nulls are compared, too.
     """
     for before, after in _parts(held, found):
         difference = next(_differences(before, stored.type, after, read.type, read.name), None)
@@ -56,7 +57,10 @@ def _differences(
         return
     match stored, read:
         case AtomicType(), AtomicType():
-            if replace(stored, nullable=read.nullable) == read and not _equal(before, after):
+            if replace(stored, nullable=read.nullable) != read:
+                if pc.any(pc.and_(before.is_null(), after.is_valid())).as_py():
+                    yield f"{path} has values where the file has none"
+            elif not _equal(before, after):
                 yield f"{path} has different values than in the file"
             return
         case RowType(fields=old_members), RowType(fields=members):

@@ -12,6 +12,7 @@ from functools import cache
 from itertools import count
 
 from lakewright.storage.errors import InvalidOption, UnsupportedError
+from lakewright.storage.spec.cast_mode import CAST_MODE, cast_mode
 from lakewright.storage.spec.file_format import PARQUET, check_holds
 from lakewright.storage.spec.honoured_options import HONOURED_OPTIONS
 from lakewright.storage.spec.ignored_options import IGNORED_OPTIONS
@@ -36,6 +37,8 @@ __all__ = [
 
 KNOWN_OPTIONS: tuple[Option, ...] = (*HONOURED_OPTIONS, *IGNORED_OPTIONS, *REFUSED_OPTIONS)
 
+# The beginning of the names of lakewright's own options.
+_OURS = "lakewright."
 # First words that Paimon shares with many users' own properties; no option that affects writing
 # begins with one.
 _COMMON_WORDS = frozenset({"comment", "owner", "path", "source", "table", "type", "uri"})
@@ -94,6 +97,7 @@ def check_new_options(schema: TableSchema, *, table: str) -> None:
     """
     for name, value in _given(schema):
         check_option_name(name, value, table=table)
+    cast_mode(schema, table=table)
     check_supported(schema, Use.WRITE, table=table)
     check_supported(schema, Use.READ, table=table)
     for name, value in _given(schema):
@@ -104,8 +108,14 @@ def check_option_name(name: str, value: str, *, table: str) -> None:
     """Refuse the name of a new option if it is a likely typing error.
 
     Raises:
-        InvalidOption: the name is almost one of Paimon's.
+        InvalidOption: the name is almost one of Paimon's, or is none of ours.
     """
+    if name.startswith(_OURS) and name != CAST_MODE:
+        raise InvalidOption(
+            f"{table}: {name}={value} is not an option of a table; did you mean {CAST_MODE!r}?",
+            table=table,
+            option=name,
+        )
     names = {option.name for option in KNOWN_OPTIONS if "*" not in option.name} - _COMMON_WORDS
     if find_option(name) is not None:
         return

@@ -3,7 +3,7 @@
 A writer keeps the schema that it began with, and another client may alter the table meanwhile.
 Readers find columns by their ids, so added, dropped, renamed and moved columns and implicit casts
 keep every row valid. A column that must not be null now, or that got a type by an explicit cast,
-may not.
+may not. Where the table's cast mode judges values, no cast may that some values do not fit.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from lakewright.storage.codec.column_stats import file_bounds
 from lakewright.storage.errors import SchemaMoved
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.spec.cast_rules import Cast, cast_rule
+from lakewright.storage.spec.cast_mode import cast_mode
+from lakewright.storage.spec.cast_rules import Cast, CastRule, cast_rule
 from lakewright.storage.spec.data_types import ArrayType, DataType, MapType, RowType
 from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.schema import TableSchema
@@ -29,12 +30,13 @@ def check_rows_fit(files: TableFiles, schema: TableSchema, written: Iterable[Dat
         SchemaMoved: rows may not fit a column that was altered since they were written.
     """
     changes: dict[int, tuple[TableSchema, _Changes]] = {}
+    judged = cast_mode(schema, table=files.name).checks_values
     for file in written:
         if file.schema_id == schema.id:
             continue
         if file.schema_id not in changes:
             old = files.at_schema(file.schema_id).schema
-            changes[file.schema_id] = old, _changes(old, schema)
+            changes[file.schema_id] = old, _changes(old, schema, judged=judged)
         old, found = changes[file.schema_id]
         for column in found.unknown:
             _refuse(files, schema, file, f"{column}, and the rows may hold null there")
@@ -53,7 +55,7 @@ class _Changes:
     """What rows of an older schema may not fit.
 
     `required` are columns, by the names of files, that must not be null now. `unknown` and `casts`
-    are in words: parts that must not be null and that no statistics describe, and explicit casts.
+    are in words: parts that must not be null and that no statistics describe, and casts.
     """
 
     required: tuple[str, ...]
@@ -61,7 +63,7 @@ class _Changes:
     casts: tuple[str, ...]
 
 
-def _changes(old: TableSchema, new: TableSchema) -> _Changes:
+def _changes(old: TableSchema, new: TableSchema, *, judged: bool) -> _Changes:
     columns = schema_mapping(old.fields, new.fields).columns.values()
     return _Changes(
         required=tuple(
@@ -80,12 +82,19 @@ def _changes(old: TableSchema, new: TableSchema) -> _Changes:
             or (column.stored is not None and _is_tighter(column.stored.type, column.field.type))
         ),
         casts=tuple(
-            f"column {path} was cast explicitly from {stored} to {read}"
+            f"column {path} was cast {words} from {stored} to {read}"
             for column in columns
             for path, stored, read in casts_of(column)
-            if cast_rule(stored, read).cast is not Cast.IMPLICIT
+            if (words := _questionable(cast_rule(stored, read), judged=judged)) is not None
         ),
     )
+
+
+def _questionable(rule: CastRule, *, judged: bool) -> str | None:
+    """How a cast was made by which rows may lose values; None if the cast keeps them."""
+    if rule.cast is not Cast.IMPLICIT:
+        return "explicitly"
+    return f"({rule.unfit} do not fit)" if judged and rule.unfit is not None else None
 
 
 def _is_tighter(old: DataType, new: DataType) -> bool:

@@ -380,3 +380,20 @@ def test_a_table_without_data_may_change_them() -> None:
     )
     assert changed.options == {"bucket": "3", "merge-engine": "first-row"}
     assert evolve(schema, SetOption("bucket", "3")).options["bucket"] == "3"
+
+
+@pytest.mark.mission("SE39")
+def test_an_option_of_ours_that_does_not_exist_is_refused() -> None:
+    schema = schema_of({"a": "BIGINT"})
+    with pytest.raises(InvalidOption, match=r"did you mean 'lakewright\.cast-mode'"):
+        evolve(schema, SetOption("lakewright.cast_mode", "explicit"))
+
+
+@pytest.mark.parametrize("mode", ["explicit", "explicit-fail", "explicit-null"])
+@pytest.mark.mission("SE39")
+def test_each_explicit_mode_allows_explicit_casts_in_the_same_alter(mode: str) -> None:
+    schema = schema_of({"a": "BIGINT"})
+    changed = evolve(schema, SetOption("lakewright.cast-mode", mode), ChangeType("a", "INT"))
+    assert str(changed.field("a").type) == "INT"
+    with pytest.raises(InvalidSchema, match="one of explicit, explicit-fail, explicit-null to"):
+        evolve(schema, ChangeType("a", "INT"))

@@ -111,6 +111,21 @@ def test_rows_that_may_not_fit_are_refused_and_can_be_staged_again(
     assert altered.read(columns=["k"]).num_rows == 2
 
 
+@pytest.mark.parametrize("mode", ["explicit-fail", "explicit-null"])
+@pytest.mark.mission("SE39")
+def test_where_the_mode_judges_values_an_implicit_cast_that_loses_some_refuses_rows_too(
+    catalog: Catalog, mode: str
+) -> None:
+    table = table_of(catalog, []).alter(SetOption("lakewright.cast-mode", mode))
+    staged = table.stage(rows(table, [{"k": 1, "a": 1000, "s": "long"}]))
+    wide = table.alter(ChangeType("a", "BIGINT"))
+    narrow = wide.alter(ChangeType("s", "VARCHAR(2)"))
+    with pytest.raises(SchemaMoved, match=r"s was cast \(texts longer than 2 characters do not"):
+        table.commit(staged)
+    table.abort(staged)
+    assert narrow.read().num_rows == 1
+
+
 def test_a_compaction_planned_before_an_alter_is_planned_again(catalog: Catalog) -> None:
     table = table_of(catalog, ["k"])
     table.write(rows(table, [{"k": 1, "a": 1}]))
