@@ -50,6 +50,12 @@ def check_rows_fit(files: TableFiles, schema: TableSchema, written: Iterable[Dat
             _refuse(files, schema, file, cast)
 
 
+def may_refuse_rows(old: TableSchema, new: TableSchema) -> bool:
+    """Whether rows of one schema may have no meaning in a later one, whatever they hold."""
+    changes = _changes(old, new)
+    return bool(changes.required or changes.unknown or changes.casts)
+
+
 @dataclass(frozen=True, slots=True)
 class _Changes:
     """What rows of an older schema may not fit.

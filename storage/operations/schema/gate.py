@@ -16,6 +16,7 @@ from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.schema.compatibility import broken_readers
 from lakewright.storage.operations.schema.dependents import used_columns
 from lakewright.storage.operations.schema.lost_values import lost_values
+from lakewright.storage.operations.schema.references import open_writes, referencing
 from lakewright.storage.operations.schema.refusals import Refusal
 from lakewright.storage.operations.schema.stored_files import StoredFiles
 from lakewright.storage.operations.schema.stored_types import uncast_types
@@ -65,7 +66,14 @@ class ProposedSchema:
 
 Finder = Callable[[ProposedSchema], Iterator[Finding]]
 
-_FINDERS: tuple[Finder, ...] = (uncast_types, lost_values, broken_readers, used_columns)
+_FINDERS: tuple[Finder, ...] = (
+    uncast_types,
+    lost_values,
+    broken_readers,
+    used_columns,
+    referencing,
+    open_writes,
+)
 
 
 def judge(
