@@ -17,7 +17,6 @@ def test_spark_tasks_profile_what_this_process_profiles(
     for text in ("1", "many"):
         table.write(rows(table, [{"k": 300, "v": text}]))
     table = table.alter(RenameColumn("k", "key"), ChangeType("v", "INT"))
-    table.write(rows(table, [{"key": 5, "v": 6}]))
     plan = table.upkeep.plan_validate_rows()
     local, in_tasks = (table.upkeep.run(plan, engine) for engine in (None, SparkEngine(spark)))
     assert in_tasks == local
