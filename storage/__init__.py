@@ -33,6 +33,12 @@ from lakewright.storage.operations.rewrite.rescale import RescalePlan, RescaleRe
 from lakewright.storage.operations.rewrite.sort_compact import SortCompactionPlan
 from lakewright.storage.operations.running.engine import Engine, LocalEngine
 from lakewright.storage.operations.schema.alter import AlterPlan, AlterResult
+from lakewright.storage.operations.schema.validate_rows import (
+    FileProfile,
+    PartProfile,
+    ValidateRowsPlan,
+    ValidateRowsResult,
+)
 from lakewright.storage.operations.state.table_stats import BucketStats, PartitionStats
 from lakewright.storage.operations.write.verify import VerifyLevel
 from lakewright.storage.spec.commit import CommitResult, StagedWrite
@@ -102,6 +108,7 @@ __all__ = [
     "ExpireResult",
     "ExpireStep",
     "FastForwardPlan",
+    "FileProfile",
     "Finding",
     "GateRules",
     "Lease",
@@ -109,6 +116,7 @@ __all__ = [
     "LocalEngine",
     "MoveColumn",
     "OrphansPlan",
+    "PartProfile",
     "PartitionStats",
     "Position",
     "PostponePlan",
@@ -134,6 +142,8 @@ __all__ = [
     "TableSchema",
     "TableStatistics",
     "Tag",
+    "ValidateRowsPlan",
+    "ValidateRowsResult",
     "Verdict",
     "VerifyLevel",
     "Waiver",

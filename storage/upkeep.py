@@ -71,6 +71,11 @@ from lakewright.storage.operations.rewrite.sort_compact import (
 )
 from lakewright.storage.operations.running.engine import Engine, LocalEngine
 from lakewright.storage.operations.running.plan import Plan, ResultT, RewritePlan, Runs, find_run
+from lakewright.storage.operations.schema.validate_rows import (
+    ValidateRowsPlan,
+    plan_validate_rows,
+    run_validate_rows,
+)
 from lakewright.storage.operations.write.verify import VerifyLevel, verify_level
 from lakewright.storage.spec.lease import Lease
 
@@ -81,6 +86,7 @@ _ON_AN_ENGINE: Runs = {
     PostponePlan: run_postpone_compact,
     RescalePlan: run_rescale,
     AnalyzePlan: run_analyze,
+    ValidateRowsPlan: run_validate_rows,
 }
 _HERE: Runs = {
     ExpirePlan: run_expire_snapshots,
@@ -285,6 +291,19 @@ class Upkeep:
         return plan_analyze(self.table_files, columns=columns)
 
     analyze = AtOnce(plan_analyze)
+
+    def plan_validate_rows(
+        self, *, files_per_version: int = 2, rows_per_file: int = 1000
+    ) -> ValidateRowsPlan:
+        """Read some rows of each schema version under the current schema; nothing is written.
+
+        See `schema.validate_rows`.
+        """
+        return plan_validate_rows(
+            self.table_files, files_per_version=files_per_version, rows_per_file=rows_per_file
+        )
+
+    validate_rows = AtOnce(plan_validate_rows)
 
     def compact_written(
         self,

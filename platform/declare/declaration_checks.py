@@ -40,7 +40,8 @@ Finding = tuple[Place, str]
 
 # Checks that every declared table has; expectations have other names.
 SCHEMA_MATCHES = "schema_matches"
-TABLE_CHECKS = frozenset({SCHEMA_MATCHES})
+STORED_ROWS_FIT = "stored_rows_fit_schema"
+TABLE_CHECKS = frozenset({SCHEMA_MATCHES, STORED_ROWS_FIT})
 
 # Partition keys have years of four digits. Changes of clocks are checked for some years ahead.
 _FIRST_YEAR, _LAST_YEAR = 1000, 9000
@@ -336,6 +337,8 @@ def _check_maintenance(declaration: TableDeclaration) -> Iterator[Finding]:
     if low is not None and high is not None and high < low:
         yield (*place, "retain_max"), f"retain_max is {high}, below retain_min, which is {low}"
     yield from _check_timezone(snapshots.timezone, (*place, "timezone"))
+    validation = declaration.schema_policy.validation
+    yield from _check_timezone(validation.timezone, ("schema", "validation", "timezone"))
 
 
 def _check_timezone(name: str, place: Place) -> Iterator[Finding]:

@@ -281,6 +281,17 @@ class OnDestructive(Enum):
     ALLOW = "allow"
 
 
+class SchemaValidation(Declared):
+    """When a sample of the stored rows is read under the current schema, and how large it is."""
+
+    enabled: bool = True
+    schedule: str = "47 4 * * *"
+    timezone: str = "UTC"
+    files_per_version: int = Field(default=2, ge=1)
+    rows_per_file: int = Field(default=1000, ge=1)
+    engine: EngineChoice = EngineChoice.AUTO
+
+
 class SchemaPolicy(Declared):
     """How the schema of a table may follow its declaration.
 
@@ -290,6 +301,7 @@ class SchemaPolicy(Declared):
     """
 
     on_destructive: OnDestructive = OnDestructive.PLAN
+    validation: SchemaValidation = SchemaValidation()
 
 
 class TableDeclaration(Declared):

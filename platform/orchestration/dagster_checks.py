@@ -8,6 +8,7 @@ import dagster as dg
 
 from lakewright.platform.declare.declaration_checks import Finding
 from lakewright.platform.declare.declarations import TableDeclaration
+from lakewright.platform.declare.marked_yaml import Place
 
 
 def check_for_dagster(declaration: TableDeclaration) -> Iterator[Finding]:
@@ -16,9 +17,14 @@ def check_for_dagster(declaration: TableDeclaration) -> Iterator[Finding]:
         dg.AssetSpec("any", tags=dict(declaration.tags))
     except dg.DagsterInvalidDefinitionError as err:
         yield ("tags",), str(err).splitlines()[0]
-    schedule = declaration.maintenance.snapshots.schedule
-    try:
-        dg.ScheduleDefinition(name="any", cron_schedule=schedule, job_name="any")
-    except (dg.DagsterInvalidDefinitionError, dg.DagsterInvariantViolationError):
-        message = f"{schedule!r} is not a cron schedule; write for example '0 3 * * *'"
-        yield ("maintenance", "snapshots", "schedule"), message
+    snapshots, validation = declaration.maintenance.snapshots, declaration.schema_policy.validation
+    schedules: tuple[tuple[Place, str], ...] = (
+        (("maintenance", "snapshots", "schedule"), snapshots.schedule),
+        (("schema", "validation", "schedule"), validation.schedule),
+    )
+    for place, schedule in schedules:
+        try:
+            dg.ScheduleDefinition(name="any", cron_schedule=schedule, job_name="any")
+        except (dg.DagsterInvalidDefinitionError, dg.DagsterInvariantViolationError):
+            message = f"{schedule!r} is not a cron schedule; write for example '0 3 * * *'"
+            yield place, message

@@ -14,6 +14,7 @@ from typing import Any
 import dagster as dg
 
 from lakewright.assets.schema_check import build_schema_check
+from lakewright.assets.stored_rows_check import build_stored_rows_check
 from lakewright.assets.tables import build_asset
 from lakewright.jobs.compact import COMPACT_JOB
 from lakewright.jobs.compact_sensor import build_compact_sensor
@@ -22,6 +23,7 @@ from lakewright.jobs.expire_snapshots import EXPIRE_JOB, build_expire_schedule
 from lakewright.jobs.ingest import build_ingest_job
 from lakewright.jobs.schema_sensor import build_schema_sensor
 from lakewright.jobs.upkeep import build_upkeep_job
+from lakewright.jobs.validate_schema import build_validate_job, build_validate_schedule
 from lakewright.platform.declare.variables import TABLES_VARIABLE
 from lakewright.platform.declare.workspace import Workspace, read_workspace
 from lakewright.platform.orchestration.dagster_checks import check_for_dagster
@@ -63,6 +65,7 @@ def definitions_of(
     schedules: list[dg.ScheduleDefinition] = []
     for declaration in workspace.declarations:
         assets.append(build_asset(declaration, resources=keys))
+        checks.append(build_stored_rows_check(declaration, resources=keys))
         if declaration.columns:
             checks.append(build_schema_check(declaration, resources=keys))
             sensors.append(build_schema_sensor(declaration, resources=keys))
@@ -72,7 +75,9 @@ def definitions_of(
         sensors.append(build_compact_sensor(declaration, compact, resources=keys))
         expire = build_upkeep_job(EXPIRE_JOB, declaration, resources=keys)
         schedules.append(build_expire_schedule(declaration, expire))
-        jobs += [compact, expire]
+        validate = build_validate_job(declaration)
+        schedules.append(build_validate_schedule(declaration, validate))
+        jobs += [compact, expire, validate]
         if declaration.columns:
             jobs.append(
                 build_upkeep_job(evolve_job(workspace, declaration), declaration, resources=keys)

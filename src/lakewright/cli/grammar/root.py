@@ -24,6 +24,7 @@ COMMANDS: dict[str, dict[str, str]] = {
     "Upkeep": {
         "alter": "change the schema: columns, types, options",
         "diff": "what a declaration would change in a table, and break",
+        "validate-schema": "read samples of old rows under the current schema",
         "compact": "merge small files into fewer, larger ones",
         "sort-compact": "sort rows, so that filters skip files",
         "rescale": "change the number of buckets",

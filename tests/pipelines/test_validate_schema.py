@@ -1,0 +1,106 @@
+"""The job `validate_schema`: a sample of every schema version, read under the current schema."""
+
+from __future__ import annotations
+
+import dagster as dg
+import pytest
+
+from lakewright.storage import AddColumn, ChangeType, RenameColumn, SetOption
+from tests.pipelines.lake import EVENTS, Lake, events
+
+CHECK = "stored_rows_fit_schema"
+
+
+@pytest.fixture
+def filled(lake: Lake) -> Lake:
+    lake.declare(EVENTS)
+    lake.give(events("2024-01-01", 0, 3, 500.0))
+    assert lake.materialize(partitions="2024-01-01").success
+    table = lake.table().alter(RenameColumn("amount", "price"), AddColumn("city", "STRING"))
+    lake.declare(
+        EVENTS.replace("amount", "price").replace(
+            "    partition_keys", "      - {name: city, type: STRING}\n    partition_keys"
+        )
+    )
+    lake.give([{"dt": "2024-01-02", "id": 9, "price": 2.0, "city": "Ulm"}])
+    assert lake.materialize(partitions="2024-01-02").success
+    assert {each.schema_id for each in table.upkeep.plan_validate_rows().files} == {0, 1}
+    return lake
+
+
+def test_the_job_reports_every_schema_version_and_passes(filled: Lake) -> None:
+    outcome = filled.run_job("validate_schema__shop__events", {})
+    assert outcome.success, outcome.failure
+    assert outcome.materializations == {}
+    assert sorted(outcome.checks) == ["schema_matches", CHECK]
+    told = outcome.checks[CHECK]
+    assert told.passed
+    assert told.description == (
+        "shop.events: 4 rows of 2 files and 2 schema versions read under schema 1, all fit"
+    )
+    assert [each.data for each in told.metadata["versions"].value.records] == [
+        {
+            "schema_id": schema_id,
+            "files": 1,
+            "rows": rows,
+            "sampled_files": 1,
+            "sampled_rows": rows,
+            "misfits": 0,
+        }
+        for schema_id, rows in ((0, 3), (1, 1))
+    ]
+
+
+def test_values_that_a_cast_loses_fail_the_check_with_the_file_and_its_schema(filled: Lake) -> None:
+    filled.table().alter(SetOption("lakewright.cast-mode", "explicit"))
+    filled.table().alter(ChangeType("price", "TINYINT"))
+    outcome = filled.check(CHECK)
+    told = outcome.checks[CHECK]
+    assert (told.passed, told.severity) == (False, dg.AssetCheckSeverity.ERROR)
+    # The check shows; it stops nothing.
+    assert outcome.success
+    assert not told.blocking
+    (line,) = told.metadata["reasons"].value.splitlines()
+    assert line.startswith("- schema 0, file dt=2024-01-01/data-")
+    assert "3 of the sampled values change as they are read, such as 500.0" in line
+    assert "DOUBLE to TINYINT" in line
+    versions = {row.data["schema_id"]: row.data for row in told.metadata["versions"].value.records}
+    assert (versions[0]["misfits"], versions[1]["misfits"]) == (1, 0)
+
+
+def test_rows_that_cannot_be_read_are_told(filled: Lake) -> None:
+    filled.table().alter(SetOption("lakewright.cast-mode", "explicit"))
+    filled.table().alter(ChangeType("city", "INT"))
+    told = filled.check(CHECK).checks[CHECK]
+    assert not told.passed
+    assert "'Ulm' cannot be read as INT" in told.metadata["reasons"].value
+    filled.table().alter(ChangeType("city", "STRING"))
+
+
+def test_the_sample_is_as_large_as_the_declaration_says_or_the_run(lake: Lake) -> None:
+    lake.declare(EVENTS + "    schema: {validation: {rows_per_file: 2, schedule: '0 5 * * 1'}}\n")
+    lake.give(events("2024-01-01", 0, 3))
+    assert lake.materialize(partitions="2024-01-01").success
+    assert "2 rows of 1 file" in lake.check(CHECK).checks[CHECK].description
+    job, step = "validate_schema__shop__events", "shop__events_stored_rows_fit_schema"
+    asked = lake.run_job(job, {"ops": {step: {"config": {"rows_per_file": 1}}}})
+    assert "1 row of 1 file" in asked.checks[CHECK].description
+    schedule = lake.definitions.get_repository_def().get_schedule_def(
+        "validate_schema_schedule__shop__events"
+    )
+    assert (schedule.cron_schedule, schedule.job_name) == ("0 5 * * 1", job)
+
+
+def test_the_ingest_job_leaves_the_check_out(lake: Lake) -> None:
+    lake.declare(EVENTS)
+    lake.give(events("2024-01-01", 0, 3))
+    ingest = lake.definitions.resolve_job_def("ingest__shop__events")
+    steps = {node.name for node in ingest.graph.nodes}
+    assert steps == {"shop__events", "shop__events_schema_matches"}
+
+
+def test_a_table_that_others_write_is_validated_too(lake: Lake) -> None:
+    lake.declare("table: shop.events\n")
+    told = lake.run_job("validate_schema__shop__events", {}).checks
+    assert told[CHECK].description == "table shop.events does not exist yet"
+    assert "schema_matches" not in told
