@@ -50,9 +50,9 @@ def check_rows_fit(files: TableFiles, schema: TableSchema, written: Iterable[Dat
             _refuse(files, schema, file, cast)
 
 
-def may_refuse_rows(old: TableSchema, new: TableSchema) -> bool:
+def may_refuse_rows(old: TableSchema, new: TableSchema, *, table: str) -> bool:
     """Whether rows of one schema may have no meaning in a later one, whatever they hold."""
-    changes = _changes(old, new)
+    changes = _changes(old, new, judged=cast_mode(new, table=table).checks_values)
     return bool(changes.required or changes.unknown or changes.casts)
 
 

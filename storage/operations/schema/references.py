@@ -137,7 +137,7 @@ def _keep(names: list[str]) -> str:
 def open_writes(proposed: ProposedSchema) -> Iterator[Finding]:
     """Kept batches and writers at work whose rows the commit may refuse after the change."""
     files = proposed.files
-    if not may_refuse_rows(proposed.old, proposed.new):
+    if not may_refuse_rows(proposed.old, proposed.new, table=proposed.files.name):
         return
     for batch in pending_batches(files):
         written = [file for each in batch.messages for file in each.new_files]
