@@ -161,7 +161,8 @@ def compact_append(
         rows = pa.concat_tables(proof.expected(read))
         if not ordered:
             rows = rows.sort_by([("id", "descending")])
-        return (write_append(files, write_id, work, [Part(work.files, [fault(rows)], proof)]),)
+        part = Part(work.files, [fault(rows)], proof)
+        return (write_append(files, write_id, work, [part], source.nulled),)
 
     plan = table.upkeep.plan_compact(full=True)
     assert plan.tasks
