@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
@@ -34,7 +36,12 @@ def test_spark_reads_null_where_a_value_does_not_fit(
     assert table.to_spark(spark, where="n IS NULL").count() == 3
     assert table.to_spark(spark, where="n IS NOT NULL").count() == 3
     assert table.to_spark(spark, where="n < 0").count() == 0
-    assert "read as null: 3 of column n" in capfd.readouterr().err
+    # The JVM passes the log of its Python workers on in its own time.
+    told, until = "", time.monotonic() + 120
+    while "read as null: 3 of column n" not in told and time.monotonic() < until:
+        time.sleep(0.1)
+        told += capfd.readouterr().err
+    assert "read as null: 3 of column n" in told
     result = table.upkeep.compact(full=True, min_file_num=2, engine=SparkEngine(spark))
     assert result.nulled_values == 3
     assert sorted(table.read().column("n").to_pylist(), key=str) == [0, 1, 2, None, None, None]
