@@ -69,6 +69,7 @@ def check_declaration(declaration: TableDeclaration) -> Iterator[Finding]:
         _check_names,
         _check_columns,
         _check_keys,
+        _check_contract,
         _check_source,
         _check_write,
         _check_expectations,
@@ -189,6 +190,14 @@ def _check_keys(declaration: TableDeclaration) -> Iterator[Finding]:
         yield ("partitions",), "partitions need the columns to be declared; add columns"
     if declaration.partitions is not None and not declaration.partition_keys:
         yield ("partitions",), "the table has no partition_keys to be partitioned by; add them"
+
+
+def _check_contract(declaration: TableDeclaration) -> Iterator[Finding]:
+    columns = [column.name for column in declaration.columns]
+    for at, name in enumerate(declaration.schema_policy.columns):
+        if columns and name not in columns:
+            near = did_you_mean(name, columns)
+            yield ("schema", "columns", at), f"{name!r} is not a column; {near}"
 
 
 def _check_source(declaration: TableDeclaration) -> Iterator[Finding]:

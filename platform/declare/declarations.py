@@ -14,7 +14,7 @@ from enum import Enum
 from functools import cached_property
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from lakewright.platform.declare.durations import duration_ms
 from lakewright.platform.declare.expectation_catalog import COLUMN_ARGUMENTS, snake_name
@@ -33,6 +33,13 @@ from lakewright.storage import VerifyLevel
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.spec.data_types import parse_data_type
 from lakewright.storage.spec.schema import Column, SchemaSpec
+from lakewright.storage.spec.schema_gate import (
+    EVERY_COLUMN,
+    Compatibility,
+    GateRules,
+    Rule,
+    Waiver,
+)
 
 
 def _as_text(value: object) -> object:
@@ -68,7 +75,15 @@ def _as_duration_ms(value: object) -> object:
         raise ValueError(err.message) from None
 
 
+def _as_day(value: object) -> object:
+    try:
+        return dt.date.fromisoformat(str(value)).isoformat()
+    except ValueError:
+        raise ValueError(f"{value!r} is not a day; write for example 2027-01-31") from None
+
+
 Text = Annotated[str, BeforeValidator(_as_text)]
+Day = Annotated[str, BeforeValidator(_as_day)]
 Moment = Annotated[dt.datetime, BeforeValidator(_as_moment)]
 DurationMs = Annotated[int, BeforeValidator(_as_duration_ms)]
 
@@ -292,8 +307,28 @@ class SchemaValidation(Declared):
     engine: EngineChoice = EngineChoice.AUTO
 
 
+class WaiverDeclaration(Declared):
+    """A finding of the gate that its owner accepts until a day."""
+
+    rule: Rule
+    column: Text = EVERY_COLUMN
+    owner: Text
+    until: Day
+    reason: Text = ""
+
+    @field_validator("rule")
+    @classmethod
+    def _check_rule(cls, rule: Rule) -> Rule:
+        if not rule.can_be_waived:
+            raise ValueError(f"findings of {rule.value} cannot be waived; leave the waiver out")
+        return rule
+
+
 class SchemaPolicy(Declared):
-    """How the schema of a table may follow its declaration.
+    """How the schema of a table may change.
+
+    `columns` are under contract; without any, all are. `readers` are clients that must be able to
+    read the table.
 
     Destructive changes are drops, of columns that are not declared and of members of rows, and
     casts that may change values. `refuse` fails and changes nothing, `plan` makes the other changes
@@ -302,6 +337,20 @@ class SchemaPolicy(Declared):
 
     on_destructive: OnDestructive = OnDestructive.PLAN
     validation: SchemaValidation = SchemaValidation()
+    compatibility: Compatibility = Compatibility.BACKWARD
+    columns: tuple[Text, ...] = ()
+    readers: tuple[Text, ...] = ()
+    waivers: tuple[WaiverDeclaration, ...] = ()
+
+    @property
+    def gate_rules(self) -> GateRules:
+        """What the gate judges changes by."""
+        return GateRules(
+            compatibility=self.compatibility,
+            columns=self.columns,
+            readers=self.readers,
+            waivers=tuple(Waiver(**dict(each)) for each in self.waivers),
+        )
 
 
 class TableDeclaration(Declared):

@@ -33,6 +33,8 @@ from lakewright.storage.spec.schema_change import ELEMENT, VALUE, SchemaChange, 
 from lakewright.storage.spec.schema_change_text import in_order_of_kinds
 
 BUCKET = "bucket"
+# What an option means that is not set.
+_UNSET = {BUCKET: "-1"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,7 @@ def _other_options(declared: TableSchema, actual: TableSchema) -> dict[str, str]
     return {
         name: value
         for name, value in sorted(declared.options.items())
-        if (now := actual.options.get(name)) is None or not means(value, now)
+        if (now := actual.options.get(name, _UNSET.get(name))) is None or not means(value, now)
     }
 
 

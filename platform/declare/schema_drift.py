@@ -63,7 +63,9 @@ def schema_drift(declaration: TableDeclaration, table: Table) -> SchemaDrift:
             if not isinstance(change, _HARMLESS)
             and not _may_be_left_out(change, declaration, table.schema)
         ),
-        plan=table.plan_alter(*found.changes) if found.changes else None,
+        plan=table.plan_alter(*found.changes, rules=declaration.schema_policy.gate_rules)
+        if found.changes
+        else None,
     )
 
 

@@ -11,20 +11,35 @@ from lakewright.platform.declare.workspace import Workspace
 from lakewright.platform.upkeep.alter import alter_verb
 from lakewright.platform.upkeep.dependents import NO_WORKSPACE, dependents_of
 from lakewright.platform.upkeep.gate_options import GateOptions, rules_of
-from lakewright.platform.upkeep.verb import Verb
+from lakewright.platform.upkeep.verb import Outcome, Report, Verb
 from lakewright.storage import AlterPlan, AlterResult, Engine, Table
 from lakewright.storage.spec.schema_gate import Finding, Rule, Severity
 
 DiffVerb = Verb[GateOptions, AlterPlan, AlterResult]
 
 
-def difference_to(declaration: TableDeclaration, workspace: Workspace = NO_WORKSPACE) -> DiffVerb:
-    """The verb whose plan has every difference between a table and its declaration."""
-    workspace = workspace.with_declaration(declaration)
+def difference_to(
+    declaration: TableDeclaration,
+    workspace: Workspace = NO_WORKSPACE,
+    *,
+    notes: tuple[str, ...] = (),
+) -> DiffVerb:
+    """The verb whose plan has every difference between a table and its declaration.
+
+    `notes` say what of a contract is not compared.
+    """
 
     def planned(table: Table, options: GateOptions, engine: Engine | None) -> AlterPlan:
-        dependents = dependents_of(workspace, table, is_declared_change=True)
-        rules = rules_of(options, table, dependents=dependents, is_scanned=engine is not None)
+        # A contract is not the declaration, which would have to follow.
+        declared = workspace.declaration(declaration.table)
+        is_declared = declared is declaration
+        rules = rules_of(
+            options,
+            table,
+            declared,
+            dependents=dependents_of(workspace, table, is_declared_change=is_declared),
+            is_scanned=engine is not None,
+        )
         wanted = declared_changes(declaration, table.schema)
         plan = AlterPlan(table=table.name, schema_id=table.schema.id, changes=(), differences=())
         if wanted.changes:
@@ -32,7 +47,14 @@ def difference_to(declaration: TableDeclaration, workspace: Workspace = NO_WORKS
         refused = tuple(_refused(wanted.others))
         return replace(plan, findings=(*refused, *plan.findings)) if refused else plan
 
-    return alter_verb(GateOptions, planned)
+    verb = alter_verb(GateOptions, planned)
+
+    def report(table: Table, done: Outcome[GateOptions, AlterPlan, AlterResult]) -> Report:
+        told = verb.report(table, done)
+        facts = {**told.facts, "notes": list(notes)} if notes else told.facts
+        return replace(told, facts=facts, notes=(*told.notes, *notes))
+
+    return replace(verb, report=report)
 
 
 def _refused(others: tuple[str, ...]) -> Iterator[Finding]:

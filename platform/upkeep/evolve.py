@@ -74,7 +74,9 @@ def evolution_to(
         now = AlterPlan(table=table.name, schema_id=table.schema.id, changes=(), differences=())
         if changes:
             users = dependents_of(workspace, table, is_declared_change=not any(texts.values()))
-            rules = rules_of(options, table, dependents=users, is_scanned=engine is not None)
+            rules = rules_of(
+                options, table, declaration, dependents=users, is_scanned=engine is not None
+            )
             now = table.plan_alter(*changes, rules=rules, engine=engine)
         return EvolvePlan(table=table.name, now=now, waiting=waiting, losses=losses)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from lakewright.platform.declare.declaration_checks import did_you_mean
-from lakewright.platform.declare.declarations import EngineChoice
+from lakewright.platform.declare.declarations import EngineChoice, TableDeclaration
 from lakewright.platform.upkeep.health import read_health
 from lakewright.platform.upkeep.verb import Work, option
 from lakewright.storage import Engine, Table
@@ -21,8 +21,7 @@ from lakewright.storage.spec.schema_gate import (
     Waiver,
 )
 
-# A change that is not possible stays impossible; an expired waiver is told, not waived.
-_WAIVED = {each.value: each for each in Rule if each not in (Rule.REFUSED, Rule.WAIVER_EXPIRED)}
+_WAIVED = {each.value: each for each in Rule if each.can_be_waived}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,9 +29,11 @@ class GateOptions:
     """How the gate judges a change of a schema."""
 
     compatibility: Compatibility | None = option(
-        None, "Which readers must not break (default: BACKWARD)."
+        None, "Which readers must not break (default: as declared, else BACKWARD)."
     )
-    contract: tuple[str, ...] = option((), "Protect this column only (default: every column).")
+    contract: tuple[str, ...] = option(
+        (), "Protect this column only (default: as declared, else every one)."
+    )
     reader: tuple[str, ...] = option((), "A client that must be able to read the table.")
     waive: tuple[str, ...] = option((), "Accept the findings of a rule: RULE or RULE:COLUMN.")
     owner: str | None = option(None, "Who accepts what is waived.")
@@ -44,17 +45,17 @@ class GateOptions:
 def rules_of(
     options: GateOptions,
     table: Table,
+    declaration: TableDeclaration | None,
     *,
-    declared: GateRules | None = None,
     dependents: Sequence[Dependent] = (),
     is_scanned: bool = False,
 ) -> GateRules:
-    """The rules that options give; what they leave out, the declaration gives.
+    """The rules that options give; what they leave out, the declaration of the table gives.
 
     Raises:
         InvalidRequestError: a rule, a column or a day does not exist, or a waiver lacks its owner.
     """
-    declared = declared or GateRules()
+    declared = GateRules() if declaration is None else declaration.schema_policy.gate_rules
     return GateRules(
         compatibility=options.compatibility or declared.compatibility,
         columns=_contract(options.contract, table) or declared.columns,

@@ -59,6 +59,11 @@ class Rule(Enum):
     # A waiver is past its day.
     WAIVER_EXPIRED = "waiver-expired"
 
+    @property
+    def can_be_waived(self) -> bool:
+        """A change that is not possible stays so, and a waiver that ended is told."""
+        return self not in (Rule.REFUSED, Rule.WAIVER_EXPIRED)
+
 
 class Compatibility(Enum):
     """Which readers a change must not break; the terms are those of schema registries.

@@ -141,3 +141,95 @@ def test_a_file_without_the_table_or_with_mistakes_is_refused(
     nowhere = lakewright(catalog, "diff", "db.t", str(declared.parent / "no.yaml"))
     assert nowhere.code == 2
     assert "no such file" in nowhere.err
+
+
+def test_a_table_differs_in_nothing_from_the_contract_that_it_exports(
+    catalog: Catalog, lakewright: Lakewright, table: Table, declared: Path, tmp_path: Path
+) -> None:
+    exported = lakewright(catalog, "export-contract", "db.t")
+    assert exported.code == 0
+    file = tmp_path / "t.odcs.yaml"
+    file.write_text(exported.out)
+    same = lakewright(catalog, "diff", "db.t", str(file))
+    assert (same.code, same.err) == (0, "")
+    assert "as wanted" in same.out
+
+    file.write_text(
+        exported.out.replace("name: v", "name: w").replace("status:", "team: {}\nstatus:")
+    )
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tables" / "t.yaml").write_text(DECLARED)
+    said = lakewright(
+        catalog, "diff", "db.t", str(file), "--tables", str(tmp_path / "tables"), "--format", "json"
+    )
+    assert said.code == 2
+    assert said.json["differences"] == ["+ column w: STRING", "- column v: STRING"]
+    # The contract is not the declaration, which would have to follow.
+    assert said.json["findings"][0]["details"]["kind"] == "declaration"
+    assert said.json["summary"]["notes"] == ["team is not compared (the contract)"]
+
+    file.write_text("kind: DataContract\napiVersion: v2.2.2\n")
+    wrong = lakewright(catalog, "diff", "db.t", str(file))
+    assert wrong.code == 2
+    assert "t.odcs.yaml: apiVersion is 'v2.2.2'" in wrong.err
+
+
+POLICY = """\
+    schema:
+      compatibility: FULL
+      columns: [id, day]
+      readers: [spark 3.5]
+      waivers:
+        - {rule: column-used, column: v, owner: ann, until: 2999-01-31, reason: unused}
+"""
+
+
+def test_the_declaration_says_how_changes_of_its_table_are_judged(
+    catalog: Catalog,
+    lakewright: Lakewright,
+    table: Table,
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "tables.yaml"
+    file.write_text(DECLARED.replace("    expectations:", f"{POLICY}    expectations:"))
+    words = ("alter", "db.t", "--rename", "v:w", "--tables", str(tmp_path), "--dry-run")
+    said = lakewright(catalog, *words, "--format", "json")
+    rules = said.json["rules"]
+    assert rules["compatibility"] == "FULL"
+    assert (rules["columns"], rules["readers"]) == (["id", "day"], ["spark 3.5"])
+    used = [each for each in said.json["findings"] if each["rule"] == "column-used"]
+    assert {each["waived_by"] for each in used} == {"ann until 2999-01-31"}
+    other = lakewright(catalog, *words, "--compatibility", "none", "--format", "json")
+    assert other.json["rules"]["compatibility"] == "NONE"
+    diff = lakewright(catalog, "diff", "db.t", str(file), "--format", "json")
+    assert diff.code == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            ("[id, day]", "[id, dya]"),
+            "schema.columns[1]: 'dya' is not a column; did you mean 'day'?",
+        ),
+        (("compatibility: FULL", "compatibility: full"), "full is not one of NONE, BACKWARD"),
+        (("rule: column-used", "rule: refused"), "findings of refused cannot be waived"),
+        (("2999-01-31", "soon"), "'soon' is not a day"),
+        (("owner: ann, ", ""), "owner is missing"),
+    ],
+)
+def test_a_policy_that_cannot_be_is_refused_with_its_place(
+    catalog: Catalog,
+    lakewright: Lakewright,
+    table: Table,
+    tmp_path: Path,
+    change: tuple[str, str],
+    message: str,
+) -> None:
+    file = tmp_path / "tables.yaml"
+    file.write_text(
+        DECLARED.replace("    expectations:", f"{POLICY}    expectations:").replace(*change)
+    )
+    said = lakewright(catalog, "diff", "db.t", str(file))
+    assert said.code == 2
+    assert message in said.err

@@ -1,4 +1,4 @@
-"""`lakewright diff`: what a declaration would change in a table; nothing is written."""
+"""`lakewright diff`: what a declaration or a contract would change in a table; writes nothing."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import yaml
 
 from lakewright.cli.grammar.call import Call
 from lakewright.cli.grammar.command import command
@@ -14,6 +15,7 @@ from lakewright.cli.output.answers import Answer
 from lakewright.cli.upkeep.gate import GATE_NOTES, chosen, gate_options, workspace_of
 from lakewright.cli.upkeep.verbs import run_verb
 from lakewright.platform.declare.declarations import TableDeclaration
+from lakewright.platform.declare.odcs import Contract, is_contract, read_contract
 from lakewright.platform.upkeep.diff import difference_to
 from lakewright.platform.upkeep.findings import verdict_code
 from lakewright.platform.upkeep.gate_options import GateOptions
@@ -23,9 +25,15 @@ from lakewright.storage.errors import InvalidRequestError
 
 @command(
     "diff",
-    notes=GATE_NOTES.replace("--dry-run", "diff"),
+    notes="""
+FILE is a YAML file of declarations, or a data contract of the Open Data Contract Standard
+(version 3), such as `lakewright export-contract` prints. What either leaves out of a table's
+options stays; columns that it does not name are shown as dropped.
+"""
+    + GATE_NOTES.replace("--dry-run", "diff"),
     examples="""
 lakewright diff nyc.flights tables/flights.yaml
+lakewright diff nyc.flights flights.odcs.yaml --compatibility full
 lakewright diff nyc.flights tables/flights.yaml --tables tables --scan --format json
 """,
 )
@@ -34,12 +42,33 @@ lakewright diff nyc.flights tables/flights.yaml --tables tables --scan --format 
 def diff(
     call: Call, *, file: Path, tables: tuple[Path, ...], sql: tuple[Path, ...], **given: Any
 ) -> Answer | None:
-    """Judge what a declaration would change in its table; write nothing."""
+    """Judge what a declaration or a data contract would change in a table; write nothing."""
     table = call.table()
-    declaration = _declaration(file, table)
-    verb = difference_to(declaration, workspace_of(tables or (file,), sql))
+    contract = _contract(file, table)
+    if contract is None:
+        declaration = _declaration(file, table)
+        workspace = workspace_of(tables or (file,), sql).with_declaration(declaration)
+        verb = difference_to(declaration, workspace)
+    else:
+        workspace = workspace_of(tables, sql)
+        verb = difference_to(contract.declaration, workspace, notes=contract.notes)
     options = GateOptions(**chosen(**given))
     return run_verb(verb, replace(call, dry_run=True), table, options, code_of=verdict_code)
+
+
+def _contract(file: Path, table: Table) -> Contract | None:
+    """The contract in a file; None if it holds declarations, or nothing that can be read."""
+    try:
+        value = yaml.safe_load(file.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        # Declarations have their own errors, with lines.
+        return None
+    if not is_contract(value):
+        return None
+    try:
+        return read_contract(value, table.name, table.schema)
+    except InvalidRequestError as error:
+        raise InvalidRequestError(f"{file}: {error.message}") from error
 
 
 def _declaration(file: Path, table: Table) -> TableDeclaration:
