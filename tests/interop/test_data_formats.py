@@ -94,7 +94,7 @@ _NOT_WRITTEN = {("released_pypaimon", "avro", "nested")}
 @pytest.mark.parametrize("format_name", OTHER_FORMATS)
 @pytest.mark.parametrize("group", ["atomic", "nested"])
 @pytest.mark.mission("FS3", "FS17")
-@pytest.mark.sampled(each="format_name, group")
+@pytest.mark.sampled(each="group")
 def test_we_read_and_keep_every_type_in_their_files(
     request: pytest.FixtureRequest,
     catalog: Catalog,

@@ -177,7 +177,7 @@ def assert_alike(found: list[str], expected: list[str]) -> None:
         ("java_latest", "avro"),
     ],
 )
-@pytest.mark.sampled(each="format_name")
+@pytest.mark.sampled(2)
 def test_older_files_read_as_java_reads_them_and_stay_so_when_they_are_compacted(
     request: pytest.FixtureRequest, catalog: Catalog, client: str, format_name: str
 ) -> None:

@@ -177,7 +177,7 @@ def _compaction_shows(setting: Setting) -> bool:
 
 @pytest.mark.mission("FS2", "FS5", "FS12", "FS16")
 @pytest.mark.parametrize(("setting", "seed"), cases(QUICK_SEEDS))
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 def test_the_same_history_gives_the_same_rows_in_our_hands_and_in_those_of_java(
     shared: Catalog, parallel: Build, setting: Setting, seed: int
 ) -> None:

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from lakewright.storage import Catalog, ChangeType, Table
 from lakewright.storage.errors import UnfitValues
 from lakewright.storage.spec.cast_mode import CAST_MODE
-from tests.support.tables.builders import compact, new_table, rows
+from tests.support.tables.builders import ANY_LOSS, compact, new_table, rows
 from tests.support.tables.environment import FixedEnv
 from tests.support.tables.invariants import assert_only_reachable_files
 
@@ -171,7 +171,7 @@ def history(
             ]
             if chosen:
                 kind = draw(st.sampled_from(chosen))
-                table = table.alter(ChangeType(PATHS[name], kind))
+                table = table.alter(ChangeType(PATHS[name], kind), rules=ANY_LOSS)
                 model.types[name] = kind
         write(table, model, draw)
     return table, model

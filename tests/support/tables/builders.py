@@ -13,7 +13,9 @@ from lakewright.storage import (
     Catalog,
     Column,
     CompactionResult,
+    Compatibility,
     ExpireResult,
+    GateRules,
     SchemaSpec,
     Table,
     parse_data_type,
@@ -88,6 +90,10 @@ def events(first: int, last: int, *, day: str | None = "a", v: str = "v") -> lis
 def comparable(table: pa.Table) -> list[str]:
     """Rows as sorted JSON texts, which distinguish null, NaN, -0.0 and decimals."""
     return sorted(json.dumps(row, sort_keys=True) for row in canonical_rows(table))
+
+
+# Judges a change of a schema without regard to the values that it loses.
+ANY_LOSS = GateRules(compatibility=Compatibility.NONE)
 
 
 def content(table: Table | TableAt, **read: Any) -> list[str]:

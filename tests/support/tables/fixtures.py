@@ -58,7 +58,8 @@ def empty_memory() -> None:
     MemoryFileSystem.pseudo_dirs[:] = [""]
 
 
-@pytest.fixture(params=["local", "memory"])
+# `tests/faults` tries every verb in memory, so `make test` need not do it here too.
+@pytest.fixture(params=["local", pytest.param("memory", marks=pytest.mark.deep)])
 def any_catalog(request: pytest.FixtureRequest, tmp_path: Path, env: FixedEnv) -> Iterator[Catalog]:
     """The same on disk and in memory."""
     uri = str(tmp_path / "warehouse") if request.param == "local" else memory_uri()

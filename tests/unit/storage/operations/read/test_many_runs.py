@@ -154,7 +154,7 @@ NAMES = ["read", "compact", "lookup", "diff", "analyze", "files", "orphans"]
 
 @pytest.mark.mission("FS16")
 @pytest.mark.parametrize("verb", VERBS, ids=NAMES)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 def test_a_bucket_with_more_runs_than_files_may_be_open(
     catalog: Catalog, verb: Callable[[Table], None]
 ) -> None:

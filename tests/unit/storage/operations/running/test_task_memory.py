@@ -80,6 +80,7 @@ assert table.upkeep.run(table.upkeep.plan_compact(full=True)).rows_after == 30_0
     assert peak < TASK_MEMORY_BYTES // 2
 
 
+@pytest.mark.deep
 def test_a_rescale_into_many_buckets_shares_one_limit(tmp_path: Path) -> None:
     write_wide(tmp_path, 'primary_keys=("id",), options={"bucket": "1"}')
     peak = peak_bytes(

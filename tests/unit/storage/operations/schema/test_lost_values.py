@@ -26,7 +26,7 @@ from lakewright.storage import (
 from lakewright.storage.errors import SchemaDenied
 from lakewright.storage.spec.schema_change import SchemaChange
 from tests.support.stores.watched_files import watched
-from tests.support.tables.builders import compact, new_table, rows, with_options
+from tests.support.tables.builders import ANY_LOSS, compact, new_table, rows, with_options
 
 EXPLICIT = {
     "lakewright.cast-mode": "explicit",
@@ -34,7 +34,6 @@ EXPLICIT = {
 }
 COLUMNS = {"k": "INT", "day": "STRING", "a": "INT", "s": "STRING", "r": "ROW<x INT, y INT>"}
 SCAN = GateRules(is_scanned=True)
-NONE = GateRules(compatibility=Compatibility.NONE)
 
 
 def table_of(catalog: Catalog, values: list[dict[str, Any]] | None = None, **kind: Any) -> Table:
@@ -255,7 +254,7 @@ def test_rows_of_keyed_tables_count_before_merging_and_a_compaction_settles_it(
 
 def test_the_owner_of_a_table_may_accept_a_loss(catalog: Catalog) -> None:
     table = table_of(catalog, [{"k": 1, "a": 300}])
-    assert found(table, NARROW, rules=NONE) == [("values-lost", "warning", "a")]
+    assert found(table, NARROW, rules=ANY_LOSS) == [("values-lost", "warning", "a")]
     elsewhere = GateRules(columns=("k",))
     assert found(table, NARROW, rules=elsewhere) == [("values-lost", "warning", "a")]
     here = GateRules(columns=("a",))

@@ -11,10 +11,8 @@ from lakewright.storage import (
     Catalog,
     ChangeNullability,
     ChangeType,
-    Compatibility,
     DropColumn,
     Finding,
-    GateRules,
     RenameColumn,
     Rule,
     Severity,
@@ -32,7 +30,6 @@ OPTIONS = {
     "lakewright.cast-mode": "explicit",
     "alter-column-null-to-not-null.disabled": "false",
 }
-NONE = GateRules(compatibility=Compatibility.NONE)
 
 
 def table_of(catalog: Catalog) -> Table:
