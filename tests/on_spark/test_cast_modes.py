@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
+from _pytest.capture import CaptureManager
 from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 
@@ -25,9 +26,22 @@ def table_of(catalog: Catalog, mode: str) -> Table:
     return table.alter(ChangeType("n", "TINYINT"), rules=ANY_LOSS)
 
 
+def assert_told_by_workers(request: pytest.FixtureRequest, words: str) -> None:
+    """Check what Spark's Python workers log; an earlier test may have started their JVM."""
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+    assert isinstance(capture, CaptureManager)
+    if not capture.is_globally_capturing():
+        pytest.skip("the log of the workers goes to the terminal")
+    told, until = "", time.monotonic() + 120
+    while words not in told and time.monotonic() < until:
+        time.sleep(0.1)
+        told += capture.read_global_capture().err
+    assert words in told
+
+
 @pytest.mark.mission("SE41")
 def test_spark_reads_null_where_a_value_does_not_fit(
-    catalog: Catalog, spark: SparkSession, capfd: pytest.CaptureFixture[str]
+    catalog: Catalog, spark: SparkSession, request: pytest.FixtureRequest
 ) -> None:
     table = table_of(catalog, "explicit-null")
     # Spark's own cast would wrap the numbers around.
@@ -36,12 +50,7 @@ def test_spark_reads_null_where_a_value_does_not_fit(
     assert table.to_spark(spark, where="n IS NULL").count() == 3
     assert table.to_spark(spark, where="n IS NOT NULL").count() == 3
     assert table.to_spark(spark, where="n < 0").count() == 0
-    # The JVM passes the log of its Python workers on in its own time.
-    told, until = "", time.monotonic() + 120
-    while "read as null: 3 of column n" not in told and time.monotonic() < until:
-        time.sleep(0.1)
-        told += capfd.readouterr().err
-    assert "read as null: 3 of column n" in told
+    assert_told_by_workers(request, "read as null: 3 of column n")
     result = table.upkeep.compact(full=True, min_file_num=2, engine=SparkEngine(spark))
     assert result.nulled_values == 3
     assert sorted(table.read().column("n").to_pylist(), key=str) == [0, 1, 2, None, None, None]
