@@ -8,7 +8,7 @@
     │   └── TargetExists
     ├── InvalidRequestError        fix the call (also a ValueError)
     │   ├── InvalidSchema
-    │   │   └── ColumnInUse
+    │   │   └── ColumnInUse, SchemaDenied
     │   └── InvalidOption, InvalidRows, InvalidPredicate
     ├── UnsupportedError           this table needs a feature we lack: refused, never guessed
     │   └── UnsafeStore, UnfitValues
@@ -107,6 +107,10 @@ class InvalidSchema(InvalidRequestError):
 
 class ColumnInUse(InvalidSchema):
     """A key, an option or an older partitioning needs a column as it is."""
+
+
+class SchemaDenied(InvalidSchema):
+    """A change of a schema would break values, readers or users; the message has all findings."""
 
 
 class InvalidOption(InvalidRequestError):

@@ -33,6 +33,7 @@ from lakewright.storage.operations.rewrite.compact_written import (
     WriteResult,
     check_writer_may_compact,
 )
+from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.running.plan import find_run
 from lakewright.storage.operations.schema.alter import (
     AlterPlan,
@@ -47,6 +48,7 @@ from lakewright.storage.scan import ChangeScan, Scan, scan_staged
 from lakewright.storage.spec.commit import CommitResult, StagedWrite, WriteMode
 from lakewright.storage.spec.options import TableOptions
 from lakewright.storage.spec.schema_change import SchemaChange
+from lakewright.storage.spec.schema_gate import GateRules
 from lakewright.storage.spec.shown import html_table
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.table_at import Readable, TableAt
@@ -102,23 +104,37 @@ class Table(Readable):
 
     # --- schema ---------------------------------------------------------------------------------
 
-    def alter(self, *changes: SchemaChange) -> Table:
+    def alter(self, *changes: SchemaChange, rules: GateRules | None = None) -> Table:
         """Change the schema, by all changes at once; returns the table with its new schema.
 
-        Only one schema file is written. This table keeps the schema that it was opened with.
+        Only one schema file is written. This table keeps the schema that it was opened with. The
+        gate judges the changes by `rules`.
 
         Raises:
             InvalidSchema: a column or type does not exist, exists already, or does not fit.
             ColumnInUse: a key, an option or an older partitioning uses a column.
             InvalidOption: an option cannot change, or its value is invalid.
+            SchemaDenied: the change breaks values, readers or users; the message has all findings.
             SchemaMoved: another client changed the schema since the table was opened.
         """
-        result = self.run_alter(self.plan_alter(*changes))
+        result = self.run_alter(self.plan_alter(*changes, rules=rules))
         return replace(self, table_files=replace(self.table_files, schema=result.schema))
 
-    def plan_alter(self, *changes: SchemaChange) -> AlterPlan:
-        """What the changes would change; raises as `alter`, and writes nothing."""
-        return plan_alter(self.table_files, changes)
+    def plan_alter(
+        self,
+        *changes: SchemaChange,
+        rules: GateRules | None = None,
+        engine: Engine | None = None,
+    ) -> AlterPlan:
+        """What the changes would change and break; writes nothing.
+
+        The plan has the verdict and all findings, those of refused changes too. `engine` reads
+        values if the rules ask for a scan.
+
+        Raises:
+            SchemaMoved: another client changed the schema since the table was opened.
+        """
+        return plan_alter(self.table_files, changes, rules, engine)
 
     def run_alter(self, plan: AlterPlan) -> AlterResult:
         """Carry out a plan of `plan_alter`; see `alter`."""

@@ -16,7 +16,6 @@ from lakewright.storage.operations.inspection.analyze import (
 from lakewright.storage.operations.leases.leases import break_lease, list_leases
 from lakewright.storage.operations.references.tags import (
     DeleteTagsPlan,
-    run_delete_tags,
 )
 from lakewright.storage.operations.retention.expire_backlog import ExpireStep, expire_in_steps
 from lakewright.storage.operations.retention.expire_changelogs import (
@@ -29,7 +28,7 @@ from lakewright.storage.operations.retention.expire_snapshots import (
     plan_expire_snapshots,
     run_expire_snapshots,
 )
-from lakewright.storage.operations.retention.expire_tags import plan_expire_tags
+from lakewright.storage.operations.retention.expire_tags import plan_expire_tags, run_expire_tags
 from lakewright.storage.operations.retention.purge_quarantine import (
     PurgePlan,
     plan_purge,
@@ -85,7 +84,7 @@ _ON_AN_ENGINE: Runs = {
 }
 _HERE: Runs = {
     ExpirePlan: run_expire_snapshots,
-    DeleteTagsPlan: run_delete_tags,
+    DeleteTagsPlan: run_expire_tags,
     ExpireChangelogsPlan: run_expire_changelogs,
     OrphansPlan: run_remove_orphans,
     RestorePlan: run_restore,

@@ -144,10 +144,6 @@ EXPIRE_TAGS: Verb[ExpireTagsOptions, DeleteTagsPlan, DeleteTagsResult] = Verb(
     run=lambda table, plan, options, work: table.upkeep.run(plan),
     report=lambda table, done: tags_report(done.plan, done.result, "expire"),
     alone=LeaseKind.EXPIRE,
-    is_current=lambda table, plan: (
-        are_due(table, plan)
-        and set(plan.files).issubset(table.history.plan_delete_tags(*plan.tags).files)
-    ),
 )
 
 
@@ -192,16 +188,7 @@ EXPIRE_CHANGELOGS = Verb(
     run=lambda table, plan, options, work: table.upkeep.run(plan),
     report=_changelogs_report,
     alone=LeaseKind.EXPIRE,
-    is_current=lambda table, plan: set(plan.files).issubset(
-        table.upkeep.plan_expire_changelogs(every=True).files
-    ),
 )
-
-
-def are_due(table: Table, plan: DeleteTagsPlan) -> bool:
-    """Whether the tags of an expiry's plan are still due; their retention may be longer by now."""
-    due = table.upkeep.plan_expire_tags(older_than_ms=plan.older_than_ms)
-    return set(plan.tags) <= set(due.tags)
 
 
 def tags_report(plan: DeleteTagsPlan, result: DeleteTagsResult | None, verb: str) -> Report:

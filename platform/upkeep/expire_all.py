@@ -13,7 +13,6 @@ from typing import overload
 from lakewright.platform.upkeep.expire import (
     EXPIRE_SNAPSHOTS,
     ExpireOptions,
-    are_due,
     snapshot_steps,
 )
 from lakewright.platform.upkeep.verb import Outcome, Report, Steps, Verb, Work
@@ -26,7 +25,6 @@ from lakewright.storage import (
     LeaseKind,
     Table,
 )
-from lakewright.storage.errors import StalePlan
 from lakewright.storage.operations.leases.leases import require_lease
 from lakewright.storage.operations.references.tags import DeleteTagsResult
 from lakewright.storage.operations.retention.expire_changelogs import ExpireChangelogsResult
@@ -138,12 +136,6 @@ def _run(table: Table, plan: ExpiryPlan, _: ExpireOptions, __: Work) -> Expired:
     """Delete what the plan names; with its tags go the files that only its snapshots kept."""
     expired = Expired().and_then(table.upkeep.run(plan.snapshots))
     if plan.tags is not None:
-        if not are_due(table, plan.tags):
-            raise StalePlan(
-                f"tags of {table.name} that the plan expires are retained for longer now; plan "
-                "again",
-                table=table.name,
-            )
         # A tag that stands for another snapshot than planned is still refused.
         tags = replace(plan.tags, files=table.history.plan_delete_tags(*plan.tags.tags).files)
         expired = expired.and_then(table.upkeep.run(tags))

@@ -48,7 +48,6 @@ DELETE_TAGS: Verb[DeleteTagsOptions, DeleteTagsPlan, DeleteTagsResult] = Verb(
     plan=_plan_tags,
     run=lambda table, plan, options, work: table.history.run(plan),
     report=lambda table, done: tags_report(done.plan, done.result, "delete"),
-    is_current=lambda table, plan: table.history.plan_delete_tags(*plan.tags) == plan,
 )
 
 
@@ -91,7 +90,6 @@ DELETE_BRANCH = Verb(
     plan=lambda table, options: table.history.plan_delete_branch(_branch(table, options)),
     run=lambda table, plan, options, work: table.history.run(plan),
     report=_delete_report,
-    is_current=lambda table, plan: table.history.plan_delete_branch(plan.branch) == plan,
 )
 
 
@@ -133,7 +131,6 @@ FAST_FORWARD = Verb(
     plan=lambda table, options: table.history.plan_fast_forward(_branch(table, options)),
     run=lambda table, plan, options, work: table.history.run(plan),
     report=_forward_report,
-    is_current=lambda table, plan: table.history.plan_fast_forward(plan.branch) == plan,
 )
 
 
@@ -149,12 +146,6 @@ class RollbackOptions:
     as_of: int | None = option(
         None, "Go back to the last snapshot not after this time, in milliseconds since 1970, UTC."
     )
-
-
-def _is_current(table: Table, plan: RollbackPlan) -> bool:
-    tag = plan.restored_tag
-    target = None if tag else plan.target_id
-    return table.history.plan_rollback(snapshot=target, tag=tag) == plan
 
 
 def _rollback_report(
@@ -210,5 +201,4 @@ ROLLBACK = Verb(
     ),
     run=lambda table, plan, options, work: table.history.run(plan),
     report=_rollback_report,
-    is_current=_is_current,
 )

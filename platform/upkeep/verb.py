@@ -28,7 +28,6 @@ from lakewright.platform.declare.partition_keys import describe_partition
 from lakewright.platform.upkeep.engines import compaction_engine
 from lakewright.platform.upkeep.leases import maintaining
 from lakewright.storage import Engine, Lease, LeaseKind, Snapshot, Table
-from lakewright.storage.errors import StalePlan
 from lakewright.storage.operations.leases.leases import whole_table
 from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.spec.lease import LeaseScope
@@ -183,8 +182,7 @@ class Verb(Generic[OptionsT, PlanT, ResultT]):
 
     `lease` says what a plan needs to work alone on. A verb with `alone` leases the whole table
     before it plans. `steps` plan and run until no work is left or a time limit ends, and yield the
-    total result after each step. `is_current` says whether a saved plan, which may have been
-    edited, may still delete what it names; without it the run itself checks that.
+    total result after each step.
     """
 
     name: str
@@ -197,7 +195,6 @@ class Verb(Generic[OptionsT, PlanT, ResultT]):
     lease: Callable[[Table, PlanT], LeaseNeed | None] | None = None
     alone: LeaseKind | None = None
     steps: Callable[[Table, OptionsT, Work], Steps[OptionsT, PlanT, ResultT]] | None = None
-    is_current: Callable[[Table, PlanT], bool] | None = None
 
 
 AnyVerb = Verb[Any, Any, Any]
@@ -231,12 +228,6 @@ def carry_out(
         LeaseHeld: other processes hold all parts that the plan needs.
         LeaseLost: the lease was lost while the verb ran.
     """
-    if plan is not None and verb.is_current and not verb.is_current(table, plan):
-        raise StalePlan(
-            f"the plan is not what would be planned for {table.name} now: the table has changed "
-            "since, or the file; plan again",
-            table=table.name,
-        )
     if dry_run:
         plan = plan or verb.plan(table, options)
         planned(plan)

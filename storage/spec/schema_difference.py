@@ -44,6 +44,53 @@ def differences(old: TableSchema, new: TableSchema) -> tuple[Difference, ...]:
     return tuple(_differences(old, new))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnDifference:
+    """How one top-level column of a schema differs in a later one, by its id.
+
+    `after` is None if the column is gone. Members of rows count for their column.
+    """
+
+    before: DataField
+    after: DataField | None
+
+    @property
+    def column(self) -> str:
+        """The name of the column before."""
+        return self.before.name
+
+    @property
+    def is_gone(self) -> bool:
+        return self.after is None
+
+    @property
+    def is_renamed(self) -> bool:
+        return self.after is not None and self.after.name != self.before.name
+
+    @property
+    def is_retyped(self) -> bool:
+        return self.after is not None and self.after.type != self.before.type
+
+    @property
+    def told(self) -> str:
+        """What happens to the column, to follow `column c, which`."""
+        if self.after is None:
+            return "goes"
+        told = []
+        if self.is_renamed:
+            told.append(f"is called {self.after.name} then")
+        if self.is_retyped:
+            told.append(f"changes from {self.before.type} to {self.after.type}")
+        return " and ".join(told)
+
+
+def column_differences(old: TableSchema, new: TableSchema) -> tuple[ColumnDifference, ...]:
+    """Columns of the old schema that the new one lacks, or names or types otherwise."""
+    kept = {field.id: field for field in new.fields}
+    pairs = (ColumnDifference(before=field, after=kept.get(field.id)) for field in old.fields)
+    return tuple(each for each in pairs if each.is_gone or each.is_renamed or each.is_retyped)
+
+
 def _differences(old: TableSchema, new: TableSchema) -> Iterator[Difference]:
     yield from _of_members(old.fields, new.fields, (), _mode(new))
     for kind, before, after in (

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import NoReturn
 
-from lakewright.storage.errors import ColumnInUse, InvalidSchema
+from lakewright.storage.errors import ColumnInUse, InvalidSchema, StorageError
 from lakewright.storage.spec.cast_mode import CAST_MODE, CastMode, cast_mode
 from lakewright.storage.spec.cast_rules import Cast, cast_rule
 from lakewright.storage.spec.column_uses import renamed_in_options, uses_of
@@ -80,12 +80,26 @@ def evolved_schema(
         ColumnInUse: a key, an option or an older partitioning uses the column.
         InvalidOption: an option cannot change.
     """
+    result, refused = evolved_as_far_as_possible(schema, changes, state, time_millis=time_millis)
+    for _, error in refused:
+        raise error
+    return result
+
+
+def evolved_as_far_as_possible(
+    schema: TableSchema, changes: Iterable[SchemaChange], state: TableState, *, time_millis: int
+) -> tuple[TableSchema, tuple[tuple[SchemaChange, StorageError], ...]]:
+    """As `evolved_schema`, without the changes that are refused; and those, with their errors."""
     result = schema
+    refused: list[tuple[SchemaChange, StorageError]] = []
     for change in changes:
-        result = _Evolution(result, state).after(change)
+        try:
+            result = _Evolution(result, state).after(change)
+        except StorageError as error:
+            refused.append((change, error))
     if result == schema:
-        return schema
-    return replace(result, id=schema.id + 1, time_millis=time_millis)
+        return schema, tuple(refused)
+    return replace(result, id=schema.id + 1, time_millis=time_millis), tuple(refused)
 
 
 @dataclass(frozen=True, slots=True)

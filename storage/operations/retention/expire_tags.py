@@ -2,7 +2,8 @@
 
 1. Choose tags whose `tagCreateTime` plus `tagTimeRetained` has passed by the wall clock, tags
    older than a given age, and the oldest automatic tags beyond `tag.num-retained-max`.
-2. Run: delete them as `references/tags.py` does.
+2. Run: refuse a tag that is to be retained for longer by now; delete the tags as
+   `references/tags.py` does.
 
 Source: Paimon specification, chapter Manage Tags; `TagTimeExpire`.
 """
@@ -12,10 +13,13 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import replace
 
+from lakewright.storage.errors import StalePlan
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.references.tags import (
     DeleteTagsPlan,
+    DeleteTagsResult,
     plan_delete_tags,
+    run_delete_tags,
     surplus_tags,
 )
 from lakewright.storage.operations.running.local_clock import local_now, local_time
@@ -48,6 +52,23 @@ def plan_expire_tags(files: TableFiles, *, older_than_ms: int | None = None) -> 
         reasons.setdefault(name, f"tag {name} is beyond the {most} automatic tags to retain")
     plan = plan_delete_tags(files, reasons, reasons=reasons.values())
     return replace(plan, older_than_ms=older_than_ms)
+
+
+def run_expire_tags(files: TableFiles, plan: DeleteTagsPlan) -> DeleteTagsResult:
+    """Carry out a plan of `plan_expire_tags`.
+
+    Raises:
+        StalePlan: a tag is to be retained for longer by now; and as `run_delete_tags`.
+    """
+    due = plan_expire_tags(files, older_than_ms=plan.older_than_ms).tags
+    kept = sorted(set(plan.tags).difference(due))
+    if kept:
+        raise StalePlan(
+            f"{len(kept)} of the {len(plan.tags)} tags of {files.name} to expire are to be "
+            f"retained for longer by now: {', '.join(kept)}; plan again",
+            table=files.name,
+        )
+    return run_delete_tags(files, plan)
 
 
 def _shown(time: dt.datetime) -> str:

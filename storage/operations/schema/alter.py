@@ -1,8 +1,9 @@
 """Alters a table: writes the next version of its schema, and no other file.
 
-1. Plan: apply the changes to the current schema, and check keys, options, casts and defaults.
-2. Run: apply them again, and create the schema file of the next id. If another client has changed
-   the schema since the plan, nothing is written, and the error names what that client changed.
+1. Plan: apply the changes to the current schema, check keys, options, casts and defaults, and ask
+   the gate what the new schema breaks (`gate.py`). A change that is refused is a finding too.
+2. Run: apply and judge them again, and create the schema file of the next id. If another client has
+   changed the schema since the plan, nothing is written, and the error names what it changed.
 
 Data files stay as they are. Readers map each file from its own schema (`spec/schema_mapping.py`).
 Source: FLIP-226; Paimon `SchemaManager.commitChanges`.
@@ -11,23 +12,35 @@ Source: FLIP-226; Paimon `SchemaManager.commitChanges`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import get_args
 
 from lakewright.storage.codec.default_values import default_value
 from lakewright.storage.codec.json_values import MalformedJson
 from lakewright.storage.codec.typed_json import value_of
-from lakewright.storage.errors import InvalidRequestError, InvalidSchema, SchemaMoved
+from lakewright.storage.errors import (
+    InvalidRequestError,
+    SchemaDenied,
+    SchemaMoved,
+    StorageError,
+    UnsupportedError,
+)
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.running.engine import Engine, LocalEngine
 from lakewright.storage.operations.running.plan import Plan
-from lakewright.storage.operations.state.live_files import LiveFiles
-from lakewright.storage.spec.cast_rules import Cast, cast_rule
+from lakewright.storage.operations.schema.gate import ProposedSchema, judge
 from lakewright.storage.spec.schema import TableSchema
-from lakewright.storage.spec.schema_casts import casts_of
 from lakewright.storage.spec.schema_change import SchemaChange
 from lakewright.storage.spec.schema_difference import differences
-from lakewright.storage.spec.schema_evolution import TableState, evolved_schema
-from lakewright.storage.spec.schema_mapping import schema_mapping
+from lakewright.storage.spec.schema_evolution import TableState, evolved_as_far_as_possible
+from lakewright.storage.spec.schema_gate import (
+    Finding,
+    GateRules,
+    Rule,
+    Severity,
+    Verdict,
+    verdict_of,
+)
 from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.supported_options import Use, check_supported
 
@@ -39,7 +52,8 @@ class AlterPlan(Plan["AlterResult"]):
     """The changes of a schema, and what differs after them, one line each.
 
     A change is the record of a class in `spec/schema_change.py`, with its name as `change`.
-    `losses` are the differences by which stored values may change.
+    `losses` are the differences by which stored values may change. `findings` are what the gate
+    found, by `rules`.
     """
 
     table: str
@@ -47,6 +61,19 @@ class AlterPlan(Plan["AlterResult"]):
     changes: tuple[dict[str, object], ...]
     differences: tuple[str, ...]
     losses: tuple[str, ...] = ()
+    rules: GateRules = field(default_factory=GateRules)
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def verdict(self) -> Verdict:
+        """What the gate answers."""
+        return verdict_of(self.findings)
+
+    @property
+    def rewrite_bytes(self) -> int:
+        """Size of the data files that must be rewritten before the change."""
+        sizes = (each.details.get("bytes") for each in self.findings if each.counts)
+        return sum(size for size in sizes if isinstance(size, int))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,28 +85,38 @@ class AlterResult(Shown):
     differences: tuple[str, ...]
 
 
-def plan_alter(files: TableFiles, changes: Sequence[SchemaChange]) -> AlterPlan:
-    """Plan changes of the schema, applied in their order.
+def plan_alter(
+    files: TableFiles,
+    changes: Sequence[SchemaChange],
+    rules: GateRules | None = None,
+    engine: Engine | None = None,
+) -> AlterPlan:
+    """Plan changes of the schema, applied in their order, with all that they would break.
+
+    A refused change is a finding of the plan, not an error. `engine` reads values if the rules ask
+    for a scan.
 
     Raises:
-        InvalidSchema: a column or type does not exist, exists already, or does not fit.
-        ColumnInUse: a key, an option or an older partitioning uses a column.
-        InvalidOption: an option cannot change, or its value is invalid.
-        UnsupportedError: the new schema has an option or a type that is not implemented.
+        InvalidRequestError: there is no change.
         SchemaMoved: the schema changed since the table was opened.
     """
     if not changes:
         raise InvalidRequestError(f"no change of {files.name} is given; name one or more")
     _check_current(files, files.schema)
-    schema = _evolved(files, changes)
+    rules = rules or GateRules()
+    evolution = _evolved(files, changes)
     return AlterPlan(
         table=files.name,
         schema_id=files.schema.id,
         changes=tuple(map(_record, changes)),
-        differences=_told(files.schema, schema),
+        differences=_told(files.schema, evolution.schema),
         losses=tuple(
-            str(each) for each in differences(files.schema, schema) if each.loss is not None
+            str(each)
+            for each in differences(files.schema, evolution.schema)
+            if each.loss is not None
         ),
+        rules=rules,
+        findings=_judged(files, evolution, rules, engine),
     )
 
 
@@ -88,17 +125,50 @@ def run_alter(files: TableFiles, plan: AlterPlan) -> AlterResult:
 
     Raises:
         SchemaMoved: another client changed the schema since the plan; plan again.
-        InvalidRequestError: as `plan_alter`, if an edited plan names other changes.
+        InvalidSchema: a column or type does not exist, exists already, or does not fit.
+        ColumnInUse: a key, an option or an older partitioning uses a column.
+        InvalidOption: an option cannot change, or its value is invalid.
+        UnsupportedError: the new schema has an option or a type that is not implemented.
+        SchemaDenied: the change breaks something else, or several things; the message has all.
+        InvalidRequestError: an edited plan names other changes.
     """
     planned = files.at_schema(plan.schema_id)
     _check_current(files, planned.schema)
-    schema = _evolved(planned, [_change(each) for each in plan.changes])
+    evolution = _evolved(planned, [_change(each) for each in plan.changes])
+    # A scan has its findings in the plan; statistics are asked again, for newer files.
+    rules = replace(plan.rules, is_scanned=False)
+    findings = _judged(planned, evolution, rules, None)
+    scanned = [each for each in plan.findings if each.rule is Rule.VALUES_LOST]
+    _check_allowed(
+        files, evolution, (*findings, *(each for each in scanned if each not in findings))
+    )
+    schema = evolution.schema
     if schema.id != plan.schema_id and not files.schemas.put_schema(schema):
         _check_current(files, planned.schema)
     return AlterResult(
         schema=schema,
         previous_schema_id=plan.schema_id,
         differences=_told(planned.schema, schema),
+    )
+
+
+def _check_allowed(files: TableFiles, evolution: _Evolved, findings: Sequence[Finding]) -> None:
+    if verdict_of(findings) is Verdict.ALLOW:
+        return
+    against = [
+        each
+        for each in findings
+        if each.counts and each.severity in (Severity.BREAKING, Severity.REWRITE)
+    ]
+    if len(against) == len(evolution.refused) == 1:
+        raise evolution.refused[0][1]
+    told = "; ".join(f"{number}. {each}" for number, each in enumerate(against, start=1))
+    raise SchemaDenied(
+        f"the change of {files.name} is denied for {len(against)} reasons: {told}"
+        if len(against) > 1
+        else f"the change of {files.name} is denied: {told}",
+        table=files.name,
+        findings=tuple(against),
     )
 
 
@@ -120,51 +190,57 @@ def _change(record: Mapping[str, object]) -> SchemaChange:
     return change
 
 
-def _evolved(files: TableFiles, changes: Sequence[SchemaChange]) -> TableSchema:
+@dataclass(frozen=True, slots=True)
+class _Evolved:
+    """The schema after the changes that are possible, and the other changes with their errors."""
+
+    schema: TableSchema
+    refused: tuple[tuple[SchemaChange | None, StorageError], ...]
+
+
+def _evolved(files: TableFiles, changes: Sequence[SchemaChange]) -> _Evolved:
     old = files.schema
     state = TableState(
         files.name,
         has_snapshots=files.snapshots.latest_id() is not None,
         former_keys=_former_keys(files),
     )
-    new = evolved_schema(old, changes, state, time_millis=files.env.now_ms())
-    if new is old:
-        return old
-    check_supported(new, Use.READ, table=files.name)
-    check_supported(new, Use.WRITE, table=files.name)
-    _check_stored_types(files, new)
-    known = {(field.default_value, field.type) for field in old.fields}
-    for field in new.fields:
-        if field.default_value is not None and (field.default_value, field.type) not in known:
-            default_value(field, files.name)
-    return new
+    new, refused = evolved_as_far_as_possible(old, changes, state, time_millis=files.env.now_ms())
+    found: list[tuple[SchemaChange | None, StorageError]] = [*refused]
+    for check in (_check_supported, _check_defaults):
+        try:
+            check(files, new)
+        except (InvalidRequestError, UnsupportedError) as error:
+            found.append((None, error))
+    return _Evolved(new, tuple(found))
 
 
-def _check_stored_types(files: TableFiles, new: TableSchema) -> None:
-    """Check that the values of live files can be cast from the types of their own schemas.
+def _judged(
+    files: TableFiles, evolution: _Evolved, rules: GateRules, engine: Engine | None
+) -> tuple[Finding, ...]:
+    proposed = ProposedSchema(
+        files=files,
+        old=files.schema,
+        new=evolution.schema,
+        rules=rules,
+        engine=engine or LocalEngine(env=files.env),
+    )
+    return judge(
+        proposed,
+        [(getattr(change, "column", None), error) for change, error in evolution.refused],
+    )
 
-    Two casts in turn may exist where the cast over both does not.
 
-    Raises:
-        InvalidSchema: a live file holds a column in a type that is not cast to the new one.
-    """
-    refused: dict[int, str] = {}
-    for schema_id in files.schemas.ids():
-        stored = files.at_schema(schema_id).schema
-        for column in schema_mapping(stored.fields, new.fields).columns.values():
-            for path, old, read in casts_of(column):
-                if cast_rule(old, read).cast is Cast.REFUSED:
-                    refused[schema_id] = f"column {path} as {old}, and no client casts it to {read}"
-    if not refused:
-        return
-    for entry in LiveFiles(files).entries(files.snapshots.latest()):
-        if entry.file.schema_id in refused:
-            raise InvalidSchema(
-                f"data file {entry.file.file_name} of {files.name} holds "
-                f"{refused[entry.file.schema_id]}; compact the table fully first, so that its "
-                "files have the types of today",
-                table=files.name,
-            )
+def _check_supported(files: TableFiles, new: TableSchema) -> None:
+    for use in (Use.READ, Use.WRITE):
+        check_supported(new, use, table=files.name)
+
+
+def _check_defaults(files: TableFiles, new: TableSchema) -> None:
+    known = {(field.default_value, field.type) for field in files.schema.fields}
+    for column in new.fields:
+        if column.default_value is not None and (column.default_value, column.type) not in known:
+            default_value(column, files.name)
 
 
 def _former_keys(files: TableFiles) -> frozenset[int]:

@@ -1,0 +1,39 @@
+"""What documents say of the code is true of the tree."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+# A path from the root of the project, in a document.
+_PATH = re.compile(r"`((?:storage|platform|assets|jobs|tests|tools|docs|benchmarks|src)/[\w./-]+)`")
+# Written by a command that a document describes, and not kept.
+_MADE = {"benchmarks/results.jsonl"}
+DOCUMENTS = sorted(
+    path.relative_to(ROOT).as_posix()
+    for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("tests/README.md"))
+    if path.name != "CHANGELOG.md"
+)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_paths_in_documents_exist(document: str) -> None:
+    named = set(_PATH.findall((ROOT / document).read_text())) - _MADE
+    assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.mission("RS18")
+def test_the_glossary_explains_the_words_of_dynamic_tables() -> None:
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \| `([^`]+)` \|$", _glossary(), re.MULTILINE)
+    terms = {term: meaning for term, meaning, _ in rows}
+    assert {"dynamic table", "bounded read", "unbounded read", "changelog", "connector"} <= set(
+        terms
+    )
+    assert len(rows) == len(terms), "a term has one meaning"
+
+
+def _glossary() -> str:
+    return (ROOT / "docs" / "glossary.md").read_text()
