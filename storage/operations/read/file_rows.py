@@ -241,7 +241,8 @@ class FileRows:
         every = FileRows(self.files, [field])
         count = sum(
             pc.sum(pc.greater(pc.list_value_length(rows.column(UNFIT)), 0)).as_py() or 0
-            for rows in every._read(split, file, [field], {}, self.batch_rows(split, file))
+            for rows in every._read(split, file, [field], {}, every.batch_rows(split, file))
+            if UNFIT in rows.column_names
         )
         path = self.files.readable_path(split.place, file)
         null_is_refused = self.mode is CastMode.EXPLICIT_NULL

@@ -18,6 +18,7 @@ from lakewright.storage import (
 )
 from lakewright.storage.errors import InvalidOption, UnfitValues, UnsupportedError
 from lakewright.storage.operations.inspection.analyze import plan_analyze, run_analyze
+from lakewright.storage.operations.read import file_rows
 from lakewright.storage.operations.running.engine import LocalEngine
 from lakewright.storage.operations.state.live_files import index_entries
 from lakewright.storage.spec.cast_mode import CAST_MODE
@@ -89,6 +90,17 @@ def test_a_value_that_does_not_fit_fails_the_read_by_name(
     assert "cast-mode=explicit-null" in told
     assert caught.value.details["rows"] == 2
     assert table.read(columns=["k"]).num_rows == 4
+
+
+@pytest.mark.mission("SE40")
+def test_the_rows_are_counted_over_the_whole_file(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = new_table(catalog, {"n": "BIGINT"}, options={CAST_MODE: "explicit-fail"})
+    table.write(rows(table, [{"n": each} for each in range(300)]))
+    monkeypatch.setattr(file_rows, "_MOST_BATCH_ROWS", 50)
+    with pytest.raises(UnfitValues, match=r"172 of the 300 rows of data file .* such as 128;"):
+        table.alter(ChangeType("n", "TINYINT")).read()
 
 
 @pytest.mark.mission("SE40")
