@@ -88,8 +88,8 @@ def _left_out(found: DeclaredChanges, writing: Writing, table: Table) -> set[Sch
     """The drops of columns that only the table has, and that rows need not give.
 
     Rows that replace others would replace the values of such a column by null, so it must hold none
-    there, unless updates are partial. Null in a column that an option names would decide how rows
-    are merged.
+    there, unless updates are partial; a default would replace them in any case. Null in a column
+    that an option names would decide how rows are merged.
     """
     schema = table.schema
     drops = {
@@ -97,19 +97,23 @@ def _left_out(found: DeclaredChanges, writing: Writing, table: Table) -> set[Sch
         for change in found.changes
         if isinstance(change, DropColumn) and len(path_of(change.column)) == 1
     }
-    columns = {
-        name for name in drops if _may_be_null(schema.field(name)) and not uses_of(schema, name)
-    }
     partial = schema.options.get("merge-engine", "").strip().lower() == "partial-update"
     adds = writing.kind is WriteKind.APPEND and not schema.has_primary_key
     upserts = writing.kind is not WriteKind.OVERWRITE and schema.has_primary_key
+    columns = {
+        name
+        for name in drops
+        if _may_be_left_out(schema.field(name), adds=adds) and not uses_of(schema, name)
+    }
     if columns and not adds and not (partial and upserts):
         columns -= held_columns(table.table_files, columns, _replaced(writing, schema))
     return {drops[name] for name in columns}
 
 
-def _may_be_null(field: DataField) -> bool:
-    return field.type.nullable or field.default_value is not None
+def _may_be_left_out(field: DataField, *, adds: bool) -> bool:
+    if field.default_value is not None:
+        return adds
+    return field.type.nullable
 
 
 def _replaced(writing: Writing, schema: TableSchema) -> tuple[Mapping[str, object], ...] | None:

@@ -169,8 +169,10 @@ def sample_of(kind: pa.DataType) -> Any:
         return "2024"
     if pa.types.is_binary(kind):
         return b"five"
-    moments = {pa.date32(): dt.date(2024, 1, 2), pa.time32("ms"): dt.time(3, 4)}
-    return moments.get(kind, MOMENT if pa.types.is_timestamp(kind) else 1)
+    if pa.types.is_timestamp(kind):
+        return MOMENT
+    others = {pa.bool_(): True, pa.date32(): dt.date(2024, 1, 2), pa.time32("ms"): dt.time(3, 4)}
+    return others.get(kind, 1)
 
 
 def test_every_cast_that_may_lose_values_has_an_answer() -> None:
