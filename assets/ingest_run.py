@@ -15,7 +15,7 @@ from lakewright.platform.declare.declarations import TableDeclaration, WriteKind
 from lakewright.platform.declare.open_declared import open_declared
 from lakewright.platform.declare.partition_keys import InvalidPartitionKeyError, describe_partition
 from lakewright.platform.declare.partition_schemes import DynamicDimension
-from lakewright.platform.declare.schema_drift import SchemaDrift
+from lakewright.platform.declare.schema_drift import SchemaDrift, Writing
 from lakewright.platform.ingest.publish import (
     AlreadyPublished,
     Published,
@@ -79,7 +79,8 @@ class IngestRun:
 
     def open(self) -> tuple[Table, SchemaDrift]:
         """The table, and how it differs from its declaration."""
-        return open_declared(self.warehouse.catalog(), self.declaration)
+        writing = Writing(kind=self.write_kind, partitions=self.partitions)
+        return open_declared(self.warehouse.catalog(), self.declaration, writing)
 
     def run(self, table: Table) -> Published | AlreadyPublished | Rejected:
         """Write the table, which declared rows fit."""

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from lakewright.platform.declare.declarations import TableDeclaration
-from lakewright.platform.declare.schema_drift import SchemaDrift, schema_drift
+from lakewright.platform.declare.schema_drift import SchemaDrift, Writing, schema_drift
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import InvalidSchema
 
 
-def open_declared(catalog: Catalog, declaration: TableDeclaration) -> tuple[Table, SchemaDrift]:
-    """The declared table, created if it is missing, and how it differs from its declaration."""
+def open_declared(
+    catalog: Catalog, declaration: TableDeclaration, writing: Writing | None = None
+) -> tuple[Table, SchemaDrift]:
+    """The declared table, created if it is missing, and how it differs for a run that writes it."""
     table = catalog.create_table(declaration.table, declaration.schema_spec, if_not_exists=True)
-    return table, schema_drift(declaration, table)
+    return table, schema_drift(declaration, table, writing)
 
 
 def check_rows_fit(drift: SchemaDrift) -> None:
     """Check that declared rows fit the table.
 
-    They fit a table that another client altered ahead of its declaration if rows are appended or
-    update partially, and the other columns allow null.
+    They fit a table that another client altered ahead of its declaration if the other columns allow
+    null, and rows are appended, update partially, or replace rows without values there.
 
     Raises:
         InvalidSchema: declared rows do not fit the table; the message names every difference.

@@ -5,6 +5,7 @@ A table drifts when its declaration is edited, and when another client alters it
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lakewright.platform.declare.declarations import TableDeclaration, WriteKind
@@ -18,7 +19,9 @@ from lakewright.storage import (
     MoveColumn,
     Table,
 )
+from lakewright.storage.operations.state.held_columns import held_columns
 from lakewright.storage.spec.column_uses import uses_of
+from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.schema_change import SchemaChange, path_of
 from lakewright.storage.spec.schema_change_text import shown
@@ -50,9 +53,24 @@ class SchemaDrift:
         return (*map(shown, self.misfits), *self.found.others)
 
 
-def schema_drift(declaration: TableDeclaration, table: Table) -> SchemaDrift:
-    """How a table differs from its declaration; nothing is written."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writing:
+    """What a run writes: its mode, and its partitions; None for those that turn up."""
+
+    kind: WriteKind
+    partitions: tuple[Mapping[str, object], ...] | None = None
+
+
+def schema_drift(
+    declaration: TableDeclaration, table: Table, writing: Writing | None = None
+) -> SchemaDrift:
+    """How a table differs from its declaration; nothing is written.
+
+    Without a run, the rows of any partition in the declared mode are meant.
+    """
     found = declared_changes(declaration, table.schema)
+    writing = writing or Writing(kind=declaration.write_kind)
+    left_out = _left_out(found, writing, table)
     return SchemaDrift(
         table=table.name,
         schema_id=table.schema.id,
@@ -60,8 +78,7 @@ def schema_drift(declaration: TableDeclaration, table: Table) -> SchemaDrift:
         misfits=tuple(
             change
             for change in found.changes
-            if not isinstance(change, _HARMLESS)
-            and not _may_be_left_out(change, declaration, table.schema)
+            if not isinstance(change, _HARMLESS) and change not in left_out
         ),
         plan=table.plan_alter(*found.changes, rules=declaration.schema_policy.gate_rules)
         if found.changes
@@ -69,18 +86,43 @@ def schema_drift(declaration: TableDeclaration, table: Table) -> SchemaDrift:
     )
 
 
-def _may_be_left_out(
-    change: SchemaChange, declaration: TableDeclaration, actual: TableSchema
-) -> bool:
-    """Whether it is a column that only the table has, which rows need not give.
+def _left_out(found: DeclaredChanges, writing: Writing, table: Table) -> set[SchemaChange]:
+    """The drops of columns that only the table has, and that rows need not give.
 
-    Rows that replace others would replace its values by null, unless updates are partial. Null in
-    a column that an option names would decide how rows are merged.
+    Rows that replace others would replace the values of such a column by null, so it must hold none
+    there, unless updates are partial; a default would replace them in any case. Null in a column
+    that an option names would decide how rows are merged.
     """
-    if not isinstance(change, DropColumn) or len(path := path_of(change.column)) > 1:
-        return False
-    adds = declaration.write_kind is WriteKind.APPEND and not actual.has_primary_key
-    partial = actual.options.get("merge-engine", "").strip().lower() == "partial-update"
-    field = actual.field(path[0])
-    may_be_null = field.type.nullable or field.default_value is not None
-    return (adds or partial) and may_be_null and not uses_of(actual, field.name)
+    schema = table.schema
+    drops = {
+        path_of(change.column)[0]: change
+        for change in found.changes
+        if isinstance(change, DropColumn) and len(path_of(change.column)) == 1
+    }
+    partial = schema.options.get("merge-engine", "").strip().lower() == "partial-update"
+    adds = writing.kind is WriteKind.APPEND and not schema.has_primary_key
+    upserts = writing.kind is not WriteKind.OVERWRITE and schema.has_primary_key
+    columns = {
+        name
+        for name in drops
+        if _may_be_left_out(schema.field(name), adds=adds) and not uses_of(schema, name)
+    }
+    if columns and not adds and not (partial and upserts):
+        columns -= held_columns(table.table_files, columns, _replaced(writing, schema))
+    return {drops[name] for name in columns}
+
+
+def _may_be_left_out(field: DataField, *, adds: bool) -> bool:
+    if field.default_value is not None:
+        return adds
+    return field.type.nullable
+
+
+def _replaced(writing: Writing, schema: TableSchema) -> tuple[Mapping[str, object], ...] | None:
+    """The partitions whose rows a run may replace; None for any."""
+    # Without all partition keys in it, a key may leave another partition.
+    stays = writing.kind is WriteKind.OVERWRITE or set(schema.partition_keys) <= set(
+        schema.primary_keys
+    )
+    whole = all(set(each) == set(schema.partition_keys) for each in writing.partitions or ())
+    return writing.partitions if stays and whole and schema.partition_keys else None

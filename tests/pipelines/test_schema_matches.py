@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dagster as dg
+import pyarrow as pa
 import pytest
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
@@ -90,6 +91,48 @@ def test_drift_that_harms_no_row_is_a_warning_and_the_run_goes_on(filled: Lake) 
     assert told.metadata["differences"].value == "- `- column extra: STRING`"
     runs = [each.run_id for each in filled.check_records(CHECK)]
     assert runs.count(outcome.run_id) == 1
+
+
+@pytest.mark.parametrize("upserts", [False, True])
+def test_rows_are_replaced_beside_a_new_column_until_it_holds_values_there(
+    lake: Lake, upserts: bool
+) -> None:
+    keyed = "    primary_key: [dt, id]\n" if upserts else ""
+    lake.declare(EVENTS + keyed)
+    for day in ("2024-01-01", "2024-01-02"):
+        lake.give(events(day, 0, 3))
+        assert lake.materialize(partitions=day).success
+    ahead = lake.table().alter(AddColumn("extra", "STRING"))
+    lake.give(events("2024-01-01", 0, 4, 7.0))
+    replaced = lake.materialize(partitions="2024-01-01")
+    assert replaced.success, replaced.failure
+    assert (replaced.checks[CHECK].passed, replaced.checks[CHECK].severity) == (
+        False,
+        dg.AssetCheckSeverity.WARN,
+    )
+    theirs = {"dt": "2024-01-02", "id": 1, "amount": 1.0, "extra": "theirs"}
+    ahead.write(pa.Table.from_pylist([theirs], ahead.arrow_schema))
+    lake.give(events("2024-01-02", 0, 4))
+    refused = lake.materialize(partitions="2024-01-02")
+    assert not refused.success
+    assert "drop column extra" in refused.failure
+    # The other partition has no value to lose.
+    lake.give(events("2024-01-01", 0, 5, 8.0))
+    assert lake.materialize(partitions="2024-01-01").success
+    assert theirs in lake.rows()
+    assert sum(row["amount"] == 8.0 for row in lake.rows()) == 5
+
+
+def test_a_run_that_overwrites_a_table_of_appends_asks_for_values_too(filled: Lake) -> None:
+    filled.declare(APPENDED)
+    ahead = filled.table().alter(AddColumn("extra", "STRING"))
+    rows = [{"dt": "2024-01-02", "id": 9, "amount": 1.0, "extra": "theirs"}]
+    ahead.write(pa.Table.from_pylist(rows, ahead.arrow_schema))
+    filled.give(events("2024-01-02", 0, 4))
+    refused = filled.materialize(partitions="2024-01-02", config={"mode": "overwrite"})
+    assert not refused.success
+    assert "drop column extra" in refused.failure
+    assert filled.materialize(partitions="2024-01-02").success
 
 
 def test_a_table_that_others_write_shows_its_drift_and_refuses_nothing(filled: Lake) -> None:

@@ -229,14 +229,25 @@ def test_a_table_ahead_of_its_declaration_is_opened_where_no_value_is_lost(
 ) -> None:
     appended = declared({"k": "INT", "a": "INT"}, write={"mode": "append"})
     table: Table = opened(catalog, appended)
-    ahead = table.alter(AddColumn("n", "STRING", default="none"))
+    ahead = table.alter(AddColumn("n", "STRING"))
     assert opened(catalog, appended).schema == ahead.schema
+    replacing = declared({"k": "INT", "a": "INT"})
+    assert opened(catalog, replacing).schema == ahead.schema
     # Rows that replace others would replace the values of the column too.
+    ahead.write(rows(ahead, [{"k": 1, "a": 2, "n": "x"}]))
     with pytest.raises(InvalidSchema, match="differs by: drop column n"):
-        opened(catalog, declared({"k": "INT", "a": "INT"}))
+        opened(catalog, replacing)
     ahead.alter(RenameColumn("a", "b"))
     with pytest.raises(InvalidSchema, match=r"differs by: add column a INT; run the job evolve"):
         opened(catalog, appended)
+
+
+def test_a_default_of_a_column_that_is_left_out_replaces_no_value(catalog: Catalog) -> None:
+    appended = declared({"k": "INT", "a": "INT"}, write={"mode": "append"})
+    opened(catalog, appended).alter(AddColumn("n", "STRING", default="none"))
+    opened(catalog, appended)
+    with pytest.raises(InvalidSchema, match="differs by: drop column n"):
+        opened(catalog, declared({"k": "INT", "a": "INT"}))
 
 
 def test_a_column_that_decides_which_row_wins_is_not_left_out(catalog: Catalog) -> None:
