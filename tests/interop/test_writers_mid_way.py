@@ -1,4 +1,4 @@
-"""Tables that are altered while a writer of another client works, which opened them before."""
+"""Tables that are altered while a writer of another client is at work, which opened them before."""
 
 from __future__ import annotations
 

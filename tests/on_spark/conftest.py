@@ -10,7 +10,10 @@ from pyspark.sql import SparkSession
 
 from lakewright.storage import Catalog
 from lakewright.storage.spark import build_session
+from tests.oracles.fixtures import java_latest
 from tests.support.tables.fixtures import check_all_tables
+
+__all__ = ["any_spark", "catalog", "java_latest", "spark"]
 
 # What somebody else's session may be set to; no answer may depend on it.
 HOSTILE = {
