@@ -101,9 +101,8 @@ def alter_verb(
     """Altering by a plan; with an engine, the gate reads values for it."""
 
     def scan(table: Table, plan: AlterPlan, options: OptionsT, work: Work) -> AlterPlan:
-        if not options.scan or not plan.changes:
-            return plan
-        return planned(table, options, scan_engine(options, table, work))
+        engine = scan_engine(options, plan, work)
+        return plan if engine is None else planned(table, options, engine)
 
     return Verb(
         name="alter",

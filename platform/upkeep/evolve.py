@@ -81,9 +81,8 @@ def evolution_to(
         return EvolvePlan(table=table.name, now=now, waiting=waiting, losses=losses)
 
     def scan(table: Table, made: EvolvePlan, options: EvolveOptions, work: Work) -> EvolvePlan:
-        if not options.scan or not made.now.changes:
-            return made
-        return plan(table, options, scan_engine(options, table, work))
+        engine = scan_engine(options, made.now, work)
+        return made if engine is None else plan(table, options, engine)
 
     return Verb(
         name="evolve_schema",

@@ -8,9 +8,8 @@ from datetime import date
 
 from lakewright.platform.declare.declaration_checks import did_you_mean
 from lakewright.platform.declare.declarations import EngineChoice, TableDeclaration
-from lakewright.platform.upkeep.health import read_health
 from lakewright.platform.upkeep.verb import Work, option
-from lakewright.storage import Engine, Table
+from lakewright.storage import AlterPlan, Engine, Table
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.spec.schema_gate import (
     EVERY_COLUMN,
@@ -66,10 +65,13 @@ def rules_of(
     )
 
 
-def scan_engine(options: GateOptions, table: Table, work: Work) -> Engine:
-    """The engine that reads the table's values."""
-    size = read_health(table).size_bytes if options.engine is EngineChoice.AUTO else 0
-    return work.engine(options.engine, size)
+def scan_engine(options: GateOptions, plan: AlterPlan, work: Work) -> Engine | None:
+    """The engine that reads what statistics leave open; None if no scan is asked for or needed."""
+    sizes = [each.details.get("bytes_to_scan") for each in plan.findings]
+    open_sizes = [size for size in sizes if isinstance(size, int)]
+    if not options.scan or not open_sizes:
+        return None
+    return work.engine(options.engine, sum(open_sizes))
 
 
 def _contract(names: Sequence[str], table: Table) -> tuple[str, ...]:

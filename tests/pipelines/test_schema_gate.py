@@ -43,10 +43,11 @@ def test_a_denied_change_fails_the_run_with_all_findings_and_changes_nothing(fil
     assert not denied.success
     assert "SQL file report.sql uses column amount" in denied.failure
     told = failure_metadata(denied)
-    assert "denied: 1 breaking, 1 warning" in told["verdict"]
+    assert "denied: 1 breaking" in told["verdict"]
     lines = told["findings"].splitlines()
     assert lines[0] == "| severity | rule | column | message | way out |"
-    assert [line.split(" | ")[:3] for line in lines[2:]] == [
+    used = [line for line in lines if "column-used" in line]
+    assert [line.split(" | ")[:3] for line in used] == [
         ["| breaking", "column-used", "amount"],
         ["| warning", "column-used", "amount"],
     ]

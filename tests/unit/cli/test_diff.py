@@ -31,6 +31,9 @@ tables:
     depends_on: [db.t]
 """
 
+# Only the users of a column are asked.
+ALONE = ("--compatibility", "none")
+
 
 @pytest.fixture
 def table(catalog: Catalog) -> Table:
@@ -70,12 +73,9 @@ def test_all_that_a_declaration_would_change_is_judged_and_nothing_is_written(
         "~ name of column v2: v -> v2",
         "- column day: STRING",
     ]
-    assert [(each["rule"], each["column"]) for each in said.json["findings"]] == [
-        ("refused", None),
-        ("column-used", "day"),
-    ]
-    assert "option bucket is declared 4 and is 1" in said.json["findings"][0]["message"]
-    assert "SQL file late.sql uses column day, which goes" in said.json["findings"][1]["message"]
+    found = {each["rule"]: each for each in said.json["findings"]}
+    assert "option bucket is declared 4 and is 1" in found["refused"]["message"]
+    assert "SQL file late.sql uses column day, which goes" in found["column-used"]["message"]
     assert table.table_files.schemas.ids() == [0]
 
 
@@ -86,7 +86,7 @@ def test_a_change_of_a_used_column_is_denied_by_the_workspace(
     declared: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    words = ("alter", "db.t", "--rename", "v:w")
+    words = ("alter", "db.t", "--rename", "v:w", *ALONE)
     assert lakewright(catalog, *words, "--dry-run").code == 0
     monkeypatch.setenv(TABLES_VARIABLE, str(declared.parent))
     said = lakewright(catalog, *words, "--dry-run", "--format", "json")
@@ -110,7 +110,7 @@ def test_a_user_that_is_not_certain_is_a_warning(
     catalog: Catalog, lakewright: Lakewright, table: Table, tmp_path: Path
 ) -> None:
     (tmp_path / "all.sql").write_text("SELECT * FROM db.t")
-    words = ("alter", "db.t", "--drop", "v", "--drop", "day", "--sql", str(tmp_path))
+    words = ("alter", "db.t", "--drop", "v", "--drop", "day", "--sql", str(tmp_path), *ALONE)
     said = lakewright(catalog, *words, "--dry-run")
     assert said.code == 1
     assert "allowed: 1 warning" in said.out
@@ -165,7 +165,7 @@ def test_a_table_differs_in_nothing_from_the_contract_that_it_exports(
     assert said.code == 2
     assert said.json["differences"] == ["+ column w: STRING", "- column v: STRING"]
     # The contract is not the declaration, which would have to follow.
-    assert said.json["findings"][0]["details"]["kind"] == "declaration"
+    assert "declaration" in [each["details"].get("kind") for each in said.json["findings"]]
     assert said.json["summary"]["notes"] == ["team is not compared (the contract)"]
 
     file.write_text("kind: DataContract\napiVersion: v2.2.2\n")
@@ -201,8 +201,7 @@ def test_the_declaration_says_how_changes_of_its_table_are_judged(
     assert {each["waived_by"] for each in used} == {"ann until 2999-01-31"}
     other = lakewright(catalog, *words, "--compatibility", "none", "--format", "json")
     assert other.json["rules"]["compatibility"] == "NONE"
-    diff = lakewright(catalog, "diff", "db.t", str(file), "--format", "json")
-    assert diff.code == 0
+    assert lakewright(catalog, "diff", "db.t", str(file)).code == 0
 
 
 @pytest.mark.parametrize(

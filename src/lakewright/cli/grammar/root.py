@@ -69,6 +69,7 @@ Exit codes:
   8    the store refuses the credentials
   130  interrupted
   141  the reader of the output closed it
+In `alter --dry-run` and `diff`, 1 is a change with warnings, and 2 one that is denied.
 """
 _EXAMPLES = """
 lakewright --warehouse ./warehouse show nyc.flights
