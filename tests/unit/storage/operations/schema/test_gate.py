@@ -29,7 +29,14 @@ from lakewright.storage import (
     Verdict,
     Waiver,
 )
-from lakewright.storage.errors import ColumnInUse, InvalidOption, InvalidSchema, SchemaDenied
+from lakewright.storage.errors import (
+    ColumnInUse,
+    InvalidOption,
+    InvalidRequestError,
+    InvalidSchema,
+    SchemaDenied,
+)
+from lakewright.storage.spec.reader_support import JAVA_0_9, PYPAIMON
 from lakewright.storage.spec.schema_change import SchemaChange
 from tests.support.stores.watched_files import watched
 from tests.support.tables.builders import compact, events, new_table, rows
@@ -249,3 +256,29 @@ def test_each_manifest_is_read_once_for_all_tags_and_branches(any_catalog: Catal
     watching.plan_alter(ChangeType("a", "TINYINT"))
     read = [call.path for call in fs.calls if call.name == "read_bytes" and "manifest" in call.path]
     assert len(read) == len(set(read)) > 4
+
+
+def test_readers_that_the_rules_name_must_be_able_to_read(catalog: Catalog) -> None:
+    table = new_table(catalog, {"k": "INT", "r": "ROW<a INT>", "t": "TIMESTAMP(3)"})
+    inside = RenameColumn("r.a", "b")
+
+    def locked_out(change: SchemaChange, *readers: str) -> list[tuple[str, str | None]]:
+        plan = table.plan_alter(change, rules=GateRules(readers=readers))
+        return [
+            (each.severity.value, each.column)
+            for each in plan.findings
+            if each.rule is Rule.READER_LOCKED_OUT
+        ]
+
+    # Without rows of before there is nothing to map.
+    assert locked_out(inside, JAVA_0_9) == []
+    table.write(rows(table, [{"k": 1, "r": {"a": 1}}]))
+    assert locked_out(inside) == [("warning", "r")]
+    assert locked_out(inside, JAVA_0_9) == [("breaking", "r")]
+    assert locked_out(inside, PYPAIMON) == [("warning", "r")]
+    assert locked_out(AddColumn("n", "TIMESTAMP(9)"), JAVA_0_9) == [("breaking", "n")]
+    assert locked_out(AddColumn("n", "MULTISET<INT>"), PYPAIMON) == [("breaking", "n")]
+    assert locked_out(AddColumn("n", "ROW<u INT>"), JAVA_0_9) == []
+    assert locked_out(RenameColumn("r", "q"), JAVA_0_9) == []
+    with pytest.raises(InvalidRequestError, match=r"'java-8' can read is not known; name one of"):
+        locked_out(inside, "java-8")
