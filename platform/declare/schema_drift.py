@@ -66,10 +66,10 @@ def schema_drift(
 ) -> SchemaDrift:
     """How a table differs from its declaration; nothing is written.
 
-    Without a run, the rows of any partition in the declared mode are meant.
+    Without a run, the misfits are those by which every run in the declared mode is refused.
     """
     found = declared_changes(declaration, table.schema)
-    writing = writing or Writing(kind=declaration.write_kind)
+    writing = writing or Writing(kind=declaration.write_kind, partitions=())
     left_out = _left_out(found, writing, table)
     return SchemaDrift(
         table=table.name,
