@@ -137,7 +137,7 @@ class RollingWriter:
                 raise CorruptionError(
                     f"data files of {self.files.name} hold {column.null_count} nulls in column "
                     f"{field.name}, which is NOT NULL: another client committed rows of an older "
-                    f"schema; allow null again (alter, --nullable {field.name}), or delete the rows",
+                    f"schema; allow null again (alter, --nullable {field.name}), or delete them",
                     table=self.files.name,
                 )
 
