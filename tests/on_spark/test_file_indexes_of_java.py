@@ -70,7 +70,6 @@ def indexed(catalog: Catalog, java: JavaOracle, index: str, place: str) -> Table
         options={
             columns_option(index): "a",
             "file-index.in-manifest-threshold": PLACES[place],
-            "file-index.bitmap.a.version": "2",
         },
     )
     for first in (0, 1000):

@@ -12,7 +12,7 @@ import pyarrow as pa
 from lakewright.storage.codec.arrow_values import value_of
 from lakewright.storage.codec.binary_row import encode_row
 from lakewright.storage.codec.column_stats import FULL, StatsCollector
-from lakewright.storage.errors import StorageError
+from lakewright.storage.errors import CorruptionError, StorageError
 from lakewright.storage.files.data_files import open_data_file_writer
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.checksum import Checksum
@@ -116,13 +116,30 @@ class RollingWriter:
         """Write the buffered rows to the file."""
         if not self._pending:
             return
-        rows = pa.concat_tables(self._pending).cast(self._schema)
+        rows = pa.concat_tables(self._pending)
+        self._check_nulls(rows)
+        rows = rows.cast(self._schema)
         self._pending, self._pending_bytes = [], 0
         # Uncompressed bytes overstate the file size, so slices of the target size roll in time.
         per_row = max(1, rows.nbytes // max(1, rows.num_rows))
         step = max(1, self.files.options.target_file_size // per_row)
         for start in range(0, rows.num_rows, step):
             self._write_slice(rows.slice(start, step))
+
+    def _check_nulls(self, rows: pa.Table) -> None:
+        """Refuse nulls in columns that are NOT NULL.
+
+        Writers conform their rows before. Old files may hold such nulls, since other clients do not
+        compare their schema with the latest one when they commit.
+        """
+        for field, column in zip(self._schema, rows.columns, strict=True):
+            if not field.nullable and column.null_count:
+                raise CorruptionError(
+                    f"data files of {self.files.name} hold {column.null_count} nulls in column "
+                    f"{field.name}, which is NOT NULL: another client committed rows of an older "
+                    f"schema; allow null again (alter, --nullable {field.name}), or delete them",
+                    table=self.files.name,
+                )
 
     def _write_slice(self, rows: pa.Table) -> None:
         if self._current is None:
