@@ -570,6 +570,10 @@ READERS: dict[str, Callable[[Place], object]] = {
         at.table.at().lookup(pa.table({"id": [1]})),
         at.table.at().statistics(),
     ),
+    "validate_rows": lambda at: (
+        at.table.upkeep.plan_validate_rows(),
+        at.table.upkeep.validate_rows(),
+    ),
     "file_count_on_disk": lambda at: (
         at.table.inspect.file_count_on_disk(),
         *(getattr(at.table.inspect, name)() for name in SYSTEM_TABLES),

@@ -96,7 +96,7 @@ def test_a_destructive_change_waits_for_a_person_while_the_others_are_made(fille
     assert (str(fields["amount"].type), fields["amount"].default_value) == ("DOUBLE", None)
     assert str(fields["city"].type) == "STRING"
     shown = evolved.observations[None]
-    assert "more than 3 digits before it become null" in shown["reasons"]
+    assert "more than 3 digits before the point become null" in shown["reasons"]
     assert shown["lakewright/accept_by_command"] == (
         "lakewright alter shop.events --type 'amount:DECIMAL(4, 1)' --default amount:0"
     )
