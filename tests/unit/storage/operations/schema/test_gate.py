@@ -224,7 +224,6 @@ REFERENCES = ("/tag/", "/branch", "/consumer/", "/pending/", "/lease/")
 
 @pytest.mark.parametrize("any_catalog", ["memory"], indirect=True)
 @pytest.mark.parametrize("case", list(CHEAP))
-@pytest.mark.mission("SE7")
 def test_no_manifest_is_read_unless_types_or_nulls_change(any_catalog: Catalog, case: str) -> None:
     table = table_of(any_catalog)
     watching, fs = watched(table)
