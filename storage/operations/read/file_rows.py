@@ -240,7 +240,7 @@ class FileRows:
         # All marks of the file, whichever rows this reader was asked for.
         every = FileRows(self.files, [field])
         count = sum(
-            pc.sum(pc.greater(pc.list_value_length(rows.column(UNFIT)), 0)).as_py() or 0
+            pc.sum(pc.greater(pc.list_value_length(with_marks(rows).column(UNFIT)), 0)).as_py() or 0
             for rows in every._read(split, file, [field], {}, self.batch_rows(split, file))
         )
         path = self.files.readable_path(split.place, file)
