@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import logging
 from typing import Any
 
@@ -14,8 +15,10 @@ from lakewright.storage import (
     ChangeNullability,
     ChangeType,
     ResetOption,
+    Rule,
     SetOption,
     Table,
+    Verdict,
 )
 from lakewright.storage.errors import InvalidOption, UnfitValues, UnsupportedError
 from lakewright.storage.operations.inspection.analyze import plan_analyze, run_analyze
@@ -424,6 +427,20 @@ def test_implicit_casts_of_values_that_do_not_fit_follow_the_mode(catalog: Catal
         "explicit-fail": "'abc'",
         "explicit-null": ["ab", None],
     }
+
+
+@pytest.mark.mission("SE8")
+def test_the_gate_knows_that_nanoseconds_hold_fewer_years(catalog: Catalog) -> None:
+    finer = ChangeType("t", "TIMESTAMP(9)")
+    for year, verdict in ((2262, Verdict.ALLOW), (9999, Verdict.DENY)):
+        table = new_table(catalog, {"t": "TIMESTAMP(6)"}, name=f"db.t{year}")
+        table.write(rows(table, [{"t": dt.datetime(year, 1, 1)}]))
+        plan = table.plan_alter(finer)
+        assert plan.verdict is verdict
+        lost = [each for each in plan.findings if each.rule is Rule.VALUES_LOST]
+        assert [each.details["values"] for each in lost] == ([1] if year == 9999 else [])
+    with pytest.raises(UnsupportedError, match="too far from 1970"):
+        table.alter(finer, rules=ANY_LOSS).read()
 
 
 @pytest.mark.mission("SE39")
