@@ -177,6 +177,9 @@ def _keeps_ranges(old: AtomicType, new: AtomicType) -> bool:
     whole = source.is_integer or (source is TypeRoot.DECIMAL and old.scale == 0)
     if whole and (target.is_integer or target is TypeRoot.DECIMAL or target is TypeRoot.BOOLEAN):
         return True
+    if source is TypeRoot.DATE or source.is_timestamp:
+        finer = source is TypeRoot.DATE or (source is target and new.precision >= old.precision)
+        return target.is_timestamp and target is not TypeRoot.TIMESTAMP_LTZ and finer
     return source is target is TypeRoot.DECIMAL and new.scale >= old.scale
 
 

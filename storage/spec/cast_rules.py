@@ -89,6 +89,8 @@ _TO_STRING_ONLY = frozenset({TypeRoot.DATE, TypeRoot.TIME, TypeRoot.TIMESTAMP})
 # The most decimal digits of each integer type, and the whole numbers that floats hold exactly.
 _DIGITS = {TypeRoot.TINYINT: 3, TypeRoot.SMALLINT: 5, TypeRoot.INT: 10, TypeRoot.BIGINT: 19}
 _EXACT_BITS = {TypeRoot.FLOAT: 24, TypeRoot.DOUBLE: 53}
+# Timestamps with more digits are counts of nanoseconds, in 64 bits. Java holds more of them.
+_MICROSECONDS = 6
 
 
 def cast_rule(old: DataType, new: DataType) -> CastRule:
@@ -130,9 +132,7 @@ def _loss(old: AtomicType, new: AtomicType) -> _Loss:
         return _loss_to_floating(old, new)
     if target.is_integer:
         return _loss_to_integer(old, new)
-    if source is TypeRoot.BIGINT:
-        return _loss_to_time(old, new), "values too far from 1970", "wrap around"
-    return _loss_to_time(old, new), None, ""
+    return _loss_to_time(old, new), *_unfit_for_time(old, new)
 
 
 def _loss_to_text(old: AtomicType, new: AtomicType) -> _Loss:
@@ -194,3 +194,15 @@ def _loss_to_time(old: AtomicType, new: AtomicType) -> str | None:
     if source.is_timestamp and source is not target:
         return "moments are shown as the wall clock time of the reader's zone, or the reverse"
     return None
+
+
+def _unfit_for_time(old: AtomicType, new: AtomicType) -> tuple[str | None, str]:
+    """The values that do not fit a date, a time or a timestamp, and what becomes of them."""
+    source = old.root
+    is_shifted = source.is_timestamp and source is not new.root
+    reaches_further = source in (TypeRoot.BIGINT, TypeRoot.DATE) or (
+        source.is_timestamp and (old.precision <= _MICROSECONDS or is_shifted)
+    )
+    if new.root.is_timestamp and new.precision > _MICROSECONDS and reaches_further:
+        return "values beyond the years 1677 to 2262", "fail the read"
+    return ("values too far from 1970", "wrap around") if source is TypeRoot.BIGINT else (None, "")

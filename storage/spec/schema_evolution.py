@@ -12,7 +12,7 @@ from itertools import count
 from typing import NoReturn
 
 from lakewright.storage.errors import ColumnInUse, InvalidSchema, StorageError
-from lakewright.storage.spec.cast_mode import CAST_MODE, CastMode, cast_mode
+from lakewright.storage.spec.cast_mode import CAST_MODE, cast_mode, modes_of
 from lakewright.storage.spec.cast_rules import Cast, cast_rule
 from lakewright.storage.spec.column_uses import renamed_in_options, uses_of
 from lakewright.storage.spec.data_types import (
@@ -304,17 +304,16 @@ class _Evolution:
             )
         if rule.cast is Cast.REFUSED:
             raise InvalidSchema(f"{where}, and no client casts it to {new}; add a column instead")
-        if rule.cast is Cast.EXPLICIT and not self._allows_explicit_casts():
-            modes = ", ".join(each.value for each in CastMode if each.allows_explicit)
+        mode = cast_mode(self.schema, table=self.state.name)
+        forbidden = self._boolean("disable-explicit-type-casting")
+        if rule.cast is Cast.EXPLICIT and (forbidden or not mode.allows_explicit):
+            allowing = (each for each in modes_of(self.schema) if each.allows_explicit)
+            modes = ", ".join(each.value for each in allowing)
             raise InvalidSchema(
                 f"{where}, and only an explicit cast leads to {new}: {rule.loss or 'as in SQL'}; "
                 f"set the option {CAST_MODE} to one of {modes} to allow it"
             )
         return new
-
-    def _allows_explicit_casts(self) -> bool:
-        mode = cast_mode(self.schema, table=self.state.name)
-        return mode.allows_explicit and not self._boolean("disable-explicit-type-casting")
 
     def _edited(self, path: _Path, edit: _Edit) -> TableSchema:
         walk = _Walk(path, self.state.name)

@@ -13,7 +13,7 @@ from itertools import permutations
 
 import pytest
 
-from lakewright.storage import AddColumn, Table
+from lakewright.storage import AddColumn, SetOption, Table
 from lakewright.storage.operations.references.branches import at_branch
 from lakewright.storage.spec.schema_change import SchemaChange
 from tests.races.outcomes import told
@@ -29,6 +29,10 @@ BEFORE: dict[str, tuple[SchemaChange | None, SchemaChange | None]] = {
     "main changed": (AddColumn("y", "STRING"), None),
     "the branch changed": (None, AddColumn("x", "INT")),
     "both changed": (AddColumn("y", "STRING"), AddColumn("x", "INT")),
+    "both changed options": (
+        SetOption("snapshot.num-retained.min", "7"),
+        SetOption("snapshot.num-retained.max", "70"),
+    ),
 }
 
 
@@ -39,7 +43,7 @@ def branched(case: str) -> Arena:
     table = append_arena().table
     side = table.history.create_branch("side", snapshot=2)
     side = side if on_branch is None else side.alter(on_branch)
-    extra = {} if on_branch is None else {"x": 7}
+    extra = {"x": 7} if isinstance(on_branch, AddColumn) else {}
     side.write(rows(side, [{"id": 9, "day": "b", "v": "side", **extra}]))
     table = table if on_main is None else table.alter(on_main)
     fs = table.table_files.fs
@@ -52,6 +56,11 @@ def alter(table: Table, number: int) -> str:
     return ""
 
 
+def open_and_alter(table: Table, number: int) -> str:
+    latest = table.table_files.schemas.latest(table=table.name)
+    return alter(Table(replace(table.table_files, schema=latest)), number)
+
+
 def forward(table: Table, _: int) -> str:
     table.history.fast_forward("side")
     return ""
@@ -62,7 +71,13 @@ def alter_branch(table: Table, number: int) -> str:
     return ""
 
 
-VERBS: dict[str, Verb] = {"alter": alter, "forward": forward, "alter_branch": alter_branch}
+VERBS: dict[str, Verb] = {
+    "alter": alter,
+    "open_and_alter": open_and_alter,
+    "forward": forward,
+    "alter_branch": alter_branch,
+}
+PAIRS = [("alter", "forward"), ("open_and_alter", "forward"), ("alter_branch", "forward")]
 # The last one is of a version that was listed, and is gone when it is read.
 ALLOWED = {"SchemaMoved", "StalePlan", "SchemaNotFound"}
 
@@ -76,7 +91,8 @@ def shown(arena: Arena, content: Content) -> str:
         ids = seen.schemas.ids()
         assert ids == list(range(len(ids))), f"a schema is missing: {ids}"
         columns = ", ".join(f"{each.id} {each.name} {each.type}" for each in table.schema.fields)
-        found += [columns, *comparable(table.read())]
+        options = ", ".join(f"{name}={text}" for name, text in sorted(table.schema.options.items()))
+        found += [columns, options, *comparable(table.read())]
     return "\n".join(found)
 
 
@@ -95,7 +111,7 @@ def one_by_one(arena: Arena, actors: Sequence[Actor]) -> tuple[frozenset[str], s
     return frozenset(done), shown(arena, content)
 
 
-@pytest.mark.parametrize("pair", [("alter", "forward"), ("alter_branch", "forward")], ids="-".join)
+@pytest.mark.parametrize("pair", PAIRS, ids="-".join)
 @pytest.mark.parametrize("case", list(BEFORE))
 @pytest.mark.mission("SE22")
 def test_an_alter_and_a_fast_forward_leave_what_a_serial_order_leaves(

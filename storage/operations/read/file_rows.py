@@ -51,7 +51,7 @@ from lakewright.storage.operations.read.unfit_values import (
 )
 from lakewright.storage.operations.running.task_memory import BATCH_BYTES
 from lakewright.storage.operations.state.file_schemas import FileSchemas
-from lakewright.storage.spec.cast_mode import CAST_MODE, CastMode, cast_mode
+from lakewright.storage.spec.cast_mode import CAST_MODE, CastMode, cast_mode, combines_rows
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
 from lakewright.storage.spec.file_format import ORC
 from lakewright.storage.spec.index import DeletionVectorRange
@@ -82,6 +82,11 @@ _OF_ANY_LENGTH = {TypeRoot.CHAR, TypeRoot.VARCHAR, TypeRoot.BINARY, TypeRoot.VAR
 _WAY_OUT = (
     "write these rows again, alter the column to a type that holds the values, or set "
     f"{CAST_MODE}={CastMode.EXPLICIT_NULL.value} to read them as null"
+)
+# A row that is written again does not replace those that are combined with it.
+_COMBINED_WAY_OUT = (
+    f"alter the column to a type that holds the values, or set {CAST_MODE}="
+    f"{CastMode.EXPLICIT.value} to read them as Java does"
 )
 _NULL_WAY_OUT = (
     "allow null there, write these rows again, or alter the column to a type that holds the values"
@@ -245,11 +250,13 @@ class FileRows:
             if UNFIT in rows.column_names
         )
         path = self.files.readable_path(split.place, file)
-        null_is_refused = self.mode is CastMode.EXPLICIT_NULL
+        way_out = _COMBINED_WAY_OUT if combines_rows(self.files.schema) else _WAY_OUT
+        if self.mode is CastMode.EXPLICIT_NULL:
+            way_out = _NULL_WAY_OUT
         raise UnfitValues(
             f"column {column} of {self.files.name} is {field.type}, and {count} of the "
             f"{file.row_count} rows of data file {path} hold values there that do not fit, such as "
-            f"{mark['value']}; {_NULL_WAY_OUT if null_is_refused else _WAY_OUT}",
+            f"{mark['value']}; {way_out}",
             table=self.files.name,
             path=path,
             column=column,

@@ -54,14 +54,15 @@ def row_order(files: TableFiles) -> RowOrder:
 
 
 def key_windows(
-    source: FileRows, split: DataSplit, *, memory: MergeMemory = STREAMING
+    source: FileRows, split: DataSplit, *, memory: MergeMemory = STREAMING, marked: bool = False
 ) -> Generator[KeyGroups, None, None]:
     """Rows of a split in merge order with their places, in windows of ascending keys.
 
-    A group's `origins` are positions in `split.files`. All rows of a key are in one window.
+    A group's `origins` are positions in `split.files`. All rows of a key are in one window. With
+    `marked` the marks of values that do not fit stay as a column, for `settled` after a merge.
     """
     order = row_order(source.files)
-    for rows in _windows(source, split, memory, placed=True):
+    for rows in _windows(source, split, memory, placed=True, marked=marked):
         yield sorted_groups(rows, order)
 
 
@@ -75,7 +76,7 @@ def merged_windows(
         for groups in ahead(files.env, key_windows(source, split, memory=memory)):
             yield function.merge(_without_combined(groups, split))
         return
-    marked = _keeps_marks(source, split, function)
+    marked = keeps_marks(source, split, function)
     for rows in ahead(files.env, _windows(source, split, memory, marked=marked)):
         yield source.settled(merge_rows(rows, order, function), split, deletions=False)
 
@@ -92,7 +93,7 @@ def merged_rows(
     order, function = row_order(files), merge_function(files.merge_spec, source.fields)
     if files.schema.counts_rows:
         columns = (*columns, COUNT)
-    marked = _keeps_marks(source, split, function)
+    marked = keeps_marks(source, split, function)
     if marked:
         columns = (*columns, UNFIT)
     if split.bucket == POSTPONE_BUCKET:
@@ -122,7 +123,7 @@ def merged_rows(
         yield repeated(merged) if files.schema.counts_rows else merged
 
 
-def _keeps_marks(source: FileRows, split: DataSplit, function: MergeFunction) -> bool:
+def keeps_marks(source: FileRows, split: DataSplit, function: MergeFunction) -> bool:
     """Whether values that do not fit are judged after the merge, which may drop their rows.
 
     Engines that combine rows take a value out of each, so they judge them before.

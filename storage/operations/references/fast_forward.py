@@ -48,6 +48,7 @@ from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.operations.running.plan import DeletionPlan
 from lakewright.storage.operations.state.branch_files import FIRST_SCHEMA_ID, on_branch
 from lakewright.storage.spec.reference_names import MAIN_BRANCH
+from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
 from lakewright.storage.spec.tag import Tag
@@ -182,11 +183,14 @@ def run_fast_forward(files: TableFiles, plan: FastForwardPlan) -> BranchResult:
     plan = _checked(files, plan)
     seen = on_branch(files, plan.branch)
     _delete_of_other_schemas(files, seen, plan)
-    last_schema = _copy_schemas(files, seen)
+    schema_ids = seen.schemas.ids()
+    main_goes_further = _close_schemas(files, seen.schemas.read(schema_ids[-1]))
+    # The latest first: an alter sees by its base whether that version was replaced.
+    for each in reversed(schema_ids):
+        files.schemas.restore(each, seen.schemas.read_file(each))
     _copy_snapshots(files, seen, plan)
-    # An alter beside this one may add a version to those that are being deleted.
-    while surplus := [each for each in files.schemas.ids() if each > last_schema]:
-        delete_files(files.fs, [files.paths.schema(each) for each in reversed(surplus)])
+    if main_goes_further:
+        _delete_schemas_beyond(files, schema_ids[-1])
     delete_changelogs_from(files, plan.lost_changelog_ids)
     delete_files(files.fs, [files.paths.tag(each) for each in plan.lost_tags])
     for tag in seen.references.tag_names():
@@ -247,15 +251,33 @@ def _delete_of_other_schemas(files: TableFiles, seen: TableFiles, plan: FastForw
         delete_changelogs_from(files, plan.lost_changelog_ids)
 
 
-def _copy_schemas(files: TableFiles, seen: TableFiles) -> int:
-    """Copy the branch's schemas to main, the latest first; return the id of the latest.
+def _close_schemas(files: TableFiles, last: TableSchema) -> bool:
+    """Let no alter of main's own schema take the id after the branch's last one.
 
-    An alter that has added a version sees by its base whether that version was replaced.
+    Returns whether main has versions beyond that id. They are main's own until the last of them is
+    deleted, for an alter builds on the latest version. Without any, versions beyond it are made of
+    the branch's last version, and stay.
     """
-    theirs = seen.schemas.ids()
-    for each in reversed(theirs):
-        files.schemas.restore(each, seen.schemas.read_file(each))
-    return theirs[-1]
+    # Where main has no such version yet, the branch's own closes the id.
+    files.schemas.put_schema(last)
+    if files.schemas.ids()[-1] == last.id:
+        mine = files.schemas.read(last.id)
+        if mine == last:
+            return False
+        # A copy under the next id. If an alter was first, the id is taken by a version of main.
+        files.schemas.put_schema(replace(mine, id=last.id + 1))
+    return True
+
+
+def _delete_schemas_beyond(files: TableFiles, last_id: int) -> None:
+    """Delete main's own versions, the latest first, and those that alters add to them meanwhile."""
+    surplus = [each for each in files.schemas.ids() if each > last_id]
+    while surplus:
+        delete_files(files.fs, [files.paths.schema(each) for each in reversed(surplus)])
+        surplus = [each for each in files.schemas.ids() if each > last_id]
+        if last_id + 1 in surplus:
+            # It was made of the branch's last version, after main's own were gone.
+            return
 
 
 def _copy_snapshots(files: TableFiles, seen: TableFiles, plan: FastForwardPlan) -> None:

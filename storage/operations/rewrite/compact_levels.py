@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.changelog import KeyHistory, changelog_rows, merged_positions
+from lakewright.storage.lsm.key_groups import KeyGroups
 from lakewright.storage.lsm.levels import Levels
 from lakewright.storage.lsm.lookup_merge import LookedUp, look_up, without_keys
 from lakewright.storage.lsm.merge import retracting, without_deletions
@@ -37,8 +38,13 @@ from lakewright.storage.lsm.universal_compaction import (
     pick_steps,
 )
 from lakewright.storage.operations.read.file_rows import FileRows
-from lakewright.storage.operations.read.merge_read import key_windows, merged_windows
+from lakewright.storage.operations.read.merge_read import (
+    keeps_marks,
+    key_windows,
+    merged_windows,
+)
 from lakewright.storage.operations.read.scan import DataSplit
+from lakewright.storage.operations.read.unfit_values import UNFIT
 from lakewright.storage.operations.rewrite.compact_outputs import (
     deletions_of,
     replace_deletion_vectors,
@@ -239,15 +245,18 @@ class LevelsRewriting:
     def _merge_telling(self, metas: Sequence[DataFileMeta], *, keep: bool = True) -> None:
         """Merge the whole bucket, and write the changes of the top level."""
         top = np.array([file.level == self.output_level for file in metas])
-        for groups in ahead(self.files.env, key_windows(self.source, self._split(metas))):
-            after = self.function.merge(groups)
+        split = self._split(metas)
+        marked = keeps_marks(self.source, split, self.function)
+        windows = key_windows(self.source, split, marked=marked)
+        for groups in ahead(self.files.env, windows):
+            after = self._merged(groups, split)
             counts = np.diff(groups.starts, append=groups.rows.num_rows)
             old = np.full(groups.key_count, -1, dtype=np.int64)
             rows = np.flatnonzero(top[groups.origins])
             old[np.searchsorted(groups.starts, rows, side="right") - 1] = rows
             self._tell(
                 KeyHistory(
-                    before=groups.rows,
+                    before=_unmarked(groups.rows),
                     old=old,
                     after=after,
                     new=merged_positions(groups, after),
@@ -260,17 +269,18 @@ class LevelsRewriting:
 
     def _merge_with_older(self, metas: Sequence[DataFileMeta], *, keep: bool = True) -> None:
         """Merge with the older row of each key on any level, and write the changes."""
-        for window in self._looked_up(self.source, metas):
+        split = self._with_older(metas)
+        for window in self._looked_up(self.source, split, len(metas)):
             found, told = window, window.newer
             if self.lookups.first_row:
                 found = without_keys(window, window.outside)
                 # A key that existed keeps its row, so it has no change.
                 told = found.newer & (found.older == -1)
-            after = self.function.merge(found.groups)
+            after = self._merged(found.groups, split)
             if self.lookups.changelog:
                 self._tell(
                     KeyHistory(
-                        before=found.groups.rows,
+                        before=_unmarked(found.groups.rows),
                         old=found.older,
                         after=after,
                         new=merged_positions(found.groups, after),
@@ -284,21 +294,31 @@ class LevelsRewriting:
         """Mark the older rows of keys that leave level 0 as deleted; reads only keys."""
         newest = [file for file in metas if file.level == 0]
         if newest and self._older_files(newest):
-            for _ in self._looked_up(FileRows(self.files, ()), newest):
+            split = self._with_older(newest)
+            for _ in self._looked_up(FileRows(self.files, ()), split, len(newest)):
                 pass
 
-    def _looked_up(self, source: FileRows, metas: Sequence[DataFileMeta]) -> Iterator[LookedUp]:
-        """Windows of the files' keys with the rows to merge; marks older rows as deleted."""
+    def _with_older(self, metas: Sequence[DataFileMeta]) -> DataSplit:
+        """The files, and after them those that may hold older rows of their newest keys."""
         newest = [file for file in metas if file.level == 0]
-        older = self._older_files(newest)
-        split = self._split((*metas, *older))
+        return self._split((*metas, *self._older_files(newest)))
+
+    def _looked_up(
+        self, source: FileRows, split: DataSplit, merged_files: int
+    ) -> Iterator[LookedUp]:
+        """Windows of the first files' keys with the rows to merge; marks older rows as deleted."""
         levels = np.array([file.level for file in split.files], dtype=np.int64)
-        merged = np.arange(len(split.files)) < len(metas)
-        for groups in ahead(self.files.env, key_windows(source, split)):
+        merged = np.arange(len(split.files)) < merged_files
+        marked = keeps_marks(source, split, self.function)
+        for groups in ahead(self.files.env, key_windows(source, split, marked=marked)):
             found = look_up(groups, levels, merged)
             if found.groups.key_count:
                 self._mark(found, split.files)
                 yield found
+
+    def _merged(self, groups: KeyGroups, split: DataSplit) -> pa.Table:
+        """The merged rows; values that do not fit count in them alone, not in replaced rows."""
+        return self.source.settled(self.function.merge(groups), split, deletions=False)
 
     def _older_files(self, newest: Sequence[DataFileMeta]) -> tuple[DataFileMeta, ...]:
         """Files below the output level that may hold keys of files of level 0."""
@@ -364,3 +384,8 @@ class LevelsRewriting:
             marked=self.marked,
             write_id=self.write_id,
         )
+
+
+def _unmarked(rows: pa.Table) -> pa.Table:
+    """Rows that readers saw until now; a changelog has null for values of them that do not fit."""
+    return rows.drop_columns([UNFIT]) if UNFIT in rows.column_names else rows

@@ -269,13 +269,13 @@ def _former_keys(files: TableFiles) -> frozenset[int]:
 def _check_current(files: TableFiles, base: TableSchema) -> None:
     """Check that no client has changed the schema since the given version.
 
-    A fast-forward may put other fields under the same id.
+    A fast-forward may put another version under the same id.
 
     Raises:
         SchemaMoved: another version is the latest; the message names what differs.
     """
     latest = files.schemas.latest(table=files.name)
-    if (latest.id, latest.fields) != (base.id, base.fields):
+    if latest != base:
         raise _moved(files, base)
 
 
@@ -289,7 +289,7 @@ def _keep_on_base(files: TableFiles, base: TableSchema, new: TableSchema) -> Non
         SchemaMoved: the base was replaced or deleted.
     """
     with suppress(SchemaNotFound):
-        if files.schemas.read(base.id).fields == base.fields:
+        if files.schemas.read(base.id) == base:
             return
     with suppress(SchemaNotFound):
         if files.schemas.read(new.id) == new:

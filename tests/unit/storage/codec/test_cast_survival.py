@@ -23,6 +23,7 @@ from tests.unit.storage.codec.test_evolved_values import atomic
 
 NAN = float("nan")
 MOMENT = dt.datetime(2024, 1, 2, 3, 4, 5, 678_901)
+FAR = dt.datetime(9999, 12, 31)
 
 # Of each cast: the values that survive it, and those that do not.
 CASES: dict[tuple[str, str], tuple[list[Any], list[Any]]] = {
@@ -58,6 +59,8 @@ CASES: dict[tuple[str, str], tuple[list[Any], list[Any]]] = {
     ("TIMESTAMP(6)", "DATE"): ([dt.datetime(2024, 1, 2)], [MOMENT]),
     ("TIMESTAMP(6)", "BIGINT"): ([MOMENT.replace(microsecond=0)], [MOMENT]),
     ("TIMESTAMP(6)", "TIME(3)"): ([dt.datetime(1970, 1, 1, 5)], [MOMENT]),
+    ("TIMESTAMP(6)", "TIMESTAMP(9)"): ([MOMENT], [FAR, dt.datetime(1, 1, 1)]),
+    ("DATE", "TIMESTAMP(9)"): ([dt.date(2262, 4, 11)], [dt.date(9999, 12, 31)]),
     ("BOOLEAN", "VARCHAR(4)"): ([True], [False]),
     ("BOOLEAN", "DECIMAL(1, 1)"): ([False], [True]),
 }
@@ -113,6 +116,10 @@ def bounds_of(old: str, values: list[Any]) -> Bounds:
         ("STRING", "VARCHAR(2)", ["a", "b"], 0, False),
         ("CHAR(4)", "VARCHAR(2)", ["a   ", "b   "], 0, False),
         ("TIMESTAMP(6)", "TIMESTAMP(3)", [dt.datetime(2024, 1, 2), MOMENT], 1, False),
+        ("TIMESTAMP(6)", "TIMESTAMP(9)", [dt.datetime(2024, 1, 2), MOMENT], 0, True),
+        ("TIMESTAMP(6)", "TIMESTAMP(9)", [MOMENT, FAR, FAR], 1, False),
+        ("TIMESTAMP(6)", "TIMESTAMP(9)", [FAR, FAR - dt.timedelta(1), FAR], 3, True),
+        ("DATE", "TIMESTAMP(9)", [dt.date(1700, 1, 1), dt.date(2200, 1, 1)], 0, True),
     ],
 )
 def test_bounds_tell_as_much_as_they_can(

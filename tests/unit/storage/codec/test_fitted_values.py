@@ -32,6 +32,9 @@ INF, NAN = math.inf, math.nan
 DAY = dt.date(2024, 2, 29)
 NOON = dt.datetime(2024, 2, 29, 12, 30)
 LATE = dt.datetime(2100, 1, 1)
+EARLY, FAR = dt.datetime(1677, 1, 1), dt.datetime(9999, 12, 30)
+# Nanoseconds hold fewer years.
+NEW_TYPES = [*CAST_TYPES, "TIMESTAMP(9)"]
 
 # By family of types: values, and for each new type those of them that do not fit.
 INTEGERS = ["TINYINT", "SMALLINT", "INT", "BIGINT"]
@@ -74,10 +77,10 @@ FAMILIES: dict[str, tuple[list[str], list[Any]]] = {
     "BYTES": (["BYTES"], [b"abc", b"abcdef", b"\xc3\xa4", b"\xa4"]),
     "DATE": (["DATE"], [DAY, dt.date(1, 1, 1)]),
     "TIME": (["TIME(0)", "TIME(3)"], [dt.time(12, 30)]),
-    "TIMESTAMP": (["TIMESTAMP(3)"], [NOON, LATE]),
+    "TIMESTAMP": (["TIMESTAMP(3)", "TIMESTAMP(6)"], [NOON, LATE, EARLY, FAR]),
     "LTZ": (
         ["TIMESTAMP(6) WITH LOCAL TIME ZONE"],
-        [each.replace(tzinfo=dt.UTC) for each in (NOON, LATE)],
+        [each.replace(tzinfo=dt.UTC) for each in (NOON, LATE, EARLY, FAR)],
     ),
 }
 # What does not fit, from what a person knows of the types; every other value fits.
@@ -121,8 +124,12 @@ UNFIT: dict[tuple[str, str], list[Any]] = {
         Decimal("99999999.99"),
     ],
     ("DECIMAL", "VARCHAR(5)"): [Decimal("127.99"), Decimal("-129.00"), Decimal("99999999.99")],
-    ("TIMESTAMP", "INT"): [LATE],
-    ("LTZ", "INT"): [LATE.replace(tzinfo=dt.UTC)],
+    ("BIGINT", "TIMESTAMP(9)"): [99_999_999_999, 2**63 - 1],
+    ("DATE", "TIMESTAMP(9)"): [dt.date(1, 1, 1)],
+    ("TIMESTAMP", "TIMESTAMP(9)"): [EARLY, FAR],
+    ("TIMESTAMP", "INT"): [EARLY, LATE, FAR],
+    ("LTZ", "TIMESTAMP(9)"): [each.replace(tzinfo=dt.UTC) for each in (EARLY, FAR)],
+    ("LTZ", "INT"): [each.replace(tzinfo=dt.UTC) for each in (EARLY, LATE, FAR)],
     **{("BYTES", new): [b"\xa4"] for new in ("STRING", "CHAR(3)", "VARCHAR(5)")},
     ("VARBINARY(5)", "BINARY(3)"): [b"abcde"],
     ("BYTES", "BINARY(3)"): [b"abcdef"],
@@ -153,6 +160,8 @@ FIT_OF_TEXTS["TIME(3)"] = FIT_OF_TEXTS["TIME(0)"]
 # Java takes a day beyond the end of its month for the last day.
 FIT_OF_TEXTS["TIMESTAMP(3)"].add("2024-02-30")
 FIT_OF_TEXTS["TIMESTAMP(6) WITH LOCAL TIME ZONE"].add("2024-02-30")
+# Digits count nanoseconds there.
+FIT_OF_TEXTS["TIMESTAMP(9)"] = FIT_OF_TEXTS["TIMESTAMP(3)"]
 LONG_TEXTS = {"CHAR(3)": 3, "VARCHAR(5)": 5, "BINARY(3)": 3, "VARBINARY(5)": 5}
 
 
@@ -179,7 +188,7 @@ def fits(family: str, new: str, value: Any) -> bool:
 PAIRS = [
     (family, old, new)
     for family, (types, _) in FAMILIES.items()
-    for old, new in product(types, CAST_TYPES)
+    for old, new in product(types, NEW_TYPES)
     if cast_rule(atomic(old), atomic(new)).cast in (Cast.IMPLICIT, Cast.EXPLICIT)
 ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from itertools import product
 
 import pyarrow as pa
@@ -48,6 +49,10 @@ EDGES: dict[str, list[object]] = {
     "BINARY(3)": [b"\x00\xff\x01"],
     "VARBINARY(5)": [b"", b"\xff\x00\xff\x00\xff"],
     "BYTES": [b"", b"\xff" * 9],
+    "DATE": [dt.date(1, 1, 1), dt.date(9999, 12, 31)],
+    "TIMESTAMP(3)": [dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31)],
+    "TIMESTAMP(6)": [dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31)],
+    "TIMESTAMP(9)": [dt.datetime(1678, 1, 1), dt.datetime(2262, 1, 1)],
 }
 LOSSLESS = [
     (old, new)
@@ -84,6 +89,10 @@ def test_a_cast_without_loss_keeps_every_value_apart(old: str, new: str) -> None
         ("STRING", "VARCHAR(5)", Cast.IMPLICIT, "longer than 5 characters are cut"),
         ("STRING", "INT", Cast.EXPLICIT, "no INT fail the read"),
         ("TIMESTAMP(6)", "TIMESTAMP(3)", Cast.IMPLICIT, "cut to 3 digits"),
+        ("TIMESTAMP(6)", "TIMESTAMP(9)", Cast.IMPLICIT, "beyond the years 1677 to 2262 fail"),
+        ("TIMESTAMP(7)", "TIMESTAMP(9)", Cast.IMPLICIT, None),
+        ("DATE", "TIMESTAMP(7)", Cast.EXPLICIT, "beyond the years 1677 to 2262 fail"),
+        ("BIGINT", "TIMESTAMP(9)", Cast.EXPLICIT, "beyond the years 1677 to 2262 fail"),
         ("TIMESTAMP(3)", "DATE", Cast.IMPLICIT, "times of the day are cut"),
         ("DATE", "STRING", Cast.EXPLICIT, None),
         ("DATE", "VARCHAR(20)", Cast.REFUSED, None),

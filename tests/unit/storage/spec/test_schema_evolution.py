@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -302,6 +303,30 @@ def test_a_table_allows_explicit_casts_by_an_option() -> None:
     for mode in ("implicit", "strict"):
         with pytest.raises((InvalidSchema, InvalidOption), match="cast"):
             evolve(schema, SetOption("lakewright.cast-mode", mode), ChangeType("a", "INT"))
+
+
+@pytest.mark.parametrize("engine", ["partial-update", "aggregation"])
+@pytest.mark.mission("SE41")
+def test_no_value_becomes_null_where_the_rows_of_a_key_are_combined(engine: str) -> None:
+    options = {"bucket": "1", "merge-engine": engine}
+    schema = schema_of({"k": "INT NOT NULL", "n": "BIGINT"}, keys=["k"], options=options)
+    mode = SetOption("lakewright.cast-mode", "explicit-null")
+    refused = f"does not go with merge-engine={engine}.*to explicit-fail or explicit"
+    with pytest.raises(InvalidOption, match=refused):
+        evolve(schema, mode)
+    with pytest.raises(InvalidSchema, match="one of explicit, explicit-fail to allow"):
+        evolve(schema, ChangeType("n", "TINYINT"))
+    # Another client may set any value of an option that it does not know.
+    foreign = replace(schema, options={**options, mode.name: mode.value})
+    for change in (ChangeType("n", "TINYINT"), ChangeType("n", "DECIMAL(3, 0)")):
+        with pytest.raises(InvalidOption, match=refused):
+            evolve(foreign, change)
+    cured = evolve(foreign, SetOption(mode.name, "explicit"), ChangeType("n", "TINYINT"))
+    assert shown(cured) == ["0 k INT NOT NULL", "1 n TINYINT"]
+    for merge_engine in ("deduplicate", "first-row"):
+        # One row of a key is chosen, so a null stays in its row.
+        choosing = replace(schema, options={**options, "merge-engine": merge_engine})
+        assert evolve(choosing, mode).options[mode.name] == mode.value
 
 
 def test_nulls_are_refused_later_only_where_none_can_be() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import logging
 from typing import Any
 
@@ -13,12 +14,15 @@ from lakewright.storage import (
     ChangeNullability,
     ChangeType,
     ResetOption,
+    Rule,
     SetOption,
     Table,
+    Verdict,
 )
 from lakewright.storage.errors import InvalidOption, UnfitValues, UnsupportedError
 from lakewright.storage.operations.inspection.analyze import plan_analyze, run_analyze
 from lakewright.storage.operations.read import file_rows
+from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
 from lakewright.storage.operations.running.engine import LocalEngine
 from lakewright.storage.operations.state.live_files import index_entries
 from lakewright.storage.spec.cast_mode import CAST_MODE
@@ -100,7 +104,7 @@ def test_the_rows_are_counted_over_the_whole_file(
     table.write(rows(table, [{"n": each} for each in range(300)]))
     monkeypatch.setattr(file_rows, "_MOST_BATCH_ROWS", 50)
     with pytest.raises(UnfitValues, match=r"172 of the 300 rows of data file .* such as 128;"):
-        table.alter(ChangeType("n", "TINYINT")).read()
+        table.alter(ChangeType("n", "TINYINT"), rules=ANY_LOSS).read()
 
 
 @pytest.mark.mission("SE40")
@@ -216,6 +220,53 @@ def test_values_of_rows_that_are_gone_are_not_counted(catalog: Catalog, kind: st
     assert compact(table, full=True).nulled_values == 0
 
 
+@pytest.mark.parametrize("compacted", [False, True], ids=["level 0", "top level"])
+@pytest.mark.parametrize("producer", ["lookup", "full-compaction"])
+@pytest.mark.mission("SE41")
+def test_compactions_that_write_changelogs_do_not_judge_replaced_rows(
+    unchecked_catalog: Catalog, producer: str, *, compacted: bool
+) -> None:
+    # Snapshots of before the new rows cannot be read in mode explicit-fail.
+    for mode in ("explicit-fail", "explicit-null"):
+        options = {"changelog-producer": producer, "bucket": "1", CAST_MODE: mode}
+        name = f"db.{mode.replace('-', '_')}"
+        table = new_table(unchecked_catalog, COLUMNS, name=name, keys=["k"], options=options)
+        table.write(rows(table, [*GOOD, *BAD]))
+        if compacted:
+            compact(table, full=True)
+        table = table.alter(*ALTERED, rules=ANY_LOSS)
+        again = {"k": 3, "n": 3, "s": 3, "r": None}
+        table.write(rows(table, [again, {"k": 4}], kinds=["+I", "-D"]))
+        assert compact(table, full=True).nulled_values == 0
+        scan = table.scan()
+        assert by_key(scan.read()) == [*READ[:2], again]
+        assert scan.nulled_values == {}
+        latest = table.history.latest_snapshot()
+        assert latest is not None
+        told = table.read_changes(latest.id - 1, latest.id, mode="changelog").to_pylist()
+        kinds = [(row[ROW_KIND_COLUMN], row["k"], row["n"]) for row in told if row["k"] > 2]
+        # The changelog cannot hold the replaced value, and readers of the new schema saw none.
+        replaced = [("-U", 3, None), ("+U", 3, 3), ("-D", 4, None)]
+        assert kinds == (replaced if compacted else [("+I", 3, 3)])
+
+
+@pytest.mark.parametrize("producer", ["lookup", "full-compaction"])
+@pytest.mark.mission("SE41")
+def test_compactions_that_write_changelogs_judge_the_rows_that_stay(
+    catalog: Catalog, producer: str
+) -> None:
+    for mode in ("explicit-fail", "explicit-null"):
+        name = f"db.{mode.replace('-', '_')}"
+        table = table_of(catalog, mode, "keyed", name, changelog_producer=producer)
+        if mode == "explicit-null":
+            assert compact(table, full=True).nulled_values == 5
+            assert by_key(table.read()) == READ
+            continue
+        with pytest.raises(UnfitValues, match=r"2 of the 2 rows of data file .* such as 300"):
+            compact(table, full=True)
+        assert_only_reachable_files(table)
+
+
 @pytest.mark.mission("SE41")
 def test_other_rewrites_tell_what_they_made_null(catalog: Catalog) -> None:
     sorting = table_of(catalog, "explicit-null", "append", "db.sorted")
@@ -251,19 +302,32 @@ def test_filters_see_the_nulls(catalog: Catalog, kind: str, where: str, keys: li
     assert sorted(found.column("k").to_pylist()) == keys
 
 
+@pytest.mark.parametrize("engine", ["partial-update", "aggregation"])
 @pytest.mark.mission("SE41")
-def test_engines_that_combine_rows_combine_the_nulls(catalog: Catalog) -> None:
-    options = {"merge_engine": "aggregation", "fields.n.aggregate-function": "sum"}
-    table = table_of(catalog, "explicit-null", "keyed", **options)
-    table.write(rows(table, [{"k": 1, "n": 5}, {"k": 3, "n": 5}]))
-    scan = table.scan()
-    sums = {row["k"]: row["n"] for row in scan.read(limit=None).to_pylist()}
-    assert sums == {1: 6, 2: None, 3: 5, 4: None}
-    assert scan.nulled_values == NULLED
-    assert compact(table, full=True).nulled_values == 5
-    # A partial update with null updates nothing, so an older value shows again.
-    partial = table_of(catalog, "explicit-null", "keyed", "db.p", merge_engine="partial-update")
-    assert by_key(partial.read())[2]["n"] is None
+def test_engines_that_combine_rows_never_combine_such_nulls(catalog: Catalog, engine: str) -> None:
+    options = {"bucket": "1", "merge-engine": engine}
+    refused = f"explicit-null does not go with merge-engine={engine}"
+    with pytest.raises(InvalidOption, match=refused):
+        new_table(
+            catalog,
+            COLUMNS,
+            name="db.n",
+            keys=["k"],
+            options={**options, CAST_MODE: "explicit-null"},
+        )
+    table = new_table(catalog, COLUMNS, keys=["k"], options={**options, CAST_MODE: "explicit-fail"})
+    table.write(rows(table, [{"k": 1, "n": 5}]))
+    table.write(rows(table, [{"k": 1, "n": 3000}]))
+    with pytest.raises(InvalidOption, match=refused):
+        table.alter(SetOption(CAST_MODE, "explicit-null"), rules=ANY_LOSS)
+    narrow = table.alter(ChangeType("n", "TINYINT"), rules=ANY_LOSS)
+    way_out = "to a type that holds the values, or set lakewright.cast-mode=explicit to read"
+    with pytest.raises(UnfitValues, match=way_out):
+        narrow.read()
+    # As null, 3000 would show as 5.
+    with pytest.raises(InvalidOption, match=refused):
+        with_options(narrow, lakewright__cast_mode="explicit-null").read()
+    assert narrow.alter(ChangeType("n", "INT")).read(columns=["n"]).to_pylist() == [{"n": 3000}]
 
 
 @pytest.mark.mission("SE41")
@@ -362,6 +426,20 @@ def test_implicit_casts_of_values_that_do_not_fit_follow_the_mode(catalog: Catal
         "explicit-fail": "'abc'",
         "explicit-null": ["ab", None],
     }
+
+
+@pytest.mark.mission("SE8")
+def test_the_gate_knows_that_nanoseconds_hold_fewer_years(catalog: Catalog) -> None:
+    finer = ChangeType("t", "TIMESTAMP(9)")
+    for year, verdict in ((2262, Verdict.ALLOW), (9999, Verdict.DENY)):
+        table = new_table(catalog, {"t": "TIMESTAMP(6)"}, name=f"db.t{year}")
+        table.write(rows(table, [{"t": dt.datetime(year, 1, 1)}]))
+        plan = table.plan_alter(finer)
+        assert plan.verdict is verdict
+        lost = [each for each in plan.findings if each.rule is Rule.VALUES_LOST]
+        assert [each.details["values"] for each in lost] == ([1] if year == 9999 else [])
+    with pytest.raises(UnsupportedError, match="too far from 1970"):
+        table.alter(finer, rules=ANY_LOSS).read()
 
 
 @pytest.mark.mission("SE39")

@@ -69,7 +69,9 @@ QUIET: dict[str, SchemaChange] = {
 def test_by_default_a_change_that_adds_or_widens_has_no_finding(
     catalog: Catalog, case: str
 ) -> None:
-    assert table_of(catalog).plan_alter(QUIET[case]).findings == ()
+    """Java Paimon 0.9.0 cannot read members that changed; that is another rule."""
+    found = table_of(catalog).plan_alter(QUIET[case]).findings
+    assert [each for each in found if each.rule is not Rule.READER_LOCKED_OUT] == []
 
 
 WARNED: dict[str, tuple[SchemaChange, str, str]] = {
