@@ -1,6 +1,6 @@
 """Finds stored values that a change of types or nulls loses, in which files, tags and branches.
 
-1. Take the parts of columns that the change casts with a possible loss, or makes NOT NULL.
+1. Take the parts of columns that the change casts, unless to a wider type, or makes NOT NULL.
 2. Ask the statistics of each live file, and of each file that a tag or a branch holds, under the
    file's own schema. They prove a loss, prove that there is none, or do not tell.
 3. Count in the files themselves, if a scan is asked for, where statistics do not tell the number.
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from lakewright.storage.codec.cast_survival import NO_LOSS, UNKNOWN_LOSS, KnownLoss, known_loss
 from lakewright.storage.operations.schema.scan_values import Count, Question, scanned
 from lakewright.storage.operations.schema.stored_files import StoredFile, StoredFiles
-from lakewright.storage.spec.changed_parts import ChangedPart, changed_parts
+from lakewright.storage.spec.changed_parts import ChangedPart, changed_parts, retyped_parts
 from lakewright.storage.spec.predicate import Bounds
 from lakewright.storage.spec.schema_change import path_text
 from lakewright.storage.spec.schema_gate import Compatibility, Finding, Rule, Severity
@@ -48,11 +48,7 @@ class _Loss:
 
 def lost_values(proposed: ProposedSchema) -> Iterator[Finding]:
     """Findings for each column that loses values, or may lose some."""
-    asked = {
-        subject
-        for part in changed_parts(proposed.old.fields, proposed.new.fields)
-        for subject in _subjects(part)
-    }
+    asked = _asked(proposed)
     if not asked:
         return
     losses = [
@@ -70,6 +66,15 @@ def lost_values(proposed: ProposedSchema) -> Iterator[Finding]:
         grouped.setdefault(key, []).append(loss)
     for (_, _, is_unknown), found in grouped.items():
         yield _unknown(proposed, found) if is_unknown else _proved(proposed, found)
+
+
+def _asked(proposed: ProposedSchema) -> set[_Subject]:
+    """The parts whose values the change may lose, though some files may lose none."""
+    old, new = proposed.old.fields, proposed.new.fields
+    asked = {subject for part in changed_parts(old, new) for subject in _subjects(part)}
+    # A file may have an older type, and its values may survive the cast to today's type alone.
+    asked |= {(part.identity, False) for part in retyped_parts(old, new) if not part.is_widened}
+    return asked
 
 
 def _subjects(part: ChangedPart) -> Iterator[_Subject]:

@@ -199,6 +199,19 @@ def test_files_of_each_older_schema_are_judged_by_their_own_types(catalog: Catal
     assert "from BIGINT to INT" in finding.message
 
 
+def test_a_cast_without_a_loss_is_asked_of_files_that_have_another_type(catalog: Catalog) -> None:
+    """Readers cast from the type of each file, not from the type that the column has today."""
+    table = table_of(catalog, [{"k": 1, "s": "true"}]).alter(ChangeType("s", "BOOLEAN"))
+    (finding,) = findings(table, ChangeType("s", "INT"))
+    assert finding.rule is Rule.VALUES_MAY_BE_LOST
+    assert "column s of db.t from STRING to INT" in finding.message
+    (counted,) = findings(table, ChangeType("s", "INT"), rules=SCAN)
+    assert (counted.severity, counted.details["values"]) == (Severity.BREAKING, 1)
+    # What is lost already is no reason against a wider type.
+    narrow = table.alter(ChangeType("s", "INT"), rules=ANY_LOSS)
+    assert found(narrow, ChangeType("s", "BIGINT"), rules=SCAN) == []
+
+
 def test_values_that_only_a_tag_holds_are_a_warning_unless_the_mode_is_transitive(
     catalog: Catalog,
 ) -> None:
