@@ -6,8 +6,8 @@ asked, so that a person sees every finding at once. `docs/schema-gate.md` lists 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 
@@ -18,6 +18,7 @@ from lakewright.storage.operations.schema.dependents import used_columns
 from lakewright.storage.operations.schema.lost_values import lost_values
 from lakewright.storage.operations.schema.references import open_writes, referencing
 from lakewright.storage.operations.schema.refusals import Refusal
+from lakewright.storage.operations.schema.scan_values import Count
 from lakewright.storage.operations.schema.stored_files import StoredFiles
 from lakewright.storage.operations.schema.stored_types import uncast_types
 from lakewright.storage.spec.changed_parts import ChangedPart, changed_parts
@@ -34,7 +35,8 @@ from lakewright.storage.spec.schema_gate import (
 class ProposedSchema:
     """A schema that a change would make, beside the current one, and how it is judged.
 
-    `engine` reads values if the rules ask for a scan. What finders read is read once.
+    `engine` reads values if the rules ask for a scan. What finders read is read once. `counted` are
+    the answers of scans, which a copy of this value keeps.
     """
 
     files: TableFiles
@@ -42,6 +44,7 @@ class ProposedSchema:
     new: TableSchema
     rules: GateRules
     engine: Engine
+    counted: dict[Hashable, Count] = field(default_factory=dict)
 
     @cached_property
     def stored(self) -> StoredFiles:
@@ -76,26 +79,15 @@ _FINDERS: tuple[Finder, ...] = (
 )
 
 
-def judge(
-    proposed: ProposedSchema, refusals: Sequence[Refusal] = (), known: Sequence[Finding] = ()
-) -> tuple[Finding, ...]:
+def judge(proposed: ProposedSchema, refusals: Sequence[Refusal] = ()) -> tuple[Finding, ...]:
     """Every finding about a change, the worst first.
 
-    The proposed schema lacks the changes that are refused. `known` are findings of an earlier scan,
-    which is not made again.
+    The proposed schema lacks the changes that are refused.
     """
     today = datetime.fromtimestamp(proposed.files.env.now_ms() / 1000, UTC).date()
     found = [each.finding for each in refusals]
     for finder in _FINDERS:
         found += finder(proposed)
-    subjects = {_subject(each) for each in found}
-    found += [replace(each, waived_by=None) for each in known if _subject(each) not in subjects]
     order = list(Severity)
     judged = with_waivers(found, proposed.rules.waivers, today)
     return tuple(sorted(judged, key=lambda each: -order.index(each.severity)))
-
-
-def _subject(finding: Finding) -> tuple[object, ...]:
-    """What a finding about values is about: they may be lost in two ways, and lie in two places."""
-    details = finding.details
-    return finding.rule, finding.column, details.get("nulls"), details.get("is_live")

@@ -141,8 +141,12 @@ def _shown(bounds: Bounds | None, part: ChangedPart) -> str:
 def _with_scan(proposed: ProposedSchema, losses: Sequence[_Loss]) -> list[_Loss]:
     """The losses with their exact numbers, where statistics do not tell them."""
     questions = [each.question for each in losses if not each.is_exact]
-    counts = scanned(questions, proposed.engine) if questions else []
-    exact = [_counted(*pair) for pair in zip(questions, counts, strict=True)]
+    counted = proposed.counted
+    new = [each for each in questions if each.key not in counted]
+    if new:
+        keys = (each.key for each in new)
+        counted.update(zip(keys, scanned(new, proposed.engine), strict=True))
+    exact = [_counted(each, counted[each.key]) for each in questions]
     return [each for each in (*(each for each in losses if each.is_exact), *exact) if each.lost]
 
 

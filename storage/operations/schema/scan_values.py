@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -33,6 +33,11 @@ class Question:
     stored: StoredFile
     part: ChangedPart
     of_nulls: bool
+
+    @property
+    def key(self) -> Hashable:
+        """What the answer depends on: the file with its deletion vector, and the part."""
+        return self.stored.file.file_name, self.stored.deletions, self.part, self.of_nulls
 
 
 @dataclass(frozen=True, slots=True)

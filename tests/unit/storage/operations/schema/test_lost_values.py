@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
@@ -23,7 +24,8 @@ from lakewright.storage import (
     Verdict,
     Waiver,
 )
-from lakewright.storage.errors import SchemaDenied
+from lakewright.storage.errors import CommitConflictError, SchemaDenied
+from lakewright.storage.operations.running.engine import LocalEngine
 from lakewright.storage.spec.schema_change import SchemaChange
 from tests.support.stores.watched_files import watched
 from tests.support.tables.builders import ANY_LOSS, compact, new_table, rows, with_options
@@ -285,6 +287,57 @@ def test_rows_that_arrive_after_the_plan_are_judged_too(catalog: Catalog) -> Non
     table.write(rows(table, [{"k": 2, "a": 300}]))
     with pytest.raises(SchemaDenied, match="loses 1 values"):
         table.run_alter(plan)
+
+
+def test_rows_that_arrive_after_a_scan_are_scanned_too(catalog: Catalog) -> None:
+    table = table_of(catalog, [{"k": 1, "s": "1"}])
+    numbers = ChangeType("s", "INT")
+    plan = table.plan_alter(numbers, rules=SCAN)
+    assert plan.verdict is Verdict.ALLOW
+    table.write(rows(table, [{"k": 2, "s": "x"}]))
+    with pytest.raises(SchemaDenied, match="loses 1 values"):
+        table.run_alter(plan)
+    assert table.table_files.schemas.ids() == [0]
+
+
+@dataclass(frozen=True)
+class WritingEngine(LocalEngine):
+    """Another client writes a row during each of the first scans."""
+
+    table: Table = field(kw_only=True)
+    texts: list[str] = field(kw_only=True)
+    scans: list[int] = field(default_factory=list)
+
+    def map(self, function: Any, tasks: Any) -> Any:
+        found = LocalEngine.map(self, function, tasks)
+        self.scans.append(len(tasks))
+        if self.texts:
+            self.table.write(rows(self.table, [{"k": 9, "s": self.texts.pop(0)}]))
+        return found
+
+
+@pytest.mark.mission("SE8")
+def test_rows_that_arrive_while_the_change_is_judged_are_judged_too(catalog: Catalog) -> None:
+    table = table_of(catalog, [{"k": 1, "s": "1"}])
+    numbers = ChangeType("s", "INT")
+    plan = table.plan_alter(numbers, rules=SCAN)
+    good = WritingEngine(table=table, texts=["2", "3"])
+    bad = WritingEngine(table=table, texts=["4", "x"])
+    with pytest.raises(SchemaDenied, match="loses 1 values"):
+        table.run_alter(plan, bad)
+    # The file of the plan, and then the new one of each commit.
+    assert bad.scans == [1, 1, 1]
+    table.write(rows(table, [{"k": 1, "s": "1"}]), mode="overwrite")
+    assert table.run_alter(plan, good).schema.id == 1
+    assert len(good.scans) == 3
+
+
+def test_an_alter_gives_up_where_rows_change_faster_than_they_are_judged(catalog: Catalog) -> None:
+    table = table_of(catalog, [{"k": 1, "s": "1"}])
+    plan = table.plan_alter(ChangeType("s", "INT"), rules=SCAN)
+    with pytest.raises(CommitConflictError, match="10 times while the change"):
+        table.run_alter(plan, WritingEngine(table=table, texts=["1"] * 11))
+    assert table.table_files.schemas.ids() == [0]
 
 
 def test_statistics_that_a_table_does_not_keep_are_no_proof(catalog: Catalog) -> None:
