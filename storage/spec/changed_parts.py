@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from lakewright.storage.spec.cast_mode import CastMode
 from lakewright.storage.spec.cast_rules import Cast, cast_rule
 from lakewright.storage.spec.data_types import (
     ArrayType,
@@ -50,10 +51,9 @@ class ChangedPart:
             return None
         return self.stored, self.read
 
-    @property
-    def loss(self) -> str | None:
-        """What becomes of values that do not fit, in words."""
-        return None if self.cast is None else cast_rule(*self.cast).loss
+    def loss_in(self, mode: CastMode) -> str | None:
+        """What becomes of values that change, in words, where a table has this cast mode."""
+        return None if self.cast is None else cast_rule(*self.cast).loss_in(mode)
 
     @property
     def is_retyped(self) -> bool:

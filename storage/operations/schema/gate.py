@@ -21,6 +21,7 @@ from lakewright.storage.operations.schema.refusals import Refusal
 from lakewright.storage.operations.schema.scan_values import Count
 from lakewright.storage.operations.schema.stored_files import StoredFiles
 from lakewright.storage.operations.schema.stored_types import uncast_types
+from lakewright.storage.spec.cast_mode import CastMode, cast_mode
 from lakewright.storage.spec.changed_parts import ChangedPart, changed_parts
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.schema_gate import (
@@ -49,6 +50,17 @@ class ProposedSchema:
     @cached_property
     def stored(self) -> StoredFiles:
         return StoredFiles(self.files)
+
+    @property
+    def mode(self) -> CastMode:
+        """The cast mode after the change."""
+        return cast_mode(self.new, table=self.files.name)
+
+    @property
+    def changes_fates(self) -> bool:
+        """Whether readers treat values that do not fit in another way after the change."""
+        before = cast_mode(self.old, table=self.files.name)
+        return before.fate != self.mode.fate
 
     def parts_of(self, branch: str, stored: TableSchema) -> tuple[ChangedPart, ...]:
         """The parts of a schema of a branch whose values the new schema may not keep."""

@@ -1,6 +1,7 @@
 """Finds stored values that a change of types or nulls loses, in which files, tags and branches.
 
-1. Take the parts of columns that the change casts, unless to a wider type, or makes NOT NULL.
+1. Take the parts of columns that the change casts, unless to a wider type, or makes NOT NULL, and
+   those of older files if the change sets another cast mode.
 2. Ask the statistics of each live file, and of each file that a tag or a branch holds, under the
    file's own schema. They prove a loss, prove that there is none, or do not tell.
 3. Count in the files themselves, if a scan is asked for, where statistics do not tell the number.
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 from lakewright.storage.codec.cast_survival import NO_LOSS, UNKNOWN_LOSS, KnownLoss, known_loss
 from lakewright.storage.operations.schema.scan_values import Count, Question, scanned
 from lakewright.storage.operations.schema.stored_files import StoredFile, StoredFiles
+from lakewright.storage.spec.cast_rules import cast_rule
 from lakewright.storage.spec.changed_parts import ChangedPart, changed_parts, retyped_parts
 from lakewright.storage.spec.predicate import Bounds
 from lakewright.storage.spec.schema_change import path_text
@@ -49,13 +51,13 @@ class _Loss:
 def lost_values(proposed: ProposedSchema) -> Iterator[Finding]:
     """Findings for each column that loses values, or may lose some."""
     asked = _asked(proposed)
-    if not asked:
+    if not asked and not proposed.changes_fates:
         return
     losses = [
         loss
         for stored in proposed.stored.all
         for question in _questions(proposed, stored)
-        if _subject(question) in asked
+        if (_subject(question) in asked or _gets_another_fate(proposed, question))
         and (loss := _by_statistics(proposed.stored, question)) is not None
     ]
     if proposed.rules.is_scanned:
@@ -75,6 +77,14 @@ def _asked(proposed: ProposedSchema) -> set[_Subject]:
     # A file may have an older type, and its values may survive the cast to today's type alone.
     asked |= {(part.identity, False) for part in retyped_parts(old, new) if not part.is_widened}
     return asked
+
+
+def _gets_another_fate(proposed: ProposedSchema, question: Question) -> bool:
+    """Whether readers treat values of a file that do not fit in another way, by the cast mode."""
+    cast = question.part.cast
+    if not proposed.changes_fates or question.of_nulls or cast is None:
+        return False
+    return cast_rule(*cast).unfit is not None
 
 
 def _subjects(part: ChangedPart) -> Iterator[_Subject]:
@@ -169,7 +179,7 @@ def _proved(proposed: ProposedSchema, losses: Sequence[_Loss]) -> Finding:
         what = f"{column} becomes NOT NULL, and null stands there {least}{total} times, in {many}"
         way_out = "write a value into those rows first"
     else:
-        retyped, loss = _retyped(column, losses), question.part.loss
+        retyped, loss = _retyped(proposed, column, losses), question.part.loss_in(proposed.mode)
         what = f"{retyped} loses {least}{total} values ({loss}), in {many}"
         way_out = "correct those rows first, or choose a type that holds their values"
     if proposed.old.has_primary_key:
@@ -207,8 +217,8 @@ def _unknown(proposed: ProposedSchema, losses: Sequence[_Loss]) -> Finding:
         what = f"{column} becomes NOT NULL, and statistics of {many} do not tell their nulls"
     else:
         what = (
-            f"{_retyped(column, losses)} may lose values ({question.part.loss}), and statistics "
-            f"of {many} do not tell"
+            f"{_retyped(proposed, column, losses)} may lose values "
+            f"({question.part.loss_in(proposed.mode)}), and statistics of {many} do not tell"
         )
     return Finding(
         rule=Rule.VALUES_MAY_BE_LOST,
@@ -239,9 +249,10 @@ def _top_level_name(proposed: ProposedSchema, part: ChangedPart) -> str:
     return proposed.top_level_name(part.identity[0], part.path[0])
 
 
-def _retyped(column: str, losses: Sequence[_Loss]) -> str:
+def _retyped(proposed: ProposedSchema, column: str, losses: Sequence[_Loss]) -> str:
     stored = sorted({str(each.question.part.stored) for each in losses})
-    return f"{column} from {' and '.join(stored)} to {losses[0].question.part.read}"
+    mode = f", read in cast mode {proposed.mode.value}," if proposed.changes_fates else ""
+    return f"{column} from {' and '.join(stored)} to {losses[0].question.part.read}{mode}"
 
 
 def _files(losses: Sequence[_Loss]) -> str:

@@ -41,6 +41,7 @@ from lakewright.storage.operations.state.live_files import (
     index_entries,
     live_entries,
 )
+from lakewright.storage.spec.cast_mode import CastMode, cast_mode
 from lakewright.storage.spec.changed_parts import KEY, ChangedPart, changed_parts
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
@@ -258,7 +259,8 @@ def _profile(
         stored = _first(own.rows(task.split, file, batch_rows=rows_per_file))
         rows_read = stored.num_rows
         changed = list(changed_parts(stored_fields, fields))
-        parts += [_loss(stored, part) for part in changed if part.cast is not None]
+        mode = cast_mode(files.schema, table=files.name)
+        parts += [_loss(stored, part, mode) for part in changed if part.cast is not None]
         parts += [_nulls(stored, part) for part in changed if _is_inner_null(part)]
         current = FileRows(files, fields, shown=True)
         read = _first(current.rows(task.split, file, batch_rows=rows_per_file))
@@ -326,7 +328,7 @@ def _kind(arrow: pa.DataType) -> str:
     return str(arrow)
 
 
-def _loss(stored: pa.Table, part: ChangedPart) -> PartProfile:
+def _loss(stored: pa.Table, part: ChangedPart, mode: CastMode) -> PartProfile:
     assert part.cast is not None
     count, example = 0, None
     for values in _inside(stored, part):
@@ -338,7 +340,7 @@ def _loss(stored: pa.Table, part: ChangedPart) -> PartProfile:
     return PartProfile(
         column=path_text(part.path),
         lost=count,
-        loss=f"{old} to {new}: {part.loss}",
+        loss=f"{old} to {new}: {part.loss_in(mode)}",
         example=example,
     )
 

@@ -18,7 +18,9 @@ from lakewright.storage import (
     Finding,
     GateRules,
     RenameColumn,
+    ResetOption,
     Rule,
+    SetOption,
     Severity,
     Table,
     Verdict,
@@ -212,6 +214,52 @@ def test_a_cast_without_a_loss_is_asked_of_files_that_have_another_type(catalog:
     # What is lost already is no reason against a wider type.
     narrow = table.alter(ChangeType("s", "INT"), rules=ANY_LOSS)
     assert found(narrow, ChangeType("s", "BIGINT"), rules=SCAN) == []
+
+
+MODE = "lakewright.cast-mode"
+
+
+def found_in(mode: str) -> Any:
+    return SetOption(MODE, mode) if mode else ResetOption(MODE)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "fate"),
+    [
+        ("explicit-null", "", "wrap around"),
+        ("explicit-null", "explicit-fail", "fail the read"),
+        ("explicit", "explicit-fail", "fail the read"),
+        ("explicit", "explicit-null", "become null"),
+        ("explicit", "implicit", None),
+    ],
+)
+@pytest.mark.mission("SE8")
+def test_another_cast_mode_is_judged_by_the_values_that_are_read_in_another_way(
+    catalog: Catalog, before: str, after: str, fate: str | None
+) -> None:
+    table = table_of(catalog, [{"k": 1, "a": 300}], options={MODE: before})
+    mode = found_in(after)
+    assert found(table, mode) == []
+    table = table.alter(NARROW, rules=ANY_LOSS)
+    told = findings(table, mode)
+    assert len(told) == (fate is not None)
+    if fate is not None:
+        assert (told[0].rule, told[0].severity) == (Rule.VALUES_LOST, Severity.BREAKING)
+        assert fate in told[0].message
+        assert f"read in cast mode {after or 'implicit'}, loses 1 values" in told[0].message
+
+
+@pytest.mark.parametrize(
+    ("mode", "fate"),
+    [("explicit", "wrap around"), ("explicit-null", "become null"), ("explicit-fail", "fail the")],
+)
+def test_a_finding_says_what_becomes_of_values_in_the_cast_mode_of_the_table(
+    catalog: Catalog, mode: str, fate: str
+) -> None:
+    table = table_of(catalog, [{"k": 1, "a": 300, "s": "x"}], options={MODE: mode})
+    (finding,) = findings(table, NARROW)
+    assert fate in finding.message
+    assert fate in table.plan_alter(NARROW).losses[0]
 
 
 def test_values_that_only_a_tag_holds_are_a_warning_unless_the_mode_is_transitive(
