@@ -79,7 +79,7 @@ def test_values_that_a_cast_loses_and_texts_that_fail_are_told_by_file(catalog: 
     assert "'many' cannot be read as INT" in bad.error
     (lost,) = problems(bad)
     assert (lost.column, lost.lost, lost.example) == ("a", 1, "'many'")
-    assert lost.loss == "STRING to INT: a text that is no INT fails the read"
+    assert lost.loss == "STRING to INT: texts that are no INT fail the read"
 
 
 def test_nulls_that_the_schema_refuses_are_counted_at_every_depth(catalog: Catalog) -> None:
@@ -172,7 +172,7 @@ def test_repeated_runs_see_other_files(catalog: Catalog) -> None:
 def test_a_table_without_rows_and_bad_numbers(catalog: Catalog) -> None:
     table = new_table(catalog, {"k": "INT"})
     assert table.upkeep.validate_rows().profiles == ()
-    with pytest.raises(InvalidRequestError, match="rows_per_file is 0; give 1 or more"):
+    with pytest.raises(InvalidRequestError, match="rows_per_file is 0; give a number from 1"):
         table.upkeep.validate_rows(rows_per_file=0)
 
 
@@ -186,3 +186,26 @@ def test_a_plan_that_was_edited_or_is_old_is_refused(catalog: Catalog) -> None:
     ):
         with pytest.raises(StalePlan, match="plan again"):
             table.upkeep.run(edited)
+
+
+def test_a_file_that_yields_no_rows_is_a_profile_and_not_an_error_of_python(
+    catalog: Catalog,
+) -> None:
+    table = filled(catalog)
+    plan = table.upkeep.plan_validate_rows(files_per_version=1)
+    path = f"{table.table_files.paths.root}/bucket-0/{plan.files[0].file}"
+    held = pq.read_table(path)
+    pq.write_table(held.slice(0, 0), path)
+    (profile,) = table.upkeep.run(plan).profiles
+    assert (profile.rows_in_file, profile.rows_read) == (0, 0)
+    assert "its manifest says 1" in (profile.error or "")
+    pq.write_table(held, path)
+
+
+@pytest.mark.parametrize("name", ["files_per_version", "rows_per_file"])
+@pytest.mark.parametrize("value", [1.5, "3", True, None, 0])
+def test_a_number_of_files_or_rows_is_a_whole_one(
+    catalog: Catalog, name: str, value: object
+) -> None:
+    with pytest.raises(InvalidRequestError, match=f"{name} is .*give"):
+        filled(catalog).upkeep.plan_validate_rows(**{name: value})  # type: ignore[arg-type]
