@@ -119,11 +119,16 @@ def _by_statistics(stored_files: StoredFiles, question: Question) -> _Loss | Non
     loss = _loss_of_nulls(bounds, part) if question.of_nulls else _loss_of_cast(bounds, part)
     if loss.is_none:
         return None
-    if not loss.at_least or stored.deletions is not None:
+    at_least, is_all = loss.at_least, loss.is_all
+    if stored.deletions is not None:
         # Rows that are deleted may be those that are lost.
+        _, vector = stored.deletions
+        deleted = at_least if vector.cardinality is None else vector.cardinality
+        at_least, is_all = max(0, at_least - deleted), False
+    if not at_least:
         return _Loss(question, None, is_exact=False)
     shown = "" if question.of_nulls else _shown(bounds, part)
-    return _Loss(question, loss.at_least, is_exact=loss.is_all, shown=shown)
+    return _Loss(question, at_least, is_exact=is_all, shown=shown)
 
 
 def _loss_of_nulls(bounds: Bounds | None, part: ChangedPart) -> KnownLoss:

@@ -303,6 +303,18 @@ def test_rows_that_a_deletion_vector_names_do_not_count(catalog: Catalog) -> Non
     assert found(table, NARROW, rules=SCAN) == []
 
 
+def test_values_that_are_lost_beside_deleted_rows_are_proved(catalog: Catalog) -> None:
+    options = {"bucket": "1", "deletion-vectors.enabled": "true"}
+    given = [{"k": n, "a": 300} for n in range(50)]
+    table = table_of(catalog, given, keys=["k"], options=options)
+    compact(table, full=True)
+    table.write(rows(table, [{"k": 1, "a": 4}, {"k": 2, "a": 4}]))
+    compact(table)
+    (finding,) = findings(table, NARROW)
+    assert (finding.rule, finding.severity) == (Rule.VALUES_LOST, Severity.BREAKING)
+    assert (finding.details["values"], finding.details["is_exact"]) == (48, False)
+
+
 def test_rows_of_keyed_tables_count_before_merging_and_a_compaction_settles_it(
     catalog: Catalog,
 ) -> None:
