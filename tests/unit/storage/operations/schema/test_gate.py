@@ -29,7 +29,13 @@ from lakewright.storage import (
     Verdict,
     Waiver,
 )
-from lakewright.storage.errors import ColumnInUse, InvalidOption, InvalidSchema, SchemaDenied
+from lakewright.storage.errors import (
+    ColumnInUse,
+    InvalidOption,
+    InvalidRequestError,
+    InvalidSchema,
+    SchemaDenied,
+)
 from lakewright.storage.spec.schema_change import SchemaChange
 from tests.support.stores.watched_files import watched
 from tests.support.tables.builders import compact, events, new_table, rows
@@ -150,6 +156,58 @@ def test_a_waiver_covers_its_rule_and_column_until_its_day(catalog: Catalog) -> 
     everything = tuple(Waiver(rule=rule, owner="ann", until="2999-12-31") for rule in Rule)
     impossible = table.plan_alter(DropColumn("k"), rules=GateRules(waivers=everything))
     assert impossible.verdict is Verdict.DENY
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"owner": ""}, "has a blank owner"),
+        ({"owner": " "}, "has a blank owner"),
+        ({"owner": 5}, "is not text"),
+        ({"until": "2025-13-01"}, "until '2025-13-01', which is no day"),
+        ({"until": "99991231"}, "until '99991231', which is no day"),
+        ({"until": None}, "is not text"),
+    ],
+)
+def test_a_waiver_has_an_owner_and_a_day(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidRequestError, match=message):
+        Waiver(**{"rule": Rule.FORWARD, "owner": "ann", "until": "2999-12-31", **given})
+
+
+def test_a_plan_that_was_edited_is_judged_as_a_call_is(catalog: Catalog) -> None:
+    table = table_of(catalog)
+    table.write(rows(table, [{"k": 9, "s": "x"}]))
+    waiver = Waiver(rule=Rule.FORWARD, owner="ann", until="2999-12-31")
+    rules = GateRules(is_scanned=True, waivers=(waiver,))
+    plan = json.loads(table.plan_alter(ChangeType("s", "INT"), rules=rules).to_json())
+    lost = next(each for each in plan["findings"] if each["rule"] == "values-lost")
+    for findings in (
+        [],
+        [{**lost, "severity": "info"}],
+        [{**lost, "waived_by": "ann"}],
+        [{**lost, "details": {"nulls": [1]}}],
+    ):
+        edited = AlterPlan.from_json(json.dumps({**plan, "findings": findings}))
+        with pytest.raises(SchemaDenied, match="loses 1 values"):
+            table.run_alter(edited)
+    for given in ({"owner": ""}, {"until": "99991231"}):
+        waivers = [{**plan["rules"]["waivers"][0], **given}]
+        text = json.dumps({**plan, "rules": {**plan["rules"], "waivers": waivers}})
+        with pytest.raises(InvalidRequestError, match="the waiver of forward"):
+            AlterPlan.from_json(text)
+
+
+def test_a_rewrite_that_must_come_first_cannot_be_waived(catalog: Catalog) -> None:
+    mode = {"lakewright.cast-mode": "explicit"}
+    table = new_table(catalog, {"k": "INT", "a": "INT"}, options=mode)
+    table.write(rows(table, [{"k": 1, "a": 5}]))
+    table = table.alter(ChangeType("a", "STRING"))
+    everything = tuple(Waiver(rule=rule, owner="ann", until="2999-12-31") for rule in Rule)
+    plan = table.plan_alter(ChangeType("a", "DATE"), rules=GateRules(waivers=everything))
+    assert plan.verdict is Verdict.REWRITE
+    with pytest.raises(SchemaDenied, match="rewrite-first"):
+        table.run_alter(plan)
+    assert table.read(columns=["a"]).to_pylist() == [{"a": "5"}]
 
 
 def test_a_waiver_that_ended_is_told(catalog: Catalog) -> None:
