@@ -19,10 +19,12 @@ from lakewright.storage.operations.schema.lost_values import lost_values
 from lakewright.storage.operations.schema.references import open_writes, referencing
 from lakewright.storage.operations.schema.refusals import Refusal
 from lakewright.storage.operations.schema.scan_values import Count
+from lakewright.storage.operations.schema.shared_fields import fields_up_to, highest_shared_id
 from lakewright.storage.operations.schema.stored_files import StoredFiles
 from lakewright.storage.operations.schema.stored_types import uncast_types
 from lakewright.storage.spec.cast_mode import CastMode, cast_mode
 from lakewright.storage.spec.changed_parts import ChangedPart, changed_parts
+from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.schema_gate import (
     Finding,
@@ -62,15 +64,32 @@ class ProposedSchema:
         before = cast_mode(self.old, table=self.files.name)
         return before.fate != self.mode.fate
 
-    def parts_of(self, branch: str, stored: TableSchema) -> tuple[ChangedPart, ...]:
+    def parts_of(self, seen: TableFiles, stored: TableSchema) -> tuple[ChangedPart, ...]:
         """The parts of a schema of a branch whose values the new schema may not keep."""
-        key = (branch, stored.id)
+        key = (seen.paths.branch, stored.id)
         if key not in self._parts:
-            self._parts[key] = tuple(changed_parts(stored.fields, self.new.fields))
+            fields = self.shared_fields(seen, stored)
+            self._parts[key] = tuple(changed_parts(fields, self.new.fields))
         return self._parts[key]
+
+    def shared_fields(self, seen: TableFiles, stored: TableSchema) -> tuple[DataField, ...]:
+        """The fields of a schema of a branch that are fields of this branch too.
+
+        After two branches part, each may give one id to another field.
+        """
+        branch = seen.paths.branch
+        if branch == self.files.paths.branch:
+            return stored.fields
+        if branch not in self._shared_ids:
+            self._shared_ids[branch] = highest_shared_id(self.files, seen)
+        return fields_up_to(stored.fields, self._shared_ids[branch])
 
     @cached_property
     def _parts(self) -> dict[tuple[str, int], tuple[ChangedPart, ...]]:
+        return {}
+
+    @cached_property
+    def _shared_ids(self) -> dict[str, int]:
         return {}
 
     def top_level_name(self, field_id: int | str, otherwise: str) -> str:

@@ -101,7 +101,7 @@ def _subject(question: Question) -> _Subject:
 def _questions(proposed: ProposedSchema, stored: StoredFile) -> Iterator[Question]:
     schema = proposed.stored.schemas_of(stored).schema_of(stored.file)
     columns = stored.file.write_cols
-    for part in proposed.parts_of(stored.seen.paths.branch, schema):
+    for part in proposed.parts_of(stored.seen, schema):
         if columns is not None and part.steps[:1] != () and part.steps[0] not in columns:
             # Another file holds this column of the same rows.
             continue

@@ -303,6 +303,25 @@ def test_rows_that_a_deletion_vector_names_do_not_count(catalog: Catalog) -> Non
     assert found(table, NARROW, rules=SCAN) == []
 
 
+@pytest.mark.parametrize("mode", list(Compatibility))
+def test_columns_that_two_branches_add_under_one_id_are_two(
+    catalog: Catalog, mode: Compatibility
+) -> None:
+    table = table_of(catalog, [{"k": 1}])
+    table.history.create_tag("t")
+    branch = table.history.create_branch("side", tag="t").alter(AddColumn("note", "STRING"))
+    branch.write(rows(branch, [{"k": 2, "note": "a long one", "a": 300}]))
+    table = table.alter(AddColumn("amount", "INT"), AddColumn("r.z", "INT"))
+    assert table.schema.field("amount").id == branch.schema.field("note").id
+    plan = table.plan_alter(ChangeType("amount", "BIGINT"), rules=GateRules(compatibility=mode))
+    assert [each for each in plan.findings if each.details.get("branches")] == []
+    assert not any("note" in each.message for each in plan.findings)
+    assert not any("branch side" in each.message for each in plan.findings)
+    # Columns of before are still those of both.
+    (finding,) = findings(table, NARROW)
+    assert finding.details["branches"] == ["side"]
+
+
 def test_values_that_are_lost_beside_deleted_rows_are_proved(catalog: Catalog) -> None:
     options = {"bucket": "1", "deletion-vectors.enabled": "true"}
     given = [{"k": n, "a": 300} for n in range(50)]
