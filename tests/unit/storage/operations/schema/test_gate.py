@@ -210,6 +210,23 @@ def test_a_rewrite_that_must_come_first_cannot_be_waived(catalog: Catalog) -> No
     assert table.read(columns=["a"]).to_pylist() == [{"a": "5"}]
 
 
+def test_waivers_of_two_columns_cover_a_dependent_of_every_column(catalog: Catalog) -> None:
+    dependent = Dependent(column="*", kind="asset", name="copy")
+    waivers = tuple(
+        Waiver(rule=Rule.COLUMN_USED, column=name, owner="ann", until="2999-12-31")
+        for name in ("a", "s")
+    )
+    changes = (DropColumn("a"), DropColumn("s"))
+    table = table_of(catalog)
+
+    def verdict(*waivers: Waiver) -> Verdict:
+        rules = GateRules(dependents=(dependent,), waivers=waivers)
+        return table.plan_alter(*changes, rules=rules).verdict
+
+    assert verdict(*waivers) is Verdict.ALLOW
+    assert verdict(waivers[0]) is Verdict.DENY
+
+
 def test_a_waiver_that_ended_is_told(catalog: Catalog) -> None:
     waiver = Waiver(rule=Rule.FORWARD, owner="ann", until="2000-01-01")
     plan = table_of(catalog).plan_alter(DropColumn("s"), rules=GateRules(waivers=(waiver,)))
