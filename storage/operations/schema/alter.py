@@ -154,7 +154,8 @@ def run_alter(files: TableFiles, plan: AlterPlan, engine: Engine | None = None) 
     planned = files.at_schema(plan.schema_id).reading_once()
     _check_current(files, planned.schema)
     evolution = _evolved(planned, [_change(each) for each in plan.changes])
-    _check_latest_rows(files, evolution, _proposed(planned, evolution, plan.rules, engine))
+    proposed = _proposed(planned, evolution, plan.rules, engine)
+    _check_latest_rows(files, evolution, replace(proposed, decides=True))
     schema = evolution.schema
     if schema.id != plan.schema_id:
         if not files.schemas.put_schema(schema):

@@ -20,7 +20,7 @@ from lakewright.storage.operations.schema.references import open_writes, referen
 from lakewright.storage.operations.schema.refusals import Refusal
 from lakewright.storage.operations.schema.scan_values import Count
 from lakewright.storage.operations.schema.shared_fields import fields_up_to, highest_shared_id
-from lakewright.storage.operations.schema.stored_files import StoredFiles
+from lakewright.storage.operations.schema.stored_files import StoredFile, StoredFiles
 from lakewright.storage.operations.schema.stored_types import uncast_types
 from lakewright.storage.spec.cast_mode import CastMode, cast_mode
 from lakewright.storage.spec.changed_parts import ChangedPart, changed_parts
@@ -38,6 +38,7 @@ from lakewright.storage.spec.schema_gate import (
 class ProposedSchema:
     """A schema that a change would make, beside the current one, and how it is judged.
 
+    `decides` asks only for findings that the verdict may depend on: a run tells no warnings.
     `engine` reads values if the rules ask for a scan. What finders read is read once. `counted` are
     the answers of scans, which a copy of this value keeps.
     """
@@ -47,11 +48,19 @@ class ProposedSchema:
     new: TableSchema
     rules: GateRules
     engine: Engine
+    decides: bool = False
     counted: dict[Hashable, Count] = field(default_factory=dict)
 
     @cached_property
     def stored(self) -> StoredFiles:
         return StoredFiles(self.files)
+
+    @property
+    def judged_files(self) -> list[StoredFile]:
+        """The files whose values are judged; tags and branches only warn of most losses."""
+        if self.decides and not self.rules.compatibility.is_transitive:
+            return self.stored.of_latest
+        return self.stored.all
 
     @property
     def mode(self) -> CastMode:

@@ -55,7 +55,7 @@ def lost_values(proposed: ProposedSchema) -> Iterator[Finding]:
         return
     losses = [
         loss
-        for stored in proposed.stored.all
+        for stored in proposed.judged_files
         for question in _questions(proposed, stored)
         if (_subject(question) in asked or _gets_another_fate(proposed, question))
         and (loss := _by_statistics(proposed.stored, question)) is not None

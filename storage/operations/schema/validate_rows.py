@@ -193,7 +193,7 @@ def run_validate_rows(
     Raises:
         StalePlan: the snapshot of the plan is expired, or holds other files.
     """
-    files = files.at_schema(plan.schema_id)
+    files = files.reading_once().at_schema(plan.schema_id)
     tasks = _tasks(files, plan)
     groups = [tasks[at :: min(_TASKS, len(tasks))] for at in range(min(_TASKS, len(tasks)))]
     found = engine.map(partial(profile_files, files, plan.rows_per_file), groups)
@@ -240,6 +240,7 @@ def profile_files(
     files: TableFiles, rows_per_file: int, tasks: Sequence[_Task]
 ) -> list[FileProfile]:
     """The profiles of some files: the work of one task."""
+    files = files.reading_once()
     schemas = FileSchemas(files)
     return [_profile(files, schemas, rows_per_file, task) for task in tasks]
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from lakewright.storage import (
     ChangeNullability,
     ChangeTableComment,
     ChangeType,
+    Compatibility,
     Dependent,
     DropColumn,
     GateRules,
@@ -36,8 +39,9 @@ from lakewright.storage.errors import (
     InvalidSchema,
     SchemaDenied,
 )
+from lakewright.storage.operations.running.engine import LocalEngine
 from lakewright.storage.spec.schema_change import SchemaChange
-from tests.support.stores.watched_files import watched
+from tests.support.stores.watched_files import WatchedFiles, watched
 from tests.support.tables.builders import compact, events, new_table, rows
 
 COLUMNS = {"k": "INT", "a": "INT", "s": "STRING"}
@@ -324,3 +328,59 @@ def test_each_manifest_is_read_once_for_all_tags_and_branches(any_catalog: Catal
     watching.plan_alter(ChangeType("a", "TINYINT"))
     read = [call.path for call in fs.calls if call.name == "read_bytes" and "manifest" in call.path]
     assert len(read) == len(set(read)) > 4
+
+
+class OneByOne(LocalEngine):
+    """Runs task after task, so the number of reads does not depend on threads."""
+
+    def map(self, function: Any, tasks: Any) -> Any:
+        return [function(task) for task in tasks]
+
+
+def schemas_read(fs: WatchedFiles) -> list[str]:
+    return [call.path for call in fs.calls if call.name == "read_bytes" and "/schema/" in call.path]
+
+
+@pytest.mark.parametrize("any_catalog", ["memory"], indirect=True)
+def test_a_scan_and_a_validation_read_each_schema_once_for_all_files(any_catalog: Catalog) -> None:
+    counts = []
+    for name, files in (("db.one", 1), ("db.six", 6)):
+        table = new_table(
+            any_catalog, {"a": "INT"}, options={"lakewright.cast-mode": "explicit"}, name=name
+        )
+        for number in range(files):
+            table.write(rows(table, [{"a": number}, {"a": 300}]))
+        table = table.alter(AddColumn("n", "INT"))
+        watching, fs = watched(table)
+        scan = GateRules(is_scanned=True)
+        watching.plan_alter(ChangeType("a", "TINYINT"), rules=scan, engine=OneByOne())
+        scanned = len(schemas_read(fs))
+        plan = watching.upkeep.plan_validate_rows(files_per_version=9)
+        assert len(plan.files) == files
+        before = len(schemas_read(fs))
+        watching.upkeep.run(plan, engine=OneByOne())
+        counts.append((scanned, len(schemas_read(fs)) - before))
+    assert counts[0] == counts[1]
+
+
+@pytest.mark.parametrize("any_catalog", ["memory"], indirect=True)
+def test_a_run_reads_tags_only_if_the_verdict_may_depend_on_them(any_catalog: Catalog) -> None:
+    table = table_of(any_catalog)
+    table.history.create_tag("t")
+    table.write(rows(table, [{"k": 1, "a": 7}]))
+    compact(table, full=True)
+    change = ChangeType("a", "SMALLINT")
+
+    def read(mode: Compatibility) -> int:
+        watching, fs = watched(table)
+        plan = watching.plan_alter(change, rules=GateRules(compatibility=mode))
+        before = len(fs.calls)
+        with suppress(ColumnInUse):
+            watching.run_alter(replace(plan, changes=(*plan.changes, IMPOSSIBLE)))
+        read = {call.path for call in fs.calls[before:] if call.name == "read_bytes"}
+        return sum("/manifest/" in path for path in read)
+
+    assert read(Compatibility.BACKWARD) < read(Compatibility.BACKWARD_TRANSITIVE)
+
+
+IMPOSSIBLE: dict[str, object] = {"change": "DropColumn", "column": "k"}
