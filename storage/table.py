@@ -136,9 +136,10 @@ class Table(Readable):
         """
         return plan_alter(self.table_files, changes, rules, engine)
 
-    def run_alter(self, plan: AlterPlan) -> AlterResult:
-        """Carry out a plan of `plan_alter`; see `alter`."""
-        return find_run({AlterPlan: run_alter}, self.table_files, plan)(self.table_files, plan)
+    def run_alter(self, plan: AlterPlan, engine: Engine | None = None) -> AlterResult:
+        """Carry out a plan of `plan_alter`; see `alter`. `engine` reads values if it has a scan."""
+        run = find_run({AlterPlan: run_alter}, self.table_files, plan)
+        return run(self.table_files, plan, engine)
 
     # --- writing --------------------------------------------------------------------------------
 

@@ -111,7 +111,9 @@ def alter_verb(
         plan_type=AlterPlan,
         plan=lambda table, options: planned(table, options, None),
         scan=scan,
-        run=lambda table, plan, options, work: table.run_alter(plan),
+        run=lambda table, plan, options, work: table.run_alter(
+            plan, scan_engine(options, table, work) if plan.rules.is_scanned else None
+        ),
         report=_report,
     )
 

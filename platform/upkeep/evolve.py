@@ -91,7 +91,9 @@ def evolution_to(
         plan_type=EvolvePlan,
         plan=plan,
         scan=scan,
-        run=lambda table, plan, options, work: table.run_alter(plan.now),
+        run=lambda table, plan, options, work: table.run_alter(
+            plan.now, scan_engine(options, table, work) if plan.now.rules.is_scanned else None
+        ),
         report=_report,
     )
 

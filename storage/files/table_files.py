@@ -79,14 +79,20 @@ class TableFiles:
         return LeaseStore(self.fs, self.paths)
 
     def reading_once(self) -> TableFiles:
-        """The same table for one write or plan, which reads no manifest from the store twice."""
+        """The same table for one write or plan, which reads no manifest or schema twice.
+
+        A table that is kept for longer reads schemas again: a fast-forward may replace them.
+        """
         return self if self.read_manifests else replace(self, read_manifests=ReadManifests())
 
     def at_schema(self, schema_id: int) -> TableFiles:
         """The same table under another version of its schema."""
         if schema_id == self.schema.id:
             return self
-        schema = self._schemas_read[schema_id] = self.schemas.read(schema_id)
+        is_read_once = self.read_manifests is not None
+        schema = self._schemas_read.get(schema_id) if is_read_once else None
+        if schema is None:
+            schema = self._schemas_read[schema_id] = self.schemas.read(schema_id)
         seen = replace(self, schema=schema)
         vars(seen)["_schemas_read"] = self._schemas_read
         return seen

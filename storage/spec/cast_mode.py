@@ -38,6 +38,11 @@ class CastMode(Enum):
         """Whether values that do not fit are told from those that do."""
         return self in (CastMode.EXPLICIT_FAIL, CastMode.EXPLICIT_NULL)
 
+    @property
+    def fate(self) -> str:
+        """How values that do not fit are read: two modes read them as Java does."""
+        return self.value if self.checks_values else "as Java"
+
 
 def cast_mode(schema: TableSchema, *, table: str) -> CastMode:
     """The mode that a schema sets.

@@ -1,4 +1,4 @@
-"""The parts of columns, at every depth, whose stored values another schema may not keep.
+"""The parts of columns, at every depth, and which of their stored values another schema may lose.
 
 A part is a column, a member of a row, an element of an array or a multiset, or a key or a value of
 a map. Fields pair by their ids.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from lakewright.storage.spec.cast_mode import CastMode
 from lakewright.storage.spec.cast_rules import Cast, cast_rule
 from lakewright.storage.spec.data_types import (
     ArrayType,
@@ -18,6 +19,7 @@ from lakewright.storage.spec.data_types import (
     MapType,
     MultisetType,
     RowType,
+    TypeRoot,
 )
 from lakewright.storage.spec.schema_change import ELEMENT, VALUE
 
@@ -49,10 +51,23 @@ class ChangedPart:
             return None
         return self.stored, self.read
 
+    def loss_in(self, mode: CastMode) -> str | None:
+        """What becomes of values that change, in words, where a table has this cast mode."""
+        return None if self.cast is None else cast_rule(*self.cast).loss_in(mode)
+
     @property
-    def loss(self) -> str | None:
-        """What becomes of values that do not fit, in words."""
-        return None if self.cast is None else cast_rule(*self.cast).loss
+    def is_retyped(self) -> bool:
+        """Whether the values are cast, with or without a loss."""
+        if not isinstance(self.stored, AtomicType) or not isinstance(self.read, AtomicType):
+            return False
+        return cast_rule(self.stored, self.read).cast is not Cast.SAME
+
+    @property
+    def is_widened(self) -> bool:
+        """Whether each value that any older type loses in the new type is lost in this type too."""
+        if not isinstance(self.stored, AtomicType) or not isinstance(self.read, AtomicType):
+            return False
+        return self.cast is None and _kind(self.stored.root) == _kind(self.read.root)
 
     @property
     def refuses_null(self) -> bool:
@@ -65,9 +80,23 @@ class ChangedPart:
         return len(self.identity) == 1
 
 
+def _kind(root: TypeRoot) -> str:
+    if root.is_integer or root.is_floating or root is TypeRoot.DECIMAL:
+        return "number"
+    if root.is_text:
+        return "text"
+    return "bytes" if root.is_bytes else root.value
+
+
 def changed_parts(stored: Sequence[DataField], read: Sequence[DataField]) -> Iterator[ChangedPart]:
     """The parts of a file's columns that may lose values, or whose nulls are refused."""
-    return _members(stored, read, _Place())
+    parts = _members(stored, read, _Place())
+    return (part for part in parts if part.cast is not None or part.refuses_null)
+
+
+def retyped_parts(stored: Sequence[DataField], read: Sequence[DataField]) -> Iterator[ChangedPart]:
+    """The parts that are cast, whether that may lose values or not."""
+    return (part for part in _members(stored, read, _Place()) if part.is_retyped)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +124,9 @@ def _members(
 
 
 def _parts(stored: DataType | None, read: DataType, place: _Place) -> Iterator[ChangedPart]:
-    part = ChangedPart(
+    yield ChangedPart(
         identity=place.identity, path=place.path, steps=place.steps, stored=stored, read=read
     )
-    if part.cast is not None or part.refuses_null:
-        yield part
     match stored, read:
         case RowType(fields=before), RowType(fields=after):
             yield from _members(before, after, place)

@@ -8,9 +8,13 @@ verdict follows from all findings. A waiver accepts a finding until a day.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date
 from enum import Enum
+
+from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.spec.arguments import text_argument
 
 EVERY_COLUMN = "*"
 
@@ -61,8 +65,11 @@ class Rule(Enum):
 
     @property
     def can_be_waived(self) -> bool:
-        """A change that is not possible stays so, and a waiver that ended is told."""
-        return self not in (Rule.REFUSED, Rule.WAIVER_EXPIRED)
+        """A change that is not possible stays so, and a waiver that ended is told.
+
+        Without a rewrite that must come first, no client could read the files.
+        """
+        return self not in (Rule.REFUSED, Rule.REWRITE_FIRST, Rule.WAIVER_EXPIRED)
 
 
 class Compatibility(Enum):
@@ -123,7 +130,13 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiver:
-    """Accepts the findings of a rule on a column until a day, in the name of its owner."""
+    """Accepts the findings of a rule on a column until a day, in the name of its owner.
+
+    `until` is the last day, such as 2027-01-31.
+
+    Raises:
+        InvalidRequestError: the owner is blank, or `until` is no day.
+    """
 
     rule: Rule
     column: str = EVERY_COLUMN
@@ -132,13 +145,25 @@ class Waiver:
     reason: str = ""
 
     def __post_init__(self) -> None:
-        date.fromisoformat(self.until)
+        if not text_argument(self.owner, "the owner of a waiver").strip():
+            raise InvalidRequestError(
+                f"the waiver of {self.rule.value} has a blank owner; name the person or team that "
+                "accepts the finding"
+            )
+        until = text_argument(self.until, "the last day of a waiver")
+        with suppress(ValueError):
+            if date.fromisoformat(until).isoformat() == until:
+                return
+        raise InvalidRequestError(
+            f"the waiver of {self.rule.value} lasts until {until!r:.100}, which is no day; write "
+            "it as 2027-01-31"
+        )
 
     def covers(self, finding: Finding) -> bool:
-        """Whether it speaks of a finding; refused changes cannot be waived."""
+        """Whether it speaks of a finding that can be waived."""
         return (
             finding.rule is self.rule
-            and self.rule is not Rule.REFUSED
+            and self.rule.can_be_waived
             and self.column in (EVERY_COLUMN, finding.column)
         )
 

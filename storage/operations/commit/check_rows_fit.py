@@ -1,23 +1,26 @@
 """Checks that rows which were written under an older schema still have a meaning in the table.
 
 A writer keeps the schema that it began with, and another client may alter the table meanwhile.
-Readers find columns by their ids, so added, dropped, renamed and moved columns and implicit casts
-keep every row valid. A column that must not be null now, or that got a type by an explicit cast,
-may not. Where the table's cast mode judges values, no cast may that some values do not fit.
+Readers find columns by their ids, so added, dropped, renamed and moved columns and casts that lose
+nothing keep every row valid. A column that must not be null now, or that got a type by an explicit
+cast, may not. After an implicit cast with a loss, the bounds of the file must prove that all of its
+values survive.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from lakewright.storage.codec.cast_survival import known_loss
 from lakewright.storage.codec.column_stats import file_bounds
 from lakewright.storage.errors import SchemaMoved
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.spec.cast_mode import cast_mode
-from lakewright.storage.spec.cast_rules import Cast, CastRule, cast_rule
-from lakewright.storage.spec.data_types import ArrayType, DataType, MapType, RowType
+from lakewright.storage.spec.cast_mode import CastMode, cast_mode
+from lakewright.storage.spec.cast_rules import Cast, cast_rule
+from lakewright.storage.spec.data_types import ArrayType, AtomicType, DataType, MapType, RowType
 from lakewright.storage.spec.manifest import DataFileMeta
+from lakewright.storage.spec.predicate import Bounds
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.schema_casts import casts_of
 from lakewright.storage.spec.schema_mapping import schema_mapping
@@ -30,46 +33,87 @@ def check_rows_fit(files: TableFiles, schema: TableSchema, written: Iterable[Dat
         SchemaMoved: rows may not fit a column that was altered since they were written.
     """
     changes: dict[int, tuple[TableSchema, _Changes]] = {}
-    judged = cast_mode(schema, table=files.name).checks_values
+    mode = cast_mode(schema, table=files.name)
     for file in written:
         if file.schema_id == schema.id:
             continue
         if file.schema_id not in changes:
             old = files.at_schema(file.schema_id).schema
-            changes[file.schema_id] = old, _changes(old, schema, judged=judged)
+            changes[file.schema_id] = old, _changes(old, schema, mode)
         old, found = changes[file.schema_id]
         for column in found.unknown:
             _refuse(files, schema, file, f"{column}, and the rows may hold null there")
-        bounds = file_bounds(file, old) if found.required else {}
+        bounds = file_bounds(file, old) if found.required or found.casts else {}
         for name in found.required:
             nulls = bounds[name].null_count if name in bounds else None
             if nulls != 0:
                 told = "may hold null" if nulls is None else f"hold null {nulls} times"
                 _refuse(files, schema, file, f"column {name} is NOT NULL now, and they {told}")
         for cast in found.casts:
-            _refuse(files, schema, file, cast)
+            if not cast.keeps_all(file, bounds):
+                _refuse(files, schema, file, cast.told)
 
 
 def may_refuse_rows(old: TableSchema, new: TableSchema, *, table: str) -> bool:
     """Whether rows of one schema may have no meaning in a later one, whatever they hold."""
-    changes = _changes(old, new, judged=cast_mode(new, table=table).checks_values)
+    changes = _changes(old, new, cast_mode(new, table=table))
     return bool(changes.required or changes.unknown or changes.casts)
+
+
+@dataclass(frozen=True, slots=True)
+class _LossyCast:
+    """A cast of a column, or of a part of one, that may lose values; `column` is a file's name."""
+
+    column: str
+    is_whole_column: bool
+    path: str
+    stored: DataType
+    read: DataType
+    loss: str | None
+
+    @property
+    def told(self) -> str:
+        types = f"from {self.stored} to {self.read}"
+        if self._is_explicit:
+            return f"column {self.path} was cast explicitly {types}"
+        return f"column {self.path} was cast {types} ({self.loss}), and the rows may hold such"
+
+    @property
+    def _is_explicit(self) -> bool:
+        return cast_rule(self.stored, self.read).cast is not Cast.IMPLICIT
+
+    def keeps_all(self, file: DataFileMeta, bounds: Mapping[str, Bounds]) -> bool:
+        """Whether it is certain that no value of a file is lost."""
+        if file.write_cols is not None and self.column not in file.write_cols:
+            return True
+        stored, read = self.stored, self.read
+        if self._is_explicit or not isinstance(stored, AtomicType):
+            return False
+        if not isinstance(read, AtomicType):
+            return False
+        if stored.root.is_text and read.root.is_text and stored.length <= read.length:
+            # Only the blanks at the end differ.
+            return True
+        known = bounds.get(self.column)
+        if self.is_whole_column:
+            return known_loss(known, stored, read).is_none
+        return known is not None and known.all_null
 
 
 @dataclass(frozen=True, slots=True)
 class _Changes:
     """What rows of an older schema may not fit.
 
-    `required` are columns, by the names of files, that must not be null now. `unknown` and `casts`
-    are in words: parts that must not be null and that no statistics describe, and casts.
+    `required` are columns, by the names of files, that must not be null now. `unknown` are in
+    words: parts that must not be null and that no statistics describe.
     """
 
     required: tuple[str, ...]
     unknown: tuple[str, ...]
-    casts: tuple[str, ...]
+    casts: tuple[_LossyCast, ...]
 
 
-def _changes(old: TableSchema, new: TableSchema, *, judged: bool) -> _Changes:
+def _changes(old: TableSchema, new: TableSchema, mode: CastMode) -> _Changes:
     columns = schema_mapping(old.fields, new.fields).columns.values()
     return _Changes(
         required=tuple(
@@ -88,19 +132,20 @@ def _changes(old: TableSchema, new: TableSchema, *, judged: bool) -> _Changes:
             or (column.stored is not None and _is_tighter(column.stored.type, column.field.type))
         ),
         casts=tuple(
-            f"column {path} was cast {words} from {stored} to {read}"
+            _LossyCast(
+                column=column.stored.name,
+                is_whole_column=isinstance(column.stored.type, AtomicType),
+                path=path,
+                stored=stored,
+                read=read,
+                loss=rule.loss_in(mode),
+            )
             for column in columns
+            if column.stored is not None
             for path, stored, read in casts_of(column)
-            if (words := _questionable(cast_rule(stored, read), judged=judged)) is not None
+            if (rule := cast_rule(stored, read)).cast is not Cast.IMPLICIT or rule.loss is not None
         ),
     )
-
-
-def _questionable(rule: CastRule, *, judged: bool) -> str | None:
-    """How a cast was made by which rows may lose values; None if the cast keeps them."""
-    if rule.cast is not Cast.IMPLICIT:
-        return "explicitly"
-    return f"({rule.unfit} do not fit)" if judged and rule.unfit is not None else None
 
 
 def _is_tighter(old: DataType, new: DataType) -> bool:

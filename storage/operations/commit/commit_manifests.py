@@ -11,6 +11,7 @@ from lakewright.storage.operations.state.live_files import LiveFiles, index_entr
 from lakewright.storage.spec.commit import Change, Committable
 from lakewright.storage.spec.index import check_known_indexes
 from lakewright.storage.spec.manifest import FileKind, ManifestEntry
+from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.snapshot import (
     FIRST_SNAPSHOT_ID,
     CommitKind,
@@ -37,10 +38,12 @@ def write_manifests(
         SchemaMoved: rows were written under an older schema, and do not fit the latest one.
     """
     schema_id = files.schemas.latest_id(table=files.name)
-    _check_supported_state(files, latest, schema_id, committable)
+    # Not one that was read before: a fast-forward may have replaced it.
+    schema = files.schema if schema_id == files.schema.id else files.schemas.read(schema_id)
+    _check_supported_state(files, latest, schema, committable)
     if committable.kind is not CommitKind.COMPACT:
         added = (entry.file for entry in change.entries if entry.kind is FileKind.ADD)
-        check_rows_fit(files, files.at_schema(schema_id).schema, added)
+        check_rows_fit(files, schema, added)
     compression = files.options.manifest_compression
     before = live_files.manifests(latest) if latest else ()
     merged = merge_manifests(files, before, written)
@@ -80,7 +83,7 @@ _USES = {CommitKind.COMPACT: Use.COMPACT, CommitKind.ANALYZE: Use.TAG}
 
 
 def _check_supported_state(
-    files: TableFiles, latest: Snapshot | None, schema_id: int, committable: Committable
+    files: TableFiles, latest: Snapshot | None, schema: TableSchema, committable: Committable
 ) -> None:
     """Check that this version may commit on top of the latest snapshot and schema.
 
@@ -89,8 +92,7 @@ def _check_supported_state(
     Raises:
         UnsupportedError: an option, a snapshot field or an index kind is not implemented.
     """
-    if schema_id != files.schema.id:
-        schema = files.schemas.read(schema_id)
+    if schema.id != files.schema.id:
         check_supported(schema, _USES.get(committable.kind, Use.WRITE), table=files.name)
     if latest is not None:
         check_known_fields(latest, table=files.name)

@@ -2,8 +2,9 @@
 
 1. Plan: apply the changes to the current schema, check keys, options, casts and defaults, and ask
    the gate what the new schema breaks (`gate.py`). A change that is refused is a finding too.
-2. Run: apply and judge them again, and create the schema file of the next id. If another client has
-   changed the schema since the plan, nothing is written, and the error names what it changed.
+2. Run: apply and judge them again, until the rows of the latest snapshot are judged, and create the
+   schema file of the next id. If another client has changed the schema since the plan, nothing is
+   written, and the error names what it changed.
 3. Read the base again: a fast-forward beside the alter may have replaced it.
 
 Data files stay as they are. Readers map each file from its own schema (`spec/schema_mapping.py`).
@@ -21,6 +22,7 @@ from lakewright.storage.codec.default_values import default_value
 from lakewright.storage.codec.json_values import MalformedJson
 from lakewright.storage.codec.typed_json import value_of
 from lakewright.storage.errors import (
+    CommitConflictError,
     InvalidRequestError,
     SchemaDenied,
     SchemaMoved,
@@ -49,6 +51,9 @@ from lakewright.storage.spec.schema_gate import (
 )
 from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.supported_options import Use, check_supported
+
+# How often the rows of other commits are judged before an alter gives up.
+_MOST_ROUNDS = 10
 
 _KINDS = {kind.__name__: kind for kind in get_args(SchemaChange)}
 
@@ -128,12 +133,15 @@ def plan_alter(
             if each.loss is not None
         ),
         rules=rules,
-        findings=_judged(files, evolution, rules, engine),
+        findings=judge(_proposed(files, evolution, rules, engine), evolution.refused),
     )
 
 
-def run_alter(files: TableFiles, plan: AlterPlan) -> AlterResult:
+def run_alter(files: TableFiles, plan: AlterPlan, engine: Engine | None = None) -> AlterResult:
     """Carry a plan out; the new schema exists as a whole, or not at all.
+
+    The gate judges the change again, with a scan if the plan had one, and the findings of the plan
+    decide nothing: `engine` reads values.
 
     Raises:
         SchemaMoved: another client changed the schema since the plan; plan again.
@@ -142,16 +150,14 @@ def run_alter(files: TableFiles, plan: AlterPlan) -> AlterResult:
         InvalidOption: an option cannot change, or its value is invalid.
         UnsupportedError: the new schema has an option or a type that is not implemented.
         SchemaDenied: the change breaks something else, or several things; the message has all.
+        CommitConflictError: other clients commit faster than their rows are judged.
         InvalidRequestError: an edited plan names other changes.
     """
-    planned = files.at_schema(plan.schema_id)
+    planned = files.at_schema(plan.schema_id).reading_once()
     _check_current(files, planned.schema)
     evolution = _evolved(planned, [_change(each) for each in plan.changes])
-    # A scan has its findings in the plan; statistics are asked again, for newer files.
-    rules = replace(plan.rules, is_scanned=False)
-    scanned = [each for each in plan.findings if each.rule is Rule.VALUES_LOST]
-    known = scanned if plan.rules.is_scanned else []
-    _check_allowed(files, evolution, _judged(planned, evolution, rules, None, known))
+    proposed = _proposed(planned, evolution, plan.rules, engine)
+    _check_latest_rows(files, evolution, replace(proposed, decides=True))
     schema = evolution.schema
     if schema.id != plan.schema_id:
         if not files.schemas.put_schema(schema):
@@ -161,6 +167,25 @@ def run_alter(files: TableFiles, plan: AlterPlan) -> AlterResult:
         schema=schema,
         previous_schema_id=plan.schema_id,
         differences=_told(planned.schema, schema),
+    )
+
+
+def _check_latest_rows(files: TableFiles, evolution: _Evolved, proposed: ProposedSchema) -> None:
+    """Judge the change, and again while other clients commit, until the latest snapshot is judged.
+
+    What a scan counted in a file is not counted again.
+    """
+    for _ in range(_MOST_ROUNDS):
+        _check_allowed(files, evolution, judge(proposed, evolution.refused))
+        if not proposed.stored.is_outdated():
+            return
+        # A copy reads the snapshot anew.
+        proposed = replace(proposed)
+    raise CommitConflictError(
+        f"the rows of {files.name} changed {_MOST_ROUNDS} times while the change of its schema was "
+        "judged, and the rows of the latest commit are not judged; try again when fewer writers "
+        "commit",
+        table=files.name,
     )
 
 
@@ -227,21 +252,16 @@ def _evolved(files: TableFiles, changes: Sequence[SchemaChange]) -> _Evolved:
     return _Evolved(new, refusals_of(found))
 
 
-def _judged(
-    files: TableFiles,
-    evolution: _Evolved,
-    rules: GateRules,
-    engine: Engine | None,
-    known: Sequence[Finding] = (),
-) -> tuple[Finding, ...]:
-    proposed = ProposedSchema(
+def _proposed(
+    files: TableFiles, evolution: _Evolved, rules: GateRules, engine: Engine | None
+) -> ProposedSchema:
+    return ProposedSchema(
         files=files,
         old=files.schema,
         new=evolution.schema,
         rules=rules,
         engine=engine or LocalEngine(env=files.env),
     )
-    return judge(proposed, evolution.refused, known)
 
 
 def _check_supported(files: TableFiles, new: TableSchema) -> None:

@@ -15,9 +15,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.pending import pending_batches
 from lakewright.storage.operations.state.branch_files import whole_branches
-from lakewright.storage.spec.data_types import AtomicType, DataType, TypeRoot
+from lakewright.storage.spec.data_types import AtomicType, DataField, DataType, TypeRoot
 from lakewright.storage.spec.reader_breaks import ReaderBreak, reader_breaks
 from lakewright.storage.spec.reference_names import MAIN_BRANCH
 from lakewright.storage.spec.schema import TableSchema
@@ -42,9 +43,10 @@ def broken_readers(proposed: ProposedSchema) -> Iterator[Finding]:
 
 @dataclass
 class _Used:
-    """A schema that something still uses."""
+    """A schema that something still uses, and those of its fields that this branch shares."""
 
     schema: TableSchema
+    fields: tuple[DataField, ...]
     users: set[str] = field(default_factory=set)
 
 
@@ -52,8 +54,8 @@ def _forward(proposed: ProposedSchema) -> Iterator[Finding]:
     rules = proposed.rules
     found: dict[tuple[int, ReaderBreak], list[_Used]] = {}
     for used in _schemas_to_keep(proposed):
-        ids = {each.name: each.id for each in used.schema.fields}
-        for each in reader_breaks(used.schema.fields, proposed.new.fields):
+        ids = {each.name: each.id for each in used.fields}
+        for each in reader_breaks(used.fields, proposed.new.fields):
             name = each.path[0]
             if _is_touched(proposed, ids[name], name):
                 found.setdefault((ids[name], each), []).append(used)
@@ -104,35 +106,34 @@ def _touches_columns(proposed: ProposedSchema) -> bool:
 
 def _schemas_to_keep(proposed: ProposedSchema) -> list[_Used]:
     """The current schema, or all that are used if the mode is transitive."""
-    current = _Used(proposed.old)
+    current = _Used(proposed.old, proposed.old.fields)
     if not proposed.rules.compatibility.is_transitive or not _touches_columns(proposed):
         return [current]
     own = proposed.files.paths.branch
     found = {(own, proposed.old.id): current}
 
-    def add(branch: str, schema: TableSchema, user: str) -> None:
-        found.setdefault((branch, schema.id), _Used(schema)).users.add(user)
+    def add(seen: TableFiles, schema: TableSchema, user: str) -> None:
+        used = _Used(schema, proposed.shared_fields(seen, schema))
+        found.setdefault((seen.paths.branch, schema.id), used).users.add(user)
 
     for stored in proposed.stored.all:
         schema = proposed.stored.schemas_of(stored).schema_of(stored.file)
-        branch = stored.seen.paths.branch
         if stored.is_live:
-            add(branch, schema, "live files")
+            add(stored.seen, schema, "live files")
         for name in stored.tags:
-            add(branch, schema, f"tag {name}")
+            add(stored.seen, schema, f"tag {name}")
         for name in stored.branches:
-            add(branch, schema, f"branch {name}")
+            add(stored.seen, schema, f"branch {name}")
     for tag in proposed.files.references.tags().values():
         schema = proposed.files.at_schema(tag.snapshot.schema_id).schema
-        add(own, schema, f"tag {tag.name}")
+        add(proposed.files, schema, f"tag {tag.name}")
     for seen in whole_branches(proposed.files):
         if seen.paths.branch != own:
-            name = seen.paths.branch or MAIN_BRANCH
-            add(seen.paths.branch, seen.schema, f"branch {name}")
+            add(seen, seen.schema, f"branch {seen.paths.branch or MAIN_BRANCH}")
     for batch in pending_batches(proposed.files):
         for schema_id in {file.schema_id for each in batch.messages for file in each.new_files}:
             schema = proposed.files.at_schema(schema_id).schema
-            add(own, schema, f"a batch of {batch.commit_user}")
+            add(proposed.files, schema, f"a batch of {batch.commit_user}")
     return list(found.values())
 
 

@@ -19,27 +19,25 @@ if TYPE_CHECKING:
 
 
 def used_columns(proposed: ProposedSchema) -> Iterator[Finding]:
-    """A finding for each dependent of a column that it would not find as it was.
+    """A finding for each dependent and each column that it would not find as it was.
 
-    A dependent of every column has one finding, whatever the number of columns.
+    So a waiver of a column covers it beside other columns too.
     """
     changes = column_differences(proposed.old, proposed.new)
     for dependent in proposed.rules.dependents:
-        used = [each for each in changes if dependent.column in (each.column, EVERY_COLUMN)]
-        if used:
-            yield _used(dependent, used)
+        for change in changes:
+            if dependent.column in (change.column, EVERY_COLUMN):
+                yield _used(dependent, change)
 
 
-def _used(dependent: Dependent, changes: list[ColumnDifference]) -> Finding:
-    breaks = any(change.is_gone or change.is_renamed for change in changes)
-    column = changes[0].column if len(changes) == 1 else None
-    told = "; ".join(f"column {each.column}, which {each.told}" for each in changes)
+def _used(dependent: Dependent, change: ColumnDifference) -> Finding:
+    breaks = change.is_gone or change.is_renamed
     uses = "uses" if dependent.is_certain else "may use"
     return Finding(
         rule=Rule.COLUMN_USED,
         severity=Severity.BREAKING if breaks and dependent.is_certain else Severity.WARNING,
-        column=column,
-        message=f"{dependent} {uses} {told}",
+        column=change.column,
+        message=f"{dependent} {uses} column {change.column}, which {change.told}",
         way_out=f"change {dependent.kind} {dependent.name} first, or waive the finding"
         if dependent.is_certain
         else f"look whether {dependent.kind} {dependent.name} uses it",

@@ -6,8 +6,8 @@ asked, so that a person sees every finding at once. `docs/schema-gate.md` lists 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 
@@ -19,9 +19,13 @@ from lakewright.storage.operations.schema.locked_out_readers import locked_out_r
 from lakewright.storage.operations.schema.lost_values import lost_values
 from lakewright.storage.operations.schema.references import open_writes, referencing
 from lakewright.storage.operations.schema.refusals import Refusal
-from lakewright.storage.operations.schema.stored_files import StoredFiles
+from lakewright.storage.operations.schema.scan_values import Count
+from lakewright.storage.operations.schema.shared_fields import fields_up_to, highest_shared_id
+from lakewright.storage.operations.schema.stored_files import StoredFile, StoredFiles
 from lakewright.storage.operations.schema.stored_types import uncast_types
+from lakewright.storage.spec.cast_mode import CastMode, cast_mode
 from lakewright.storage.spec.changed_parts import ChangedPart, changed_parts
+from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.schema_gate import (
     Finding,
@@ -35,7 +39,9 @@ from lakewright.storage.spec.schema_gate import (
 class ProposedSchema:
     """A schema that a change would make, beside the current one, and how it is judged.
 
-    `engine` reads values if the rules ask for a scan. What finders read is read once.
+    `decides` asks only for findings that the verdict may depend on: a run tells no warnings.
+    `engine` reads values if the rules ask for a scan. What finders read is read once. `counted` are
+    the answers of scans, which a copy of this value keeps.
     """
 
     files: TableFiles
@@ -43,20 +49,57 @@ class ProposedSchema:
     new: TableSchema
     rules: GateRules
     engine: Engine
+    decides: bool = False
+    counted: dict[Hashable, Count] = field(default_factory=dict)
 
     @cached_property
     def stored(self) -> StoredFiles:
         return StoredFiles(self.files)
 
-    def parts_of(self, branch: str, stored: TableSchema) -> tuple[ChangedPart, ...]:
+    @property
+    def judged_files(self) -> list[StoredFile]:
+        """The files whose values are judged; tags and branches only warn of most losses."""
+        if self.decides and not self.rules.compatibility.is_transitive:
+            return self.stored.of_latest
+        return self.stored.all
+
+    @property
+    def mode(self) -> CastMode:
+        """The cast mode after the change."""
+        return cast_mode(self.new, table=self.files.name)
+
+    @property
+    def changes_fates(self) -> bool:
+        """Whether readers treat values that do not fit in another way after the change."""
+        before = cast_mode(self.old, table=self.files.name)
+        return before.fate != self.mode.fate
+
+    def parts_of(self, seen: TableFiles, stored: TableSchema) -> tuple[ChangedPart, ...]:
         """The parts of a schema of a branch whose values the new schema may not keep."""
-        key = (branch, stored.id)
+        key = (seen.paths.branch, stored.id)
         if key not in self._parts:
-            self._parts[key] = tuple(changed_parts(stored.fields, self.new.fields))
+            fields = self.shared_fields(seen, stored)
+            self._parts[key] = tuple(changed_parts(fields, self.new.fields))
         return self._parts[key]
+
+    def shared_fields(self, seen: TableFiles, stored: TableSchema) -> tuple[DataField, ...]:
+        """The fields of a schema of a branch that are fields of this branch too.
+
+        After two branches part, each may give one id to another field.
+        """
+        branch = seen.paths.branch
+        if branch == self.files.paths.branch:
+            return stored.fields
+        if branch not in self._shared_ids:
+            self._shared_ids[branch] = highest_shared_id(self.files, seen)
+        return fields_up_to(stored.fields, self._shared_ids[branch])
 
     @cached_property
     def _parts(self) -> dict[tuple[str, int], tuple[ChangedPart, ...]]:
+        return {}
+
+    @cached_property
+    def _shared_ids(self) -> dict[str, int]:
         return {}
 
     def top_level_name(self, field_id: int | str, otherwise: str) -> str:
@@ -78,26 +121,15 @@ _FINDERS: tuple[Finder, ...] = (
 )
 
 
-def judge(
-    proposed: ProposedSchema, refusals: Sequence[Refusal] = (), known: Sequence[Finding] = ()
-) -> tuple[Finding, ...]:
+def judge(proposed: ProposedSchema, refusals: Sequence[Refusal] = ()) -> tuple[Finding, ...]:
     """Every finding about a change, the worst first.
 
-    The proposed schema lacks the changes that are refused. `known` are findings of an earlier scan,
-    which is not made again.
+    The proposed schema lacks the changes that are refused.
     """
     today = datetime.fromtimestamp(proposed.files.env.now_ms() / 1000, UTC).date()
     found = [each.finding for each in refusals]
     for finder in _FINDERS:
         found += finder(proposed)
-    subjects = {_subject(each) for each in found}
-    found += [replace(each, waived_by=None) for each in known if _subject(each) not in subjects]
     order = list(Severity)
     judged = with_waivers(found, proposed.rules.waivers, today)
     return tuple(sorted(judged, key=lambda each: -order.index(each.severity)))
-
-
-def _subject(finding: Finding) -> tuple[object, ...]:
-    """What a finding about values is about: they may be lost in two ways, and lie in two places."""
-    details = finding.details
-    return finding.rule, finding.column, details.get("nulls"), details.get("is_live")

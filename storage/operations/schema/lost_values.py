@@ -1,6 +1,7 @@
 """Finds stored values that a change of types or nulls loses, in which files, tags and branches.
 
-1. Take the parts of columns that the change casts with a possible loss, or makes NOT NULL.
+1. Take the parts of columns that the change casts, unless to a wider type, or makes NOT NULL, and
+   those of older files if the change sets another cast mode.
 2. Ask the statistics of each live file, and of each file that a tag or a branch holds, under the
    file's own schema. They prove a loss, prove that there is none, or do not tell.
 3. Count in the files themselves, if a scan is asked for, where statistics do not tell the number.
@@ -15,7 +16,8 @@ from typing import TYPE_CHECKING
 from lakewright.storage.codec.cast_survival import NO_LOSS, UNKNOWN_LOSS, KnownLoss, known_loss
 from lakewright.storage.operations.schema.scan_values import Count, Question, scanned
 from lakewright.storage.operations.schema.stored_files import StoredFile, StoredFiles
-from lakewright.storage.spec.changed_parts import ChangedPart, changed_parts
+from lakewright.storage.spec.cast_rules import cast_rule
+from lakewright.storage.spec.changed_parts import ChangedPart, changed_parts, retyped_parts
 from lakewright.storage.spec.predicate import Bounds
 from lakewright.storage.spec.schema_change import path_text
 from lakewright.storage.spec.schema_gate import Compatibility, Finding, Rule, Severity
@@ -48,18 +50,14 @@ class _Loss:
 
 def lost_values(proposed: ProposedSchema) -> Iterator[Finding]:
     """Findings for each column that loses values, or may lose some."""
-    asked = {
-        subject
-        for part in changed_parts(proposed.old.fields, proposed.new.fields)
-        for subject in _subjects(part)
-    }
-    if not asked:
+    asked = _asked(proposed)
+    if not asked and not proposed.changes_fates:
         return
     losses = [
         loss
-        for stored in proposed.stored.all
+        for stored in proposed.judged_files
         for question in _questions(proposed, stored)
-        if _subject(question) in asked
+        if (_subject(question) in asked or _gets_another_fate(proposed, question))
         and (loss := _by_statistics(proposed.stored, question)) is not None
     ]
     if proposed.rules.is_scanned:
@@ -70,6 +68,23 @@ def lost_values(proposed: ProposedSchema) -> Iterator[Finding]:
         grouped.setdefault(key, []).append(loss)
     for (_, _, is_unknown), found in grouped.items():
         yield _unknown(proposed, found) if is_unknown else _proved(proposed, found)
+
+
+def _asked(proposed: ProposedSchema) -> set[_Subject]:
+    """The parts whose values the change may lose, though some files may lose none."""
+    old, new = proposed.old.fields, proposed.new.fields
+    asked = {subject for part in changed_parts(old, new) for subject in _subjects(part)}
+    # A file may have an older type, and its values may survive the cast to today's type alone.
+    asked |= {(part.identity, False) for part in retyped_parts(old, new) if not part.is_widened}
+    return asked
+
+
+def _gets_another_fate(proposed: ProposedSchema, question: Question) -> bool:
+    """Whether readers treat values of a file that do not fit in another way, by the cast mode."""
+    cast = question.part.cast
+    if not proposed.changes_fates or question.of_nulls or cast is None:
+        return False
+    return cast_rule(*cast).unfit is not None
 
 
 def _subjects(part: ChangedPart) -> Iterator[_Subject]:
@@ -86,7 +101,7 @@ def _subject(question: Question) -> _Subject:
 def _questions(proposed: ProposedSchema, stored: StoredFile) -> Iterator[Question]:
     schema = proposed.stored.schemas_of(stored).schema_of(stored.file)
     columns = stored.file.write_cols
-    for part in proposed.parts_of(stored.seen.paths.branch, schema):
+    for part in proposed.parts_of(stored.seen, schema):
         if columns is not None and part.steps[:1] != () and part.steps[0] not in columns:
             # Another file holds this column of the same rows.
             continue
@@ -104,11 +119,16 @@ def _by_statistics(stored_files: StoredFiles, question: Question) -> _Loss | Non
     loss = _loss_of_nulls(bounds, part) if question.of_nulls else _loss_of_cast(bounds, part)
     if loss.is_none:
         return None
-    if not loss.at_least or stored.deletions is not None:
+    at_least, is_all = loss.at_least, loss.is_all
+    if stored.deletions is not None:
         # Rows that are deleted may be those that are lost.
+        _, vector = stored.deletions
+        deleted = at_least if vector.cardinality is None else vector.cardinality
+        at_least, is_all = max(0, at_least - deleted), False
+    if not at_least:
         return _Loss(question, None, is_exact=False)
     shown = "" if question.of_nulls else _shown(bounds, part)
-    return _Loss(question, loss.at_least, is_exact=loss.is_all, shown=shown)
+    return _Loss(question, at_least, is_exact=is_all, shown=shown)
 
 
 def _loss_of_nulls(bounds: Bounds | None, part: ChangedPart) -> KnownLoss:
@@ -136,8 +156,12 @@ def _shown(bounds: Bounds | None, part: ChangedPart) -> str:
 def _with_scan(proposed: ProposedSchema, losses: Sequence[_Loss]) -> list[_Loss]:
     """The losses with their exact numbers, where statistics do not tell them."""
     questions = [each.question for each in losses if not each.is_exact]
-    counts = scanned(questions, proposed.engine) if questions else []
-    exact = [_counted(*pair) for pair in zip(questions, counts, strict=True)]
+    counted = proposed.counted
+    new = [each for each in questions if each.key not in counted]
+    if new:
+        keys = (each.key for each in new)
+        counted.update(zip(keys, scanned(new, proposed.engine), strict=True))
+    exact = [_counted(each, counted[each.key]) for each in questions]
     return [each for each in (*(each for each in losses if each.is_exact), *exact) if each.lost]
 
 
@@ -160,7 +184,7 @@ def _proved(proposed: ProposedSchema, losses: Sequence[_Loss]) -> Finding:
         what = f"{column} becomes NOT NULL, and null stands there {least}{total} times, in {many}"
         way_out = "write a value into those rows first"
     else:
-        retyped, loss = _retyped(column, losses), question.part.loss
+        retyped, loss = _retyped(proposed, column, losses), question.part.loss_in(proposed.mode)
         what = f"{retyped} loses {least}{total} values ({loss}), in {many}"
         way_out = "correct those rows first, or choose a type that holds their values"
     if proposed.old.has_primary_key:
@@ -198,8 +222,8 @@ def _unknown(proposed: ProposedSchema, losses: Sequence[_Loss]) -> Finding:
         what = f"{column} becomes NOT NULL, and statistics of {many} do not tell their nulls"
     else:
         what = (
-            f"{_retyped(column, losses)} may lose values ({question.part.loss}), and statistics "
-            f"of {many} do not tell"
+            f"{_retyped(proposed, column, losses)} may lose values "
+            f"({question.part.loss_in(proposed.mode)}), and statistics of {many} do not tell"
         )
     return Finding(
         rule=Rule.VALUES_MAY_BE_LOST,
@@ -230,9 +254,10 @@ def _top_level_name(proposed: ProposedSchema, part: ChangedPart) -> str:
     return proposed.top_level_name(part.identity[0], part.path[0])
 
 
-def _retyped(column: str, losses: Sequence[_Loss]) -> str:
+def _retyped(proposed: ProposedSchema, column: str, losses: Sequence[_Loss]) -> str:
     stored = sorted({str(each.question.part.stored) for each in losses})
-    return f"{column} from {' and '.join(stored)} to {losses[0].question.part.read}"
+    mode = f", read in cast mode {proposed.mode.value}," if proposed.changes_fates else ""
+    return f"{column} from {' and '.join(stored)} to {losses[0].question.part.read}{mode}"
 
 
 def _files(losses: Sequence[_Loss]) -> str:

@@ -11,7 +11,7 @@ Nothing is listed for a change that only adds columns, moves them, or changes co
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from lakewright.storage.errors import SchemaMoved
@@ -20,8 +20,8 @@ from lakewright.storage.operations.commit.pending import pending_batches
 from lakewright.storage.operations.leases.leases import CLOCKS_DIFFER_MS, list_leases
 from lakewright.storage.operations.references.consumers import list_consumers
 from lakewright.storage.operations.state.branch_files import whole_branches
+from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.reference_names import MAIN_BRANCH
-from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.schema_difference import ColumnDifference, column_differences
 from lakewright.storage.spec.schema_gate import Finding, Rule, Severity
 
@@ -38,9 +38,9 @@ def referencing(proposed: ProposedSchema) -> Iterator[Finding]:
         yield from _consumers(proposed, changes)
 
 
-def _has_as_it_was(schema: TableSchema, change: ColumnDifference) -> bool:
+def _has_as_it_was(fields: Sequence[DataField], change: ColumnDifference) -> bool:
     """Whether a schema has a column, and not as it is after the change."""
-    held = next((each for each in schema.fields if each.id == change.before.id), None)
+    held = next((each for each in fields if each.id == change.before.id), None)
     if held is None:
         return False
     after = change.after
@@ -51,11 +51,9 @@ def _tags(proposed: ProposedSchema, changes: tuple[ColumnDifference, ...]) -> It
     files = proposed.files
     tags = files.references.tags().values()
     schema_ids = {tag.snapshot.schema_id for tag in tags}
-    schemas = {each: files.at_schema(each).schema for each in schema_ids}
+    fields = {each: files.at_schema(each).schema.fields for each in schema_ids}
     for change in changes:
-        names = [
-            tag.name for tag in tags if _has_as_it_was(schemas[tag.snapshot.schema_id], change)
-        ]
+        names = [tag.name for tag in tags if _has_as_it_was(fields[tag.snapshot.schema_id], change)]
         if names:
             yield Finding(
                 rule=Rule.REFERENCED,
@@ -75,7 +73,7 @@ def _branches(proposed: ProposedSchema, changes: tuple[ColumnDifference, ...]) -
         names = [
             seen.paths.branch or MAIN_BRANCH
             for seen in others
-            if _has_as_it_was(seen.schema, change)
+            if _has_as_it_was(proposed.shared_fields(seen, seen.schema), change)
         ]
         if not names:
             continue

@@ -8,13 +8,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from lakewright.storage.codec.arrow_cast import map_entries
 from lakewright.storage.codec.cast_survival import lost_values
+from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.read.file_rows import FileRows
 from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.operations.running.engine import Engine
@@ -33,6 +34,11 @@ class Question:
     stored: StoredFile
     part: ChangedPart
     of_nulls: bool
+
+    @property
+    def key(self) -> Hashable:
+        """What the answer depends on: the file with its deletion vector, and the part."""
+        return self.stored.file.file_name, self.stored.deletions, self.part, self.of_nulls
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,22 +80,25 @@ def _size(question: Question) -> int:
 def count_lost(questions: Sequence[Question]) -> list[Count]:
     """The answers of one task."""
     counts = [Count()] * len(questions)
+    branches: dict[str, TableFiles] = {}
     by_file: dict[str, list[int]] = {}
     for number, question in enumerate(questions):
         by_file.setdefault(question.stored.file.file_name, []).append(number)
     for numbers in by_file.values():
         names = {questions[number].part.steps[0] for number in numbers}
-        for rows in _batches(questions[numbers[0]].stored, names):
+        stored = questions[numbers[0]].stored
+        seen = branches.setdefault(stored.seen.paths.branch, stored.seen.reading_once())
+        for rows in _batches(seen, stored, names):
             for number in numbers:
                 found = _count(rows, questions[number])
                 counts[number] = counts[number].plus(found)
     return counts
 
 
-def _batches(stored: StoredFile, names: set[str]) -> Iterator[pa.Table]:
+def _batches(seen: TableFiles, stored: StoredFile, names: set[str]) -> Iterator[pa.Table]:
     """Rows of a file under the schema that it was written with."""
     entry = stored.entry
-    files = stored.seen.at_schema(entry.file.schema_id)
+    files = seen.at_schema(entry.file.schema_id)
     fields = [field for field in files.schema.fields if field.name in names]
     deletions = () if stored.deletions is None else (stored.deletions,)
     split = DataSplit(

@@ -58,17 +58,27 @@ class StoredFiles:
         self._schemas: dict[str, FileSchemas] = {}
 
     @cached_property
+    def _latest(self) -> Snapshot | None:
+        return self._files.snapshots.latest()
+
+    def is_outdated(self) -> bool:
+        """Whether the files were read, and there is another snapshot now."""
+        return "_latest" in vars(self) and self._files.snapshots.latest() != self._latest
+
+    @cached_property
     def live(self) -> list[ManifestEntry]:
         """The files of the latest snapshot."""
-        return live_entries(self._files, self._files.snapshots.latest())
+        return live_entries(self._files, self._latest)
+
+    @cached_property
+    def of_latest(self) -> list[StoredFile]:
+        """The files of the latest snapshot, with their deletion vectors."""
+        return list(_held(self._files, self._latest, self.live))
 
     @cached_property
     def all(self) -> list[StoredFile]:
         """The files of the latest snapshot, then those that only tags or branches hold."""
-        found: dict[str, StoredFile] = {}
-        latest = self._files.snapshots.latest()
-        for each in _held(self._files, latest, self.live):
-            found[each.file.file_name] = each
+        found = {each.file.file_name: each for each in self.of_latest}
         for tag in self._files.references.tags().values():
             self._add(found, self._files, tag.snapshot, tag=tag.name)
         for seen in whole_branches(self._files):

@@ -23,7 +23,6 @@ from lakewright.storage.codec.arrow_cast import map_entries
 from lakewright.storage.codec.arrow_types import to_arrow_type
 from lakewright.storage.codec.cast_survival import lost_values
 from lakewright.storage.errors import (
-    InvalidRequestError,
     SnapshotNotFound,
     StalePlan,
     StorageError,
@@ -41,6 +40,8 @@ from lakewright.storage.operations.state.live_files import (
     index_entries,
     live_entries,
 )
+from lakewright.storage.spec.arguments import whole_number
+from lakewright.storage.spec.cast_mode import CastMode, cast_mode
 from lakewright.storage.spec.changed_parts import KEY, ChangedPart, changed_parts
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
@@ -131,10 +132,13 @@ class ValidateRowsResult(Shown):
 def plan_validate_rows(
     files: TableFiles, *, files_per_version: int = 2, rows_per_file: int = 1000
 ) -> ValidateRowsPlan:
-    """Choose files of every schema version that the latest snapshot uses."""
-    for name, value in (("files_per_version", files_per_version), ("rows_per_file", rows_per_file)):
-        if value < 1:
-            raise InvalidRequestError(f"{name} is {value}; give 1 or more")
+    """Choose files of every schema version that the latest snapshot uses.
+
+    Raises:
+        InvalidRequestError: a number is not a whole one, or below 1.
+    """
+    files_per_version = whole_number(files_per_version, "files_per_version", minimum=1)
+    rows_per_file = whole_number(rows_per_file, "rows_per_file", minimum=1)
     snapshot = files.snapshots.latest()
     by_version: dict[int, list[ManifestEntry]] = {}
     for entry in live_entries(files, snapshot):
@@ -189,7 +193,7 @@ def run_validate_rows(
     Raises:
         StalePlan: the snapshot of the plan is expired, or holds other files.
     """
-    files = files.at_schema(plan.schema_id)
+    files = files.reading_once().at_schema(plan.schema_id)
     tasks = _tasks(files, plan)
     groups = [tasks[at :: min(_TASKS, len(tasks))] for at in range(min(_TASKS, len(tasks)))]
     found = engine.map(partial(profile_files, files, plan.rows_per_file), groups)
@@ -236,6 +240,7 @@ def profile_files(
     files: TableFiles, rows_per_file: int, tasks: Sequence[_Task]
 ) -> list[FileProfile]:
     """The profiles of some files: the work of one task."""
+    files = files.reading_once()
     schemas = FileSchemas(files)
     return [_profile(files, schemas, rows_per_file, task) for task in tasks]
 
@@ -253,20 +258,24 @@ def _profile(
         stored_fields = _fields_of(schemas, file)
         names = [field.name for field in stored_fields]
         held = _first(read_rows(files.fs, path, names, batch_rows=rows_per_file))
-        parts += _types(stored_fields, held.schema)
+        if held is not None:
+            parts += _types(stored_fields, held.schema)
         own = FileRows(files.at_schema(file.schema_id), stored_fields)
         stored = _first(own.rows(task.split, file, batch_rows=rows_per_file))
-        rows_read = stored.num_rows
-        changed = list(changed_parts(stored_fields, fields))
-        parts += [_loss(stored, part) for part in changed if part.cast is not None]
-        parts += [_nulls(stored, part) for part in changed if _is_inner_null(part)]
+        if stored is not None:
+            rows_read = stored.num_rows
+            mode = cast_mode(files.schema, table=files.name)
+            changed = list(changed_parts(stored_fields, fields))
+            parts += [_loss(stored, part, mode) for part in changed if part.cast is not None]
+            parts += [_nulls(stored, part) for part in changed if _is_inner_null(part)]
         current = FileRows(files, fields, shown=True)
         read = _first(current.rows(task.split, file, batch_rows=rows_per_file))
-        parts += [
-            PartProfile(column=path_text([field.name]), nulls=read.column(field.name).null_count)
-            for field in fields
-            if not field.type.nullable
-        ]
+        if read is not None:
+            parts += [
+                PartProfile(column=path_text([each.name]), nulls=read.column(each.name).null_count)
+                for each in fields
+                if not each.type.nullable
+            ]
     except UnavailableError:
         raise
     except StorageError as failure:
@@ -287,9 +296,10 @@ def _fields_of(schemas: FileSchemas, file: DataFileMeta) -> tuple[DataField, ...
     return tuple(field for field in fields if field.name in file.write_cols)
 
 
-def _first(pieces: Iterator[pa.Table]) -> pa.Table:
+def _first(pieces: Iterator[pa.Table]) -> pa.Table | None:
+    """The first rows; None of a file without any."""
     with closing(pieces):  # type: ignore[type-var]  # generators, as all readers are
-        return next(pieces)
+        return next(pieces, None)
 
 
 # --- what the rows hold --------------------------------------------------------------------------
@@ -326,7 +336,7 @@ def _kind(arrow: pa.DataType) -> str:
     return str(arrow)
 
 
-def _loss(stored: pa.Table, part: ChangedPart) -> PartProfile:
+def _loss(stored: pa.Table, part: ChangedPart, mode: CastMode) -> PartProfile:
     assert part.cast is not None
     count, example = 0, None
     for values in _inside(stored, part):
@@ -338,7 +348,7 @@ def _loss(stored: pa.Table, part: ChangedPart) -> PartProfile:
     return PartProfile(
         column=path_text(part.path),
         lost=count,
-        loss=f"{old} to {new}: {part.loss}",
+        loss=f"{old} to {new}: {part.loss_in(mode)}",
         example=example,
     )
 

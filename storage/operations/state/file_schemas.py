@@ -31,7 +31,7 @@ class FileSchemas:
             SchemaNotFound: the schema does not exist any more, so the file cannot be read.
         """
         if file.schema_id not in self._schemas:
-            self._schemas[file.schema_id] = self._files.schemas.read(file.schema_id)
+            self._schemas[file.schema_id] = self._files.at_schema(file.schema_id).schema
         return self._schemas[file.schema_id]
 
     def mapping_of(self, file: DataFileMeta) -> SchemaMapping:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from lakewright.storage import (
     ChangeNullability,
     ChangeTableComment,
     ChangeType,
+    Compatibility,
     Dependent,
     DropColumn,
     GateRules,
@@ -36,9 +39,10 @@ from lakewright.storage.errors import (
     InvalidSchema,
     SchemaDenied,
 )
+from lakewright.storage.operations.running.engine import LocalEngine
 from lakewright.storage.spec.reader_support import JAVA_0_9, PYPAIMON
 from lakewright.storage.spec.schema_change import SchemaChange
-from tests.support.stores.watched_files import watched
+from tests.support.stores.watched_files import WatchedFiles, watched
 from tests.support.tables.builders import compact, events, new_table, rows
 
 COLUMNS = {"k": "INT", "a": "INT", "s": "STRING"}
@@ -159,6 +163,75 @@ def test_a_waiver_covers_its_rule_and_column_until_its_day(catalog: Catalog) -> 
     assert impossible.verdict is Verdict.DENY
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"owner": ""}, "has a blank owner"),
+        ({"owner": " "}, "has a blank owner"),
+        ({"owner": 5}, "is not text"),
+        ({"until": "2025-13-01"}, "until '2025-13-01', which is no day"),
+        ({"until": "99991231"}, "until '99991231', which is no day"),
+        ({"until": None}, "is not text"),
+    ],
+)
+def test_a_waiver_has_an_owner_and_a_day(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidRequestError, match=message):
+        Waiver(**{"rule": Rule.FORWARD, "owner": "ann", "until": "2999-12-31", **given})
+
+
+def test_a_plan_that_was_edited_is_judged_as_a_call_is(catalog: Catalog) -> None:
+    table = table_of(catalog)
+    table.write(rows(table, [{"k": 9, "s": "x"}]))
+    waiver = Waiver(rule=Rule.FORWARD, owner="ann", until="2999-12-31")
+    rules = GateRules(is_scanned=True, waivers=(waiver,))
+    plan = json.loads(table.plan_alter(ChangeType("s", "INT"), rules=rules).to_json())
+    lost = next(each for each in plan["findings"] if each["rule"] == "values-lost")
+    for findings in (
+        [],
+        [{**lost, "severity": "info"}],
+        [{**lost, "waived_by": "ann"}],
+        [{**lost, "details": {"nulls": [1]}}],
+    ):
+        edited = AlterPlan.from_json(json.dumps({**plan, "findings": findings}))
+        with pytest.raises(SchemaDenied, match="loses 1 values"):
+            table.run_alter(edited)
+    for given in ({"owner": ""}, {"until": "99991231"}):
+        waivers = [{**plan["rules"]["waivers"][0], **given}]
+        text = json.dumps({**plan, "rules": {**plan["rules"], "waivers": waivers}})
+        with pytest.raises(InvalidRequestError, match="the waiver of forward"):
+            AlterPlan.from_json(text)
+
+
+def test_a_rewrite_that_must_come_first_cannot_be_waived(catalog: Catalog) -> None:
+    mode = {"lakewright.cast-mode": "explicit"}
+    table = new_table(catalog, {"k": "INT", "a": "INT"}, options=mode)
+    table.write(rows(table, [{"k": 1, "a": 5}]))
+    table = table.alter(ChangeType("a", "STRING"))
+    everything = tuple(Waiver(rule=rule, owner="ann", until="2999-12-31") for rule in Rule)
+    plan = table.plan_alter(ChangeType("a", "DATE"), rules=GateRules(waivers=everything))
+    assert plan.verdict is Verdict.REWRITE
+    with pytest.raises(SchemaDenied, match="rewrite-first"):
+        table.run_alter(plan)
+    assert table.read(columns=["a"]).to_pylist() == [{"a": "5"}]
+
+
+def test_waivers_of_two_columns_cover_a_dependent_of_every_column(catalog: Catalog) -> None:
+    dependent = Dependent(column="*", kind="asset", name="copy")
+    waivers = tuple(
+        Waiver(rule=Rule.COLUMN_USED, column=name, owner="ann", until="2999-12-31")
+        for name in ("a", "s")
+    )
+    changes = (DropColumn("a"), DropColumn("s"))
+    table = table_of(catalog)
+
+    def verdict(*waivers: Waiver) -> Verdict:
+        rules = GateRules(dependents=(dependent,), waivers=waivers)
+        return table.plan_alter(*changes, rules=rules).verdict
+
+    assert verdict(*waivers) is Verdict.ALLOW
+    assert verdict(waivers[0]) is Verdict.DENY
+
+
 def test_a_waiver_that_ended_is_told(catalog: Catalog) -> None:
     waiver = Waiver(rule=Rule.FORWARD, owner="ann", until="2000-01-01")
     plan = table_of(catalog).plan_alter(DropColumn("s"), rules=GateRules(waivers=(waiver,)))
@@ -234,7 +307,7 @@ def test_no_manifest_is_read_unless_types_or_nulls_change(any_catalog: Catalog, 
 
 @pytest.mark.parametrize("any_catalog", ["memory"], indirect=True)
 def test_a_plain_add_takes_few_calls(any_catalog: Catalog) -> None:
-    """Those of before there was a gate: the schema, twice, and whether there is a snapshot."""
+    """The schema, twice, whether there is a snapshot, and the base again after the run."""
     table = new_table(any_catalog)
     table.write(rows(table, events(0, 3)))
     watching, fs = watched(table)
@@ -281,3 +354,59 @@ def test_readers_that_the_rules_name_must_be_able_to_read(catalog: Catalog) -> N
     assert locked_out(RenameColumn("r", "q"), JAVA_0_9) == []
     with pytest.raises(InvalidRequestError, match=r"'java-8' can read is not known; name one of"):
         locked_out(inside, "java-8")
+
+
+class OneByOne(LocalEngine):
+    """Runs task after task, so the number of reads does not depend on threads."""
+
+    def map(self, function: Any, tasks: Any) -> Any:
+        return [function(task) for task in tasks]
+
+
+def schemas_read(fs: WatchedFiles) -> list[str]:
+    return [call.path for call in fs.calls if call.name == "read_bytes" and "/schema/" in call.path]
+
+
+@pytest.mark.parametrize("any_catalog", ["memory"], indirect=True)
+def test_a_scan_and_a_validation_read_each_schema_once_for_all_files(any_catalog: Catalog) -> None:
+    counts = []
+    for name, files in (("db.one", 1), ("db.six", 6)):
+        table = new_table(
+            any_catalog, {"a": "INT"}, options={"lakewright.cast-mode": "explicit"}, name=name
+        )
+        for number in range(files):
+            table.write(rows(table, [{"a": number}, {"a": 300}]))
+        table = table.alter(AddColumn("n", "INT"))
+        watching, fs = watched(table)
+        scan = GateRules(is_scanned=True)
+        watching.plan_alter(ChangeType("a", "TINYINT"), rules=scan, engine=OneByOne())
+        scanned = len(schemas_read(fs))
+        plan = watching.upkeep.plan_validate_rows(files_per_version=9)
+        assert len(plan.files) == files
+        before = len(schemas_read(fs))
+        watching.upkeep.run(plan, engine=OneByOne())
+        counts.append((scanned, len(schemas_read(fs)) - before))
+    assert counts[0] == counts[1]
+
+
+@pytest.mark.parametrize("any_catalog", ["memory"], indirect=True)
+def test_a_run_reads_tags_only_if_the_verdict_may_depend_on_them(any_catalog: Catalog) -> None:
+    table = table_of(any_catalog)
+    table.history.create_tag("t")
+    table.write(rows(table, [{"k": 1, "a": 7}]))
+    compact(table, full=True)
+    change = ChangeType("a", "SMALLINT")
+
+    def read(mode: Compatibility) -> int:
+        watching, fs = watched(table)
+        plan = watching.plan_alter(change, rules=GateRules(compatibility=mode))
+        before = len(fs.calls)
+        with suppress(ColumnInUse):
+            watching.run_alter(replace(plan, changes=(*plan.changes, IMPOSSIBLE)))
+        read = {call.path for call in fs.calls[before:] if call.name == "read_bytes"}
+        return sum("/manifest/" in path for path in read)
+
+    assert read(Compatibility.BACKWARD) < read(Compatibility.BACKWARD_TRANSITIVE)
+
+
+IMPOSSIBLE: dict[str, object] = {"change": "DropColumn", "column": "k"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
@@ -17,13 +18,16 @@ from lakewright.storage import (
     Finding,
     GateRules,
     RenameColumn,
+    ResetOption,
     Rule,
+    SetOption,
     Severity,
     Table,
     Verdict,
     Waiver,
 )
-from lakewright.storage.errors import SchemaDenied
+from lakewright.storage.errors import CommitConflictError, SchemaDenied
+from lakewright.storage.operations.running.engine import LocalEngine
 from lakewright.storage.spec.schema_change import SchemaChange
 from tests.support.stores.watched_files import watched
 from tests.support.tables.builders import ANY_LOSS, compact, new_table, rows, with_options
@@ -198,6 +202,65 @@ def test_files_of_each_older_schema_are_judged_by_their_own_types(catalog: Catal
     assert "from BIGINT to INT" in finding.message
 
 
+def test_a_cast_without_a_loss_is_asked_of_files_that_have_another_type(catalog: Catalog) -> None:
+    """Readers cast from the type of each file, not from the type that the column has today."""
+    table = table_of(catalog, [{"k": 1, "s": "true"}]).alter(ChangeType("s", "BOOLEAN"))
+    (finding,) = findings(table, ChangeType("s", "INT"))
+    assert finding.rule is Rule.VALUES_MAY_BE_LOST
+    assert "column s of db.t from STRING to INT" in finding.message
+    (counted,) = findings(table, ChangeType("s", "INT"), rules=SCAN)
+    assert (counted.severity, counted.details["values"]) == (Severity.BREAKING, 1)
+    # What is lost already is no reason against a wider type.
+    narrow = table.alter(ChangeType("s", "INT"), rules=ANY_LOSS)
+    assert found(narrow, ChangeType("s", "BIGINT"), rules=SCAN) == []
+
+
+MODE = "lakewright.cast-mode"
+
+
+def found_in(mode: str) -> Any:
+    return SetOption(MODE, mode) if mode else ResetOption(MODE)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "fate"),
+    [
+        ("explicit-null", "", "wrap around"),
+        ("explicit-null", "explicit-fail", "fail the read"),
+        ("explicit", "explicit-fail", "fail the read"),
+        ("explicit", "explicit-null", "become null"),
+        ("explicit", "implicit", None),
+    ],
+)
+@pytest.mark.mission("SE8")
+def test_another_cast_mode_is_judged_by_the_values_that_are_read_in_another_way(
+    catalog: Catalog, before: str, after: str, fate: str | None
+) -> None:
+    table = table_of(catalog, [{"k": 1, "a": 300}], options={MODE: before})
+    mode = found_in(after)
+    assert found(table, mode) == []
+    table = table.alter(NARROW, rules=ANY_LOSS)
+    told = findings(table, mode)
+    assert len(told) == (fate is not None)
+    if fate is not None:
+        assert (told[0].rule, told[0].severity) == (Rule.VALUES_LOST, Severity.BREAKING)
+        assert fate in told[0].message
+        assert f"read in cast mode {after or 'implicit'}, loses 1 values" in told[0].message
+
+
+@pytest.mark.parametrize(
+    ("mode", "fate"),
+    [("explicit", "wrap around"), ("explicit-null", "become null"), ("explicit-fail", "fail the")],
+)
+def test_a_finding_says_what_becomes_of_values_in_the_cast_mode_of_the_table(
+    catalog: Catalog, mode: str, fate: str
+) -> None:
+    table = table_of(catalog, [{"k": 1, "a": 300, "s": "x"}], options={MODE: mode})
+    (finding,) = findings(table, NARROW)
+    assert fate in finding.message
+    assert fate in table.plan_alter(NARROW).losses[0]
+
+
 def test_values_that_only_a_tag_holds_are_a_warning_unless_the_mode_is_transitive(
     catalog: Catalog,
 ) -> None:
@@ -239,6 +302,37 @@ def test_rows_that_a_deletion_vector_names_do_not_count(catalog: Catalog) -> Non
     assert found(table, NARROW, rules=SCAN) == []
 
 
+@pytest.mark.parametrize("mode", list(Compatibility))
+def test_columns_that_two_branches_add_under_one_id_are_two(
+    catalog: Catalog, mode: Compatibility
+) -> None:
+    table = table_of(catalog, [{"k": 1}])
+    table.history.create_tag("t")
+    branch = table.history.create_branch("side", tag="t").alter(AddColumn("note", "STRING"))
+    branch.write(rows(branch, [{"k": 2, "note": "a long one", "a": 300}]))
+    table = table.alter(AddColumn("amount", "INT"), AddColumn("r.z", "INT"))
+    assert table.schema.field("amount").id == branch.schema.field("note").id
+    plan = table.plan_alter(ChangeType("amount", "BIGINT"), rules=GateRules(compatibility=mode))
+    assert [each for each in plan.findings if each.details.get("branches")] == []
+    assert not any("note" in each.message for each in plan.findings)
+    assert not any("branch side" in each.message for each in plan.findings)
+    # Columns of before are still those of both.
+    (finding,) = findings(table, NARROW)
+    assert finding.details["branches"] == ["side"]
+
+
+def test_values_that_are_lost_beside_deleted_rows_are_proved(catalog: Catalog) -> None:
+    options = {"bucket": "1", "deletion-vectors.enabled": "true"}
+    given = [{"k": n, "a": 300} for n in range(50)]
+    table = table_of(catalog, given, keys=["k"], options=options)
+    compact(table, full=True)
+    table.write(rows(table, [{"k": 1, "a": 4}, {"k": 2, "a": 4}]))
+    compact(table)
+    (finding,) = findings(table, NARROW)
+    assert (finding.rule, finding.severity) == (Rule.VALUES_LOST, Severity.BREAKING)
+    assert (finding.details["values"], finding.details["is_exact"]) == (48, False)
+
+
 def test_rows_of_keyed_tables_count_before_merging_and_a_compaction_settles_it(
     catalog: Catalog,
 ) -> None:
@@ -271,6 +365,57 @@ def test_rows_that_arrive_after_the_plan_are_judged_too(catalog: Catalog) -> Non
     table.write(rows(table, [{"k": 2, "a": 300}]))
     with pytest.raises(SchemaDenied, match="loses 1 values"):
         table.run_alter(plan)
+
+
+def test_rows_that_arrive_after_a_scan_are_scanned_too(catalog: Catalog) -> None:
+    table = table_of(catalog, [{"k": 1, "s": "1"}])
+    numbers = ChangeType("s", "INT")
+    plan = table.plan_alter(numbers, rules=SCAN)
+    assert plan.verdict is Verdict.ALLOW
+    table.write(rows(table, [{"k": 2, "s": "x"}]))
+    with pytest.raises(SchemaDenied, match="loses 1 values"):
+        table.run_alter(plan)
+    assert table.table_files.schemas.ids() == [0]
+
+
+@dataclass(frozen=True)
+class WritingEngine(LocalEngine):
+    """Another client writes a row during each of the first scans."""
+
+    table: Table = field(kw_only=True)
+    texts: list[str] = field(kw_only=True)
+    scans: list[int] = field(default_factory=list)
+
+    def map(self, function: Any, tasks: Any) -> Any:
+        found = LocalEngine.map(self, function, tasks)
+        self.scans.append(len(tasks))
+        if self.texts:
+            self.table.write(rows(self.table, [{"k": 9, "s": self.texts.pop(0)}]))
+        return found
+
+
+@pytest.mark.mission("SE8")
+def test_rows_that_arrive_while_the_change_is_judged_are_judged_too(catalog: Catalog) -> None:
+    table = table_of(catalog, [{"k": 1, "s": "1"}])
+    numbers = ChangeType("s", "INT")
+    plan = table.plan_alter(numbers, rules=SCAN)
+    good = WritingEngine(table=table, texts=["2", "3"])
+    bad = WritingEngine(table=table, texts=["4", "x"])
+    with pytest.raises(SchemaDenied, match="loses 1 values"):
+        table.run_alter(plan, bad)
+    # The file of the plan, and then the new one of each commit.
+    assert bad.scans == [1, 1, 1]
+    table.write(rows(table, [{"k": 1, "s": "1"}]), mode="overwrite")
+    assert table.run_alter(plan, good).schema.id == 1
+    assert len(good.scans) == 3
+
+
+def test_an_alter_gives_up_where_rows_change_faster_than_they_are_judged(catalog: Catalog) -> None:
+    table = table_of(catalog, [{"k": 1, "s": "1"}])
+    plan = table.plan_alter(ChangeType("s", "INT"), rules=SCAN)
+    with pytest.raises(CommitConflictError, match="10 times while the change"):
+        table.run_alter(plan, WritingEngine(table=table, texts=["1"] * 11))
+    assert table.table_files.schemas.ids() == [0]
 
 
 def test_statistics_that_a_table_does_not_keep_are_no_proof(catalog: Catalog) -> None:

@@ -174,7 +174,7 @@ def test_repeated_runs_see_other_files(catalog: Catalog) -> None:
 def test_a_table_without_rows_and_bad_numbers(catalog: Catalog) -> None:
     table = new_table(catalog, {"k": "INT"})
     assert table.upkeep.validate_rows().profiles == ()
-    with pytest.raises(InvalidRequestError, match="rows_per_file is 0; give 1 or more"):
+    with pytest.raises(InvalidRequestError, match="rows_per_file is 0; give a number from 1"):
         table.upkeep.validate_rows(rows_per_file=0)
 
 
@@ -188,3 +188,26 @@ def test_a_plan_that_was_edited_or_is_old_is_refused(catalog: Catalog) -> None:
     ):
         with pytest.raises(StalePlan, match="plan again"):
             table.upkeep.run(edited)
+
+
+def test_a_file_that_yields_no_rows_is_a_profile_and_not_an_error_of_python(
+    catalog: Catalog,
+) -> None:
+    table = filled(catalog)
+    plan = table.upkeep.plan_validate_rows(files_per_version=1)
+    path = f"{table.table_files.paths.root}/bucket-0/{plan.files[0].file}"
+    held = pq.read_table(path)
+    pq.write_table(held.slice(0, 0), path)
+    (profile,) = table.upkeep.run(plan).profiles
+    assert (profile.rows_in_file, profile.rows_read) == (0, 0)
+    assert "its manifest says 1" in (profile.error or "")
+    pq.write_table(held, path)
+
+
+@pytest.mark.parametrize("name", ["files_per_version", "rows_per_file"])
+@pytest.mark.parametrize("value", [1.5, "3", True, None, 0])
+def test_a_number_of_files_or_rows_is_a_whole_one(
+    catalog: Catalog, name: str, value: object
+) -> None:
+    with pytest.raises(InvalidRequestError, match=f"{name} is .*give"):
+        filled(catalog).upkeep.plan_validate_rows(**{name: value})  # type: ignore[arg-type]
