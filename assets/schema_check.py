@@ -1,19 +1,23 @@
 """The check `schema_matches`: whether a table is as its declaration says.
 
-A check of Dagster runs after its asset, and a blocking one stops only what comes downstream in the
-same run. So the check has two sources with one evaluation (`schema_reports.py`):
+A check of Dagster runs after its asset, when rows are published. So the check has two sources with
+one evaluation (`schema_reports.py`):
 
-* This step alone, without a materialization: from the UI, or in the job `validate_schema`. It only
-  reads schema files.
-* The step that writes the table, before it reads its source. It reports the evaluation, and a
-  failure of severity ERROR fails the step before any row is staged. Dagster keeps one result of a
-  check for each run, so this step adds none where both run.
+* This step alone, without a materialization: from the UI, or in the job `validate_schema`.
+* The step that writes the table, before it reads its source. It reports the evaluation for its own
+  write mode, and a failure of severity ERROR fails the step before any row is staged.
+
+The job `ingest` has only the step that writes. A materialization from the UI has both: then this
+step repeats the result of the other one, and never fails a run whose rows are published.
 
 The sensor of the schema reports the same evaluation, without a run, when the declaration was edited
 or the table was altered.
 """
 
 import dagster as dg
+from dagster._core.storage.asset_check_execution_record import (
+    COMPLETED_ASSET_CHECK_EXECUTION_RECORD_STATUSES,
+)
 
 from lakewright.platform.declare.declaration_checks import SCHEMA_MATCHES
 from lakewright.platform.declare.declarations import TableDeclaration
@@ -23,6 +27,9 @@ from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import WarehouseResource
 from lakewright.platform.orchestration.schema_reports import evaluate_schema
+
+# So many runs and sensors may report the check while one run goes from a step to the next.
+_RECENT = 20
 
 
 def build_schema_check(
@@ -35,7 +42,6 @@ def build_schema_check(
     @dg.asset_check(
         name=SCHEMA_MATCHES,
         asset=names.asset_key,
-        blocking=True,
         required_resource_keys={keys.warehouse},
         description=(
             f"Whether {declaration.table} is as declared. Runs that write it are refused where "
@@ -44,6 +50,9 @@ def build_schema_check(
     )
     def schema_matches(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
         warehouse: WarehouseResource = getattr(context.resources, keys.warehouse)
+        judged = _judged_in(context, dg.AssetCheckKey(names.asset_key, SCHEMA_MATCHES))
+        if judged is not None:
+            return judged
         with failures_for_dagster():
             catalog = warehouse.catalog()
             exists = catalog.table_exists(declaration.table)
@@ -57,3 +66,21 @@ def build_schema_check(
         )
 
     return schema_matches
+
+
+def _judged_in(
+    context: dg.AssetCheckExecutionContext, key: dg.AssetCheckKey
+) -> dg.AssetCheckResult | None:
+    """The result that the step which writes the table has reported in the same run."""
+    records = context.instance.event_log_storage.get_asset_check_execution_history(
+        key, limit=_RECENT, status=COMPLETED_ASSET_CHECK_EXECUTION_RECORD_STATUSES
+    )
+    for record in records:
+        if record.run_id == context.run.run_id and record.evaluation is not None:
+            return dg.AssetCheckResult(
+                passed=record.evaluation.passed,
+                severity=record.evaluation.severity,
+                description=record.evaluation.description,
+                metadata=record.evaluation.metadata,
+            )
+    return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
-from lakewright.platform.declare.declaration_checks import STORED_ROWS_FIT
+from lakewright.platform.declare.declaration_checks import SCHEMA_MATCHES, STORED_ROWS_FIT
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.orchestration.names import TableNames
 
@@ -15,11 +15,12 @@ VERB = "ingest"
 def build_ingest_job(declaration: TableDeclaration) -> UnresolvedAssetJobDefinition:
     """The job that materializes the table's asset."""
     names = TableNames(declaration.table)
-    # It reads rows of earlier runs, and has a schedule of its own.
-    stored_rows = dg.AssetCheckKey(names.asset_key, STORED_ROWS_FIT)
+    # One reads rows of earlier runs, and has a schedule of its own. The other's result comes from
+    # the step that writes.
+    alone = [dg.AssetCheckKey(names.asset_key, each) for each in (STORED_ROWS_FIT, SCHEMA_MATCHES)]
     return dg.define_asset_job(
         names.job(VERB),
-        selection=dg.AssetSelection.assets(names.asset_key) - dg.AssetSelection.checks(stored_rows),
+        selection=dg.AssetSelection.assets(names.asset_key) - dg.AssetSelection.checks(*alone),
         tags=names.tags(VERB),
         # Steps share one process and so one Spark session; others would each start their own.
         executor_def=dg.in_process_executor,

@@ -23,6 +23,7 @@ from lakewright.platform.declare.declarations import (
     WriteKind,
 )
 from lakewright.platform.declare.expectation_catalog import COLUMN_ARGUMENTS, EXPECTATION_KINDS
+from lakewright.platform.declare.former_names import wrong_former_names
 from lakewright.platform.declare.marked_yaml import Place
 from lakewright.platform.declare.partition_keys import InvalidPartitionKeyError
 from lakewright.platform.declare.partition_schemes import (
@@ -157,6 +158,8 @@ def _check_names(declaration: TableDeclaration) -> Iterator[Finding]:
 def _check_columns(declaration: TableDeclaration) -> Iterator[Finding]:
     if not declaration.columns and declaration.is_written_here:
         yield ("columns",), "a table with a source needs columns; add them"
+    for at, message in wrong_former_names(declaration.columns):
+        yield ("columns", at, "was"), message
     seen: dict[str, int] = {}
     for at, column in enumerate(declaration.columns):
         if column.name in seen:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lakewright.platform.declare.declarations import TableDeclaration
+from lakewright.platform.declare.former_names import renames, wrong_former_names
 from lakewright.storage import (
     AddColumn,
     ChangeComment,
@@ -76,13 +77,13 @@ def declared_changes(declaration: TableDeclaration, actual: TableSchema) -> Decl
     default that only the table has goes, since it decides what writers store.
     """
     declared = new_schema(declaration.schema_spec, time_millis=0)
-    renames = _renames(declaration, actual)
-    present = _renamed(actual.fields, renames)
+    renamed = renames(declaration.columns, actual.field_names)
+    present = _renamed(actual.fields, renamed)
     wanted = {field.name for field in declared.fields}
     changes: list[SchemaChange] = [
         DropColumn(path_text([field.name])) for field in present if field.name not in wanted
     ]
-    changes += [RenameColumn(path_text([old]), new) for old, new in renames.items()]
+    changes += [RenameColumn(path_text([old]), new) for old, new in renamed.items()]
     changes += _member_changes(present, declared.fields, ())
     changes += _moves(present, declared.fields)
     if declaration.comment and declaration.comment != actual.comment:
@@ -99,6 +100,8 @@ def declared_changes(declaration: TableDeclaration, actual: TableSchema) -> Decl
         changes=(*(each for each in ordered if each not in late), *late),
         others=(
             *(_told_cast(each, present) for each in refused),
+            # A data contract may have some; a declaration with some is not loaded.
+            *(told for _, told in wrong_former_names(declaration.columns)),
             *_no_changes(declared, actual),
         ),
         losses={each: loss for each in ordered if (loss := _loss(each, present)) is not None},
@@ -138,18 +141,8 @@ def means(left: str, right: str) -> bool:
     )
 
 
-def _renames(declaration: TableDeclaration, actual: TableSchema) -> dict[str, str]:
-    """New names by old names, of columns that are still called by the old one."""
-    there = set(actual.field_names)
-    return {
-        column.was: column.name
-        for column in declaration.columns
-        if column.was in there and column.name not in there and column.was is not None
-    }
-
-
-def _renamed(fields: Sequence[DataField], renames: dict[str, str]) -> list[DataField]:
-    return [replace(field, name=renames.get(field.name, field.name)) for field in fields]
+def _renamed(fields: Sequence[DataField], renamed: dict[str, str]) -> list[DataField]:
+    return [replace(field, name=renamed.get(field.name, field.name)) for field in fields]
 
 
 def _member_changes(

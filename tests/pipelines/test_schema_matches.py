@@ -135,6 +135,42 @@ def test_a_run_that_overwrites_a_table_of_appends_asks_for_values_too(filled: La
     assert filled.materialize(partitions="2024-01-02").success
 
 
+UNPARTITIONED = EVENTS.replace("    partition_keys: [dt]\n", "").split("    partitions:")[0] + """\
+    source: {python: "tests.pipelines.sources:rows"}
+    write: {engine: local}
+"""
+
+
+@pytest.mark.parametrize("from_job", [True, False])
+def test_a_run_that_publishes_in_another_mode_succeeds_with_one_result(
+    lake: Lake, from_job: bool
+) -> None:
+    lake.declare(UNPARTITIONED)
+    lake.give(events("2024-01-01", 0, 3))
+    assert lake.materialize().success
+    ahead = lake.table().alter(AddColumn("extra", "STRING"))
+    theirs = [{"dt": "2024-01-01", "id": 9, "amount": 1.0, "extra": "theirs"}]
+    ahead.write(pa.Table.from_pylist(theirs, ahead.arrow_schema))
+    # The declared mode would replace the value of another client.
+    assert not lake.materialize().success
+    config = {"mode": "append"}
+    if from_job:
+        step = {"shop__events": {"config": config}}
+        appended = lake.run_job("ingest__shop__events", {"ops": step})
+    else:
+        appended = lake.materialize(config=config)
+    assert appended.success, appended.failure
+    assert len(lake.rows()) == 7
+    results = [
+        (each.event_specific_data.passed, each.event_specific_data.severity)
+        for each in appended.result.all_events
+        if each.event_type_value == "ASSET_CHECK_EVALUATION"
+        and each.event_specific_data.check_name == CHECK
+    ]
+    assert set(results) == {(False, dg.AssetCheckSeverity.WARN)}
+    assert len(results) == (1 if from_job else 2)
+
+
 def test_a_table_that_others_write_shows_its_drift_and_refuses_nothing(filled: Lake) -> None:
     columns = EVENTS.split("partition_keys")[0]
     filled.declare(columns.replace("amount", "price"))

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from lakewright.platform.declare.declaration_checks import check_declaration
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.declared_changes import declared_changes
 from lakewright.platform.declare.open_declared import check_rows_fit, open_declared
@@ -206,6 +207,42 @@ def test_a_rename_is_over_once_it_was_made(catalog: Catalog) -> None:
     assert [shown(each) for each in declared_changes(declaration, again.schema).changes] == [
         "drop column a"
     ]
+
+
+def test_a_chain_of_renames_keeps_every_column_and_is_over_once_it_was_made(
+    catalog: Catalog,
+) -> None:
+    table = new_table(catalog, {"k": "INT", "a": "INT", "b": "INT"})
+    table.write(rows(table, [{"k": 1, "a": 2, "b": 3}]))
+    chain = declared(
+        {"k": "INT", "b": {"type": "INT", "was": "a"}, "c": {"type": "INT", "was": "b"}}
+    )
+    changes = declared_changes(chain, table.schema).changes
+    assert [shown(each) for each in changes] == ["rename column b to c", "rename column a to b"]
+    (texts,) = texts_in_turn(changes)
+    altered = table.alter(*parse_changes(texts))
+    assert altered.read().to_pylist() == [{"k": 1, "b": 2, "c": 3}]
+    assert not declared_changes(chain, altered.schema)
+
+
+@pytest.mark.parametrize(
+    ("columns", "told"),
+    [
+        ({"b": "a", "a": "b"}, "columns are renamed in a circle, b → a → b"),
+        ({"c": "b", "a": "c", "b": "a"}, "in a circle, a → b → c → a"),
+        ({"a": "a"}, "in a circle, a → a"),
+        ({"x": "a", "y": "a"}, "'a' is the former name of 'x' too; only one of the two can be"),
+    ],
+)
+def test_former_names_that_mix_columns_are_refused(
+    catalog: Catalog, columns: dict[str, str], told: str
+) -> None:
+    declaration = declared({new: {"type": "INT", "was": old} for new, old in columns.items()})
+    ((place, message),) = check_declaration(declaration)
+    assert told in message
+    assert place == ("columns", len(columns) - 1, "was")
+    table = new_table(catalog, {"a": "INT", "b": "INT", "c": "INT"})
+    assert message in declared_changes(declaration, table.schema).others
 
 
 def test_what_no_change_of_a_schema_does_is_told(catalog: Catalog) -> None:
