@@ -30,6 +30,8 @@ ASSET_JOB = "__ASSET_JOB"
 ENDED = frozenset({"SUCCESS", "FAILURE", "CANCELED"})
 
 _START_SECONDS = 300
+# Loading the definitions again takes longest.
+_ANSWER_SECONDS = 300
 _STOP_SECONDS = 30
 _POLL_MS = 500
 _LAST_LINES = 30
@@ -115,7 +117,7 @@ class DagsterServer:
             {"Content-Type": "application/json"},
         )
         try:
-            with urllib.request.urlopen(request, timeout=60) as response:  # noqa: S310
+            with urllib.request.urlopen(request, timeout=_ANSWER_SECONDS) as response:  # noqa: S310
                 answer = json.load(response)
         except (OSError, urllib.error.URLError) as error:
             raise UnavailableError(

@@ -16,7 +16,7 @@ from lakewright.platform.declare.odcs import contract_of
 The contract is YAML of the Open Data Contract Standard, version 3.1. `lakewright diff TABLE FILE`
 compares a table with a contract.
 """,
-    examples="lakewright export-contract nyc.flights > flights.odcs.yaml",
+    examples="lakewright export-contract nyc.flights",
 )
 def export_contract(call: Call) -> None:
     """Print a table as a data contract."""

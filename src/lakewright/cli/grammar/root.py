@@ -23,7 +23,7 @@ COMMANDS: dict[str, dict[str, str]] = {
     },
     "Upkeep": {
         "alter": "change the schema: columns, types, options",
-        "diff": "what a declaration or a data contract would change and break",
+        "diff": "what a declaration or data contract would change and break",
         "export-contract": "a table as a data contract (ODCS)",
         "validate-schema": "read samples of old rows under the current schema",
         "compact": "merge small files into fewer, larger ones",
