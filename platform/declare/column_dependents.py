@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from lakewright.platform.declare.column_lineage import Lineage, column_lineage
 from lakewright.platform.declare.declarations import ExpectationDeclaration, TableDeclaration
+from lakewright.platform.declare.text_files import text_of
 from lakewright.platform.declare.workspace import OtherAsset, Workspace
 from lakewright.storage.spec.schema_gate import EVERY_COLUMN, Dependent
 from lakewright.storage.sql import used_columns
@@ -34,8 +35,7 @@ def column_dependents(
         found += _own_users(own, columns, is_declared_change=is_declared_change)
     found += _downstream(workspace, table, {name: frozenset([name]) for name in columns}, (), set())
     for file, name in workspace.sql_files().items():
-        text = file.read_text(encoding="utf-8", errors="replace")
-        found += _in_sql(text, name, table, columns)
+        found += _in_sql(text_of(file, errors="replace"), name, table, columns)
     return tuple(dict.fromkeys(found))
 
 

@@ -306,9 +306,10 @@ def _table(contract: Record, name: str) -> tuple[str, Record]:
     objects = _records(contract.get("schema"), "schema")
     names = []
     for at, each in enumerate(objects):
-        given = {each.get("name"), each.get("physicalName")}
+        place = f"schema[{at}]"
+        given = {_text(each, key, place) for key in ("name", "physicalName")}
         if given & {name, name.partition(".")[2]}:
-            return f"schema[{at}]", each
+            return place, each
         names.append(str(each.get("physicalName") or each.get("name")))
     told = ", ".join(names) or "no table"
     raise InvalidRequestError(f"the contract describes {told}, and not {name}")

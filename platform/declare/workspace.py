@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from lakewright.platform.declare.declaration_files import load_declarations
 from lakewright.platform.declare.declarations import TableDeclaration
 
 _SQL = ".sql"
+# Hidden folders are skipped too, such as `.venv` and `.git`.
+_TOOLS = frozenset({"node_modules", "venv", "__pycache__"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +58,19 @@ class Workspace:
             if path.is_file():
                 found[path] = path.name
             else:
-                found |= {each: str(each.relative_to(path)) for each in path.rglob(f"*{_SQL}")}
+                found |= {each: str(each.relative_to(path)) for each in _sql_below(path)}
         return dict(sorted(found.items()))
+
+
+def _sql_below(folder: Path) -> Iterator[Path]:
+    """The SQL files in a folder and the folders below it, without those of tools."""
+    for where, folders, names in os.walk(folder):
+        folders[:] = [each for each in folders if not each.startswith(".") and each not in _TOOLS]
+        for name in names:
+            file = Path(where, name)
+            # A link may lead nowhere.
+            if file.suffix == _SQL and file.is_file():
+                yield file
 
 
 def read_workspace(
@@ -78,5 +92,6 @@ def sql_beside(paths: Sequence[str | Path]) -> tuple[Path, ...]:
     """The folders of declarations, and the SQL files in the folder of a single one."""
     found: list[Path] = []
     for path in map(Path, paths):
-        found += [path] if path.is_dir() else sorted(path.parent.glob(f"*{_SQL}"))
+        beside = () if path.is_dir() else sorted(path.parent.glob(f"*{_SQL}"))
+        found += [path] if path.is_dir() else [each for each in beside if each.is_file()]
     return tuple(found)

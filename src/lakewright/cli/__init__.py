@@ -5,11 +5,14 @@ from __future__ import annotations
 import io
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 
 import click
 from click.exceptions import NoArgsIsHelpError
 
+# Not 1, the code of Python for an uncaught error: in `diff` that is a change with warnings.
+UNEXPECTED = 70
 BROKEN_PIPE = 141
 INTERRUPTED = 130
 COMPLETION_VARIABLE = "_LAKEWRIGHT_COMPLETE"
@@ -55,7 +58,8 @@ def _run(root: click.Group, arguments: list[str]) -> int:
         from lakewright.storage.errors import StorageError
 
         if not isinstance(error, StorageError):
-            raise
+            traceback.print_exc()
+            return UNEXPECTED
         _say_error(error.message)
         return exit_code_of(error)
     return code if isinstance(code, int) else 0

@@ -171,6 +171,40 @@ def test_a_table_differs_in_nothing_from_the_contract_that_it_exports(
     assert "t.odcs.yaml: apiVersion is 'v2.2.2'" in wrong.err
 
 
+CONTRACT = "kind: DataContract\napiVersion: v3.1.0\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (CONTRACT + "contractCreatedTs: 2024-13-45\n", "t.yaml is no valid YAML: month must be"),
+        (CONTRACT + "tenant: !!int foo\n", "t.yaml is no valid YAML: invalid literal"),
+        (CONTRACT + "tags: " + "[" * 400 + "]" * 400, "nested too deeply"),
+        (CONTRACT + "schema: [{name: [a]}]", "t.yaml: schema[0].name is ['a'], and it is text"),
+        (
+            CONTRACT + "schema: [{name: t, properties: [{name: c, items: &a {items: *a}}]}]",
+            "an alias contains itself",
+        ),
+        ("since: 2024-13-45\n", "the declarations are wrong:"),
+        ("table: " + "[" * 400 + "]" * 400, "the declarations are wrong:"),
+    ],
+)
+def test_a_file_that_is_no_valid_yaml_is_a_wrong_request(
+    catalog: Catalog,
+    lakewright: Lakewright,
+    table: Table,
+    tmp_path: Path,
+    text: str,
+    message: str,
+) -> None:
+    file = tmp_path / "t.yaml"
+    file.write_text(text)
+    said = lakewright(catalog, "diff", "db.t", str(file))
+    assert (said.code, said.out) == (2, "")
+    assert message in said.err
+    assert "Traceback" not in said.err
+
+
 POLICY = """\
     schema:
       compatibility: FULL

@@ -246,6 +246,18 @@ def test_what_is_misspelt_is_told_with_what_is_near(
     assert said in ended.err
 
 
+def test_an_unexpected_error_does_not_end_as_a_change_with_warnings(
+    lakewright: Lakewright, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: click.Context) -> None:
+        raise RuntimeError("a mistake of the program")
+
+    monkeypatch.setattr(ROOT, "invoke", broken)
+    ended = lakewright(None, "ls")
+    assert ended.code == 70
+    assert "RuntimeError: a mistake of the program" in ended.err
+
+
 # --- completion --------------------------------------------------------------------------------
 
 

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import click
-import yaml
 
 from lakewright.cli.grammar.call import Call
 from lakewright.cli.grammar.command import command
 from lakewright.cli.output.answers import Answer
 from lakewright.cli.upkeep.gate import GATE_NOTES, chosen, gate_options, workspace_of
 from lakewright.cli.upkeep.verbs import run_verb
+from lakewright.platform.declare.contract_files import contract_in
 from lakewright.platform.declare.declarations import TableDeclaration
-from lakewright.platform.declare.odcs import Contract, is_contract, read_contract
+from lakewright.platform.declare.odcs import Contract, read_contract
 from lakewright.platform.upkeep.diff import difference_to
 from lakewright.platform.upkeep.findings import verdict_code
 from lakewright.platform.upkeep.gate_options import GateOptions
@@ -58,17 +58,18 @@ def diff(
 
 def _contract(file: Path, table: Table) -> Contract | None:
     """The contract in a file; None if it holds declarations, or nothing that can be read."""
-    try:
-        value = yaml.safe_load(file.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+    contract = contract_in(file)
+    if contract is None:
         # Declarations have their own errors, with lines.
         return None
-    if not is_contract(value):
-        return None
     try:
-        return read_contract(value, table.name, table.schema)
+        return read_contract(contract, table.name, table.schema)
     except InvalidRequestError as error:
         raise InvalidRequestError(f"{file}: {error.message}") from error
+    except RecursionError:
+        raise InvalidRequestError(
+            f"{file}: rows and arrays are nested too deeply, or an alias contains itself"
+        ) from None
 
 
 def _declaration(file: Path, table: Table) -> TableDeclaration:

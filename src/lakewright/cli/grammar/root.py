@@ -58,7 +58,7 @@ which saves it as a plan; and --plan FILE, which carries out a saved plan.
 
 Exit codes:
   0    done
-  1    unexpected: please report it
+  1    `alter --dry-run` and `diff` only: the change is allowed with warnings
   2    the request is wrong: an option, a name, a filter, an invalid plan
   3    no such warehouse, database, table, snapshot, tag, branch, consumer or file
   4    the table or store needs a feature that is not implemented; nothing was changed
@@ -67,9 +67,10 @@ Exit codes:
   7    the store did not answer, or another process works on that part of the table; or it
        is unknown whether the commit was made
   8    the store refuses the credentials
+  70   unexpected: please report it
   130  interrupted
   141  the reader of the output closed it
-In `alter --dry-run` and `diff`, 1 is a change with warnings, and 2 one that is denied.
+In `alter --dry-run` and `diff`, 2 is also a change that is denied.
 """
 _EXAMPLES = """
 lakewright --warehouse ./warehouse show nyc.flights

@@ -116,6 +116,24 @@ def test_sql_files_lie_beside_one_declaration_or_where_they_are_named(folder: Pa
     ]
 
 
+def test_only_files_are_read_and_folders_of_tools_are_skipped(folder: Path) -> None:
+    (folder / "folder.sql").mkdir()
+    (folder / "nowhere.sql").symlink_to(folder / "missing.sql")
+    for name in (".venv", "node_modules"):
+        (folder / "views" / name).mkdir()
+        (folder / "views" / name / "x.sql").write_text("SELECT city FROM shop.orders")
+    for paths in ([folder], [folder / "tables.yaml"]):
+        found = read_workspace(paths, sql=[folder / "views"])
+        assert [each for each in users(found, "city") if "x.sql" in each] == []
+        assert set(found.sql_files().values()) <= {"v.sql", "views/v.sql"}
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
+def test_a_file_of_sql_is_read_in_the_encoding_of_its_mark(folder: Path, encoding: str) -> None:
+    (folder / "views" / "v.sql").write_text("SELECT city FROM shop.orders", encoding=encoding)
+    assert "city: SQL file views/v.sql" in users(read_workspace([folder]), "city")
+
+
 @pytest.mark.parametrize(
     ("upstream", "message"),
     [
