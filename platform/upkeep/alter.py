@@ -112,7 +112,7 @@ def alter_verb(
         plan=lambda table, options: planned(table, options, None),
         scan=scan,
         run=lambda table, plan, options, work: table.run_alter(
-            plan, scan_engine(options, table, work) if plan.rules.is_scanned else None
+            plan, scan_engine(options, plan, work)
         ),
         report=_report,
     )

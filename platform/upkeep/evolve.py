@@ -92,7 +92,7 @@ def evolution_to(
         plan=plan,
         scan=scan,
         run=lambda table, plan, options, work: table.run_alter(
-            plan.now, scan_engine(options, table, work) if plan.now.rules.is_scanned else None
+            plan.now, scan_engine(options, plan.now, work)
         ),
         report=_report,
     )

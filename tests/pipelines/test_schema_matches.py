@@ -135,10 +135,13 @@ def test_a_run_that_overwrites_a_table_of_appends_asks_for_values_too(filled: La
     assert filled.materialize(partitions="2024-01-02").success
 
 
-UNPARTITIONED = EVENTS.replace("    partition_keys: [dt]\n", "").split("    partitions:")[0] + """\
+UNPARTITIONED = (
+    EVENTS.replace("    partition_keys: [dt]\n", "").split("    partitions:")[0]
+    + """\
     source: {python: "tests.pipelines.sources:rows"}
     write: {engine: local}
 """
+)
 
 
 @pytest.mark.parametrize("from_job", [True, False])
