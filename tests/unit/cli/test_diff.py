@@ -111,7 +111,7 @@ def test_a_user_that_is_not_certain_is_a_warning(
     words = ("alter", "db.t", "--drop", "v", "--drop", "day", "--sql", str(tmp_path), *ALONE)
     said = lakewright(catalog, *words, "--dry-run")
     assert said.code == 1
-    assert "SQL file all.sql may use column day, which goes; column v, which goes" in said.out
+    assert said.out.count("SQL file all.sql may use") == 2
     assert lakewright(catalog, *words).code == 0
 
 
@@ -179,7 +179,7 @@ CONTRACT = "kind: DataContract\napiVersion: v3.1.0\n"
     [
         (CONTRACT + "contractCreatedTs: 2024-13-45\n", "t.yaml is no valid YAML: month must be"),
         (CONTRACT + "tenant: !!int foo\n", "t.yaml is no valid YAML: invalid literal"),
-        (CONTRACT + "tags: " + "[" * 400 + "]" * 400, "nested too deeply"),
+        (CONTRACT + "tags: " + "[" * 20_000 + "]" * 20_000, "nested too deeply"),
         (CONTRACT + "schema: [{name: [a]}]", "t.yaml: schema[0].name is ['a'], and it is text"),
         (
             CONTRACT + "schema: [{name: t, properties: [{name: c, items: &a {items: *a}}]}]",

@@ -393,14 +393,14 @@ def test_the_mode_is_an_option_that_may_change_at_any_time(catalog: Catalog) -> 
     table = table_of(catalog, "explicit-fail")
     with pytest.raises(UnfitValues):
         table.read()
-    table = table.alter(SetOption(CAST_MODE, "explicit-null"))
+    table = table.alter(SetOption(CAST_MODE, "explicit-null"), rules=ANY_LOSS)
     assert by_key(table.read()) == READ
-    table = table.alter(SetOption(CAST_MODE, "explicit"))
+    table = table.alter(SetOption(CAST_MODE, "explicit"), rules=ANY_LOSS)
     assert by_key(table.read(columns=["k", "n"]))[2] == {"k": 3, "n": 44}
     with pytest.raises(UnsupportedError, match="'ten' cannot be read as INT"):
         table.read()
     # Without the option no further explicit cast is allowed, and those made are read as by Java.
-    table = table.alter(ResetOption(CAST_MODE))
+    table = table.alter(ResetOption(CAST_MODE), rules=ANY_LOSS)
     assert by_key(table.read(columns=["k", "n"]))[2] == {"k": 3, "n": 44}
     with pytest.raises(InvalidOption, match="explicit-nul is not one of implicit, explicit, expl"):
         table.alter(SetOption(CAST_MODE, "explicit-nul"))

@@ -30,7 +30,7 @@ from lakewright.storage.errors import CommitConflictError, SchemaDenied
 from lakewright.storage.operations.running.engine import LocalEngine
 from lakewright.storage.spec.schema_change import SchemaChange
 from tests.support.stores.watched_files import watched
-from tests.support.tables.builders import ANY_LOSS, compact, new_table, rows, with_options
+from tests.support.tables.builders import ANY_LOSS, compact, new_table, rows
 
 EXPLICIT = {
     "lakewright.cast-mode": "explicit",
@@ -419,7 +419,7 @@ def test_an_alter_gives_up_where_rows_change_faster_than_they_are_judged(catalog
 
 
 def test_statistics_that_a_table_does_not_keep_are_no_proof(catalog: Catalog) -> None:
-    table = with_options(table_of(catalog), metadata__stats_mode="none")
+    table = table_of(catalog).alter(SetOption("metadata.stats-mode", "none"))
     table.write(rows(table, [{"k": 1, "a": 3}]))
     required = ChangeNullability("a", nullable=False)
     assert found(table, NARROW, required) == [
