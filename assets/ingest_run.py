@@ -12,11 +12,12 @@ from lakewright.assets.check_history import CheckHistory
 from lakewright.assets.checks import JudgedRows
 from lakewright.assets.partitions import dynamic_name, partitions_def
 from lakewright.platform.declare.declarations import TableDeclaration, WriteKind
-from lakewright.platform.declare.open_declared import open_declared
+from lakewright.platform.declare.open_declared import check_rows_fit, open_declared
 from lakewright.platform.declare.partition_keys import InvalidPartitionKeyError, describe_partition
 from lakewright.platform.declare.partition_schemes import DynamicDimension
 from lakewright.platform.declare.schema_drift import SchemaDrift, Writing
 from lakewright.platform.ingest.publish import (
+    LAST_COMMIT,
     AlreadyPublished,
     Published,
     Rejected,
@@ -82,6 +83,19 @@ class IngestRun:
         writing = Writing(kind=self.write_kind, partitions=self.partitions)
         return open_declared(self.warehouse.catalog(), self.declaration, writing)
 
+    def check_rows_fit(self, table: Table, drift: SchemaDrift) -> None:
+        """Check that declared rows fit the table, unless an earlier attempt has published them.
+
+        Raises:
+            InvalidSchema: declared rows do not fit the table; the message names every difference.
+        """
+        if drift.reasons and table.find_committed(self._commit_user, LAST_COMMIT) is None:
+            check_rows_fit(drift)
+
+    @property
+    def _commit_user(self) -> str:
+        return commit_user(self.context.run, self.names.identifier)
+
     def run(self, table: Table) -> Published | AlreadyPublished | Rejected:
         """Write the table, which declared rows fit."""
         declaration, context = self.declaration, self.context
@@ -99,7 +113,7 @@ class IngestRun:
         order = WriteOrder(
             declaration=declaration,
             partitions=request.partitions,
-            commit_user=commit_user(context.run, self.names.identifier),
+            commit_user=self._commit_user,
             kind=self.write_kind,
             compact=self._compacts,
             micro_batches=self.config.micro_batches,

@@ -9,7 +9,6 @@ from lakewright.assets.checks import check_results, check_specs, results_of_earl
 from lakewright.assets.ingest_run import IngestConfig, IngestRun, rejection
 from lakewright.assets.partitions import partitions_def
 from lakewright.platform.declare.declarations import TableDeclaration
-from lakewright.platform.declare.open_declared import check_rows_fit
 from lakewright.platform.ingest.publish import AlreadyPublished, Rejected
 from lakewright.platform.ingest.sources import source_text
 from lakewright.platform.orchestration.failures import failures_for_dagster
@@ -49,7 +48,7 @@ def build_asset(
             table, drift = ingest.open()
         yield evaluate_schema(declaration, names, drift).event(names)
         with failures_for_dagster():
-            check_rows_fit(drift)
+            ingest.check_rows_fit(table, drift)
             outcome = ingest.run(table)
         judged, histories = ingest.judged_rows(outcome), ingest.check_history
         if isinstance(outcome, Rejected):
