@@ -84,7 +84,7 @@ def check_other_columns(declaration: TableDeclaration, table: Table, writing: Wr
     """Check once more, before rows are committed, the columns that they do not give.
 
     Another client may have added a column since the table was opened, and values to one. What else
-    it changed does not matter: readers map staged files from the schema that they were written with.
+    it changed does not matter: readers map staged files from the schema they were written with.
 
     Raises:
         SchemaMoved: the rows would replace values of such a column, or would decide by null.
@@ -97,7 +97,7 @@ def check_other_columns(declaration: TableDeclaration, table: Table, writing: Wr
     wrong = sorted(set(others) - _without_need(others, writing, latest))
     if wrong:
         raise SchemaMoved(
-            f"rows for {table.name} were staged without values for column {', '.join(wrong)}, which "
+            f"rows for {table.name} were staged without column {', '.join(wrong)}, which "
             "another client added or filled meanwhile; nothing was published: declare the column, "
             "or drop it, and run again",
             table=table.name,
