@@ -12,7 +12,7 @@ from lakewright.assets.check_history import CheckHistory
 from lakewright.assets.checks import JudgedRows
 from lakewright.assets.partitions import dynamic_name, partitions_def
 from lakewright.platform.declare.declarations import TableDeclaration, WriteKind
-from lakewright.platform.declare.open_declared import check_rows_fit, open_declared
+from lakewright.platform.declare.open_declared import open_declared
 from lakewright.platform.declare.partition_keys import InvalidPartitionKeyError, describe_partition
 from lakewright.platform.declare.partition_schemes import DynamicDimension
 from lakewright.platform.declare.schema_drift import SchemaDrift, Writing
@@ -83,14 +83,9 @@ class IngestRun:
         writing = Writing(kind=self.write_kind, partitions=self.partitions)
         return open_declared(self.warehouse.catalog(), self.declaration, writing)
 
-    def check_rows_fit(self, table: Table, drift: SchemaDrift) -> None:
-        """Check that declared rows fit the table, unless an earlier attempt has published them.
-
-        Raises:
-            InvalidSchema: declared rows do not fit the table; the message names every difference.
-        """
-        if drift.reasons and table.find_committed(self._commit_user, LAST_COMMIT) is None:
-            check_rows_fit(drift)
+    def is_refused(self, table: Table, drift: SchemaDrift) -> bool:
+        """Whether declared rows do not fit the table, and no earlier attempt published them."""
+        return bool(drift.reasons) and table.find_committed(self._commit_user, LAST_COMMIT) is None
 
     @property
     def _commit_user(self) -> str:

@@ -9,6 +9,7 @@ from lakewright.assets.checks import check_results, check_specs, results_of_earl
 from lakewright.assets.ingest_run import IngestConfig, IngestRun, rejection
 from lakewright.assets.partitions import partitions_def
 from lakewright.platform.declare.declarations import TableDeclaration
+from lakewright.platform.declare.open_declared import check_rows_fit
 from lakewright.platform.ingest.publish import AlreadyPublished, Rejected
 from lakewright.platform.ingest.sources import source_text
 from lakewright.platform.orchestration.failures import failures_for_dagster
@@ -46,9 +47,11 @@ def build_asset(
         with failures_for_dagster():
             ingest = IngestRun(declaration, names, context, config, warehouse, spark)
             table, drift = ingest.open()
-        yield evaluate_schema(declaration, names, drift).event(names)
+            refused = ingest.is_refused(table, drift)
+        yield evaluate_schema(declaration, names, drift).event(names, blocking=refused)
         with failures_for_dagster():
-            ingest.check_rows_fit(table, drift)
+            if refused:
+                check_rows_fit(drift)
             outcome = ingest.run(table)
         judged, histories = ingest.judged_rows(outcome), ingest.check_history
         if isinstance(outcome, Rejected):

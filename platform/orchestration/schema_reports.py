@@ -41,8 +41,8 @@ class SchemaEvaluation:
     description: str
     metadata: Mapping[str, Any]
 
-    def event(self, names: TableNames) -> dg.AssetCheckEvaluation:
-        """The evaluation as an event that needs no step of the check."""
+    def event(self, names: TableNames, *, blocking: bool = False) -> dg.AssetCheckEvaluation:
+        """The evaluation as an event that needs no step of the check; it may fail its own step."""
         return dg.AssetCheckEvaluation(
             asset_key=names.asset_key,
             check_name=SCHEMA_MATCHES,
@@ -50,7 +50,7 @@ class SchemaEvaluation:
             severity=self.severity,
             description=self.description,
             metadata=self.metadata,
-            blocking=True,
+            blocking=blocking,
         )
 
     def observation(self, names: TableNames) -> dg.AssetObservation:
