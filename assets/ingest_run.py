@@ -17,6 +17,7 @@ from lakewright.platform.declare.partition_keys import InvalidPartitionKeyError,
 from lakewright.platform.declare.partition_schemes import DynamicDimension
 from lakewright.platform.declare.schema_drift import SchemaDrift, Writing
 from lakewright.platform.ingest.publish import (
+    LAST_COMMIT,
     AlreadyPublished,
     Published,
     Rejected,
@@ -82,6 +83,14 @@ class IngestRun:
         writing = Writing(kind=self.write_kind, partitions=self.partitions)
         return open_declared(self.warehouse.catalog(), self.declaration, writing)
 
+    def is_refused(self, table: Table, drift: SchemaDrift) -> bool:
+        """Whether declared rows do not fit the table, and no earlier attempt published them."""
+        return bool(drift.reasons) and table.find_committed(self._commit_user, LAST_COMMIT) is None
+
+    @property
+    def _commit_user(self) -> str:
+        return commit_user(self.context.run, self.names.identifier)
+
     def run(self, table: Table) -> Published | AlreadyPublished | Rejected:
         """Write the table, which declared rows fit."""
         declaration, context = self.declaration, self.context
@@ -99,7 +108,7 @@ class IngestRun:
         order = WriteOrder(
             declaration=declaration,
             partitions=request.partitions,
-            commit_user=commit_user(context.run, self.names.identifier),
+            commit_user=self._commit_user,
             kind=self.write_kind,
             compact=self._compacts,
             micro_batches=self.config.micro_batches,

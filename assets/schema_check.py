@@ -22,20 +22,21 @@ from dagster._core.storage.asset_check_execution_record import (
 from lakewright.platform.declare.declaration_checks import SCHEMA_MATCHES
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.schema_drift import schema_drift
+from lakewright.platform.declare.workspace import Workspace
 from lakewright.platform.orchestration.failures import failures_for_dagster
 from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import WarehouseResource
-from lakewright.platform.orchestration.schema_reports import evaluate_schema
+from lakewright.platform.orchestration.schema_reports import ask_gate, evaluate_schema
 
 # So many runs and sensors may report the check while one run goes from a step to the next.
 _RECENT = 20
 
 
 def build_schema_check(
-    declaration: TableDeclaration, *, resources: ResourceKeys | None = None
+    workspace: Workspace, declaration: TableDeclaration, *, resources: ResourceKeys | None = None
 ) -> dg.AssetChecksDefinition:
-    """The check of a table whose columns are declared."""
+    """The check of a table whose columns are declared; the gate asks who uses them."""
     keys = resources or ResourceKeys()
     names = TableNames(declaration.table)
 
@@ -55,9 +56,12 @@ def build_schema_check(
             return judged
         with failures_for_dagster():
             catalog = warehouse.catalog()
-            exists = catalog.table_exists(declaration.table)
-            drift = schema_drift(declaration, catalog.table(declaration.table)) if exists else None
-        found = evaluate_schema(declaration, names, drift)
+            drift, answer = None, None
+            if catalog.table_exists(declaration.table):
+                table = catalog.table(declaration.table)
+                drift = schema_drift(declaration, table)
+                answer = ask_gate(workspace, declaration, table, drift, context.instance)
+        found = evaluate_schema(declaration, names, drift, answer)
         return dg.AssetCheckResult(
             passed=found.passed,
             severity=found.severity,

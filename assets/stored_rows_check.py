@@ -19,7 +19,7 @@ from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.orchestration.reports import report_metadata
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
-from lakewright.platform.orchestration.run_config import VerbConfig, config_class, options_of_run
+from lakewright.platform.orchestration.run_config import config_class, options_of_run
 from lakewright.platform.orchestration.run_identity import commit_user
 from lakewright.platform.upkeep.verb import Work, carry_out
 
@@ -33,7 +33,7 @@ def build_stored_rows_check(
     declared = ValidateOptions.declared(declaration.schema_policy.validation)
 
     def stored_rows_fit_schema(
-        context: dg.AssetCheckExecutionContext, config: VerbConfig
+        context: dg.AssetCheckExecutionContext, config: dg.Config
     ) -> dg.AssetCheckResult:
         warehouse: WarehouseResource = getattr(context.resources, keys.warehouse)
         spark: SparkResource = getattr(context.resources, keys.spark)
@@ -45,15 +45,16 @@ def build_stored_rows_check(
             table = catalog.table(declaration.table)
             options = options_of_run(config, declared, table)
             work = Work(run=commit_user(context.run, STORED_ROWS_FIT), session=spark.session)
-            done = carry_out(VALIDATE_SCHEMA, table, options, work, dry_run=config.dry_run)
+            done = carry_out(VALIDATE_SCHEMA, table, options, work)
         report = VALIDATE_SCHEMA.report(table, done)
         return dg.AssetCheckResult(
-            passed=done.result is None or done.result.has_passed,
+            passed=done.result is not None and done.result.has_passed,
             description=report.summary,
             metadata=report_metadata(report),
         )
 
-    config_type = config_class(ValidateOptions)
+    # Without `dry_run`: a result without a sample would stand in place of the last one.
+    config_type = config_class(ValidateOptions, dg.Config)
     stored_rows_fit_schema.__annotations__["config"] = config_type
     return dg.asset_check(
         name=STORED_ROWS_FIT,

@@ -47,9 +47,11 @@ def build_asset(
         with failures_for_dagster():
             ingest = IngestRun(declaration, names, context, config, warehouse, spark)
             table, drift = ingest.open()
-        yield evaluate_schema(declaration, names, drift).event(names)
+            refused = ingest.is_refused(table, drift)
+        yield evaluate_schema(declaration, names, drift).event(names, blocking=refused)
         with failures_for_dagster():
-            check_rows_fit(drift)
+            if refused:
+                check_rows_fit(drift)
             outcome = ingest.run(table)
         judged, histories = ingest.judged_rows(outcome), ingest.check_history
         if isinstance(outcome, Rejected):

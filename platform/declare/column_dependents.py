@@ -19,6 +19,8 @@ from lakewright.storage.sql import used_columns
 
 # Columns of a table that are made of columns of the first one: names of these by names of those.
 _Made = Mapping[str, frozenset[str]]
+# What a walk has visited: tables and assets with a column, and the column that this is made of.
+_Seen = set[tuple[str, str, str]]
 
 
 def column_dependents(
@@ -33,7 +35,8 @@ def column_dependents(
     own = workspace.declaration(table)
     if own is not None:
         found += _own_users(own, columns, is_declared_change=is_declared_change)
-    found += _downstream(workspace, table, {name: frozenset([name]) for name in columns}, (), set())
+    seen: _Seen = {(table, name, name) for name in columns}
+    found += _downstream(workspace, table, {name: frozenset([name]) for name in columns}, (), seen)
     for file, name in workspace.sql_files().items():
         found += _in_sql(text_of(file, errors="replace"), name, table, columns)
     return tuple(dict.fromkeys(found))
@@ -94,14 +97,18 @@ def _condition_words(expectation: ExpectationDeclaration) -> set[str]:
 
 
 def _downstream(
-    workspace: Workspace, name: str, made: _Made, via: tuple[str, ...], seen: set[str]
+    workspace: Workspace, name: str, made: _Made, via: tuple[str, ...], seen: _Seen
 ) -> Iterator[Dependent]:
-    """Users below a table or asset; with nothing `made`, those below may use every column."""
+    """Users below a table or asset; with nothing `made`, those below may use every column.
+
+    Many paths may lead to a user, and assets that other code reported may go in a circle: the first
+    path is told, and followed.
+    """
     for each in workspace.below(name):
         below = _below(each)
         path = (*via, below.name)
         if made and below.names_columns_of(name):
-            used = below.made_of(name, made)
+            used = _unseen(below.name, below.made_of(name, made), seen)
             for column, origins in used.items():
                 told = f"{below.name}.{column}"
                 for origin in sorted(origins):
@@ -110,12 +117,22 @@ def _downstream(
                 yield from _checks(each, used, path)
             if used:
                 yield from _downstream(workspace, below.name, used, path, seen)
-        elif below.name not in seen:
-            seen.add(below.name)
+        elif _unseen(below.name, {EVERY_COLUMN: frozenset([EVERY_COLUMN])}, seen):
             yield Dependent(
                 column=EVERY_COLUMN, kind=below.kind, name=below.name, via=via, is_certain=False
             )
             yield from _downstream(workspace, below.name, {}, path, seen)
+
+
+def _unseen(name: str, made: _Made, seen: _Seen) -> _Made:
+    """The columns of a table or asset that were not visited for all of their origins."""
+    found: dict[str, frozenset[str]] = {}
+    for column, origins in made.items():
+        new = frozenset(each for each in origins if (name, column, each) not in seen)
+        seen |= {(name, column, each) for each in new}
+        if new:
+            found[column] = new
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

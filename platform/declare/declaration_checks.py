@@ -34,6 +34,7 @@ from lakewright.platform.declare.partition_schemes import (
 from lakewright.storage.errors import StorageError
 from lakewright.storage.spec.data_types import AtomicType, parse_data_type
 from lakewright.storage.spec.options import read_options
+from lakewright.storage.spec.reader_support import READERS
 from lakewright.storage.spec.schema import new_schema
 from lakewright.storage.spec.supported_options import check_new_options
 
@@ -201,6 +202,10 @@ def _check_contract(declaration: TableDeclaration) -> Iterator[Finding]:
         if columns and name not in columns:
             near = did_you_mean(name, columns)
             yield ("schema", "columns", at), f"{name!r} is not a column; {near}"
+    for at, name in enumerate(declaration.schema_policy.readers):
+        if name not in READERS:
+            near = did_you_mean(name, READERS)
+            yield ("schema", "readers", at), f"what {name!r} can read is not known; {near}"
 
 
 def _check_source(declaration: TableDeclaration) -> Iterator[Finding]:

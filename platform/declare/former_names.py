@@ -31,11 +31,8 @@ def wrong_former_names(columns: Sequence[ColumnDeclaration]) -> Iterator[tuple[i
         if column.was is None:
             continue
         if column.was in names:
-            yield (
-                at,
-                f"{column.was!r} is the former name of {names[column.was]!r} too; only one of the "
-                "two can be that column: leave out the other was",
-            )
+            told = f"{column.was!r} is the former name of {names[column.was]!r} too"
+            yield at, f"{told}; only one of the two can be that column: leave out the other was"
             continue
         names[column.was] = column.name
         circle = [column.was]

@@ -4,8 +4,8 @@
 2. Lease the partitions, and stage the rows in files that no reader sees.
 3. Refuse rows of partitions that were not requested; they would replace other rows.
 4. Evaluate the expectations on the staged rows.
-5. If a critical expectation is not met, or rows are missing without a declaration, delete the
-   files. Otherwise commit.
+5. If a critical expectation is not met, rows are missing without a declaration, or another client
+   added values that the rows would replace, delete the files. Otherwise commit.
 6. If the writer also compacts, compact due files in the written partitions.
 """
 
@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from lakewright.platform.declare.declarations import EngineChoice, TableDeclaration, WriteKind
 from lakewright.platform.declare.partition_keys import describe_partition, partition_identity
+from lakewright.platform.declare.schema_drift import Writing, check_other_columns
 from lakewright.platform.ingest.expectations import (
     ValidationReport,
     columns_needed,
@@ -174,6 +175,8 @@ def publish(
                     upstream=order.upstream,
                     explain=order.explain,
                 )
+            writes = Writing(kind=order.kind, partitions=order.partitions)
+            check_other_columns(order.declaration, table, writes)
             snapshot, commits = None, 0
             while pending:
                 result = _commit_first(table, pending)

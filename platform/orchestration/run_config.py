@@ -29,7 +29,7 @@ _BY_KEY = " Partition keys: a value, or dt=…/hh=… for several columns."
 
 
 class VerbConfig(dg.Config):
-    """The run config that every verb accepts."""
+    """The run config that the job of a verb accepts."""
 
     dry_run: bool = Field(default=False, description="Report what would be done; write nothing.")
 
@@ -41,7 +41,7 @@ def choices_of(kind: type[Enum]) -> Any:
 
 
 @cache
-def config_class(options: type[Any]) -> type[VerbConfig]:
+def config_class(options: type[Any], base: type[dg.Config] = VerbConfig) -> type[dg.Config]:
     """The run config for some options; each is optional."""
     given: dict[str, Any] = {
         each.written_name: (
@@ -50,13 +50,13 @@ def config_class(options: type[Any]) -> type[VerbConfig]:
         )
         for each in option_fields(options)
     }
-    made: type[VerbConfig] = create_model(
-        options.__name__.replace("Options", "Config"), __base__=VerbConfig, **given
+    made: type[dg.Config] = create_model(
+        options.__name__.replace("Options", "Config"), __base__=base, **given
     )
     return made
 
 
-def options_of_run(config: VerbConfig, declared: OptionsT, table: Table) -> OptionsT:
+def options_of_run(config: dg.Config, declared: OptionsT, table: Table) -> OptionsT:
     """The options of a run; what the run leaves out, the declaration gives.
 
     Raises:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from hashlib import blake2b
 from typing import Any
 
 import dagster as dg
@@ -12,14 +13,23 @@ import dagster as dg
 from lakewright.platform.declare.declaration_checks import SCHEMA_MATCHES
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.schema_drift import SchemaDrift
+from lakewright.platform.declare.workspace import Workspace
+from lakewright.platform.orchestration.asset_lineage import with_other_assets
 from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.upkeep.alter import alter_line
+from lakewright.platform.upkeep.dependents import dependents_of
 from lakewright.platform.upkeep.words import counted
-from lakewright.storage import AlterPlan
+from lakewright.storage import AlterPlan, Table
+from lakewright.storage.errors import StorageError
 from lakewright.storage.spec.schema_change import SchemaChange
 from lakewright.storage.spec.schema_change_text import shown, texts_in_turn
 
 EVOLVE = "evolve_schema"
+# The metadata entry with the schema and the declaration that an evaluation compared.
+COMPARED = "lakewright/compared"
+
+# What the gate answers to all changes together, or why it cannot; None if it was not asked.
+GateAnswer = AlterPlan | StorageError | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +41,8 @@ class SchemaEvaluation:
     description: str
     metadata: Mapping[str, Any]
 
-    def event(self, names: TableNames) -> dg.AssetCheckEvaluation:
-        """The evaluation as an event that needs no step of the check."""
+    def event(self, names: TableNames, *, blocking: bool = False) -> dg.AssetCheckEvaluation:
+        """The evaluation as an event that needs no step of the check; it may fail its own step."""
         return dg.AssetCheckEvaluation(
             asset_key=names.asset_key,
             check_name=SCHEMA_MATCHES,
@@ -40,7 +50,7 @@ class SchemaEvaluation:
             severity=self.severity,
             description=self.description,
             metadata=self.metadata,
-            blocking=True,
+            blocking=blocking,
         )
 
     def observation(self, names: TableNames) -> dg.AssetObservation:
@@ -50,8 +60,39 @@ class SchemaEvaluation:
         )
 
 
+def compared(declaration: TableDeclaration, schema_id: int) -> str:
+    """A short text that changes with the schema of the table and with the declaration."""
+    digest = blake2b(declaration.model_dump_json().encode(), digest_size=8).hexdigest()
+    return f"schema {schema_id}, declaration {digest}"
+
+
+def ask_gate(
+    workspace: Workspace,
+    declaration: TableDeclaration,
+    table: Table,
+    drift: SchemaDrift,
+    instance: dg.DagsterInstance,
+) -> GateAnswer:
+    """What the gate answers to the changes, by the rules and users that `evolve_schema` asks it by.
+
+    It is not asked by runs that write the table: what stops it must not stop them.
+    """
+    if not drift.found.changes:
+        return None
+    try:
+        known = with_other_assets(workspace, instance)
+        users = dependents_of(known, table, is_declared_change=True)
+        rules = replace(declaration.schema_policy.gate_rules, dependents=tuple(users))
+        return table.plan_alter(*drift.found.changes, rules=rules)
+    except StorageError as error:
+        return error
+
+
 def evaluate_schema(
-    declaration: TableDeclaration, names: TableNames, drift: SchemaDrift | None
+    declaration: TableDeclaration,
+    names: TableNames,
+    drift: SchemaDrift | None,
+    answer: GateAnswer = None,
 ) -> SchemaEvaluation:
     """The result of the check; no drift is that of a table that does not exist yet."""
     if drift is None:
@@ -66,22 +107,28 @@ def evaluate_schema(
         passed=not drift,
         severity=dg.AssetCheckSeverity.ERROR if refuses else dg.AssetCheckSeverity.WARN,
         description=_description(drift, refuses=refuses),
-        metadata={"lakewright/schema_id": drift.schema_id, **drift_metadata(drift, names)},
+        metadata={
+            "lakewright/schema_id": drift.schema_id,
+            COMPARED: compared(declaration, drift.schema_id),
+            **_drift_metadata(drift, names, answer),
+        },
     )
 
 
-def drift_metadata(drift: SchemaDrift, names: TableNames) -> dict[str, Any]:
+def _drift_metadata(drift: SchemaDrift, names: TableNames, answer: GateAnswer) -> dict[str, Any]:
     """The plan: each change, its text for the command line and run config, and what it changes."""
     if not drift:
         return {}
     metadata: dict[str, Any] = {"plan": dg.MetadataValue.md(_changes_table(drift))}
     metadata |= acceptance_metadata(drift.found.changes, names)
-    if drift.plan is not None:
-        metadata["differences"] = dg.MetadataValue.md(_listed(drift.plan.differences))
-        if drift.plan.losses:
-            metadata["losses"] = dg.MetadataValue.md(_listed(drift.plan.losses))
-        if drift.plan.findings:
-            metadata["gate"] = dg.MetadataValue.md(_findings(drift.plan))
+    if isinstance(answer, StorageError):
+        metadata["gate"] = dg.MetadataValue.md(f"the gate could not be asked: {answer}")
+    elif answer is not None:
+        metadata["differences"] = dg.MetadataValue.md(_listed(answer.differences))
+        if answer.losses:
+            metadata["losses"] = dg.MetadataValue.md(_listed(answer.losses))
+        if answer.findings:
+            metadata["gate"] = dg.MetadataValue.md(_findings(answer))
     return metadata
 
 

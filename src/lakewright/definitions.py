@@ -67,8 +67,8 @@ def definitions_of(
         assets.append(build_asset(declaration, resources=keys))
         checks.append(build_stored_rows_check(declaration, resources=keys))
         if declaration.columns:
-            checks.append(build_schema_check(declaration, resources=keys))
-            sensors.append(build_schema_sensor(declaration, resources=keys))
+            checks.append(build_schema_check(workspace, declaration, resources=keys))
+            sensors.append(build_schema_sensor(workspace, declaration, resources=keys))
         if declaration.is_written_here:
             jobs.append(build_ingest_job(declaration))
         compact = build_upkeep_job(COMPACT_JOB, declaration, resources=keys)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from lakewright.storage import Column, SchemaSpec, parse_data_type
+from lakewright.storage import Column, RenameColumn, SchemaSpec, parse_data_type
 from tests.pipelines import sources
 from tests.pipelines.lake import EVENTS, Lake, events
 
@@ -308,6 +308,20 @@ def test_a_retry_that_finds_its_own_commit_writes_nothing_again(lake: Lake) -> N
     assert again.materializations["2024-01-01"]["lakewright/already_committed"]
     assert lake.table().read().num_rows == 3
     assert len(lake.table().history.snapshots()) == 1
+
+
+def test_a_retry_finds_its_own_commit_in_a_table_that_was_altered_meanwhile(lake: Lake) -> None:
+    lake.declare(EVENTS)
+    lake.give(events("2024-01-01", 0, 3))
+    first = lake.materialize(partitions="2024-01-01")
+    lake.table().alter(RenameColumn("amount", "price"))
+
+    continued = {"dagster/root_run_id": first.run_id, "dagster/is_resume_retry": "true"}
+    again = lake.materialize(partitions="2024-01-01", tags=continued)
+
+    assert again.success, again.failure
+    assert again.materializations["2024-01-01"]["lakewright/already_committed"]
+    assert not lake.materialize(partitions="2024-01-01").success
 
 
 def test_a_source_that_returns_something_else_is_told_what_to_return(lake: Lake) -> None:

@@ -88,7 +88,9 @@ def test_drift_that_harms_no_row_is_a_warning_and_the_run_goes_on(filled: Lake) 
     told = outcome.checks[CHECK]
     assert (told.passed, told.severity) == (False, dg.AssetCheckSeverity.WARN)
     assert told.description == "schema 1 is 1 change away from its declaration: drop column extra"
-    assert told.metadata["differences"].value == "- `- column extra: STRING`"
+    assert "| drop column extra | yes | " in told.metadata["plan"].value
+    # What the gate would say of a change is no matter of a run that writes rows.
+    assert "gate" not in told.metadata
     runs = [each.run_id for each in filled.check_records(CHECK)]
     assert runs.count(outcome.run_id) == 1
 
@@ -180,6 +182,43 @@ def test_a_table_that_others_write_shows_its_drift_and_refuses_nothing(filled: L
     told = filled.check(CHECK).checks[CHECK]
     assert (told.passed, told.severity) == (False, dg.AssetCheckSeverity.WARN)
     assert "refused" not in told.description
+
+
+def test_the_verdict_of_the_check_counts_who_uses_a_column(filled: Lake) -> None:
+    (filled.folder / "tables" / "daily.sql").write_text("SELECT amount FROM shop.events")
+    filled.declare(CHANGED)
+    gate = filled.check(CHECK).checks[CHECK].metadata["gate"].value
+    assert "verdict: deny" in gate
+    assert "daily.sql" in gate
+
+
+def test_a_gate_that_cannot_answer_stops_neither_check_nor_sensor(filled: Lake) -> None:
+    filled.tick(kind="schema")
+    (manifest,) = filled.folder.rglob("manifest/manifest-[!l]*-0")
+    content = manifest.read_bytes()
+    manifest.unlink()
+    filled.declare(EVENTS.replace("amount, type: DOUBLE", "amount, type: INT"))
+    told = filled.check(CHECK)
+    assert told.success, told.failure
+    assert "the gate could not be asked: " in told.checks[CHECK].metadata["gate"].value
+    assert filled.tick(kind="schema").skip_message is None
+    manifest.write_bytes(content)
+
+
+def test_a_late_result_about_an_older_schema_is_replaced_and_nothing_is_proposed_again(
+    filled: Lake,
+) -> None:
+    filled.tick(kind="schema")
+    early = filled.check_records(CHECK)[0].evaluation
+    assert early is not None
+    assert early.passed
+    filled.declare(CHANGED)
+    assert len(filled.tick(kind="schema").asset_events) == 2
+    filled.instance.report_runless_asset_event(early)
+    (again,) = filled.tick(kind="schema").asset_events
+    assert isinstance(again, dg.AssetCheckEvaluation)
+    assert not again.passed
+    assert filled.tick(kind="schema").skip_message is not None
 
 
 @pytest.mark.mission("SE2")

@@ -92,12 +92,19 @@ def test_the_sample_is_as_large_as_the_declaration_says_or_the_run(lake: Lake) -
     assert (schedule.cron_schedule, schedule.job_name) == ("0 5 * * 1", job)
 
 
-def test_the_ingest_job_leaves_the_check_out(lake: Lake) -> None:
+def test_the_ingest_job_leaves_the_steps_of_checks_out(lake: Lake) -> None:
     lake.declare(EVENTS)
     lake.give(events("2024-01-01", 0, 3))
     ingest = lake.definitions.resolve_job_def("ingest__shop__events")
     steps = {node.name for node in ingest.graph.nodes}
-    assert steps == {"shop__events", "shop__events_schema_matches"}
+    assert steps == {"shop__events"}
+
+
+def test_the_check_has_no_dry_run_which_would_replace_the_last_result(lake: Lake) -> None:
+    lake.declare(EVENTS)
+    step = {"shop__events_stored_rows_fit_schema": {"config": {"dry_run": True}}}
+    with pytest.raises(dg.DagsterInvalidConfigError, match="dry_run"):
+        lake.run_job("validate_schema__shop__events", {"ops": step})
 
 
 def test_a_table_that_others_write_is_validated_too(lake: Lake) -> None:

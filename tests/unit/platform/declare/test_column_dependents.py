@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from lakewright.platform.declare.column_dependents import column_dependents
+from lakewright.platform.declare.column_lineage import UpstreamColumn
 from lakewright.platform.declare.declaration_files import DeclarationError
-from lakewright.platform.declare.workspace import Workspace, read_workspace
+from lakewright.platform.declare.workspace import OtherAsset, Workspace, read_workspace
 
 TABLES = """\
 tables:
@@ -102,6 +103,26 @@ def test_checks_partitions_and_files_use_a_column(workspace: Workspace) -> None:
 
 def test_a_declaration_uses_its_columns_unless_it_asks_for_the_change(workspace: Workspace) -> None:
     assert "city: declaration shop.orders" in users(workspace, "city", declared=False)
+
+
+def made_of(name: str, *upstream: str) -> OtherAsset:
+    lineage = {"x": tuple(UpstreamColumn(each, "x") for each in upstream)}
+    return OtherAsset(name=name, depends_on=upstream, lineage=lineage)
+
+
+def test_lineage_in_a_circle_ends() -> None:
+    circle = (made_of("a", "shop.t", "b", "a"), made_of("b", "a"), made_of("shop.t", "b"))
+    found = column_dependents(Workspace(other_assets=circle), "shop.t", ["x"])
+    assert [str(each) for each in found] == ["column a.x", "column b.x (through a)"]
+
+
+def test_a_column_is_told_once_over_however_many_paths() -> None:
+    layers = [("shop.t",), *((f"{at}.l", f"{at}.r") for at in range(20))]
+    mesh = tuple(
+        made_of(name, *layers[at - 1]) for at in range(1, len(layers)) for name in layers[at]
+    )
+    found = column_dependents(Workspace(other_assets=mesh), "shop.t", ["x"])
+    assert len(found) == len({each.name for each in found}) == len(mesh)
 
 
 def test_sql_files_lie_beside_one_declaration_or_where_they_are_named(folder: Path) -> None:

@@ -407,6 +407,10 @@ def test_a_path_that_is_not_there_has_no_line(tmp_path: Path) -> None:
         ),
         ("depends_on: [nyc.flights]", "12: depends_on[0]: a table cannot depend on itself"),
         ("depends_on: [weather]", "12: depends_on[0]: 'weather' is not a table name"),
+        (
+            "schema: {readers: [java-0.9.0, jva-1.4.2]}",
+            "12: schema.readers[1]: what 'jva-1.4.2' can read is not known; did you mean 'java-1",
+        ),
         ("group: a b", "12: group: 'a b' may hold letters, digits and _ only"),
         ("tags: {'a b': c}", "12: tags: "),
         ("table: nyc.other", "12: key 'table' is given twice, first on line 1; keep one"),

@@ -166,7 +166,9 @@ def test_a_default_goes_with_its_line_and_is_there_at_creation(catalog: Catalog)
     assert [shown(each) for each in declared_changes(without, table.schema).changes] == [
         "no default for a"
     ]
-    assert opened(catalog, without).schema == table.schema
+    # The rows of a source would get a value that it did not give.
+    with pytest.raises(InvalidSchema, match="differs by: no default for a"):
+        opened(catalog, without)
     quoted = table.alter(ChangeDefault("a", "'it's'"))
     assert not declared_changes(declared({"k": "INT", "a": given}), quoted.schema)
 
@@ -285,6 +287,28 @@ def test_a_default_of_a_column_that_is_left_out_replaces_no_value(catalog: Catal
     opened(catalog, appended)
     with pytest.raises(InvalidSchema, match="differs by: drop column n"):
         opened(catalog, declared({"k": "INT", "a": "INT"}))
+
+
+@pytest.mark.parametrize(
+    ("there", "wanted", "fits"), [("7", "07", True), ("7", "8", False), (None, "7", False)]
+)
+def test_rows_fit_beside_a_default_that_fills_the_same_value(
+    catalog: Catalog, there: str | None, wanted: str, fits: bool
+) -> None:
+    table = new_table(catalog, {"k": "INT", "a": "INT"})
+    if there is not None:
+        table.alter(ChangeDefault("a", there))
+    given = declared({"k": "INT", "a": {"type": "INT", "default": wanted}})
+    _, drift = open_declared(catalog, given)
+    assert drift
+    assert drift.reasons == (() if fits else (f"default column a to '{wanted}'",))
+
+
+def test_columns_may_stand_in_another_order_and_members_of_rows_may_not(catalog: Catalog) -> None:
+    new_table(catalog, {"k": "INT", "r": "ROW<x INT, y STRING>"})
+    opened(catalog, declared({"r": "ROW<x INT, y STRING>", "k": "INT"}))
+    with pytest.raises(InvalidSchema, match=r"differs by: move column r\.y first"):
+        opened(catalog, declared({"k": "INT", "r": "ROW<y STRING, x INT>"}))
 
 
 def test_a_column_that_decides_which_row_wins_is_not_left_out(catalog: Catalog) -> None:

@@ -18,8 +18,8 @@ from lakewright.platform.ingest.publish import (
     WriteOrder,
     publish,
 )
-from lakewright.storage import Catalog, Table
-from lakewright.storage.errors import InvalidRequestError, InvalidRows
+from lakewright.storage import AddColumn, Catalog, RenameColumn, Table
+from lakewright.storage.errors import InvalidRequestError, InvalidRows, SchemaMoved
 from lakewright.storage.spec.data_types import parse_data_type
 from lakewright.storage.spec.schema import Column
 from tests.support.tables.invariants import assert_sound
@@ -38,8 +38,12 @@ DECLARATION = TableDeclaration.model_validate(
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> Iterator[Table]:
-    catalog = Catalog.open(str(tmp_path / "warehouse"))
+def catalog(tmp_path: Path) -> Catalog:
+    return Catalog.open(str(tmp_path / "warehouse"))
+
+
+@pytest.fixture
+def table(catalog: Catalog) -> Iterator[Table]:
     created = catalog.create_table("shop.events", DECLARATION.schema_spec)
     yield created
     assert_sound(created)
@@ -97,6 +101,46 @@ def test_another_run_publishes_again(table: Table) -> None:
     for run in ("run-1", "run-2"):
         publish(table, lambda: rows(("a", 1)), order("a", kind=WriteKind.APPEND, commit_user=run))
     assert content(table) == [("a", 1), ("a", 1)]
+
+
+def filled_meanwhile(table: Table, value: str | None) -> pa.Table:
+    """The rows of a source, during which another client adds a column and writes a row."""
+    ahead = table.alter(AddColumn("city", "STRING"))
+    theirs = [{"dt": "a", "id": 1, "city": value}]
+    ahead.write(pa.Table.from_pylist(theirs, ahead.arrow_schema))
+    return rows(("a", 1))
+
+
+def test_values_that_another_client_writes_meanwhile_are_not_replaced(
+    catalog: Catalog, table: Table
+) -> None:
+    publish(table, lambda: rows(("a", 1), ("b", 1)), order("a", "b"))
+    with pytest.raises(SchemaMoved, match="column city, which another client added or filled"):
+        publish(table, lambda: filled_meanwhile(table, "Oslo"), order("a", commit_user="run-2"))
+    left = catalog.table(table.name).read().to_pylist()
+    assert sorted(str(row["city"]) for row in left) == ["None", "None", "Oslo"]
+
+
+def test_a_column_without_values_that_appears_meanwhile_stops_nothing(table: Table) -> None:
+    publish(table, lambda: filled_meanwhile(table, None), order("a"))
+    assert content(table) == [("a", 1)]
+
+
+def test_appended_rows_replace_no_values_that_appear_meanwhile(table: Table) -> None:
+    appended = order("a", kind=WriteKind.APPEND)
+    publish(table, lambda: filled_meanwhile(table, "Oslo"), appended)
+    assert content(table) == [("a", 1), ("a", 1)]
+
+
+def test_a_renamed_column_of_staged_rows_stops_nothing(table: Table) -> None:
+    publish(table, lambda: rows(("a", 1)), order("a"))
+
+    def given() -> pa.Table:
+        table.alter(RenameColumn("id", "number"))
+        return rows(("a", 2))
+
+    publish(table, given, order("a", commit_user="run-2"))
+    assert content(table) == [("a", 2)]
 
 
 def test_rejected_rows_leave_no_trace(table: Table) -> None:
