@@ -53,6 +53,67 @@ CASES: dict[str, tuple[str, set[tuple[str, bool]]]] = {
         {("amount", False)},
     ),
     "a template of another table": ("SELECT amount FROM {{ ref('lines') }} {% x %}", set()),
+    "an alias in another case": ("SELECT O.amount FROM shop.orders o", {("amount", True)}),
+    "the table's name in another case": (
+        "CREATE VIEW v AS SELECT Orders.amount FROM shop.orders",
+        {("amount", True)},
+    ),
+    "the table's whole name": ("SELECT shop.orders.amount FROM shop.orders", {("amount", True)}),
+    "a member of a row": ("SELECT city.name FROM shop.orders", {("city", True)}),
+    "a member of a row of an alias": ("SELECT o.city.id FROM shop.orders o", {("city", True)}),
+    "a member of a row of one of two tables": (
+        "SELECT city.name FROM shop.orders o, shop.customers c",
+        {("city", False)},
+    ),
+    "all members of a row": ("SELECT city.* FROM shop.orders", {("city", False)}),
+    "a row of the query around": (
+        "SELECT (SELECT max(1) FROM shop.orders o WHERE o.id = city.id) FROM shop.places city",
+        {("id", True), ("city", False)},
+    ),
+    "columns that join": (
+        "SELECT o.amount FROM shop.orders o JOIN shop.customers c USING (id)",
+        {("amount", True), ("id", True)},
+    ),
+    "columns that join three tables": (
+        "SELECT 1 FROM shop.customers c JOIN shop.lines l USING (id) JOIN shop.orders USING (city)",
+        {("id", False), ("city", False)},
+    ),
+    "a natural join": ("SELECT 1 FROM shop.orders NATURAL JOIN shop.lines", {("*", False)}),
+    "an insert by position": ("INSERT INTO shop.orders SELECT 1, 2, 'Ulm'", {("*", False)}),
+    "an insert of values": ("INSERT INTO shop.orders VALUES (1, 2, 'Ulm')", {("*", False)}),
+    "a table expression before an insert": (
+        "WITH o AS (SELECT amount FROM shop.orders) INSERT INTO shop.copy SELECT * FROM o",
+        {("amount", True)},
+    ),
+    "a table expression before an update": (
+        "WITH o AS (SELECT amount FROM shop.orders) UPDATE shop.x SET a = (SELECT 1 FROM o)",
+        {("amount", False)},
+    ),
+    "all columns as a row": ("SELECT struct(o.*) FROM shop.orders o", {("*", False)}),
+    "all columns of a merge": (
+        "MERGE INTO shop.orders o USING shop.new n ON o.id = n.id WHEN MATCHED THEN UPDATE SET *",
+        {("id", True), ("*", False)},
+    ),
+    "a very long statement": (
+        "SELECT amount FROM shop.orders WHERE " + " OR ".join(f"id = {n}" for n in range(3000)),
+        {("amount", False), ("id", False)},
+    ),
+    "an insert of very many values": (
+        "INSERT INTO shop.orders VALUES " + ", ".join(["(1, 2, 'Ulm')"] * 3000),
+        {("*", False)},
+    ),
+    "a query beside very many statements": (
+        "INSERT INTO shop.lines VALUES (1, 2);" * 6000 + "SELECT amount FROM shop.orders",
+        {("amount", False)},
+    ),
+    "a mark of an end in a text": (
+        "SELECT amount FROM shop.orders WHERE city = 'a;b' AND id = 1",
+        {("amount", True), ("city", True), ("id", True)},
+    ),
+    "a template beside a query": (
+        "SELECT {{ x }} FROM {% y %}; SELECT amount FROM shop.orders",
+        {("amount", True)},
+    ),
     "nothing of it": ("SELECT 1", set()),
 }
 
