@@ -1,8 +1,8 @@
 """Which values a cast between column types loses: cuts, rounds, wraps, makes null or cannot read.
 
 A value survives if casting it back gives the same value. A text that becomes a number, a date or a
-time survives if it can be read and nothing is rounded. A text of fixed length survives with more or
-fewer blanks at its end.
+time survives if it can be read and nothing is rounded. A text survives with more or fewer blanks at
+its end, as for the reader (`fitted_values.py`).
 """
 
 from __future__ import annotations
@@ -40,8 +40,7 @@ def _lost(values: pa.Array, old: AtomicType, new: AtomicType) -> pa.Array:
         return pa.array([], pa.bool_())
     if target.is_text and not source.is_bytes:
         texts = values if source.is_text else evolved(values, old, STRING)
-        if source is TypeRoot.CHAR:
-            texts = pc.utf8_rtrim(texts, characters=" ")
+        texts = pc.utf8_rtrim(texts, characters=" ")
         return pc.greater(pc.utf8_length(texts), new.length)
     if target.is_bytes:
         lengths = pc.binary_length(values.cast(pa.binary()))
@@ -142,7 +141,7 @@ def known_loss(bounds: Bounds | None, old: AtomicType, new: AtomicType) -> Known
     if low is None or high is None:
         return UNKNOWN_LOSS
     if isinstance(low, str) and isinstance(high, str):
-        return _known_of_texts(low, high, old, new)
+        return _known_of_texts(low, high, new)
     lost: list[bool] = lost_values(array_of([low, high], old), old, new).to_pylist()
     if all(lost) and _all_beyond(low, high, old, new):
         return KnownLoss(_present(bounds), is_all=True)
@@ -160,15 +159,18 @@ def _present(bounds: Bounds) -> int:
     return max(fewest, bounds.row_count - bounds.null_count)
 
 
-def _known_of_texts(low: str, high: str, old: AtomicType, new: AtomicType) -> KnownLoss:
+def _known_of_texts(low: str, high: str, new: AtomicType) -> KnownLoss:
     if not new.root.is_text and not new.root.is_bytes:
         return UNKNOWN_LOSS
+    # Long bounds are cut, and the last character of a cut upper bound is raised. So both bounds may
+    # be of one value, and "!" at the end may stand for a blank.
+    may_be_one = low.startswith(high[:-1])
     longer = 0
-    for text in {low, high}:
-        shown = text.rstrip(" ") if old.root is TypeRoot.CHAR and new.root.is_text else text
+    for text in {low, high.removesuffix("!")}:
+        shown = text.rstrip(" ") if new.root.is_text else text
         length = len(shown.encode()) if new.root.is_bytes else len(shown)
         longer += length > new.length
-    return KnownLoss(longer, is_all=False)
+    return KnownLoss(min(longer, 1) if may_be_one else longer, is_all=False)
 
 
 def _keeps_ranges(old: AtomicType, new: AtomicType) -> bool:

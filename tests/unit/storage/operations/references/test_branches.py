@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lakewright.storage import Catalog, Table
+from lakewright.storage import AddColumn, Catalog, Table
 from lakewright.storage.errors import (
     AlreadyExistsError,
     BranchNotFound,
@@ -22,7 +22,7 @@ from lakewright.storage.errors import (
 from lakewright.storage.operations.references.branches import DeleteBranchPlan
 from lakewright.storage.operations.references.fast_forward import FastForwardPlan
 from lakewright.storage.table_at import TableAt
-from tests.support.stores.watched_files import Crashed, Fault, interrupted, watched
+from tests.support.stores.watched_files import Call, Crashed, Fault, interrupted, overtaken, watched
 from tests.support.tables.builders import (
     events,
     expire,
@@ -330,6 +330,31 @@ def test_schemas_of_the_branch_become_those_of_main(catalog: Catalog) -> None:
     table = catalog.table("db.t")
     assert (table.schema.id, table.schema.comment) == (1, "of the branch")
     assert values(table) == "x"
+
+
+@pytest.mark.parametrize("main_is_altered", [False, True])
+@pytest.mark.mission("SE22")
+def test_an_alter_of_the_branchs_schema_stays_where_the_forwarding_ends_after_it(
+    catalog: Catalog, *, main_is_altered: bool
+) -> None:
+    table = replacing(catalog, "ab")
+    branch = table.history.create_branch("b", snapshot=4)
+    replace_rows(branch, "x")
+    if main_is_altered:
+        table.alter(AddColumn("of_main", "INT"))
+
+    def moment(call: Call) -> bool:
+        """Main's own version was deleted, or the snapshots are being copied."""
+        if main_is_altered:
+            return call.name == "delete" and call.path.endswith("schema-1")
+        return call.changes and call.path.endswith("LATEST")
+
+    def alter() -> None:
+        catalog.table("db.t").alter(AddColumn("z", "INT"))
+
+    overtaken(table, moment, alter).history.fast_forward("b")
+    assert catalog.table("db.t").schema.field_names == (*branch.schema.field_names, "z")
+    assert values(catalog.table("db.t")) == "x"
 
 
 def with_column(table: Table, name: str) -> Table:
