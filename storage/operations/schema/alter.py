@@ -35,6 +35,7 @@ from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.operations.running.engine import Engine, LocalEngine
 from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.operations.schema.gate import ProposedSchema, judge
+from lakewright.storage.operations.schema.locked_out_readers import check_readers
 from lakewright.storage.operations.schema.refusals import Refusal, refusals_of
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.schema_change import SchemaChange
@@ -112,13 +113,14 @@ def plan_alter(
     for a scan.
 
     Raises:
-        InvalidRequestError: there is no change.
+        InvalidRequestError: there is no change, or the rules name an unknown client.
         SchemaMoved: the schema changed since the table was opened.
     """
     if not changes:
         raise InvalidRequestError(f"no change of {files.name} is given; name one or more")
     _check_current(files, files.schema)
     rules = rules or GateRules()
+    check_readers(rules.readers)
     evolution = _evolved(files, changes)
     return AlterPlan(
         table=files.name,

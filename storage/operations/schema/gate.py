@@ -15,6 +15,7 @@ from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.schema.compatibility import broken_readers
 from lakewright.storage.operations.schema.dependents import used_columns
+from lakewright.storage.operations.schema.locked_out_readers import locked_out_readers
 from lakewright.storage.operations.schema.lost_values import losing_columns
 from lakewright.storage.operations.schema.references import open_writes, referencing
 from lakewright.storage.operations.schema.refusals import Refusal
@@ -116,6 +117,7 @@ _FINDERS: tuple[Finder, ...] = (
     used_columns,
     referencing,
     open_writes,
+    locked_out_readers,
 )
 
 

@@ -26,8 +26,8 @@ from lakewright.storage.spec.schema_gate import Finding, Rule, Severity
 class Refusal:
     """A change that was not applied, and its error; `change` is None for the result of all.
 
-    `waits_for` is an earlier change of the same plan that was refused, and without which nobody
-    can say whether this one is possible.
+    `waits_for` is an earlier change of the same plan that was refused. Without it the gate cannot
+    tell whether this one is possible.
     """
 
     change: SchemaChange | None

@@ -69,7 +69,10 @@ QUIET: dict[str, SchemaChange] = {
 def test_by_default_a_change_that_adds_or_widens_has_no_finding(
     catalog: Catalog, case: str
 ) -> None:
-    assert table_of(catalog).plan_alter(QUIET[case]).findings == ()
+    plan = table_of(catalog).plan_alter(QUIET[case])
+    # A member that changes locks one old client out, which has a rule of its own.
+    assert [each for each in plan.findings if each.rule is not Rule.READER_LOCKED_OUT] == []
+    assert plan.verdict is Verdict.ALLOW
 
 
 WARNED: dict[str, tuple[SchemaChange, str, str]] = {

@@ -70,7 +70,6 @@ def findings(
 NARROW = ChangeType("a", "TINYINT")
 
 
-@pytest.mark.mission("SE8")
 def test_values_beyond_the_bounds_of_the_new_type_deny_the_change(catalog: Catalog) -> None:
     table = table_of(catalog, [{"k": n, "day": "d", "a": n} for n in (-5, 0, 300)])
     table.write(rows(table, [{"k": 9, "day": "e", "a": 100}]))
