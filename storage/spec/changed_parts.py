@@ -21,9 +21,7 @@ from lakewright.storage.spec.data_types import (
     RowType,
     TypeRoot,
 )
-from lakewright.storage.spec.schema_change import ELEMENT, VALUE
-
-KEY = "key"
+from lakewright.storage.spec.schema_change import ELEMENT, KEY, VALUE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from lakewright.storage.spec.data_types import (
     MultisetType,
     RowType,
 )
-from lakewright.storage.spec.schema_change import ELEMENT, VALUE
+from lakewright.storage.spec.schema_change import ELEMENT, KEY, VALUE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ def _of_types(known: DataType, new: DataType, path: tuple[str, ...]) -> Iterator
         case MultisetType(element=old), MultisetType(element=element):
             yield from _of_types(old, element, (*path, ELEMENT))
         case MapType() as old_map, MapType() as new_map:
-            yield from _of_types(old_map.key, new_map.key, (*path, "key"))
+            yield from _of_types(old_map.key, new_map.key, (*path, KEY))
             yield from _of_types(old_map.value, new_map.value, (*path, VALUE))
         case _ if not _keeps(new, known):
             yield ReaderBreak(

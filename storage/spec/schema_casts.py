@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lakewright.storage.spec.data_types import DataType
-from lakewright.storage.spec.schema_change import ELEMENT, VALUE, path_text
+from lakewright.storage.spec.schema_change import ELEMENT, KEY, VALUE, path_text
 from lakewright.storage.spec.schema_mapping import (
     ArrayMapping,
     CastValues,
@@ -33,5 +33,5 @@ def _casts(values: TypeMapping, path: tuple[str, ...]) -> Iterator[tuple[str, Da
         case ArrayMapping(element=element):
             yield from _casts(element, (*path, ELEMENT))
         case MapMapping(key=key, value=value):
-            yield from _casts(key, (*path, "key"))
+            yield from _casts(key, (*path, KEY))
             yield from _casts(value, (*path, VALUE))

@@ -16,7 +16,7 @@ from lakewright.storage.errors import InvalidSchema
 from lakewright.storage.spec.data_types import DataType, parse_data_type, quote_name
 
 # The steps of a path into an array and into a map.
-ELEMENT, VALUE = "element", "value"
+ELEMENT, KEY, VALUE = "element", "key", "value"
 
 _PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
 

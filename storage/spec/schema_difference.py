@@ -17,7 +17,7 @@ from lakewright.storage.spec.data_types import (
     RowType,
 )
 from lakewright.storage.spec.schema import TableSchema
-from lakewright.storage.spec.schema_change import ELEMENT, VALUE, path_text
+from lakewright.storage.spec.schema_change import ELEMENT, KEY, VALUE, path_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ def _of_types(
     ):
         yield from _of_types(old.element, new.element, (*path, ELEMENT), mode)
     elif isinstance(old, MapType) and isinstance(new, MapType):
-        yield from _of_types(old.key, new.key, (*path, "key"), mode)
+        yield from _of_types(old.key, new.key, (*path, KEY), mode)
         yield from _of_types(old.value, new.value, (*path, VALUE), mode)
     elif replace(old, nullable=new.nullable) != new:
         loss = cast_rule(old, new).loss_in(mode)

@@ -17,7 +17,6 @@ from itertools import groupby
 from sqlglot import exp, parse, tokenize
 from sqlglot.errors import SqlglotError, TokenError
 from sqlglot.optimizer.scope import traverse_scope
-from sqlglot.tokens import TokenType
 
 from lakewright.storage.spec.schema_gate import EVERY_COLUMN
 
@@ -57,7 +56,7 @@ def _statements(text: str) -> Iterator[tuple[str, bool]]:
     if tokens is None:
         yield from ((part, False) for part in text.split(";"))
         return
-    for is_end, group in groupby(tokens, key=lambda each: each.token_type is TokenType.SEMICOLON):
+    for is_end, group in groupby(tokens, key=lambda each: each.token_type.name == "SEMICOLON"):
         if not is_end:
             inside = list(group)
             part = text[inside[0].start : inside[-1].end + 1]

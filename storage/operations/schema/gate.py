@@ -16,7 +16,7 @@ from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.schema.compatibility import broken_readers
 from lakewright.storage.operations.schema.dependents import used_columns
 from lakewright.storage.operations.schema.locked_out_readers import locked_out_readers
-from lakewright.storage.operations.schema.lost_values import lost_values
+from lakewright.storage.operations.schema.lost_values import losing_columns
 from lakewright.storage.operations.schema.references import open_writes, referencing
 from lakewright.storage.operations.schema.refusals import Refusal
 from lakewright.storage.operations.schema.scan_values import Count
@@ -112,7 +112,7 @@ Finder = Callable[[ProposedSchema], Iterator[Finding]]
 
 _FINDERS: tuple[Finder, ...] = (
     uncast_types,
-    lost_values,
+    losing_columns,
     broken_readers,
     used_columns,
     referencing,

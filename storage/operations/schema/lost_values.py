@@ -48,7 +48,7 @@ class _Loss:
         return self.question.stored
 
 
-def lost_values(proposed: ProposedSchema) -> Iterator[Finding]:
+def losing_columns(proposed: ProposedSchema) -> Iterator[Finding]:
     """Findings for each column that loses values, or may lose some."""
     asked = _asked(proposed)
     if not asked and not proposed.changes_fates:

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lakewright.storage.codec.arrow_cast import map_entries
 from lakewright.storage.codec.cast_survival import lost_values
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.read.file_rows import FileRows
 from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.operations.running.engine import Engine
+from lakewright.storage.operations.schema.part_values import null_count, values_of
 from lakewright.storage.operations.schema.stored_files import StoredFile
-from lakewright.storage.spec.changed_parts import KEY, ChangedPart
+from lakewright.storage.spec.changed_parts import ChangedPart
 
 _TASKS = 64
 _EXAMPLES = 3
@@ -114,14 +114,9 @@ def _batches(seen: TableFiles, stored: StoredFile, names: set[str]) -> Iterator[
 def _count(rows: pa.Table, question: Question) -> Count:
     part = question.part
     count = Count()
-    for chunk in rows.column(part.steps[0]).chunks:
-        values = _inside(chunk, part.steps[1:])
-        if question.of_nulls:
-            # A member that the file lacks is null in each row that is there.
-            is_there = part.stored is not None
-            found = Count(values.null_count if is_there else len(values) - values.null_count)
-        else:
-            found = _count_lost(values, part)
+    for values in values_of(rows, part):
+        nulls = question.of_nulls
+        found = Count(null_count(values, part)) if nulls else _count_lost(values, part)
         count = count.plus(found)
     return count
 
@@ -131,17 +126,3 @@ def _count_lost(values: pa.Array, part: ChangedPart) -> Count:
     gone = values.filter(lost_values(values, *part.cast))
     first = gone.slice(0, _EXAMPLES).to_pylist()
     return Count(len(gone), tuple(repr(each)[:_MOST_SHOWN] for each in first))
-
-
-def _inside(array: pa.Array, steps: Sequence[str]) -> pa.Array:
-    """The values at the end of a path, of the rows, arrays and maps that are there."""
-    for step in steps:
-        array = array.drop_null()
-        if pa.types.is_struct(array.type):
-            array = array.field(step)
-        elif pa.types.is_map(array.type):
-            keys, values = map_entries(array)
-            array = keys if step == KEY else values
-        else:
-            array = array.flatten()
-    return array

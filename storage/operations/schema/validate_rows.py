@@ -19,7 +19,6 @@ from functools import partial
 
 import pyarrow as pa
 
-from lakewright.storage.codec.arrow_cast import map_entries
 from lakewright.storage.codec.arrow_types import to_arrow_type
 from lakewright.storage.codec.cast_survival import lost_values
 from lakewright.storage.errors import (
@@ -34,6 +33,7 @@ from lakewright.storage.operations.read.file_rows import FileRows
 from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.running.plan import Plan
+from lakewright.storage.operations.schema.part_values import null_count, values_of
 from lakewright.storage.operations.state.file_schemas import FileSchemas
 from lakewright.storage.operations.state.live_files import (
     deletions_by_bucket,
@@ -42,7 +42,7 @@ from lakewright.storage.operations.state.live_files import (
 )
 from lakewright.storage.spec.arguments import whole_number
 from lakewright.storage.spec.cast_mode import CastMode, cast_mode
-from lakewright.storage.spec.changed_parts import KEY, ChangedPart, changed_parts
+from lakewright.storage.spec.changed_parts import ChangedPart, changed_parts
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
 from lakewright.storage.spec.schema_change import path_text
@@ -339,7 +339,7 @@ def _kind(arrow: pa.DataType) -> str:
 def _loss(stored: pa.Table, part: ChangedPart, mode: CastMode) -> PartProfile:
     assert part.cast is not None
     count, example = 0, None
-    for values in _inside(stored, part):
+    for values in values_of(stored, part):
         gone = values.filter(lost_values(values, *part.cast))
         count += len(gone)
         if len(gone) and example is None:
@@ -358,26 +358,5 @@ def _is_inner_null(part: ChangedPart) -> bool:
 
 
 def _nulls(stored: pa.Table, part: ChangedPart) -> PartProfile:
-    # A member that the file lacks is null in each row that is there.
-    is_there = part.stored is not None
-    nulls = sum(
-        values.null_count if is_there else len(values) - values.null_count
-        for values in _inside(stored, part)
-    )
+    nulls = sum(null_count(values, part) for values in values_of(stored, part))
     return PartProfile(column=path_text(part.path), nulls=nulls)
-
-
-def _inside(rows: pa.Table, part: ChangedPart) -> Iterator[pa.Array]:
-    """The values at the end of a path, of the rows, arrays and maps that are there."""
-    for chunk in rows.column(part.steps[0]).chunks:
-        array = chunk
-        for step in part.steps[1:]:
-            array = array.drop_null()
-            if pa.types.is_struct(array.type):
-                array = array.field(step)
-            elif pa.types.is_map(array.type):
-                keys, values = map_entries(array)
-                array = keys if step == KEY else values
-            else:
-                array = array.flatten()
-        yield array

@@ -330,32 +330,6 @@ def test_each_manifest_is_read_once_for_all_tags_and_branches(any_catalog: Catal
     assert len(read) == len(set(read)) > 4
 
 
-def test_readers_that_the_rules_name_must_be_able_to_read(catalog: Catalog) -> None:
-    table = new_table(catalog, {"k": "INT", "r": "ROW<a INT>", "t": "TIMESTAMP(3)"})
-    inside = RenameColumn("r.a", "b")
-
-    def locked_out(change: SchemaChange, *readers: str) -> list[tuple[str, str | None]]:
-        plan = table.plan_alter(change, rules=GateRules(readers=readers))
-        return [
-            (each.severity.value, each.column)
-            for each in plan.findings
-            if each.rule is Rule.READER_LOCKED_OUT
-        ]
-
-    # Without rows of before there is nothing to map.
-    assert locked_out(inside, JAVA_0_9) == []
-    table.write(rows(table, [{"k": 1, "r": {"a": 1}}]))
-    assert locked_out(inside) == [("warning", "r")]
-    assert locked_out(inside, JAVA_0_9) == [("breaking", "r")]
-    assert locked_out(inside, PYPAIMON) == [("warning", "r")]
-    assert locked_out(AddColumn("n", "TIMESTAMP(9)"), JAVA_0_9) == [("breaking", "n")]
-    assert locked_out(AddColumn("n", "MULTISET<INT>"), PYPAIMON) == [("breaking", "n")]
-    assert locked_out(AddColumn("n", "ROW<u INT>"), JAVA_0_9) == []
-    assert locked_out(RenameColumn("r", "q"), JAVA_0_9) == []
-    with pytest.raises(InvalidRequestError, match=r"'java-8' can read is not known; name one of"):
-        locked_out(inside, "java-8")
-
-
 class OneByOne(LocalEngine):
     """Runs task after task, so the number of reads does not depend on threads."""
 
@@ -410,3 +384,29 @@ def test_a_run_reads_tags_only_if_the_verdict_may_depend_on_them(any_catalog: Ca
 
 
 IMPOSSIBLE: dict[str, object] = {"change": "DropColumn", "column": "k"}
+
+
+def test_readers_that_the_rules_name_must_be_able_to_read(catalog: Catalog) -> None:
+    table = new_table(catalog, {"k": "INT", "r": "ROW<a INT>", "t": "TIMESTAMP(3)"})
+    inside = RenameColumn("r.a", "b")
+
+    def locked_out(change: SchemaChange, *readers: str) -> list[tuple[str, str | None]]:
+        plan = table.plan_alter(change, rules=GateRules(readers=readers))
+        return [
+            (each.severity.value, each.column)
+            for each in plan.findings
+            if each.rule is Rule.READER_LOCKED_OUT
+        ]
+
+    # Without rows of before there is nothing to map.
+    assert locked_out(inside, JAVA_0_9) == []
+    table.write(rows(table, [{"k": 1, "r": {"a": 1}}]))
+    assert locked_out(inside) == [("warning", "r")]
+    assert locked_out(inside, JAVA_0_9) == [("breaking", "r")]
+    assert locked_out(inside, PYPAIMON) == [("warning", "r")]
+    assert locked_out(AddColumn("n", "TIMESTAMP(9)"), JAVA_0_9) == [("breaking", "n")]
+    assert locked_out(AddColumn("n", "MULTISET<INT>"), PYPAIMON) == [("breaking", "n")]
+    assert locked_out(AddColumn("n", "ROW<u INT>"), JAVA_0_9) == []
+    assert locked_out(RenameColumn("r", "q"), JAVA_0_9) == []
+    with pytest.raises(InvalidRequestError, match=r"'java-8' can read is not known; name one of"):
+        locked_out(inside, "java-8")
