@@ -23,7 +23,7 @@ def test_a_person_sees_each_version_and_what_does_not_fit(
 ) -> None:
     table = retyped(catalog)
     ended = lakewright(catalog, "validate-schema", "db.t")
-    assert ended.code == 0
+    assert ended.code == 1
     assert "2 rows of 2 files and 2 schema versions read under schema 1, some do not fit" in (
         ended.out
     )
@@ -34,11 +34,19 @@ def test_a_person_sees_each_version_and_what_does_not_fit(
 
 def test_a_script_gets_the_verdict_and_the_files(catalog: Catalog, lakewright: Lakewright) -> None:
     table = retyped(catalog)
-    found = lakewright(catalog, "validate-schema", "db.t", "--format", "json").json
-    assert found["passed"] is False
+    ended = lakewright(catalog, "validate-schema", "db.t", "--format", "json")
+    found = ended.json
+    assert (ended.code, found["passed"]) == (1, False)
     (misfit,) = found["misfits"]
     first = next(each for each in table.upkeep.plan_validate_rows().files if not each.schema_id)
     assert (misfit["schema_id"], misfit["file"]) == (0, first.file)
+
+
+def test_rows_that_fit_end_with_0(catalog: Catalog, lakewright: Lakewright) -> None:
+    table = new_table(catalog, {"k": "INT"})
+    table.write(rows(table, [{"k": 1}]))
+    ended = lakewright(catalog, "validate-schema", "db.t")
+    assert (ended.code, "all fit" in ended.out) == (0, True)
 
 
 def test_a_plan_tells_the_files_and_reads_none(catalog: Catalog, lakewright: Lakewright) -> None:

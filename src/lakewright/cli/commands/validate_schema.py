@@ -10,10 +10,13 @@ validate_schema = verb_command(
     notes="""
 Nothing is written. Of each schema version that live files have, the first rows of some files are
 read, and Great Expectations judges them: types, nulls, values that a cast changes, and row counts.
-JSON has `passed`, and the schema id and the file of what does not fit.
+JSON has `passed`, and the schema id and the file of what does not fit. Exit codes:
+  0    all sampled rows fit
+  1    some do not fit
 """,
     examples="""
 lakewright validate-schema nyc.flights
 lakewright validate-schema nyc.flights --files-per-version 10 --engine spark --format json
 """,
+    code_of_result=lambda validated: 0 if validated.has_passed else 1,
 )

@@ -44,17 +44,19 @@ def verb_command(
     notes: str = "",
     flags: Mapping[str, str] | None = None,
     arguments: Mapping[str, str] | None = None,
+    code_of_result: Callable[[Any], int] = lambda _: 0,
 ) -> Described:
     """The command of a verb.
 
     `flags` rename options. `arguments` are positional options, with their names in help.
+    `code_of_result` is the exit code of a run.
     """
     options = option_fields(verb.options)
 
     def run(call: Call, **given: Any) -> Answer | None:
         table = call.table()
         chosen = {each.name: _value(each, given[each.name], table) for each in options}
-        return run_verb(verb, call, table, verb.options(**chosen))
+        return run_verb(verb, call, table, verb.options(**chosen), code_of_result=code_of_result)
 
     run.__doc__ = f"{verb.description[0].upper()}{verb.description[1:]}."
     words = name or verb.name.replace("_", "-")
@@ -78,10 +80,11 @@ def run_verb(
     options: object,
     *,
     code_of: Callable[[Any], int] = lambda _: 0,
+    code_of_result: Callable[[Any], int] = lambda _: 0,
 ) -> Answer | None:
     """Carry a verb out as a call asks for; None if the plan itself was printed.
 
-    `code_of` is the exit code of a dry run with a plan.
+    `code_of` is the exit code of a dry run with a plan, and `code_of_result` that of a run.
     """
     with shown_steps() as steps:
         steps.begin(f"planning {call.command}")
@@ -116,7 +119,7 @@ def run_verb(
             "table": table.name,
             **report_record(report),
         },
-        code=CONFLICT if report.was_beaten else 0,
+        code=CONFLICT if report.was_beaten else code_of_result(outcome.result),
     )
 
 
