@@ -198,6 +198,7 @@ def read_contract(contract: Record, name: str, schema: TableSchema) -> Contract:
         here = f"{place}.properties[{at}]"
         column = _name(each, here)
         custom = _custom(each, here)
+        reader.leave_out(f"{here}.customProperties", custom, {_DEFAULT, _FORMER_NAME})
         former = present.get(str(custom.get(_FORMER_NAME)), present.get(column))
         now = present.get(column, former)
         data_type = reader.type_of(each, here, None if now is None else now.type)
@@ -242,6 +243,13 @@ class _Reader:
             if key not in known:
                 self.left_out.setdefault(str(key), []).append(place)
 
+    def leave_out_of_member(self, record: Record, place: str, now: str | None) -> None:
+        """The types of a declaration carry no descriptions and no custom properties."""
+        if record.get("description") and record["description"] != now:
+            self.left_out.setdefault("description", []).append(place)
+        if record.get("customProperties"):
+            self.left_out.setdefault("customProperties", []).append(place)
+
     def type_of(self, record: Record, place: str, now: DataType | None) -> DataType:
         """The type that a property or items describe."""
         self.leave_out(place, record, _OF_COLUMN)
@@ -257,6 +265,7 @@ class _Reader:
         if record.get("items") is not None:
             element = now.element if isinstance(now, ArrayType) else None
             (items,) = _records([record["items"]], f"{place}.items")
+            self.leave_out_of_member(items, f"{place}.items", None)
             return ArrayType(self.type_of(items, f"{place}.items", element))
         if physical is not None:
             try:
@@ -284,11 +293,14 @@ class _Reader:
     def _members(
         self, members: Sequence[Record], place: str, now: DataType | None
     ) -> Iterable[DataField]:
-        present = {each.name: each.type for each in now.fields} if isinstance(now, RowType) else {}
+        present = {each.name: each for each in now.fields} if isinstance(now, RowType) else {}
         for at, each in enumerate(members):
             here = f"{place}[{at}]"
             name = _name(each, here)
-            yield DataField(at, name, self.type_of(each, here, present.get(name)))
+            member = present.get(name)
+            self.leave_out_of_member(each, here, None if member is None else member.description)
+            now_type = None if member is None else member.type
+            yield DataField(at, name, self.type_of(each, here, now_type))
 
 
 def _logical(data_type: DataType) -> str:
@@ -302,15 +314,19 @@ def _logical(data_type: DataType) -> str:
 
 
 def _table(contract: Record, name: str) -> tuple[str, Record]:
-    """The object of a table, by its whole name or the part after the database."""
+    """The object of a table: by its physical name, or without one by its name.
+
+    Either may leave the database out; the whole name comes first.
+    """
     objects = _records(contract.get("schema"), "schema")
-    names = []
-    for at, each in enumerate(objects):
-        place = f"schema[{at}]"
-        given = {_text(each, key, place) for key in ("name", "physicalName")}
-        if given & {name, name.partition(".")[2]}:
-            return place, each
-        names.append(str(each.get("physicalName") or each.get("name")))
+    names = [_name(each, f"schema[{at}]") for at, each in enumerate(objects)]
+    for wanted in (name, name.partition(".")[2]):
+        found = [at for at, named in enumerate(names) if named == wanted]
+        if len(found) > 1:
+            places = ", ".join(f"schema[{at}]" for at in found)
+            raise InvalidRequestError(f"{places} all describe {wanted}; keep one")
+        for at in found:
+            return f"schema[{at}]", objects[at]
     told = ", ".join(names) or "no table"
     raise InvalidRequestError(f"the contract describes {told}, and not {name}")
 

@@ -230,15 +230,13 @@ def _written(statement: exp.Expr, asked: _Asked) -> Iterator[_Use]:
     target = statement.this
     if isinstance(target, exp.Table) and asked.is_meant(target):
         yield EVERY_COLUMN, False
-    elif (
-        isinstance(target, exp.Schema)
-        and isinstance(target.this, exp.Table)
-        and asked.is_meant(target.this)
-    ):
+        return
+    table = target.this if isinstance(target, exp.Schema) else None
+    if isinstance(table, exp.Table) and asked.is_meant(table):
         for each in target.expressions:
             name = asked.columns.get(each.name.lower())
             if name is not None:
-                yield name, asked.is_certain(target.this)
+                yield name, asked.is_certain(table)
 
 
 def _changed(statement: exp.Expr, asked: _Asked) -> Iterator[_Use]:

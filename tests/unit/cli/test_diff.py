@@ -151,6 +151,9 @@ def test_a_table_differs_in_nothing_from_the_contract_that_it_exports(
     assert (same.code, same.err) == (0, "")
     assert "as wanted" in same.out
 
+    file.write_text(exported.out, encoding="utf-16")
+    assert lakewright(catalog, "diff", "db.t", str(file)).code == 0
+
     file.write_text(
         exported.out.replace("name: v", "name: w").replace("status:", "team: {}\nstatus:")
     )
@@ -179,12 +182,15 @@ CONTRACT = "kind: DataContract\napiVersion: v3.1.0\n"
     [
         (CONTRACT + "contractCreatedTs: 2024-13-45\n", "t.yaml is no valid YAML: month must be"),
         (CONTRACT + "tenant: !!int foo\n", "t.yaml is no valid YAML: invalid literal"),
-        (CONTRACT + "tags: " + "[" * 20_000 + "]" * 20_000, "nested too deeply"),
+        (CONTRACT + "tags: " + "[" * 1000 + "]" * 1000, "nested too deeply"),
         (CONTRACT + "schema: [{name: [a]}]", "t.yaml: schema[0].name is ['a'], and it is text"),
         (
             CONTRACT + "schema: [{name: t, properties: [{name: c, items: &a {items: *a}}]}]",
             "an alias contains itself",
         ),
+        (CONTRACT + "---\n" + CONTRACT, "t.yaml holds 2 YAML documents, and a contract is one"),
+        (CONTRACT + "---\ntable: db.t\n", "t.yaml holds 2 YAML documents, and a contract is one"),
+        ("", "t.yaml holds neither a declaration nor a data contract; declare db.t in it"),
         ("since: 2024-13-45\n", "the declarations are wrong:"),
         ("table: " + "[" * 400 + "]" * 400, "the declarations are wrong:"),
     ],

@@ -80,6 +80,10 @@ def _declaration(file: Path, table: Table) -> TableDeclaration:
     """
     declared = workspace_of((file,), ())
     found = declared.declaration(table.name)
+    if not declared.declarations:
+        raise InvalidRequestError(
+            f"{file} holds neither a declaration nor a data contract; declare {table.name} in it"
+        )
     if found is None:
         names = ", ".join(each.table for each in declared.declarations)
         raise InvalidRequestError(f"{file} declares {names}, and not {table.name}")

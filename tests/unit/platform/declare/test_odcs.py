@@ -13,7 +13,7 @@ from lakewright.platform.declare.declared_changes import declared_changes
 from lakewright.platform.declare.odcs import contract_of, is_contract, read_contract
 from lakewright.storage import TableSchema
 from lakewright.storage.errors import InvalidRequestError
-from lakewright.storage.spec.data_types import DataType, parse_data_type
+from lakewright.storage.spec.data_types import DataField, DataType, RowType, parse_data_type
 from lakewright.storage.spec.schema import Column, SchemaSpec, new_schema
 from lakewright.storage.spec.schema_change_text import shown
 from tests.support.values.strategies import data_types
@@ -151,9 +151,54 @@ def test_what_is_not_compared_is_told() -> None:
     )
 
 
+def test_what_is_told_of_members_is_not_compared_unless_the_table_has_it() -> None:
+    described = RowType((DataField(0, "a", parse_data_type("INT"), "first"),))
+    schema = schema_of(described, "ARRAY<INT>")
+    assert read_contract(through_yaml(schema), "shop.orders", schema).notes == ()
+    wanted = through_yaml(schema)
+    row, array = wanted["schema"][0]["properties"]
+    row["properties"][0] |= {"description": "other", "customProperties": [{"property": "default"}]}
+    array["items"]["description"] = "each"
+    array["customProperties"] = [{"property": "owner", "value": "ann"}]
+    assert read_contract(wanted, "shop.orders", schema).notes == (
+        (
+            "description is not compared (schema[0].properties[0].properties[0], "
+            "schema[0].properties[1].items)"
+        ),
+        "customProperties is not compared (schema[0].properties[0].properties[0])",
+        "owner is not compared (schema[0].properties[1].customProperties)",
+    )
+
+
+@pytest.mark.parametrize(
+    ("objects", "place"),
+    [
+        ([{"name": "orders", "physicalName": "old.orders"}, {"name": "orders"}], 1),
+        ([{"name": "orders"}, {"name": "x", "physicalName": "shop.orders"}], 1),
+        ([{"name": "lines"}, {"name": "x", "physicalName": "orders"}], 1),
+        ([{"name": "shop.orders"}, {"name": "orders"}], 0),
+    ],
+)
+def test_the_physical_name_and_the_whole_name_come_first(
+    objects: list[dict[str, str]], place: int
+) -> None:
+    described = [
+        {**each, "properties": [{"name": f"c{at}", "physicalType": "INT"}]}
+        for at, each in enumerate(objects)
+    ]
+    read = read_contract(contract(schema=described), "shop.orders", schema_of("INT"))
+    assert [each.name for each in read.declaration.columns] == [f"c{place}"]
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
+        (
+            {"schema": [{"name": "orders", "physicalName": "old.orders"}]},
+            "the contract describes old.orders, and not shop.orders",
+        ),
+        ({"schema": [{"name": "orders"}] * 2}, "schema[0], schema[1] all describe orders"),
+        ({"schema": [{"name": ["a"]}]}, "schema[0].name is ['a'], and it is text"),
         ({"apiVersion": "v2.2.2"}, "contracts of version 3 can be read"),
         ({"kind": "Table"}, "a contract has kind: DataContract"),
         ({"schema": [{"name": "lines"}]}, "the contract describes lines, and not shop.orders"),
