@@ -12,7 +12,7 @@ from itertools import count
 from typing import NoReturn
 
 from lakewright.storage.errors import ColumnInUse, InvalidSchema, StorageError
-from lakewright.storage.spec.cast_mode import CAST_MODE, cast_mode, modes_of
+from lakewright.storage.spec.cast_mode import CAST_MODE, CastMode, cast_mode, modes_of
 from lakewright.storage.spec.cast_rules import Cast, cast_rule
 from lakewright.storage.spec.column_uses import renamed_in_options, uses_of
 from lakewright.storage.spec.data_types import (
@@ -92,7 +92,7 @@ def evolved_as_far_as_possible(
     """As `evolved_schema`, without the changes that are refused; and those, with their errors."""
     result = schema
     refused: list[tuple[SchemaChange, StorageError]] = []
-    for change in changes:
+    for change in sorted(changes, key=_allows_casts, reverse=True):
         try:
             result = _Evolution(result, state).after(change)
         except StorageError as error:
@@ -100,6 +100,15 @@ def evolved_as_far_as_possible(
     if result == schema:
         return schema, tuple(refused)
     return replace(result, id=schema.id + 1, time_millis=time_millis), tuple(refused)
+
+
+def _allows_casts(change: SchemaChange) -> bool:
+    """Whether other changes of the same call may need this one before them."""
+    return (
+        isinstance(change, SetOption)
+        and change.name == CAST_MODE
+        and change.value != CastMode.IMPLICIT.value
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,8 @@ def _run(root: click.Group, arguments: list[str]) -> int:
         return ended.exit_code
     except click.ClickException as error:
         return _refuse(error)
+    except BrokenPipeError:
+        raise
     except Exception as error:  # noqa: BLE001 - any error has a code of its own
         # Help and usage errors need no storage, so its errors are looked up last.
         from lakewright.cli.exit_codes import exit_code_of

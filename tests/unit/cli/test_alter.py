@@ -55,6 +55,8 @@ def test_a_dry_run_changes_nothing_and_a_saved_plan_is_carried_out(
     assert table.table_files.schemas.ids() == [0]
     plan = tmp_path / "plan.json"
     assert lakewright(catalog, *words, "--save-plan", str(plan)).code == 0
+    unjudged = lakewright(catalog, "alter", "db.t", "--plan", str(plan), "--dry-run")
+    assert (unjudged.code, "--dry-run is not allowed with --plan" in unjudged.err) == (2, True)
     assert lakewright(catalog, "alter", "db.t", "--plan", str(plan)).code == 0
     assert str(catalog.table("db.t").schema.field("v").type) == "VARCHAR(9)"
     assert catalog.table("db.t").schema.field("id").description == "who: the first"

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from lakewright.cli.grammar.call import Call
+from lakewright.cli.grammar.call import Call, check_one_of
 from lakewright.cli.grammar.command import command
 from lakewright.cli.output.answers import Answer
 from lakewright.cli.upkeep.gate import GATE_NOTES, chosen, gate_options, workspace_of
@@ -53,5 +53,7 @@ def alter(
     call: Call, *, tables: tuple[Path, ...], sql: tuple[Path, ...], **given: Any
 ) -> Answer | None:
     """Change the schema: columns, members of rows, types, options."""
+    # A plan holds findings of the time when it was made; its run judges the change again.
+    check_one_of(plan=call.plan, dry_run=call.dry_run)
     verb = altering(workspace_of(tables, sql))
     return run_verb(verb, call, call.table(), AlterOptions(**chosen(**given)), code_of=verdict_code)

@@ -297,6 +297,10 @@ def test_the_last_column_beside_partition_keys_stays() -> None:
 def test_a_table_allows_explicit_casts_by_an_option() -> None:
     schema = schema_of({"a": "BIGINT"}, options={"lakewright.cast-mode": "explicit"})
     assert shown(evolve(schema, ChangeType("a", "INT"))) == ["0 a INT"]
+    # In one call, the mode is set before the cast that needs it.
+    mode = SetOption("lakewright.cast-mode", "explicit")
+    together = evolve(schema_of({"a": "BIGINT"}), ChangeType("a", "INT"), mode)
+    assert shown(together) == ["0 a INT"]
     forbidden = evolve(schema, SetOption("disable-explicit-type-casting", "true"))
     with pytest.raises(InvalidSchema, match="only an explicit cast"):
         evolve(forbidden, ChangeType("a", "INT"))
