@@ -2,6 +2,7 @@
 
 import dagster as dg
 
+from lakewright.jobs.schedules import build_schedule
 from lakewright.jobs.upkeep import UpkeepJob
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.orchestration.names import TableNames
@@ -38,13 +39,10 @@ def build_expire_schedule(
     declaration: TableDeclaration, job: dg.JobDefinition
 ) -> dg.ScheduleDefinition:
     """The schedule on which snapshots of the table expire."""
-    policy = declaration.maintenance.snapshots
-    running, stopped = dg.DefaultScheduleStatus.RUNNING, dg.DefaultScheduleStatus.STOPPED
-    return dg.ScheduleDefinition(
-        name=TableNames(declaration.table).schedule(VERB),
-        job=job,
-        cron_schedule=policy.schedule,
-        execution_timezone=policy.timezone,
-        default_status=running if policy.enabled else stopped,
+    return build_schedule(
+        TableNames(declaration.table),
+        VERB,
+        job,
+        declaration.maintenance.snapshots,
         description=f"Lets old snapshots, tags and changelogs of {declaration.table} go.",
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
+from lakewright.jobs.schedules import build_schedule
 from lakewright.platform.declare.declaration_checks import SCHEMA_MATCHES, STORED_ROWS_FIT
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.orchestration.names import TableNames
@@ -32,13 +33,10 @@ def build_validate_schedule(
     declaration: TableDeclaration, job: UnresolvedAssetJobDefinition
 ) -> dg.ScheduleDefinition:
     """The schedule on which the schema of the table is validated."""
-    policy = declaration.schema_policy.validation
-    running, stopped = dg.DefaultScheduleStatus.RUNNING, dg.DefaultScheduleStatus.STOPPED
-    return dg.ScheduleDefinition(
-        name=TableNames(declaration.table).schedule(VERB),
-        job=job,
-        cron_schedule=policy.schedule,
-        execution_timezone=policy.timezone,
-        default_status=running if policy.enabled else stopped,
+    return build_schedule(
+        TableNames(declaration.table),
+        VERB,
+        job,
+        declaration.schema_policy.validation,
         description=f"Reads a sample of the rows of {declaration.table} under its current schema.",
     )

@@ -196,7 +196,7 @@ class LostValues:
     values: pa.Array
 
 
-def lost_values(
+def nulled_parts(
     held: pa.ChunkedArray, values: TypeMapping, found: pa.ChunkedArray, name: str
 ) -> Iterator[LostValues]:
     """The values of a column that its casts turned into nulls, place by place.

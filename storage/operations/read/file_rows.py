@@ -29,7 +29,7 @@ from lakewright.storage.codec.fitted_values import (
     MustNotBeNull,
     fitted,
     fitted_part,
-    lost_values,
+    nulled_parts,
 )
 from lakewright.storage.codec.mapping_proof import mapping_difference
 from lakewright.storage.errors import (
@@ -276,7 +276,7 @@ class FileRows:
             (column.field.name, each)
             for column, found in zip(asked, mapped, strict=True)
             if column.stored is not None and any(True for _ in casts_of(column))
-            for each in lost_values(
+            for each in nulled_parts(
                 rows.column(column.stored.name), column.values, found, column.field.name
             )
         ]

@@ -34,8 +34,9 @@ from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.operations.running.engine import Engine, LocalEngine
 from lakewright.storage.operations.running.plan import Plan
-from lakewright.storage.operations.schema.gate import ProposedSchema, judge
+from lakewright.storage.operations.schema.gate import judge
 from lakewright.storage.operations.schema.locked_out_readers import check_readers
+from lakewright.storage.operations.schema.proposed_schema import ProposedSchema
 from lakewright.storage.operations.schema.refusals import Refusal, refusals_of
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.schema_change import SchemaChange

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.pending import pending_batches
+from lakewright.storage.operations.schema.proposed_schema import ProposedSchema
 from lakewright.storage.operations.state.branch_files import whole_branches
 from lakewright.storage.spec.data_types import AtomicType, DataField, DataType, TypeRoot
 from lakewright.storage.spec.reader_breaks import ReaderBreak, reader_breaks
@@ -26,9 +26,6 @@ from lakewright.storage.spec.schema_casts import casts_of
 from lakewright.storage.spec.schema_change import path_text
 from lakewright.storage.spec.schema_gate import Finding, Rule, Severity
 from lakewright.storage.spec.schema_mapping import schema_mapping
-
-if TYPE_CHECKING:
-    from lakewright.storage.operations.schema.gate import ProposedSchema
 
 
 def broken_readers(proposed: ProposedSchema) -> Iterator[Finding]:

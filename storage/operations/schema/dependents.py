@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from lakewright.storage.operations.schema.proposed_schema import ProposedSchema
 from lakewright.storage.spec.schema_difference import ColumnDifference, column_differences
 from lakewright.storage.spec.schema_gate import (
     EVERY_COLUMN,
@@ -13,9 +13,6 @@ from lakewright.storage.spec.schema_gate import (
     Rule,
     Severity,
 )
-
-if TYPE_CHECKING:
-    from lakewright.storage.operations.schema.gate import ProposedSchema
 
 
 def used_columns(proposed: ProposedSchema) -> Iterator[Finding]:

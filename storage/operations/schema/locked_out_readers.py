@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.operations.schema.proposed_schema import ProposedSchema
 from lakewright.storage.spec.reader_support import GAPS, READERS
 from lakewright.storage.spec.schema_gate import Finding, Rule, Severity
-
-if TYPE_CHECKING:
-    from lakewright.storage.operations.schema.gate import ProposedSchema
 
 
 def locked_out_readers(proposed: ProposedSchema) -> Iterator[Finding]:

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from lakewright.storage.codec.cast_survival import NO_LOSS, UNKNOWN_LOSS, KnownLoss, known_loss
+from lakewright.storage.operations.schema.proposed_schema import ProposedSchema
 from lakewright.storage.operations.schema.scan_values import Count, Question, scanned
 from lakewright.storage.operations.schema.stored_files import StoredFile, StoredFiles
 from lakewright.storage.spec.cast_rules import cast_rule
@@ -22,9 +22,6 @@ from lakewright.storage.spec.predicate import Bounds
 from lakewright.storage.spec.schema_change import path_text
 from lakewright.storage.spec.schema_gate import Compatibility, Finding, Rule, Severity
 from lakewright.storage.spec.values import to_python
-
-if TYPE_CHECKING:
-    from lakewright.storage.operations.schema.gate import ProposedSchema
 
 # How many files, partitions and examples a finding names.
 _MOST_NAMED = 20

@@ -12,21 +12,18 @@ Nothing is listed for a change that only adds columns, moves them, or changes co
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from lakewright.storage.errors import SchemaMoved
 from lakewright.storage.operations.commit.check_rows_fit import check_rows_fit, may_refuse_rows
 from lakewright.storage.operations.commit.pending import pending_batches
 from lakewright.storage.operations.leases.leases import CLOCKS_DIFFER_MS, list_leases
 from lakewright.storage.operations.references.consumers import list_consumers
+from lakewright.storage.operations.schema.proposed_schema import ProposedSchema
 from lakewright.storage.operations.state.branch_files import whole_branches
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.reference_names import MAIN_BRANCH
 from lakewright.storage.spec.schema_difference import ColumnDifference, column_differences
 from lakewright.storage.spec.schema_gate import Finding, Rule, Severity
-
-if TYPE_CHECKING:
-    from lakewright.storage.operations.schema.gate import ProposedSchema
 
 
 def referencing(proposed: ProposedSchema) -> Iterator[Finding]:

@@ -6,16 +6,13 @@ Two casts in turn may exist where the cast over both does not.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from lakewright.storage.operations.schema.proposed_schema import ProposedSchema
 from lakewright.storage.spec.cast_rules import Cast, cast_rule
 from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.schema_casts import casts_of
 from lakewright.storage.spec.schema_gate import Finding, Rule, Severity
 from lakewright.storage.spec.schema_mapping import schema_mapping
-
-if TYPE_CHECKING:
-    from lakewright.storage.operations.schema.gate import ProposedSchema
 
 
 def uncast_types(proposed: ProposedSchema) -> Iterator[Finding]:

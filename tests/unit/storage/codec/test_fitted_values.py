@@ -19,7 +19,7 @@ from lakewright.storage.codec.fitted_values import (
     MustNotBeNull,
     fitted,
     fitted_part,
-    lost_values,
+    nulled_parts,
 )
 from lakewright.storage.spec.cast_mode import CastMode
 from lakewright.storage.spec.cast_rules import Cast, cast_rule
@@ -302,7 +302,7 @@ def test_values_inside_of_a_column_are_lost_in_their_rows(
     assert found.to_pylist() == expected
     told = [
         (each.path, each.rows.tolist(), each.values.to_pylist())
-        for each in lost_values(held, mapping.values, found, "c")
+        for each in nulled_parts(held, mapping.values, found, "c")
     ]
     assert told == lost
 
