@@ -29,6 +29,7 @@ from lakewright.storage.operations.retention.restore_files import RestorePlan
 from lakewright.storage.operations.rewrite.compact_written import WriterCompaction, WriteResult
 from lakewright.storage.operations.rewrite.compaction_plan import CompactionPlan, CompactionResult
 from lakewright.storage.operations.rewrite.postpone import PostponePlan, PostponeResult
+from lakewright.storage.operations.respec.respec import RespecPlan, RespecResult
 from lakewright.storage.operations.rewrite.rescale import RescalePlan, RescaleResult
 from lakewright.storage.operations.rewrite.sort_compact import SortCompactionPlan
 from lakewright.storage.operations.running.engine import Engine, LocalEngine
@@ -126,6 +127,8 @@ __all__ = [
     "RenameColumn",
     "RescalePlan",
     "RescaleResult",
+    "RespecPlan",
+    "RespecResult",
     "ResetOption",
     "RestorePlan",
     "RollbackPlan",

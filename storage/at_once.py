@@ -27,11 +27,13 @@ class AtOnce(Generic[P, PlanT_co]):
         self._face = face
         update_wrapper(self, plan)
         planned = signature(plan)
+        self._plans_on_engine = "engine" in planned.parameters
         how = [
             Parameter("engine", Parameter.KEYWORD_ONLY, default=None, annotation=Engine | None),
             Parameter("dry_run", Parameter.KEYWORD_ONLY, default=False, annotation=bool),
         ]
         taken = list(planned.parameters.values())[0 if face is None else 1 :]
+        taken = [each for each in taken if each.name != "engine"]
         # Help and completion show it.
         self.__signature__ = planned.replace(parameters=[*taken, *how])
 
@@ -52,5 +54,7 @@ class AtOnce(Generic[P, PlanT_co]):
     def __call__(self, *args: Any, **asked: Any) -> Any:
         dry_run = asked.pop("dry_run", False)
         how = {"engine": asked.pop("engine")} if asked.get("engine") else {}
+        if self._plans_on_engine:
+            asked |= how
         plan = self._plan(self._face, *args, **asked)
         return plan if dry_run else self._face.run(plan, **how)

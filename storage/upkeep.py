@@ -46,6 +46,13 @@ from lakewright.storage.operations.retention.restore_files import (
     plan_restore,
     run_restore,
 )
+from lakewright.storage.operations.respec.respec import (
+    MOST_FILES,
+    MOST_PARTITIONS,
+    RespecPlan,
+    plan_respec,
+    run_respec,
+)
 from lakewright.storage.operations.rewrite.compact import plan_compact, run_compact
 from lakewright.storage.operations.rewrite.compact_written import (
     WriterCompaction,
@@ -87,6 +94,7 @@ _ON_AN_ENGINE: Runs = {
     RescalePlan: run_rescale,
     AnalyzePlan: run_analyze,
     ValidateRowsPlan: run_validate_rows,
+    RespecPlan: run_respec,
 }
 _HERE: Runs = {
     ExpirePlan: run_expire_snapshots,
@@ -198,6 +206,31 @@ class Upkeep:
         return plan_rescale(self.table_files, bucket_count, partitions=partitions)
 
     rescale = AtOnce(plan_rescale)
+
+    def plan_respec(
+        self,
+        keys: Sequence[str],
+        partitions: Sequence[Mapping[str, object]] | None = None,
+        *,
+        most_partitions: int = MOST_PARTITIONS,
+        most_files: int = MOST_FILES,
+        engine: Engine | None = None,
+    ) -> RespecPlan:
+        """Change the partition keys of the table; see `respec.respec`.
+
+        With `partitions`, only split the files of these, which a later change then restates. Reopen
+        the table afterwards.
+        """
+        return plan_respec(
+            self.table_files,
+            keys,
+            partitions=partitions,
+            most_partitions=most_partitions,
+            most_files=most_files,
+            engine=engine,
+        )
+
+    respec = AtOnce(plan_respec)
 
     def plan_expire_snapshots(
         self,

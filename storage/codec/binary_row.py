@@ -69,14 +69,18 @@ def row_arity(data: bytes) -> int:
     return int.from_bytes(data[:4], "big", signed=True)
 
 
-def decode_row(data: bytes, types: Sequence[DataType]) -> tuple[Value, ...]:
+def decode_row(
+    data: bytes, types: Sequence[DataType], *, first: bool = False
+) -> tuple[Value, ...]:
     """Values of a serialised row; nested fields come back as None.
+
+    With `first`, the row may have more fields than there are types, and its first are decoded.
 
     Raises:
         CorruptionError: the bytes hold another number of fields, or end too early.
     """
     arity = row_arity(data)
-    if arity != len(types):
+    if arity < len(types) or (arity > len(types) and not first):
         raise CorruptionError(f"a row has {arity} fields where the schema has {len(types)}")
     row = data[4:]
     if len(row) < null_bits_size(arity) + 8 * arity:

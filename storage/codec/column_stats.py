@@ -138,12 +138,12 @@ def file_bounds(file: DataFileMeta, schema: TableSchema) -> dict[str, Bounds]:
 
 
 def stats_bounds(
-    stats: SimpleStats, fields: Sequence[DataField], row_count: int | None
+    stats: SimpleStats, fields: Sequence[DataField], row_count: int | None, *, first: bool = False
 ) -> dict[str, Bounds]:
-    """Bounds by column name."""
+    """Bounds by column name; with `first` the fields may be the first of those in the rows."""
     types = [field.type for field in fields]
-    low = decode_row(stats.min_values, types)
-    high = decode_row(stats.max_values, types)
+    low = decode_row(stats.min_values, types, first=first)
+    high = decode_row(stats.max_values, types, first=first)
     counts = stats.null_counts or (None,) * len(fields)
     return {
         field.name: Bounds(low[index], high[index], counts[index], row_count)

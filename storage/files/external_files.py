@@ -1,7 +1,9 @@
-"""Data files outside of their table: read where a manifest places them, if options allow it.
+"""Data files that a manifest places by their URI, in the field `_EXTERNAL_PATH`.
 
-A manifest names such a file by its URI. Readers open it only below the paths in the option
-`data-file.external-paths`, so that a manifest cannot make a reader open other files.
+A file below the table's root is the table's own: a change of the partition keys leaves it where it
+lies. Readers open a file outside of the table only below the paths in the option
+`data-file.external-paths`, so that a manifest cannot make a reader open other files. No process of
+this table deletes such a file.
 """
 
 from __future__ import annotations
@@ -11,6 +13,25 @@ from lakewright.storage.errors import UnsupportedError
 
 _WITHOUT_HOST = ("s3", "gs", "memory")
 _OPTION = "data-file.external-paths"
+
+
+def own_file_uri(fs: FileSystem, path: str) -> str:
+    """The URI of a file of the table, as clients of the format write it: nothing is escaped."""
+    uri = fs.uri(path)
+    return f"file:{path}" if uri.startswith("file:") else uri
+
+
+def own_file_path(fs: FileSystem, uri: str, *, root: str) -> str | None:
+    """The path of a file that a URI places below the table's root; None if it lies elsewhere."""
+    root_uri = own_file_uri(fs, root)
+    if root_uri.startswith("file:"):
+        path = _path(uri, "file")
+        inside = path is not None and path.startswith(f"{root}/")
+        return path if inside and ".." not in uri.split("/") else None
+    scheme, _, place = root_uri.partition("://")
+    given, _, rest = uri.partition("://")
+    inside = _store(given) == _store(scheme) and rest.startswith(f"{place}/")
+    return root + rest.removeprefix(place) if inside and ".." not in rest.split("/") else None
 
 
 def external_file_path(

@@ -17,9 +17,10 @@ from lakewright.storage.spec.values import Value
 class TablePartitions:
     """Partitions as a version of the table's schema sees them, and those of older schemas.
 
-    A row tells how many keys it has and not which: an entry's row has the keys of the schema that
-    its data file was written with. Where it holds another number of values, its entry was restated
-    under the keys of this version, so it has those.
+    A row tells how many keys it has and not which: an entry's row has the keys of its data file's
+    schema. If it holds another number of values, its entry was restated under later keys: it has
+    the keys of this version if their number fits. Otherwise it is a row of more keys while a change
+    of keys is under way (`operations/respec/`), and its first values are those of the file's keys.
     """
 
     def __init__(
@@ -48,13 +49,13 @@ class TablePartitions:
         """The partition of a row under a schema, or under this version of it.
 
         Raises:
-            CorruptionError: the row has the keys of neither.
+            CorruptionError: the row has fewer values than either has keys.
         """
         schema_id = self._schema.id if schema_id is None else schema_id
         known = self._known.get((schema_id, row))
         if known is None:
             keys = self.keys_of_row(row, schema_id)
-            known = Partition(keys, row, decode_row(row, keys.types))
+            known = Partition(keys, row, decode_row(row, keys.types, first=True))
             self._known[schema_id, row] = known
         return known
 

@@ -9,7 +9,7 @@ from enum import Enum
 from lakewright.storage.spec.arguments import text_argument, whole_number, whole_or_none
 from lakewright.storage.spec.index import IndexEntry, IndexFileMeta
 from lakewright.storage.spec.manifest import DataFileMeta, FileKind, ManifestEntry
-from lakewright.storage.spec.partition import Place
+from lakewright.storage.spec.partition import PartitionKeys, Place
 from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakewright.storage.spec.values import Value
@@ -175,7 +175,8 @@ class Committable:
     `base_commit`, or with id `base_id` if that is unknown.
 
     Commits outside of a series may share a user, so the files that they add tell them apart:
-    `added_files` holds the prefixes of their names.
+    `added_files` holds the prefixes of their names. A commit that `restates` the base may find rows
+    of other partition keys in it; other commits wait until the keys are one.
     """
 
     user: str
@@ -184,6 +185,7 @@ class Committable:
     base_id: int | None
     base_commit: str | None = None
     added_files: frozenset[str] = frozenset()
+    restates: bool = False
 
     @property
     def in_series(self) -> bool:
@@ -191,10 +193,26 @@ class Committable:
         return self.identifier != BATCH_COMMIT_IDENTIFIER
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestatedBase:
+    """Every live entry and index of the latest state, restated with rows of these partition keys.
+
+    The data files stay as they are.
+    """
+
+    keys: PartitionKeys
+    entries: Sequence[ManifestEntry]
+    indexes: Sequence[IndexEntry] = ()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """The changes of a commit to the latest state."""
+    """The changes of a commit to the latest state.
 
+    A `base` replaces the manifests of that state by manifests of the same files.
+    """
+
+    base: RestatedBase | None = None
     entries: Sequence[ManifestEntry] = ()
     changelog: Sequence[ManifestEntry] = ()
     new_indexes: Sequence[IndexEntry] = ()
@@ -205,4 +223,4 @@ class Change:
     @property
     def is_empty(self) -> bool:
         parts = (self.entries, self.changelog, self.new_indexes, self.removed_indexes)
-        return not any(parts) and self.statistics is None
+        return self.base is None and not any(parts) and self.statistics is None

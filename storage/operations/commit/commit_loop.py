@@ -36,7 +36,12 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.commit_conflicts import check_conflicts
-from lakewright.storage.operations.commit.commit_manifests import named_files, write_manifests
+from lakewright.storage.operations.commit.commit_manifests import (
+    check_keys_stay,
+    named_files,
+    write_manifests,
+)
+from lakewright.storage.operations.commit.restated_base import Restatement, has_rows_of
 from lakewright.storage.operations.commit.restamp import stem_of
 from lakewright.storage.operations.references.commit_standing import (
     Trace,
@@ -51,7 +56,7 @@ from lakewright.storage.operations.state.live_files import LiveFiles
 from lakewright.storage.spec.arguments import text_argument, whole_number
 from lakewright.storage.spec.commit import Change, CommitResult, Committable
 from lakewright.storage.spec.manifest import FileKind
-from lakewright.storage.spec.snapshot import CommitKind, Snapshot
+from lakewright.storage.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 
 # A losing committer waits at most four times the duration of one attempt. A longer wait would let
 # later committers win each time.
@@ -64,6 +69,10 @@ _SHORTEST_TRY_MS, _LONGEST_TRY_MS = 10, 2_000
 _USUAL_RETRIES = 10
 _USUAL_PATIENCE_MS = 60_000
 
+
+# A process that changes the partition keys needs far less from its first snapshot to its last. After
+# this time it counts as dead, and a committer ends the change.
+_KEYS_CHANGE_WITHIN_MS = 10_000
 
 # Builds the change on the latest snapshot; None if there is nothing to change.
 BuildChange = Callable[[Snapshot | None, LiveFiles], Change | None]
@@ -81,16 +90,21 @@ def commit_change(files: TableFiles, build: BuildChange, committable: Committabl
         if earlier is not None:
             return CommitResult(snapshot=earlier, attempts=attempt, already_committed=True)
         try:
-            change = build(latest, live_files)
-            if change is None or change.is_empty:
-                return CommitResult(snapshot=None, attempts=attempt)
-            check_conflicts(files, latest, change, committable, live_files)
-            is_free = latest is None or remove_stray(files, latest)
-            snapshot = (
-                _try_commit(files, latest, change, committable, live_files, durable)
-                if is_free
-                else None
-            )
+            if latest is None or committable.restates or _keys_stand(files, latest, live_files):
+                change = build(latest, live_files)
+                if change is None or change.is_empty:
+                    return CommitResult(snapshot=None, attempts=attempt)
+                check_conflicts(files, latest, change, committable, live_files)
+                is_free = latest is None or remove_stray(files, latest)
+                snapshot = (
+                    _try_commit(files, latest, change, committable, live_files, durable)
+                    if is_free
+                    else None
+                )
+            else:
+                snapshot = None
+                if waited_ms >= _KEYS_CHANGE_WITHIN_MS:
+                    restate(files)
         except CorruptionError:
             # A rollback or an expiry may have removed the snapshot during this attempt.
             if is_latest(files, latest):
@@ -111,6 +125,42 @@ def commit_change(files: TableFiles, build: BuildChange, committable: Committabl
         "commit.max-retries",
         table=files.name,
     )
+
+
+def _keys_stand(files: TableFiles, latest: Snapshot, live_files: LiveFiles) -> bool:
+    """Whether no change of the partition keys is under way.
+
+    Raises:
+        SchemaMoved: the keys changed since the table was opened.
+    """
+    if has_rows_of(live_files.manifests(latest), files.partitions.keys):
+        return True
+    check_keys_stay(files, files.schemas.latest(table=files.name))
+    return False
+
+
+def restate(files: TableFiles, restatement: Restatement | None = None) -> CommitResult:
+    """Commit the latest state with partition rows of the table's keys, from the rows that it has.
+
+    Raises:
+        UnsupportedError: a row does not tell a key's value, and no value is given for its file.
+    """
+    how = restatement or Restatement(files=files, keys=files.partitions.keys)
+
+    def build(latest: Snapshot | None, live_files: LiveFiles) -> Change | None:
+        if latest is None:
+            return None
+        base = how.base(latest, live_files.entries(latest))
+        return Change(base=base, statistics=latest.statistics)
+
+    committable = Committable(
+        user=how.run_id or files.env.new_id(),
+        identifier=BATCH_COMMIT_IDENTIFIER,
+        kind=CommitKind.COMPACT,
+        base_id=files.snapshots.latest_id(),
+        restates=True,
+    )
+    return commit_change(files, build, committable)
 
 
 def _is_hopeless(files: TableFiles, retries: int, waited_ms: float) -> bool:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lakewright.storage.errors import SchemaMoved
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.check_rows_fit import check_rows_fit
-from lakewright.storage.operations.commit.merge_manifests import merge_manifests
+from lakewright.storage.operations.commit.merge_manifests import merge_manifests, write_base
 from lakewright.storage.operations.state.live_files import LiveFiles, index_entries
 from lakewright.storage.spec.commit import Change, Committable
-from lakewright.storage.spec.index import check_known_indexes
+from lakewright.storage.spec.index import IndexEntry, check_known_indexes
 from lakewright.storage.spec.manifest import FileKind, ManifestEntry
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.snapshot import (
@@ -40,13 +41,18 @@ def write_manifests(
     schema_id = files.schemas.latest_id(table=files.name)
     # Not one that was read before: a fast-forward may have replaced it.
     schema = files.schema if schema_id == files.schema.id else files.schemas.read(schema_id)
+    check_keys_stay(files, schema)
     _check_supported_state(files, latest, schema, committable)
     if committable.kind is not CommitKind.COMPACT:
         added = (entry.file for entry in change.entries if entry.kind is FileKind.ADD)
         check_rows_fit(files, schema, added)
     compression = files.options.manifest_compression
     before = live_files.manifests(latest) if latest else ()
-    merged = merge_manifests(files, before, written)
+    merged = (
+        merge_manifests(files, before, written)
+        if change.base is None
+        else write_base(files, change.base, written)
+    )
     base, base_size = files.manifests.write_list(merged, compression=compression, written=written)
     delta, delta_size = _write_entries(files, change.entries, written)
     changelog, changelog_size = None, None
@@ -77,6 +83,22 @@ def write_manifests(
         watermark=_later(change.watermark, None if latest is None else latest.watermark),
         statistics=change.statistics or _inherited_statistics(latest, schema_id),
     )
+
+
+def check_keys_stay(files: TableFiles, schema: TableSchema) -> None:
+    """Check that rows of this version of the table have the partition keys of another version.
+
+    Raises:
+        SchemaMoved: the partition keys changed since the table was opened.
+    """
+    if schema.partition_keys != files.schema.partition_keys:
+        before = ", ".join(files.schema.partition_keys) or "none"
+        raise SchemaMoved(
+            f"the partition keys of {files.name} were {before} when it was opened (schema "
+            f"{files.schema.id}), and are {', '.join(schema.partition_keys) or 'none'} now (schema "
+            f"{schema.id}); open the table, and stage the rows or plan again",
+            table=files.name,
+        )
 
 
 _USES = {CommitKind.COMPACT: Use.COMPACT, CommitKind.ANALYZE: Use.TAG}
@@ -125,11 +147,18 @@ def _write_index_manifest(
     files: TableFiles, latest: Snapshot | None, change: Change, written: list[str]
 ) -> str | None:
     """The name of the index manifest after the change; the present one if no entry changes."""
+    if change.base is not None:
+        return _written_indexes(files, change.base.indexes, written)
     if set(change.new_indexes) == set(change.removed_indexes):
         return None if latest is None else latest.index_manifest
     removed = set(change.removed_indexes)
     kept = [entry for entry in index_entries(files, latest) if entry not in removed]
-    entries = [*kept, *change.new_indexes]
+    return _written_indexes(files, [*kept, *change.new_indexes], written)
+
+
+def _written_indexes(
+    files: TableFiles, entries: Sequence[IndexEntry], written: list[str]
+) -> str | None:
     if not entries:
         return None
     return files.manifests.write_index_manifest(

@@ -13,9 +13,10 @@ Source: Paimon `ManifestFileMerger`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.spec.commit import RestatedBase
 from lakewright.storage.spec.manifest import (
     EntryIdentity,
     FileKind,
@@ -23,6 +24,7 @@ from lakewright.storage.spec.manifest import (
     ManifestFileMeta,
     fold_entries,
 )
+from lakewright.storage.spec.partition import PartitionKeys
 
 
 def merge_manifests(
@@ -98,14 +100,28 @@ _ENTRY_BYTES = 160
 def _write_chunks(
     files: TableFiles, entries: list[ManifestEntry], written: list[str]
 ) -> list[ManifestFileMeta]:
-    step = max(1, files.options.manifest_target_file_size // _ENTRY_BYTES)
     return [
-        files.manifests.write_manifest(
-            group[start : start + step],
+        meta
+        for keys, group in files.partitions.by_keys(entries)
+        for meta in _write_group(files, keys, group, written)
+    ]
+
+
+def write_base(
+    files: TableFiles, base: RestatedBase, written: list[str]
+) -> tuple[ManifestFileMeta, ...]:
+    """Manifests of a restated base, in the order of its entries."""
+    return tuple(_write_group(files, base.keys, base.entries, written))
+
+
+def _write_group(
+    files: TableFiles, keys: PartitionKeys, entries: Sequence[ManifestEntry], written: list[str]
+) -> Iterator[ManifestFileMeta]:
+    step = max(1, files.options.manifest_target_file_size // _ENTRY_BYTES)
+    for start in range(0, len(entries), step):
+        yield files.manifests.write_manifest(
+            entries[start : start + step],
             keys=keys,
             compression=files.options.manifest_compression,
             written=written,
         )
-        for keys, group in files.partitions.by_keys(entries)
-        for start in range(0, len(group), step)
-    ]

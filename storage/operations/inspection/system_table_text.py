@@ -26,7 +26,7 @@ def value_text(value: Value, field: DataField) -> str:
 
 def row_text(data: bytes, fields: Sequence[DataField]) -> str:
     """A row as `{v1, v2}`, its values cast to text."""
-    return _listed(fields, decode_row(data, [field.type for field in fields]))
+    return _listed(fields, decode_row(data, [field.type for field in fields], first=True))
 
 
 def partition_text(partition: Partition) -> str:

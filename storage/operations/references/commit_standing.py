@@ -23,7 +23,7 @@ from lakewright.storage.errors import FilesGone, SnapshotNotFound
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.operations.state.latest import is_being_rolled_back
-from lakewright.storage.spec.manifest import EntryIdentity, FileKind, ManifestEntry
+from lakewright.storage.spec.manifest import FileKind, ManifestEntry
 from lakewright.storage.spec.snapshot import Snapshot
 
 
@@ -31,16 +31,17 @@ from lakewright.storage.spec.snapshot import Snapshot
 class Trace:
     """What later snapshots contain of a commit: its manifests and the files that it added.
 
-    The committer keeps it in memory, since a rollback may have deleted the commit's manifests.
+    The committer keeps it in memory, since a rollback may have deleted the commit's manifests. A
+    later snapshot may restate the entries under other partition keys; names of files stay.
     """
 
     manifests: frozenset[str]
-    added: frozenset[EntryIdentity]
+    added: frozenset[str]
 
     @classmethod
     def of(cls, manifests: Iterable[str], entries: Iterable[ManifestEntry]) -> Trace:
         """The trace of a commit that wrote these manifests and entries."""
-        added = (each.identity for each in entries if each.kind is FileKind.ADD)
+        added = (each.file.file_name for each in entries if each.kind is FileKind.ADD)
         return cls(frozenset(manifests), frozenset(added))
 
 
@@ -88,7 +89,9 @@ def follows(files: TableFiles, following: Snapshot, trace: Trace) -> bool:
     # A merge may have replaced the manifests. Another commit may remove the same files, but
     # cannot add them.
     entries = files.manifests.entries(known)
-    return any(each.identity in trace.added for each in entries if each.kind is FileKind.ADD)
+    return any(
+        each.file.file_name in trace.added for each in entries if each.kind is FileKind.ADD
+    )
 
 
 def trace_of(files: TableFiles, snapshot: Snapshot) -> Trace:

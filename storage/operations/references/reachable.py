@@ -243,12 +243,11 @@ class Reach:
         folder = self._folders.get(place)
         if folder is None:
             folder = self._folders[place] = seen.bucket_dir(entry.place, schema_id)
-        # The table resolves an external path, and refuses paths outside of its folders.
-        path = (
-            f"{folder}/{entry.file.file_name}"
-            if entry.file.external_path is None
-            else seen.data_file_path(entry.place, entry.file)
-        )
+        path = f"{folder}/{entry.file.file_name}"
+        if entry.file.external_path is not None:
+            # The table resolves the path, and refuses paths outside of its folders.
+            path = seen.data_file_path(entry.place, entry.file)
+            folder = path.rpartition("/")[0]
         return _Entry(
             kind=entry.kind,
             identity=entry.identity,

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+import numpy as np
 import pyarrow as pa
 
 from lakewright.storage.files.table_files import TableFiles
@@ -72,12 +73,14 @@ def stretches_of(
 class Part:
     """Rows that replace some files of a task, and the proof that no row was lost.
 
-    The reader adds the expected rows to the proof; the writer checks it.
+    The reader adds the expected rows to the proof; the writer checks it. A new file begins where a
+    value of the columns `cut_by` changes from one row to the next.
     """
 
     replaced: Sequence[DataFileMeta]
     batches: Iterable[pa.Table]
     proof: Proof
+    cut_by: tuple[str, ...] = ()
 
 
 def rewrite_append(
@@ -134,8 +137,7 @@ def write_append(
             witness = part.proof.witness()
             writer = RollingWriter(files, target, write_id=f"{write_id}-{number}", witness=witness)
             writers.append(writer)
-            for rows in part.batches:
-                writer.write(rows)
+            _write_part(writer, part)
             made = writer.close()
             due = sum(file.row_count - deleted.get(file.file_name, 0) for file in part.replaced)
             part.proof.check(Written(target, witness, made, due))
@@ -157,6 +159,37 @@ def write_append(
         removed_indexes=removed_indexes,
         nulled_values=nulled.total,
     )
+
+
+def _write_part(writer: RollingWriter, part: Part) -> None:
+    if not part.cut_by:
+        for rows in part.batches:
+            writer.write(rows)
+        return
+    last = None
+    for rows in part.batches:
+        values = rows.select(list(part.cut_by))
+        # With the last row of the batch before, to which the first one is compared.
+        compared = values if last is None else pa.concat_tables([last, values])
+        before = 0 if last is None else 1
+        start = 0
+        for change in _changes(compared):
+            end = change + 1 - before
+            if end > start:
+                writer.write(rows.slice(start, end - start))
+            writer.end_file()
+            start = end
+        writer.write(rows.slice(start))
+        last = values.slice(max(0, rows.num_rows - 1))
+
+
+def _changes(rows: pa.Table) -> list[int]:
+    """Indexes of rows whose values differ from those of the next row; nulls and NaN are alike."""
+    changed = np.zeros(max(0, rows.num_rows - 1), dtype=bool)
+    for column in rows.columns:
+        codes = column.combine_chunks().dictionary_encode(null_encoding="encode").indices
+        changed |= np.diff(codes.to_numpy(zero_copy_only=False)) != 0
+    return list(np.flatnonzero(changed))
 
 
 def split_of(task: AppendTask) -> DataSplit:

@@ -57,7 +57,7 @@ from lakewright.storage.spec.schema import listed_names
 from lakewright.storage.spec.supported_options import Use, check_supported
 
 # The target memory of one part; sorting takes about as much again.
-_PART_BYTES = 256 * 1024 * 1024
+PART_BYTES = 256 * 1024 * 1024
 _SAMPLED_ROWS = 100_000
 # Each part is an open file.
 _MOST_PARTS = 512
@@ -162,7 +162,7 @@ def run_sort_compact(
     plan: SortCompactionPlan,
     engine: Engine,
     *,
-    part_bytes: int = _PART_BYTES,
+    part_bytes: int = PART_BYTES,
     verify: VerifyLevel = VerifyLevel.CHECKSUMS,
     lease: Lease | None = None,
 ) -> CompactionResult:
@@ -191,14 +191,26 @@ def _rewrite_sorted(
     work: BucketWork,
 ) -> tuple[CommitMessage, ...]:
     assert isinstance(work, AppendTask)
-    layout, sample = _look(files, order, by, work)
-    parts = min(_MOST_PARTS, math.ceil(_bytes_in_memory(files, work) / part_bytes))
-    points = split_points(layout.words(sample), parts)
-    proof = Proof(files, verify, ordered=False)
     source = rows_to_rewrite(files, verify)
-    rows = _sorted_parts(source, work, layout, points, proof)
+    proof = Proof(files, verify, ordered=False)
+    rows = rows_in_order(source, work, order, by, part_bytes, proof)
     part = Part(work.files, rows, proof)
     return (write_append(files, write_id, work, [part], source.nulled),)
+
+
+def rows_in_order(
+    source: FileRows,
+    work: AppendTask,
+    order: SortOrder,
+    by: Sequence[str],
+    part_bytes: int,
+    proof: Proof,
+) -> Iterator[pa.Table]:
+    """The rows of a task in an order, of which the proof expects each; ties keep their order."""
+    layout, sample = _look(source.files, order, by, work)
+    parts = min(_MOST_PARTS, math.ceil(_bytes_in_memory(source.files, work) / part_bytes))
+    points = split_points(layout.words(sample), parts)
+    return _sorted_parts(source, work, layout, points, proof)
 
 
 def _look(

@@ -62,7 +62,7 @@ class PartitionFilter:
         if not keys.fields:
             return True
         count = meta.num_added_files + meta.num_deleted_files
-        bounds = stats_bounds(meta.partition_stats, keys.fields, count)
+        bounds = stats_bounds(meta.partition_stats, keys.fields, count, first=True)
         predicate = self._predicate_on(keys)
         if predicate is not None and not may_match(predicate, bounds):
             return False

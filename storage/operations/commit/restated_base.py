@@ -1,0 +1,123 @@
+"""Restates the live entries of a table under other partition keys; no data file changes.
+
+A manifest entry holds the partition of its file as a row, and every client decodes the row by the
+keys of the schema that it reads with. A row may have more values than there are keys: clients
+decode its first values. So while keys are added or dropped at the end of the list, rows of the
+longer list are right under both lists, and the entries are restated in two snapshots: with rows of
+the longer list before the schema changes, and with rows of the new keys after it.
+
+A restated entry names the place of its file (`_EXTERNAL_PATH`), since readers would look for it in
+the folder of the new partition. Source: Paimon specification, chapters Manifest and Partition;
+Paimon `BinaryRow`, `PartitionUtils`, `DataFilePathFactory`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from lakewright.storage.codec.binary_row import encode_row, row_arity
+from lakewright.storage.errors import UnsupportedError
+from lakewright.storage.files.external_files import own_file_uri
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.state.live_files import index_entries
+from lakewright.storage.spec.commit import RestatedBase
+from lakewright.storage.spec.index import DELETION_VECTORS_INDEX, IndexEntry
+from lakewright.storage.spec.manifest import ManifestEntry, ManifestFileMeta
+from lakewright.storage.spec.partition import Partition, PartitionKeys
+from lakewright.storage.spec.snapshot import Snapshot
+from lakewright.storage.spec.values import Value
+
+
+def has_rows_of(metas: Iterable[ManifestFileMeta], keys: PartitionKeys) -> bool:
+    """Whether the partition rows of all manifests have one value for each key."""
+    arity = len(keys.fields)
+    return all(row_arity(meta.partition_stats.min_values) == arity for meta in metas)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Restatement:
+    """How entries are restated: the keys of their rows, and what rows do not tell.
+
+    `values_of` gives the values of some columns in all rows of data files, by file name. `schemas` are
+    the ids of schemas with the new keys and the same columns, by the id of a file's schema.
+    `run_id` begins the names of new index files.
+    """
+
+    files: TableFiles
+    keys: PartitionKeys
+    values_of: Callable[[Sequence[ManifestEntry]], Mapping[str, Mapping[str, Value]]] | None = None
+    schemas: Mapping[int, int] = field(default_factory=dict)
+    run_id: str = ""
+
+    def base(self, latest: Snapshot | None, live: Sequence[ManifestEntry]) -> RestatedBase:
+        """All live entries with rows of the keys, in the order of their partitions.
+
+        Raises:
+            UnsupportedError: a file has no value for a key, so its rows must be split first.
+        """
+        values = {} if self.values_of is None else self.values_of(live)
+        restated = [(self._partition(each, values.get(each.file.file_name)), each) for each in live]
+        rows = {entry.file.file_name: partition.row for partition, entry in restated}
+        restated.sort(key=lambda each: each[0].order)
+        return RestatedBase(
+            keys=self.keys,
+            entries=tuple(self._entry(entry, partition.row) for partition, entry in restated),
+            indexes=tuple(self._indexes(latest, rows)),
+        )
+
+    def _partition(self, entry: ManifestEntry, values: Mapping[str, Value] | None) -> Partition:
+        stored = self.files.partitions.of_entry(entry).stored
+        known = {**(values or {}), **stored}
+        missing = [name for name in self.keys.names if name not in known]
+        if missing:
+            raise UnsupportedError(
+                f"data file {entry.file.file_name} of {self.files.name} may hold several values of "
+                f"{missing[0]}, which is a partition key now; run respec with the keys "
+                f"{', '.join(self.keys.names)} to split it",
+                table=self.files.name,
+            )
+        row = tuple(known[name] for name in self.keys.names)
+        return Partition(self.keys, encode_row(row, self.keys.types), row)
+
+    def _entry(self, entry: ManifestEntry, row: bytes) -> ManifestEntry:
+        file = entry.file
+        path = file.external_path
+        if path is None:
+            path = own_file_uri(self.files.fs, self.files.data_file_path(entry.place, file))
+        schema_id = self.schemas.get(file.schema_id, file.schema_id)
+        return replace(
+            entry, partition=row, file=replace(file, external_path=path, schema_id=schema_id)
+        )
+
+    def _indexes(self, latest: Snapshot | None, rows: Mapping[str, bytes]) -> Iterable[IndexEntry]:
+        """The deletion vectors, each index file in one partition only.
+
+        Java Paimon knows the index files of a table by their names, so the vectors of files that
+        come to several partitions are copied to an index file for each.
+        """
+        for number, entry in enumerate(index_entries(self.files, latest)):
+            if entry.file.index_type != DELETION_VECTORS_INDEX:
+                raise UnsupportedError(
+                    f"{self.files.name} has an index of kind {entry.file.index_type}, which cannot "
+                    "be restated under other partition keys",
+                    table=self.files.name,
+                )
+            by_row = defaultdict(list)
+            for each in entry.file.deletion_vectors or ():
+                if each.data_file in rows:
+                    by_row[rows[each.data_file]].append(each)
+            if len(by_row) == 1:
+                yield replace(entry, partition=next(iter(by_row)))
+                continue
+            for part, (row, ranges) in enumerate(by_row.items()):
+                positions = self.files.indexes.read_deletion_vectors(entry.file.file_name, ranges)
+                copied = self.files.indexes.write_deletion_vectors(
+                    positions,
+                    write_id=f"{self.run_id}-{number}-{part}",
+                    bitmap64=self.files.options.deletion_vectors_bitmap64,
+                )
+                yield IndexEntry(partition=row, bucket=entry.bucket, file=copied)
+
+

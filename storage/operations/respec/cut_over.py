@@ -1,0 +1,244 @@
+"""The cut-over: gives a table other partition keys, by metadata alone.
+
+The new keys begin with the present ones, or the present ones with the new.
+
+1. Commit the base with rows of the longer list, and with the place of each file. Every client
+   reads these rows under either list, since it decodes the first values of a row.
+2. If no other commit followed, create the schema with the new keys. From that moment the table has
+   them.
+3. Commit the base with rows of the new keys. Commits that others made between 1 and 3 are restated
+   with it.
+
+Lakewright's committers wait from 1 to 3, and end a change whose process died. Clients that opened
+the table before 2 may still commit rows of the former keys; the next committer restates them.
+
+In a data file that names its schema, Java Paimon takes the partition columns from the row, at
+their places in the keys of that schema. So an entry whose schema has other first keys names a
+schema with the new keys and the same columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from lakewright.storage.errors import (
+    CommitConflictError,
+    SchemaMoved,
+    VerificationFailed,
+)
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.commit.commit_loop import restate
+from lakewright.storage.operations.commit.restated_base import Restatement
+from lakewright.storage.operations.respec.key_values import KeyValues
+from lakewright.storage.operations.running.engine import Engine
+from lakewright.storage.operations.state.latest import is_latest, read_latest
+from lakewright.storage.operations.state.live_files import live_entries
+from lakewright.storage.spec.manifest import ManifestEntry
+from lakewright.storage.spec.partition import PartitionKeys
+from lakewright.storage.spec.schema import TableSchema
+from lakewright.storage.spec.snapshot import Snapshot
+from lakewright.storage.spec.values import Value
+
+# How often the first snapshot is made again because another commit followed it.
+_MOST_ROUNDS = 20
+
+
+class SeveralValues(CommitConflictError):
+    """A live file holds several values of the new keys; it must be split first."""
+
+
+@dataclass(frozen=True, slots=True)
+class CutOver:
+    """The table with its new keys, the snapshots made, and how many files were restated."""
+
+    files_now: TableFiles
+    snapshot_ids: tuple[int, ...]
+    files: int
+
+
+def cut_over(
+    files: TableFiles, keys: tuple[str, ...], values: KeyValues, engine: Engine
+) -> CutOver:
+    """Give a table the keys.
+
+    Raises:
+        SeveralValues: a file must be split first; nothing has changed.
+        SchemaMoved: another client changed the schema meanwhile.
+        CommitConflictError: other clients commit faster than the cut-over.
+    """
+    old = files.schema.partition_keys
+    if files.snapshots.latest() is None:
+        return CutOver(_with_keys(files, keys, _Schemas.of(files, keys, ())), (), 0)
+    made: list[int] = []
+    now = files
+    if keys != old:
+        wide = PartitionKeys(
+            schema_id=files.schema.id,
+            fields=files.schema.fields_of(max(keys, old, key=len)),
+            default_name=files.partitions.keys.default_name,
+            legacy_name=files.partitions.keys.legacy_name,
+        )
+        for _ in range(_MOST_ROUNDS):
+            snapshot, entries = _restate(files, wide, values, engine, {})
+            made.append(snapshot.id)
+            schemas = _Schemas.of(files, keys, entries)
+            if is_latest(files, snapshot):
+                now = _with_keys(files, keys, schemas)
+                break
+        else:
+            raise CommitConflictError(
+                f"other clients committed to {files.name} {_MOST_ROUNDS} times between the two "
+                "steps of the change of its partition keys; run it again when fewer writers commit",
+                table=files.name,
+            )
+    else:
+        _, entries = read_latest(files, lambda latest: live_entries(files, latest))
+        schemas = _Schemas.of(files, keys, entries)
+    try:
+        snapshot, entries = _restate(now, now.partitions.keys, values, engine, schemas.ids)
+    except SeveralValues:
+        if keys != old:
+            _with_keys(now, old, _Schemas.of(now, old, ()))
+        raise
+    made.append(snapshot.id)
+    return CutOver(now, tuple(made), len(entries))
+
+
+def _restate(
+    files: TableFiles,
+    keys: PartitionKeys,
+    values: KeyValues,
+    engine: Engine,
+    schemas: dict[int, int],
+) -> tuple[Snapshot, list[ManifestEntry]]:
+    """Commit the latest state with rows of the keys; returns the snapshot and its entries."""
+    run_id = files.env.new_id()
+    known = _Known(files, values, engine)
+    result = restate(
+        files,
+        Restatement(
+            files=files, keys=keys, values_of=known.of, schemas=schemas, run_id=run_id
+        ),
+    )
+    assert result.snapshot is not None
+    entries = live_entries(files, result.snapshot)
+    known.check(entries, files, result.snapshot)
+    return result.snapshot, entries
+
+
+class _Known:
+    """The values that rows of entries do not tell, and what the entries were before."""
+
+    def __init__(self, files: TableFiles, values: KeyValues, engine: Engine) -> None:
+        self._files = files
+        self._values = values
+        self._engine = engine
+        self._before: list[ManifestEntry] = []
+
+    def of(self, entries: Sequence[ManifestEntry]) -> dict[str, dict[str, Value]]:
+        """The values by file name and column.
+
+        Raises:
+            SeveralValues: a file holds several.
+        """
+        self._before = list(entries)
+        self._values.look(entries, self._engine)
+        found: dict[str, dict[str, Value]] = {}
+        for entry in entries:
+            single = self._values.single(entry.file)
+            if single is None:
+                names = ", ".join(each.name for each in self._values.fields)
+                raise SeveralValues(
+                    f"data file {entry.file.file_name} of {self._files.name} holds several values "
+                    f"of {names}",
+                    table=self._files.name,
+                )
+            found[entry.file.file_name] = dict(single)
+        return found
+
+    def check(
+        self, after: Sequence[ManifestEntry], files: TableFiles, snapshot: Snapshot
+    ) -> None:
+        """Check that the snapshot, as it is read back, holds the same files, each once."""
+        before = sorted(map(_told, self._before))
+        if sorted(map(_told, after)) != before:
+            raise VerificationFailed(
+                f"snapshot {snapshot.id} of {files.name} holds {len(after)} files where "
+                f"{len(before)} were restated, or others; roll back to snapshot {snapshot.id - 1}",
+                table=files.name,
+            )
+
+
+def _told(entry: ManifestEntry) -> tuple[str, int, int, int]:
+    file = entry.file
+    return file.file_name, entry.bucket, file.file_size, file.row_count
+
+
+# --- schemas ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Schemas:
+    """The new schema, those of older files with the new keys, and their ids by the old ids."""
+
+    latest: TableSchema
+    older: tuple[TableSchema, ...]
+    ids: dict[int, int]
+
+    @classmethod
+    def of(
+        cls, files: TableFiles, keys: tuple[str, ...], entries: Sequence[ManifestEntry]
+    ) -> _Schemas:
+        stored = {each: files.at_schema(each).schema for each in _schema_ids(entries)}
+        others = {
+            each: schema
+            for each, schema in stored.items()
+            if schema.partition_keys != keys[: len(schema.partition_keys)]
+        }
+        older = [each for each, schema in others.items() if schema.fields != files.schema.fields]
+        first = files.schema.id + 1
+        ids = {each: first + number for number, each in enumerate(older)}
+        latest_id = first + len(older)
+        return cls(
+            replace(
+                files.schema,
+                id=latest_id,
+                partition_keys=keys,
+                time_millis=files.env.now_ms(),
+            ),
+            tuple(replace(others[each], id=ids[each], partition_keys=keys) for each in older),
+            {each: ids.get(each, latest_id) for each in others},
+        )
+
+
+def _schema_ids(entries: Sequence[ManifestEntry]) -> list[int]:
+    return sorted({entry.file.schema_id for entry in entries})
+
+
+def _with_keys(files: TableFiles, keys: tuple[str, ...], schemas: _Schemas) -> TableFiles:
+    """The table with the new schema, which is the latest from now on.
+
+    The ids of older files' schemas lie below it, so that none of them is ever the latest.
+
+    Raises:
+        SchemaMoved: another client changed the schema.
+    """
+    store = files.schemas
+    moved = SchemaMoved(
+        f"the schema of {files.name} was changed while its partition keys became "
+        f"{', '.join(keys) or 'none'}; open the table and plan again",
+        table=files.name,
+    )
+    if store.latest_id(table=files.name) != files.schema.id or not store.put_schema(
+        schemas.latest
+    ):
+        raise moved
+    for each in schemas.older:
+        if not store.put_schema(each):
+            # An alter took the next id, and is no longer the latest: its columns become so again.
+            altered = store.read(each.id)
+            store.put_schema(replace(altered, id=schemas.latest.id + 1))
+            raise moved
+    return files.at_schema(schemas.latest.id)
+

@@ -1,0 +1,374 @@
+"""Changes the partition keys of a live table; every client reads it at every moment.
+
+1. Plan: find the values of the new keys in each live file (`key_values.py`). A file with one value
+   is restated where it lies, a file with several is split first (`split_files.py`).
+2. Run: split. Then cut over, one step for keys that go at the end of the list and one for keys
+   that come there (`cut_over.py`). A replaced key goes before its replacement comes, so between
+   the two steps the table has the keys that stay.
+3. Files that others commit meanwhile are split and restated, too.
+
+A run that is stopped leaves a table that every client reads. Planned again, it goes on from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from lakewright.storage.errors import CommitConflictError, InvalidRequestError, UnsupportedError
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.commit.pending import pending_batches
+from lakewright.storage.operations.commit.restated_base import has_rows_of
+from lakewright.storage.operations.respec.cut_over import SeveralValues, cut_over
+from lakewright.storage.operations.respec.key_values import KeyRow, KeyValues
+from lakewright.storage.operations.respec.split_files import planned_splits, split_files
+from lakewright.storage.operations.rewrite.compaction_plan import CompactionPlan
+from lakewright.storage.operations.running.engine import Engine, LocalEngine
+from lakewright.storage.operations.running.plan import Plan
+from lakewright.storage.operations.state.latest import read_latest
+from lakewright.storage.operations.state.live_files import live_entries, snapshot_manifests
+from lakewright.storage.operations.state.rewrite_schema import check_current_schema
+from lakewright.storage.operations.write.verify import VerifyLevel
+from lakewright.storage.spec.arguments import whole_number
+from lakewright.storage.spec.data_types import AtomicType
+from lakewright.storage.spec.manifest import ManifestEntry
+from lakewright.storage.spec.partition import partition_path
+from lakewright.storage.spec.schema import TableSchema, listed_names
+from lakewright.storage.spec.shown import Shown
+from lakewright.storage.spec.supported_options import Use, check_supported
+
+# More than these make a table slow to plan; a caller may raise them.
+MOST_PARTITIONS = 10_000
+MOST_FILES = 100_000
+# How often files of other commits are split before a run gives up.
+_MOST_ROUNDS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """The files that are restated where they lie, or that are split first."""
+
+    files: int
+    bytes: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RespecPlan(Plan["RespecResult"]):
+    """What a change of the partition keys would do, as of one snapshot.
+
+    `steps` are the keys after each cut-over; none if the table has the keys already. `becomes` names
+    the new partitions of each present one. `splits` has the files to split, bucket by bucket.
+    """
+
+    table: str
+    schema_id: int
+    snapshot_id: int | None
+    keys: tuple[str, ...]
+    former_keys: tuple[str, ...]
+    steps: tuple[tuple[str, ...], ...]
+    restate: Layout
+    split: Layout
+    splits: CompactionPlan
+    files_after: int
+    becomes: dict[str, tuple[str, ...]]
+    most_partitions: int = MOST_PARTITIONS
+    most_files: int = MOST_FILES
+
+    @property
+    def partitions_before(self) -> int:
+        return len(self.becomes)
+
+    @property
+    def partitions_after(self) -> int:
+        return len({each for found in self.becomes.values() for each in found})
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether the table has the keys, and no file of another layout."""
+        return not self.steps and not self.restate.files and not self.split.files
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RespecResult(Shown):
+    """What a change of the partition keys did; `schema` is the current one."""
+
+    schema: TableSchema
+    former_keys: tuple[str, ...]
+    snapshot_ids: tuple[int, ...]
+    files_restated: int
+    files_split: int
+    bytes_rewritten: int
+    duration_ms: int
+
+
+def plan_respec(
+    files: TableFiles,
+    keys: Sequence[str],
+    *,
+    partitions: Sequence[Mapping[str, object]] | None = None,
+    most_partitions: int = MOST_PARTITIONS,
+    most_files: int = MOST_FILES,
+    engine: Engine | None = None,
+) -> RespecPlan:
+    """Plan to give a table these partition keys; none make it unpartitioned.
+
+    The columns of files whose statistics do not prove one value are read, on `engine`. With
+    `partitions`, the files of these are split, and the keys stay.
+
+    Raises:
+        InvalidRequestError: a key cannot be a partition key, or there would be more partitions or
+            files than the limits allow.
+        UnsupportedError: the table, or something that is under way, rules the change out.
+        SchemaMoved: the schema changed since the table was opened.
+    """
+    keys = listed_names(keys, "keys")
+    for name, limit in (("most_partitions", most_partitions), ("most_files", most_files)):
+        if whole_number(limit, name) < 1:
+            raise InvalidRequestError(f"{name} is {limit}; give at least 1")
+    check_current_schema(files)
+    _check_keys(files, keys)
+    _check_nothing_waits(files)
+    files = files.reading_once()
+    snapshot, entries = read_latest(files, lambda latest: live_entries(files, latest))
+    values = KeyValues(files, files.schema.fields_of(keys))
+    values.look(entries, engine or LocalEngine(env=files.env))
+    several = [each for each in entries if values.single(each.file) is None]
+    single = [each for each in entries if values.single(each.file) is not None]
+    metas = () if snapshot is None else snapshot_manifests(files, snapshot)
+    stands = keys == files.schema.partition_keys
+    if stands and has_rows_of(metas, files.partitions.keys):
+        several, single = [], []
+    plan = RespecPlan(
+        table=files.name,
+        schema_id=files.schema.id,
+        snapshot_id=None if snapshot is None else snapshot.id,
+        keys=keys,
+        former_keys=files.schema.partition_keys,
+        steps=() if partitions is not None else steps_between(files.schema.partition_keys, keys),
+        restate=_layout(single),
+        split=_layout(several),
+        splits=planned_splits(
+            files, {each.file.file_name for each in several}, keys, partitions
+        ),
+        files_after=len(single) + sum(len(values.found[each.file.file_name]) for each in several),
+        becomes=_becomes(files, entries, values),
+        most_partitions=most_partitions,
+        most_files=most_files,
+    )
+    _check_size(plan)
+    return plan
+
+
+def run_respec(
+    files: TableFiles,
+    plan: RespecPlan,
+    engine: Engine,
+    *,
+    verify: VerifyLevel = VerifyLevel.CHECKSUMS,
+) -> RespecResult:
+    """Carry a plan out: split, then cut over.
+
+    Raises:
+        SchemaMoved: the schema changed since the plan; plan again.
+        CommitConflictError: other writers add files faster than they are split; what was split
+            stays split.
+        VerificationFailed: rows written differ from rows read, or a restated file is missing.
+    """
+    started_ms = files.env.now_ms()
+    check_current_schema(files)
+    _check_keys(files, plan.keys)
+    _check_nothing_waits(files)
+    run = _Run(files, plan, engine, verify)
+    only = [dict(task.partition) for task in plan.splits.tasks] if not plan.steps else None
+    now = files
+    for keys in plan.steps:
+        now = run.step(now, keys)
+    if not plan.steps and plan.split.files:
+        run.split(now, plan.keys, only)
+    elif not plan.steps and plan.restate.files:
+        now = run.step(now, plan.keys)
+    return RespecResult(
+        schema=now.schema,
+        former_keys=plan.former_keys,
+        snapshot_ids=tuple(run.snapshot_ids),
+        files_restated=run.restated,
+        files_split=run.files_split,
+        bytes_rewritten=run.bytes_rewritten,
+        duration_ms=files.env.now_ms() - started_ms,
+    )
+
+
+class _Run:
+    """Carries the steps of one plan out, and counts what they do."""
+
+    def __init__(
+        self, files: TableFiles, plan: RespecPlan, engine: Engine, verify: VerifyLevel
+    ) -> None:
+        self.plan = plan
+        self.engine = engine
+        self.verify = verify
+        self.snapshot_ids: list[int] = []
+        self.restated = self.files_split = self.bytes_rewritten = 0
+        self._known = KeyValues(files, files.schema.fields_of(plan.keys))
+
+    def step(self, files: TableFiles, keys: tuple[str, ...]) -> TableFiles:
+        """Give the table the keys of one step, after a split of what they need split."""
+        for _ in range(_MOST_ROUNDS):
+            values = KeyValues(files, files.schema.fields_of(keys))
+            if any(key not in files.schema.partition_keys for key in keys):
+                self.split(files, keys, None)
+            try:
+                done = cut_over(files, keys, values, self.engine)
+            except SeveralValues:
+                continue
+            self.snapshot_ids += done.snapshot_ids
+            self.restated = max(self.restated, done.files)
+            return done.files_now
+        raise CommitConflictError(
+            f"other writers committed files of several partitions to {files.name} {_MOST_ROUNDS} "
+            f"times while it was split by {', '.join(keys)}; what was split stays split: run it "
+            "again when fewer writers commit",
+            table=files.name,
+        )
+
+    def split(
+        self,
+        files: TableFiles,
+        keys: tuple[str, ...],
+        partitions: Sequence[Mapping[str, object]] | None,
+    ) -> None:
+        """Split the files that hold several values of the keys."""
+        _, entries = read_latest(files, lambda latest: live_entries(files, latest))
+        values = KeyValues(files, files.schema.fields_of(keys), self._known.found)
+        values.look(entries, self.engine)
+        names = {each.file.file_name for each in entries if values.single(each.file) is None}
+        plan = planned_splits(files, names, keys, partitions)
+        for done in split_files(files, plan, keys, self.engine, self.verify):
+            self.files_split += done.files_before
+            self.bytes_rewritten += done.bytes_before
+            if done.snapshot is not None:
+                self.snapshot_ids.append(done.snapshot.id)
+
+
+def steps_between(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """The keys after each cut-over: keys go from the end, then others come at the end."""
+    common = 0
+    while common < min(len(old), len(new)) and old[common] == new[common]:
+        common += 1
+    shared = old[:common]
+    return tuple(each for each in dict.fromkeys((shared, new)) if each != old)
+
+
+def _layout(entries: Iterable[ManifestEntry]) -> Layout:
+    metas = [entry.file for entry in entries]
+    return Layout(
+        files=len(metas),
+        bytes=sum(file.file_size for file in metas),
+        rows=sum(file.row_count for file in metas),
+    )
+
+
+def _becomes(
+    files: TableFiles, entries: Iterable[ManifestEntry], values: KeyValues
+) -> dict[str, tuple[str, ...]]:
+    """The paths of the new partitions of each present partition."""
+    found: dict[str, set[str]] = {}
+    paths: dict[KeyRow, str] = {}
+    now = files.partitions.keys
+    for entry in entries:
+        of_partition = found.setdefault(files.partitions.of_entry(entry).path, set())
+        for row in values.found[entry.file.file_name]:
+            if row not in paths:
+                paths[row] = partition_path(
+                    values.fields,
+                    row,
+                    default_name=now.default_name,
+                    legacy_name=now.legacy_name,
+                )
+            of_partition.add(paths[row])
+    return {path: tuple(sorted(each)) for path, each in sorted(found.items())}
+
+
+# --- what rules a change out ------------------------------------------------------------------
+
+
+def _check_keys(files: TableFiles, keys: tuple[str, ...]) -> None:
+    schema = files.schema
+    if len(set(keys)) < len(keys):
+        raise InvalidRequestError(
+            f"the partition keys {', '.join(keys)} repeat a column; name each once"
+        )
+    for key in keys:
+        if key not in schema.field_names:
+            raise InvalidRequestError(
+                f"{key!r} is not a column of {files.name}; there are "
+                f"{', '.join(schema.field_names)}"
+            )
+        kind = schema.field(key).type
+        if not isinstance(kind, AtomicType) or kind.root.is_bytes:
+            raise InvalidRequestError(
+                f"column {key!r} of {files.name} is {kind}, and clients name no folders alike "
+                "after such values; take a column of another type"
+            )
+    if len(keys) == len(schema.field_names):
+        raise InvalidRequestError(
+            f"every column of {files.name} would be a partition key; leave one out"
+        )
+    check_supported(schema, Use.COMPACT, table=files.name)
+    hashed = [key for key in files.options.bucket_keys if key in keys]
+    if hashed:
+        raise InvalidRequestError(
+            f"column {hashed[0]!r} of {files.name} is in its bucket-key, and a bucket cannot be "
+            "chosen by a partition key; take another key"
+        )
+    if schema.is_keyed:
+        raise UnsupportedError(
+            f"{files.name} has a primary key, whose rows are stored by the key without the "
+            "partition keys; their change is not implemented for such tables",
+            table=files.name,
+        )
+    if schema.options.get("scan.fallback-branch"):
+        raise UnsupportedError(
+            f"{files.name} reads partitions that it lacks from branch "
+            f"{schema.options['scan.fallback-branch']}, which has the present partition keys; "
+            "reset the option scan.fallback-branch first",
+            table=files.name,
+            option="scan.fallback-branch",
+        )
+
+
+def _check_nothing_waits(files: TableFiles) -> None:
+    """Refuse while rows or readers wait that know the table by its present keys."""
+    waiting = pending_batches(files)
+    if waiting:
+        raise UnsupportedError(
+            f"{files.name} has {len(waiting)} pending batches, staged under its present partition "
+            f"keys (the first by {waiting[0].commit_user}); commit or abort them first",
+            table=files.name,
+        )
+    latest = files.snapshots.latest_id() or 0
+    behind = {
+        name: each for name, each in files.references.consumers().items() if each <= latest
+    }
+    if behind:
+        name, position = min(behind.items())
+        raise UnsupportedError(
+            f"consumer {name} of {files.name} reads from snapshot {position}, and the latest is "
+            f"{latest}; other clients decode the snapshots between them by the new keys, which are "
+            "not theirs: let it read to the end, or delete it, first",
+            table=files.name,
+        )
+
+
+def _check_size(plan: RespecPlan) -> None:
+    for what, count, limit, argument in (
+        ("partitions", plan.partitions_after, plan.most_partitions, "most_partitions"),
+        ("files", plan.files_after, plan.most_files, "most_files"),
+    ):
+        if count > limit:
+            raise InvalidRequestError(
+                f"{plan.table} would have {count:,} {what} under the keys "
+                f"{', '.join(plan.keys) or 'none'} (now {plan.partitions_before:,} partitions), "
+                f"and the limit is {limit:,}; take coarser keys, or raise {argument}"
+            )
