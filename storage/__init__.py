@@ -19,6 +19,7 @@ from lakewright.storage.operations.references.consumers import Consumer
 from lakewright.storage.operations.references.fast_forward import FastForwardPlan
 from lakewright.storage.operations.references.rollback import RollbackPlan
 from lakewright.storage.operations.references.tags import DeleteTagsPlan
+from lakewright.storage.operations.respec.respec import RespecPlan, RespecResult
 from lakewright.storage.operations.retention.expire_backlog import ExpireStep
 from lakewright.storage.operations.retention.expire_changelogs import ExpireChangelogsPlan
 from lakewright.storage.operations.retention.expire_snapshots import ExpirePlan, ExpireResult
@@ -29,7 +30,6 @@ from lakewright.storage.operations.retention.restore_files import RestorePlan
 from lakewright.storage.operations.rewrite.compact_written import WriterCompaction, WriteResult
 from lakewright.storage.operations.rewrite.compaction_plan import CompactionPlan, CompactionResult
 from lakewright.storage.operations.rewrite.postpone import PostponePlan, PostponeResult
-from lakewright.storage.operations.respec.respec import RespecPlan, RespecResult
 from lakewright.storage.operations.rewrite.rescale import RescalePlan, RescaleResult
 from lakewright.storage.operations.rewrite.sort_compact import SortCompactionPlan
 from lakewright.storage.operations.running.engine import Engine, LocalEngine
@@ -127,9 +127,9 @@ __all__ = [
     "RenameColumn",
     "RescalePlan",
     "RescaleResult",
+    "ResetOption",
     "RespecPlan",
     "RespecResult",
-    "ResetOption",
     "RestorePlan",
     "RollbackPlan",
     "Rule",

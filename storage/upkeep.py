@@ -17,6 +17,13 @@ from lakewright.storage.operations.leases.leases import break_lease, list_leases
 from lakewright.storage.operations.references.tags import (
     DeleteTagsPlan,
 )
+from lakewright.storage.operations.respec.respec import (
+    MOST_FILES,
+    MOST_PARTITIONS,
+    RespecPlan,
+    plan_respec,
+    run_respec,
+)
 from lakewright.storage.operations.retention.expire_backlog import ExpireStep, expire_in_steps
 from lakewright.storage.operations.retention.expire_changelogs import (
     ExpireChangelogsPlan,
@@ -45,13 +52,6 @@ from lakewright.storage.operations.retention.restore_files import (
     RestorePlan,
     plan_restore,
     run_restore,
-)
-from lakewright.storage.operations.respec.respec import (
-    MOST_FILES,
-    MOST_PARTITIONS,
-    RespecPlan,
-    plan_respec,
-    run_respec,
 )
 from lakewright.storage.operations.rewrite.compact import plan_compact, run_compact
 from lakewright.storage.operations.rewrite.compact_written import (

@@ -69,9 +69,7 @@ def row_arity(data: bytes) -> int:
     return int.from_bytes(data[:4], "big", signed=True)
 
 
-def decode_row(
-    data: bytes, types: Sequence[DataType], *, first: bool = False
-) -> tuple[Value, ...]:
+def decode_row(data: bytes, types: Sequence[DataType], *, first: bool = False) -> tuple[Value, ...]:
     """Values of a serialised row; nested fields come back as None.
 
     With `first`, the row may have more fields than there are types, and its first are decoded.

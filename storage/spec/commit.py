@@ -197,10 +197,10 @@ class Committable:
 class RestatedBase:
     """Every live entry and index of the latest state, restated with rows of these partition keys.
 
-    The data files stay as they are.
+    Without keys the rows are those of the entries' own schemas. The data files stay as they are.
     """
 
-    keys: PartitionKeys
+    keys: PartitionKeys | None
     entries: Sequence[ManifestEntry]
     indexes: Sequence[IndexEntry] = ()
 

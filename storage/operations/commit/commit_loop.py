@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from itertools import count
 
 from lakewright.storage.env import Env
@@ -33,6 +34,7 @@ from lakewright.storage.errors import (
     SnapshotNotFound,
     StalePlan,
     StorageError,
+    UnsupportedError,
 )
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.commit_conflicts import check_conflicts
@@ -41,8 +43,13 @@ from lakewright.storage.operations.commit.commit_manifests import (
     named_files,
     write_manifests,
 )
-from lakewright.storage.operations.commit.restated_base import Restatement, has_rows_of
 from lakewright.storage.operations.commit.restamp import stem_of
+from lakewright.storage.operations.commit.restated_base import (
+    Restatement,
+    has_rows_of,
+    known_values,
+    schemas_with_keys,
+)
 from lakewright.storage.operations.references.commit_standing import (
     Trace,
     check_unseen,
@@ -51,8 +58,9 @@ from lakewright.storage.operations.references.commit_standing import (
     remove_stray,
 )
 from lakewright.storage.operations.running.delete_files import discard_files, take_files
-from lakewright.storage.operations.state.latest import is_latest
-from lakewright.storage.operations.state.live_files import LiveFiles
+from lakewright.storage.operations.running.engine import LocalEngine
+from lakewright.storage.operations.state.latest import is_latest, read_latest
+from lakewright.storage.operations.state.live_files import LiveFiles, live_entries
 from lakewright.storage.spec.arguments import text_argument, whole_number
 from lakewright.storage.spec.commit import Change, CommitResult, Committable
 from lakewright.storage.spec.manifest import FileKind
@@ -70,8 +78,8 @@ _USUAL_RETRIES = 10
 _USUAL_PATIENCE_MS = 60_000
 
 
-# A process that changes the partition keys needs far less from its first snapshot to its last. After
-# this time it counts as dead, and a committer ends the change.
+# A process that changes the partition keys needs far less from its first snapshot to its last.
+# After this time it counts as dead, and a committer ends the change.
 _KEYS_CHANGE_WITHIN_MS = 10_000
 
 # Builds the change on the latest snapshot; None if there is nothing to change.
@@ -103,8 +111,9 @@ def commit_change(files: TableFiles, build: BuildChange, committable: Committabl
                 )
             else:
                 snapshot = None
-                if waited_ms >= _KEYS_CHANGE_WITHIN_MS:
-                    restate(files)
+                since_ms = files.env.now_ms() - latest.time_millis
+                if max(waited_ms, since_ms) >= _KEYS_CHANGE_WITHIN_MS:
+                    end_change_of_keys(files)
         except CorruptionError:
             # A rollback or an expiry may have removed the snapshot during this attempt.
             if is_latest(files, latest):
@@ -139,13 +148,38 @@ def _keys_stand(files: TableFiles, latest: Snapshot, live_files: LiveFiles) -> b
     return False
 
 
-def restate(files: TableFiles, restatement: Restatement | None = None) -> CommitResult:
-    """Commit the latest state with partition rows of the table's keys, from the rows that it has.
+def end_change_of_keys(files: TableFiles) -> CommitResult:
+    """Restate the latest state under the table's keys: a process or client left it with others.
 
     Raises:
-        UnsupportedError: a row does not tell a key's value, and no value is given for its file.
+        UnsupportedError: a file holds several values of a key.
     """
-    how = restatement or Restatement(files=files, keys=files.partitions.keys)
+    _, live = read_latest(files, partial(live_entries, files))
+    schemas = schemas_with_keys(files, {entry.file.schema_id for entry in live})
+    lacking = [each for each, alike in schemas.items() if alike is None]
+    if lacking:
+        raise UnsupportedError(
+            f"data files of {files.name} have schema {lacking[0]}, with other partition keys, and "
+            "no schema with the present keys has its columns: a client wrote them that opened the "
+            "table long ago; run respec with the present keys",
+            table=files.name,
+        )
+    how = Restatement(
+        files=files,
+        keys=files.partitions.keys,
+        values_of=known_values(files, LocalEngine(env=files.env)),
+        schemas={each: alike for each, alike in schemas.items() if alike is not None},
+        run_id=files.env.new_id(),
+    )
+    return restate(files, how)
+
+
+def restate(files: TableFiles, how: Restatement) -> CommitResult:
+    """Commit the latest state with other partition rows.
+
+    Raises:
+        UnsupportedError: a file has no value for a key.
+    """
 
     def build(latest: Snapshot | None, live_files: LiveFiles) -> Change | None:
         if latest is None:
@@ -154,7 +188,7 @@ def restate(files: TableFiles, restatement: Restatement | None = None) -> Commit
         return Change(base=base, statistics=latest.statistics)
 
     committable = Committable(
-        user=how.run_id or files.env.new_id(),
+        user=how.run_id,
         identifier=BATCH_COMMIT_IDENTIFIER,
         kind=CommitKind.COMPACT,
         base_id=files.snapshots.latest_id(),

@@ -111,6 +111,8 @@ def write_base(
     files: TableFiles, base: RestatedBase, written: list[str]
 ) -> tuple[ManifestFileMeta, ...]:
     """Manifests of a restated base, in the order of its entries."""
+    if base.keys is None:
+        return tuple(_write_chunks(files, list(base.entries), written))
     return tuple(_write_group(files, base.keys, base.entries, written))
 
 

@@ -16,18 +16,64 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from lakewright.storage.codec.binary_row import encode_row, row_arity
 from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.files.external_files import own_file_uri
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.read.key_values import KeyValues
+from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.state.live_files import index_entries
 from lakewright.storage.spec.commit import RestatedBase
 from lakewright.storage.spec.index import DELETION_VECTORS_INDEX, IndexEntry
 from lakewright.storage.spec.manifest import ManifestEntry, ManifestFileMeta
 from lakewright.storage.spec.partition import Partition, PartitionKeys
+from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.values import Value
+
+ValuesOf: TypeAlias = Callable[[Sequence[ManifestEntry]], Mapping[str, Mapping[str, Value]]]
+
+
+def _no_values(_: Sequence[ManifestEntry]) -> Mapping[str, Mapping[str, Value]]:
+    return {}
+
+
+def known_values(files: TableFiles, engine: Engine, values: KeyValues | None = None) -> ValuesOf:
+    """The values of the table's keys in files that hold one of each; others are left out."""
+    found = values or KeyValues(files, files.schema.partition_fields)
+
+    def values_of(entries: Sequence[ManifestEntry]) -> Mapping[str, Mapping[str, Value]]:
+        found.look(entries, engine)
+        single = ((each.file.file_name, found.single(each.file)) for each in entries)
+        return {name: each for name, each in single if each is not None}
+
+    return values_of
+
+
+def schemas_with_keys(files: TableFiles, schema_ids: Iterable[int]) -> dict[int, int | None]:
+    """Schemas with the table's keys and the columns of older schemas; None where there is none.
+
+    A schema whose keys are the first of the table's keys needs no other.
+    """
+    keys = files.schema.partition_keys
+    found: dict[int, int | None] = {}
+    for each in set(schema_ids):
+        own = files.at_schema(each).schema
+        if own.partition_keys == keys[: len(own.partition_keys)]:
+            continue
+        alike = (
+            number
+            for number in reversed(files.schemas.ids())
+            if number > each and _is_alike(files.at_schema(number).schema, own, keys)
+        )
+        found[each] = next(alike, None)
+    return found
+
+
+def _is_alike(schema: TableSchema, own: TableSchema, keys: tuple[str, ...]) -> bool:
+    return schema.partition_keys == keys and schema.fields == own.fields
 
 
 def has_rows_of(metas: Iterable[ManifestFileMeta], keys: PartitionKeys) -> bool:
@@ -38,16 +84,16 @@ def has_rows_of(metas: Iterable[ManifestFileMeta], keys: PartitionKeys) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Restatement:
-    """How entries are restated: the keys of their rows, and what rows do not tell.
+    """How entries are restated; without keys they keep their rows, and name the places of files.
 
-    `values_of` gives the values of some columns in all rows of data files, by file name. `schemas` are
+    `values_of` gives the values of the keys in all rows of data files, by file name. `schemas` are
     the ids of schemas with the new keys and the same columns, by the id of a file's schema.
     `run_id` begins the names of new index files.
     """
 
     files: TableFiles
-    keys: PartitionKeys
-    values_of: Callable[[Sequence[ManifestEntry]], Mapping[str, Mapping[str, Value]]] | None = None
+    keys: PartitionKeys | None
+    values_of: ValuesOf = _no_values
     schemas: Mapping[int, int] = field(default_factory=dict)
     run_id: str = ""
 
@@ -57,8 +103,8 @@ class Restatement:
         Raises:
             UnsupportedError: a file has no value for a key, so its rows must be split first.
         """
-        values = {} if self.values_of is None else self.values_of(live)
-        restated = [(self._partition(each, values.get(each.file.file_name)), each) for each in live]
+        values = self.values_of(live)
+        restated = [(self._partition(each, values), each) for each in live]
         rows = {entry.file.file_name: partition.row for partition, entry in restated}
         restated.sort(key=lambda each: each[0].order)
         return RestatedBase(
@@ -67,15 +113,20 @@ class Restatement:
             indexes=tuple(self._indexes(latest, rows)),
         )
 
-    def _partition(self, entry: ManifestEntry, values: Mapping[str, Value] | None) -> Partition:
-        stored = self.files.partitions.of_entry(entry).stored
-        known = {**(values or {}), **stored}
+    def _partition(
+        self, entry: ManifestEntry, values: Mapping[str, Mapping[str, Value]]
+    ) -> Partition:
+        partition = self.files.partitions.of_entry(entry)
+        if self.keys is None:
+            return partition
+        known = {**values.get(entry.file.file_name, {}), **partition.stored}
         missing = [name for name in self.keys.names if name not in known]
         if missing:
             raise UnsupportedError(
-                f"data file {entry.file.file_name} of {self.files.name} may hold several values of "
-                f"{missing[0]}, which is a partition key now; run respec with the keys "
-                f"{', '.join(self.keys.names)} to split it",
+                f"data file {entry.file.file_name} of {self.files.name} holds several values of "
+                f"{missing[0]}, which is a partition key now; a client that opened the table "
+                f"before wrote it: run respec with the keys {', '.join(self.keys.names)} to split "
+                "it",
                 table=self.files.name,
             )
         row = tuple(known[name] for name in self.keys.names)
@@ -119,5 +170,3 @@ class Restatement:
                     bitmap64=self.files.options.deletion_vectors_bitmap64,
                 )
                 yield IndexEntry(partition=row, bucket=entry.bucket, file=copied)
-
-

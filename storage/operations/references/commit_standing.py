@@ -89,9 +89,7 @@ def follows(files: TableFiles, following: Snapshot, trace: Trace) -> bool:
     # A merge may have replaced the manifests. Another commit may remove the same files, but
     # cannot add them.
     entries = files.manifests.entries(known)
-    return any(
-        each.file.file_name in trace.added for each in entries if each.kind is FileKind.ADD
-    )
+    return any(each.file.file_name in trace.added for each in entries if each.kind is FileKind.ADD)
 
 
 def trace_of(files: TableFiles, snapshot: Snapshot) -> Trace:

@@ -1,0 +1,1 @@
+"""Changes the partition keys of a table."""

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from lakewright.storage.errors import (
     CommitConflictError,
@@ -29,8 +30,8 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.commit_loop import restate
-from lakewright.storage.operations.commit.restated_base import Restatement
-from lakewright.storage.operations.respec.key_values import KeyValues
+from lakewright.storage.operations.commit.restated_base import Restatement, schemas_with_keys
+from lakewright.storage.operations.read.key_values import KeyValues
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.state.latest import is_latest, read_latest
 from lakewright.storage.operations.state.live_files import live_entries
@@ -73,12 +74,8 @@ def cut_over(
     made: list[int] = []
     now = files
     if keys != old:
-        wide = PartitionKeys(
-            schema_id=files.schema.id,
-            fields=files.schema.fields_of(max(keys, old, key=len)),
-            default_name=files.partitions.keys.default_name,
-            legacy_name=files.partitions.keys.legacy_name,
-        )
+        # Rows of keys that go are the longer ones already, and those of other clients are theirs.
+        wide = _keys_of(files, keys) if len(keys) > len(old) else None
         for _ in range(_MOST_ROUNDS):
             snapshot, entries = _restate(files, wide, values, engine, {})
             made.append(snapshot.id)
@@ -92,33 +89,44 @@ def cut_over(
                 "steps of the change of its partition keys; run it again when fewer writers commit",
                 table=files.name,
             )
+        ids = schemas.ids
     else:
-        _, entries = read_latest(files, lambda latest: live_entries(files, latest))
-        schemas = _Schemas.of(files, keys, entries)
+        _, entries = read_latest(files, partial(live_entries, files))
+        found = schemas_with_keys(files, _schema_ids(entries))
+        ids = {each: alike for each, alike in found.items() if alike is not None}
     try:
-        snapshot, entries = _restate(now, now.partitions.keys, values, engine, schemas.ids)
+        snapshot, entries = _restate(now, now.partitions.keys, values, engine, ids)
     except SeveralValues:
         if keys != old:
+            # Rows of more keys are right under the former keys, too.
             _with_keys(now, old, _Schemas.of(now, old, ()))
         raise
     made.append(snapshot.id)
     return CutOver(now, tuple(made), len(entries))
 
 
+def _keys_of(files: TableFiles, names: Sequence[str]) -> PartitionKeys:
+    """Keys that the present schema does not have yet."""
+    return replace(files.partitions.keys, fields=files.schema.fields_of(names))
+
+
 def _restate(
     files: TableFiles,
-    keys: PartitionKeys,
+    keys: PartitionKeys | None,
     values: KeyValues,
     engine: Engine,
     schemas: dict[int, int],
 ) -> tuple[Snapshot, list[ManifestEntry]]:
     """Commit the latest state with rows of the keys; returns the snapshot and its entries."""
-    run_id = files.env.new_id()
-    known = _Known(files, values, engine)
+    known = _Known(files, values if keys is not None else None, engine)
     result = restate(
         files,
         Restatement(
-            files=files, keys=keys, values_of=known.of, schemas=schemas, run_id=run_id
+            files=files,
+            keys=keys,
+            values_of=known.of,
+            schemas=schemas,
+            run_id=files.env.new_id(),
         ),
     )
     assert result.snapshot is not None
@@ -130,7 +138,7 @@ def _restate(
 class _Known:
     """The values that rows of entries do not tell, and what the entries were before."""
 
-    def __init__(self, files: TableFiles, values: KeyValues, engine: Engine) -> None:
+    def __init__(self, files: TableFiles, values: KeyValues | None, engine: Engine) -> None:
         self._files = files
         self._values = values
         self._engine = engine
@@ -143,6 +151,8 @@ class _Known:
             SeveralValues: a file holds several.
         """
         self._before = list(entries)
+        if self._values is None:
+            return {}
         self._values.look(entries, self._engine)
         found: dict[str, dict[str, Value]] = {}
         for entry in entries:
@@ -157,9 +167,7 @@ class _Known:
             found[entry.file.file_name] = dict(single)
         return found
 
-    def check(
-        self, after: Sequence[ManifestEntry], files: TableFiles, snapshot: Snapshot
-    ) -> None:
+    def check(self, after: Sequence[ManifestEntry], files: TableFiles, snapshot: Snapshot) -> None:
         """Check that the snapshot, as it is read back, holds the same files, each once."""
         before = sorted(map(_told, self._before))
         if sorted(map(_told, after)) != before:
@@ -230,9 +238,7 @@ def _with_keys(files: TableFiles, keys: tuple[str, ...], schemas: _Schemas) -> T
         f"{', '.join(keys) or 'none'}; open the table and plan again",
         table=files.name,
     )
-    if store.latest_id(table=files.name) != files.schema.id or not store.put_schema(
-        schemas.latest
-    ):
+    if store.latest_id(table=files.name) != files.schema.id or not store.put_schema(schemas.latest):
         raise moved
     for each in schemas.older:
         if not store.put_schema(each):
@@ -241,4 +247,3 @@ def _with_keys(files: TableFiles, keys: tuple[str, ...], schemas: _Schemas) -> T
             store.put_schema(replace(altered, id=schemas.latest.id + 1))
             raise moved
     return files.at_schema(schemas.latest.id)
-

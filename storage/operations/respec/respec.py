@@ -19,8 +19,8 @@ from lakewright.storage.errors import CommitConflictError, InvalidRequestError, 
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.pending import pending_batches
 from lakewright.storage.operations.commit.restated_base import has_rows_of
+from lakewright.storage.operations.read.key_values import KeyRow, KeyValues
 from lakewright.storage.operations.respec.cut_over import SeveralValues, cut_over
-from lakewright.storage.operations.respec.key_values import KeyRow, KeyValues
 from lakewright.storage.operations.respec.split_files import planned_splits, split_files
 from lakewright.storage.operations.rewrite.compaction_plan import CompactionPlan
 from lakewright.storage.operations.running.engine import Engine, LocalEngine
@@ -57,8 +57,8 @@ class Layout:
 class RespecPlan(Plan["RespecResult"]):
     """What a change of the partition keys would do, as of one snapshot.
 
-    `steps` are the keys after each cut-over; none if the table has the keys already. `becomes` names
-    the new partitions of each present one. `splits` has the files to split, bucket by bucket.
+    `steps` are the keys after each cut-over; none if the table has the keys already. `becomes`
+    names the new partitions of each present one. `splits` has the files to split, by bucket.
     """
 
     table: str
@@ -145,12 +145,10 @@ def plan_respec(
         snapshot_id=None if snapshot is None else snapshot.id,
         keys=keys,
         former_keys=files.schema.partition_keys,
-        steps=() if partitions is not None else steps_between(files.schema.partition_keys, keys),
+        steps=() if partitions is not None else _steps(files, keys, several),
         restate=_layout(single),
         split=_layout(several),
-        splits=planned_splits(
-            files, {each.file.file_name for each in several}, keys, partitions
-        ),
+        splits=planned_splits(files, {each.file.file_name for each in several}, keys, partitions),
         files_after=len(single) + sum(len(values.found[each.file.file_name]) for each in several),
         becomes=_becomes(files, entries, values),
         most_partitions=most_partitions,
@@ -260,6 +258,23 @@ def steps_between(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[tuple[str
     return tuple(each for each in dict.fromkeys((shared, new)) if each != old)
 
 
+def _steps(
+    files: TableFiles, keys: tuple[str, ...], several: Sequence[ManifestEntry]
+) -> tuple[tuple[str, ...], ...]:
+    """The steps; files that a client wrote under former keys are split under keys that they have.
+
+    So the table has those keys for a while, even if it has the new ones now.
+    """
+    old = files.schema.partition_keys
+    shared = old
+    for entry in several:
+        own = files.partitions.of_entry(entry).keys.names
+        shared = steps_between(shared, own)[0] if own[: len(shared)] != shared else shared
+    if shared == old:
+        return steps_between(old, keys)
+    return tuple(dict.fromkeys((*steps_between(old, shared), *steps_between(shared, keys))))
+
+
 def _layout(entries: Iterable[ManifestEntry]) -> Layout:
     metas = [entry.file for entry in entries]
     return Layout(
@@ -348,9 +363,7 @@ def _check_nothing_waits(files: TableFiles) -> None:
             table=files.name,
         )
     latest = files.snapshots.latest_id() or 0
-    behind = {
-        name: each for name, each in files.references.consumers().items() if each <= latest
-    }
+    behind = {name: each for name, each in files.references.consumers().items() if each <= latest}
     if behind:
         name, position = min(behind.items())
         raise UnsupportedError(

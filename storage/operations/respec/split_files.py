@@ -101,9 +101,7 @@ def _rewrite_split(
     return (write_append(files, write_id, work, parts, source.nulled),)
 
 
-def _part(
-    source: FileRows, stretch: AppendTask, by: tuple[str, ...], verify: VerifyLevel
-) -> Part:
+def _part(source: FileRows, stretch: AppendTask, by: tuple[str, ...], verify: VerifyLevel) -> Part:
     proof = Proof(source.files, verify, ordered=False)
     rows = rows_in_order(source, stretch, SortOrder.ORDER, by, PART_BYTES, proof)
     return Part(stretch.files, rows, proof, cut_by=by)

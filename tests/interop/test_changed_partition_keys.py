@@ -1,0 +1,159 @@
+"""Partition keys that we change: other clients read the table at every moment of the change."""
+
+from __future__ import annotations
+
+import datetime as dt
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lakewright.storage import AddColumn, Catalog, Table
+from lakewright.storage.codec.binary_row import row_arity
+from tests.interop.test_they_read_ours import as_read_by
+from tests.oracles.client import JavaOracle, Oracle, OracleError, WritingOracle
+from tests.support.stores.watched_files import Call, WatchedFiles, looked_at
+from tests.support.tables.builders import content, new_table, rows
+from tests.support.tables.invariants import assert_only_reachable_files
+
+COLUMNS = {"dt": "STRING", "hh": "INT", "origin": "STRING", "day": "DATE", "v": "BIGINT"}
+READERS = ("released_pypaimon", "rust", "java_latest")
+
+
+def events(table: Table, date: str, hours: Sequence[int | None], first: int = 0) -> None:
+    given = [
+        {"dt": date, "hh": hour, "origin": origin, "day": dt.date(2024, 1, 1 + number), "v": first}
+        for number, hour in enumerate(hours)
+        for origin in ("JFK", "L/G:A", None)
+    ]
+    table.write(rows(table, given))
+
+
+def table_of_days(catalog: Catalog, file_format: str = "parquet", **options: str) -> Table:
+    """Some files have one hour, others several or none; the column `late` came later."""
+    table = new_table(
+        catalog, COLUMNS, partitions=["dt"], options={"file.format": file_format, **options}
+    )
+    events(table, "a b=c", [1])
+    events(table, "a b=c", [2, 3, None])
+    table = table.alter(AddColumn("late", "INT"))
+    events(table, "2024-01-02", [1, 2], first=7)
+    return table
+
+
+def moments(
+    catalog: Catalog, table: Table, keys: Sequence[str], folder: Path
+) -> tuple[Table, list[Path]]:
+    """Change the keys, and copy the warehouse whenever a reader may see something new."""
+    copies: list[Path] = []
+
+    def look(call: Call) -> None:
+        if call.changes and ("/snapshot/snapshot-" in call.path or "/schema/schema-" in call.path):
+            copies.append(folder / str(len(copies)))
+            shutil.copytree(catalog.root, copies[-1])
+
+    watched = replace(catalog, fs=WatchedFiles(catalog.fs, after=looked_at(look)))
+    watched.table(table.name).upkeep.respec(keys)
+    return catalog.table(table.name), copies
+
+
+def has_wide_rows(table: Table) -> bool:
+    """Whether rows of partitions have more values than the table has keys."""
+    keys = len(table.schema.partition_keys)
+    return any(row_arity(entry.partition) > keys for entry in table.at().files())
+
+
+def reads(client: Oracle, catalog: Catalog, table: Table) -> bool:
+    try:
+        as_read_by(client, catalog, table)
+    except OracleError as error:
+        if "does not match row arity" not in str(error):
+            raise
+        return False
+    return True
+
+
+CHANGES: dict[str, list[tuple[str, ...]]] = {
+    "a key comes": [("dt", "hh")],
+    "a key of text comes": [("dt", "origin")],
+    "a column that files lack comes": [("dt", "late")],
+    "all keys go": [()],
+    "a key is replaced": [("day",)],
+    "coarser and finer": [("dt", "hh", "origin"), ("dt", "hh"), ("dt",), ("hh",)],
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("change", list(CHANGES))
+@pytest.mark.mission("PT1", "PT2", "PT3", "PT4")
+def test_they_read_every_moment_of_a_change(
+    catalog: Catalog, request: pytest.FixtureRequest, tmp_path: Path, reader: str, change: str
+) -> None:
+    client: Oracle = request.getfixturevalue(reader)
+    table = table_of_days(catalog)
+    due, seen = content(table), 0
+    for number, keys in enumerate(CHANGES[change]):
+        table, copies = moments(catalog, table, keys, tmp_path / str(number))
+        assert content(table) == due
+        for copy in copies:
+            at = replace(catalog, root=str(copy))
+            if reader == "rust" and not reads(client, at, table):
+                # It refuses a row with more values than keys, for as long as the change takes.
+                assert has_wide_rows(at.table(table.name))
+                continue
+            read = as_read_by(client, at, table)
+            assert read == due, f"{keys}, moment {copy.name}"
+            seen += 1
+        first = as_read_by(client, catalog, table, snapshot=1)
+        assert len(first) == 3
+        events(table, f"new{number}", [5, 6], first=9)
+        due = content(table)
+        assert as_read_by(client, catalog, table) == due
+        assert_only_reachable_files(table)
+    assert seen >= len(CHANGES[change])
+
+
+@pytest.mark.mission("PT1")
+def test_java_below_1_0_refuses_a_restated_table_loudly_and_reads_what_was_before(
+    catalog: Catalog, java: JavaOracle
+) -> None:
+    table = new_table(catalog, COLUMNS, partitions=["dt"])
+    events(table, "a", [1])
+    before = content(table)
+    table.upkeep.respec(["dt", "hh"])
+    with pytest.raises(OracleError, match=r"does not exist|FileNotFound"):
+        as_read_by(java, catalog, table)
+    assert as_read_by(java, catalog, table, snapshot=1) == before
+
+
+@pytest.mark.parametrize("writer", ["java_latest", "released_pypaimon"])
+@pytest.mark.parametrize("keys", [("dt", "hh"), ()], ids=["a key comes", "all keys go"])
+@pytest.mark.mission("PT1", "PT4")
+def test_rows_of_a_writer_that_opened_the_table_before_are_restated_by_our_next_commit(
+    catalog: Catalog,
+    request: pytest.FixtureRequest,
+    java_latest: Oracle,
+    released_pypaimon: Oracle,
+    writer: str,
+    keys: tuple[str, ...],
+) -> None:
+    """Our reader finds them at once; other clients fail or find them after that commit."""
+    client: WritingOracle = request.getfixturevalue(writer)
+    table = new_table(catalog, {"dt": "STRING", "hh": "INT", "v": "INT"}, partitions=["dt"])
+    table.write(rows(table, [{"dt": "a", "hh": 1, "v": 0}]))
+    client.begin_write(catalog.root, table.name, [{"dt": "a", "hh": 1, "v": 1}])
+    table.upkeep.respec(keys)
+    client.finish_write(catalog.root, table.name, [{"dt": "b", "hh": 2, "v": 2}])
+    table = catalog.table(table.name)
+    assert [row["v"] for row in sorted(table.read().to_pylist(), key=str)] == [0, 1, 2]
+    assert table.read("hh = 2").num_rows == table.read("dt = 'b'").num_rows == 1
+    table.write(rows(table, [{"dt": "c", "hh": 3, "v": 3}]))
+    due = content(table)
+    assert len(due) == 4
+    for reader in (java_latest, released_pypaimon):
+        assert as_read_by(reader, catalog, table) == due
+        where = [("hh", "=", 2)]
+        assert len(as_read_by(reader, catalog, table, where=where)) == 1
+    assert_only_reachable_files(table)
