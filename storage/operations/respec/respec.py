@@ -54,6 +54,14 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Becoming:
+    """A present partition, and the partitions that its rows come to, by their paths."""
+
+    partition: str
+    becomes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RespecPlan(Plan["RespecResult"]):
     """What a change of the partition keys would do, as of one snapshot.
 
@@ -71,7 +79,7 @@ class RespecPlan(Plan["RespecResult"]):
     split: Layout
     splits: CompactionPlan
     files_after: int
-    becomes: dict[str, tuple[str, ...]]
+    becomes: tuple[Becoming, ...]
     most_partitions: int = MOST_PARTITIONS
     most_files: int = MOST_FILES
 
@@ -81,7 +89,7 @@ class RespecPlan(Plan["RespecResult"]):
 
     @property
     def partitions_after(self) -> int:
-        return len({each for found in self.becomes.values() for each in found})
+        return len({each for found in self.becomes for each in found.becomes})
 
     @property
     def changes_nothing(self) -> bool:
@@ -286,7 +294,7 @@ def _layout(entries: Iterable[ManifestEntry]) -> Layout:
 
 def _becomes(
     files: TableFiles, entries: Iterable[ManifestEntry], values: KeyValues
-) -> dict[str, tuple[str, ...]]:
+) -> tuple[Becoming, ...]:
     """The paths of the new partitions of each present partition."""
     found: dict[str, set[str]] = {}
     paths: dict[KeyRow, str] = {}
@@ -302,7 +310,10 @@ def _becomes(
                     legacy_name=now.legacy_name,
                 )
             of_partition.add(paths[row])
-    return {path: tuple(sorted(each)) for path, each in sorted(found.items())}
+    return tuple(
+        Becoming(partition=path, becomes=tuple(sorted(each)))
+        for path, each in sorted(found.items())
+    )
 
 
 # --- what rules a change out ------------------------------------------------------------------
