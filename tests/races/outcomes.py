@@ -69,6 +69,12 @@ def _error_table() -> dict[tuple[str, str], tuple[str, ...]]:
     found["alter", "alter"] = found["alter", "rescale"] = ("SchemaMoved",)
     for one in _REWRITES:
         found[one, "alter"] = ("SchemaMoved",)
+    # Partitions, staged rows and plans are those of the keys that the table was opened with.
+    for one in (*_COMMITS, "rollback", "alter", "respec"):
+        found[one, "respec"] = ("SchemaMoved", "StalePlan", "InvalidRequestError")
+    for one in ("alter", "rescale", "rollback"):
+        found["respec", one] = ("SchemaMoved", "StalePlan")
+    found["read", "respec"] = ("FileMissing",)
     # Whose turn it was to ask the store for the time, every time.
     found["orphans", "orphans"] = ("UnavailableError",)
     # The other one went back as far already.

@@ -13,20 +13,20 @@ A run that is stopped leaves a table that every client reads. Planned again, it 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from lakewright.storage.errors import CommitConflictError, InvalidRequestError, UnsupportedError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.pending import pending_batches
-from lakewright.storage.operations.commit.restated_base import has_rows_of
 from lakewright.storage.operations.read.key_values import KeyRow, KeyValues
-from lakewright.storage.operations.respec.cut_over import SeveralValues, cut_over
+from lakewright.storage.operations.respec.cut_over import SeveralValues, cut_over, keys_stand
 from lakewright.storage.operations.respec.split_files import planned_splits, split_files
 from lakewright.storage.operations.rewrite.compaction_plan import CompactionPlan
 from lakewright.storage.operations.running.engine import Engine, LocalEngine
 from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.operations.state.latest import read_latest
-from lakewright.storage.operations.state.live_files import live_entries, snapshot_manifests
+from lakewright.storage.operations.state.live_files import live_entries
 from lakewright.storage.operations.state.rewrite_schema import check_current_schema
 from lakewright.storage.operations.write.verify import VerifyLevel
 from lakewright.storage.spec.arguments import whole_number
@@ -143,9 +143,7 @@ def plan_respec(
     values.look(entries, engine or LocalEngine(env=files.env))
     several = [each for each in entries if values.single(each.file) is None]
     single = [each for each in entries if values.single(each.file) is not None]
-    metas = () if snapshot is None else snapshot_manifests(files, snapshot)
-    stands = keys == files.schema.partition_keys
-    if stands and has_rows_of(metas, files.partitions.keys):
+    if keys == files.schema.partition_keys and keys_stand(files):
         several, single = [], []
     plan = RespecPlan(
         table=files.name,
@@ -186,14 +184,13 @@ def run_respec(
     _check_keys(files, plan.keys)
     _check_nothing_waits(files)
     run = _Run(files, plan, engine, verify)
+    run.end_change_of_keys()
     only = [dict(task.partition) for task in plan.splits.tasks] if not plan.steps else None
     now = files
     for keys in plan.steps:
         now = run.step(now, keys)
     if not plan.steps and plan.split.files:
         run.split(now, plan.keys, only)
-    elif not plan.steps and plan.restate.files:
-        now = run.step(now, plan.keys)
     return RespecResult(
         schema=now.schema,
         former_keys=plan.former_keys,
@@ -211,12 +208,24 @@ class _Run:
     def __init__(
         self, files: TableFiles, plan: RespecPlan, engine: Engine, verify: VerifyLevel
     ) -> None:
+        self.files = files
         self.plan = plan
         self.engine = engine
         self.verify = verify
         self.snapshot_ids: list[int] = []
         self.restated = self.files_split = self.bytes_rewritten = 0
         self._known = KeyValues(files, files.schema.fields_of(plan.keys))
+
+    def end_change_of_keys(self) -> None:
+        """Restate what a stopped change left, unless a file must be split under former keys."""
+        files = self.files
+        if keys_stand(files):
+            return
+        values = KeyValues(files, files.schema.partition_fields)
+        with suppress(SeveralValues):
+            done = cut_over(files, files.schema.partition_keys, values, self.engine)
+            self.snapshot_ids += done.snapshot_ids
+            self.restated = done.files
 
     def step(self, files: TableFiles, keys: tuple[str, ...]) -> TableFiles:
         """Give the table the keys of one step, after a split of what they need split."""
