@@ -13,6 +13,8 @@ RESPEC = {
     number: actor_of(arena("append"), "respec", number, seed=90 + number, verb=respec)
     for number in (1, 2)
 }
+# Of an append table, where an upsert is an append.
+OTHERS = [*(each for each in VERBS if each != "upsert"), "respec"]
 
 
 def explored(other: str, number: int, preemptions: int) -> Finding:
@@ -23,7 +25,7 @@ def explored(other: str, number: int, preemptions: int) -> Finding:
 
 @pytest.mark.mission("PT1")
 @pytest.mark.parametrize("number", [1, 2], ids=["keys go", "keys come"])
-@pytest.mark.parametrize("other", [*VERBS, "respec"])
+@pytest.mark.parametrize("other", OTHERS)
 def test_a_respec_and_a_verb_of_which_one_is_held_up_end_as_if_one_came_after_the_other(
     other: str, number: int
 ) -> None:
@@ -37,6 +39,6 @@ def test_a_respec_and_a_verb_of_which_one_is_held_up_end_as_if_one_came_after_th
 @pytest.mark.deep
 @pytest.mark.mission("PT1")
 @pytest.mark.parametrize("number", [1, 2], ids=["keys go", "keys come"])
-@pytest.mark.parametrize("other", [*VERBS, "respec"])
+@pytest.mark.parametrize("other", OTHERS)
 def test_a_respec_and_a_verb_end_as_if_one_came_after_the_other(other: str, number: int) -> None:
     check(explored(other, number, preemptions=2))

@@ -12,11 +12,20 @@ A run that is stopped leaves a table that every client reads. Planned again, it 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
 
-from lakewright.storage.errors import CommitConflictError, InvalidRequestError, UnsupportedError
+from lakewright.storage.errors import (
+    CommitConflictError,
+    CorruptionError,
+    FileMissing,
+    InvalidRequestError,
+    SchemaMoved,
+    StalePlan,
+    UnsupportedError,
+)
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.pending import pending_batches
 from lakewright.storage.operations.read.key_values import KeyRow, KeyValues
@@ -25,8 +34,9 @@ from lakewright.storage.operations.respec.split_files import planned_splits, spl
 from lakewright.storage.operations.rewrite.compaction_plan import CompactionPlan
 from lakewright.storage.operations.running.engine import Engine, LocalEngine
 from lakewright.storage.operations.running.plan import Plan
-from lakewright.storage.operations.state.latest import read_latest
+from lakewright.storage.operations.state.latest import is_latest, read_latest
 from lakewright.storage.operations.state.live_files import live_entries
+from lakewright.storage.operations.state.partition_filter import PartitionFilter
 from lakewright.storage.operations.state.rewrite_schema import check_current_schema
 from lakewright.storage.operations.write.verify import VerifyLevel
 from lakewright.storage.spec.arguments import whole_number
@@ -35,6 +45,7 @@ from lakewright.storage.spec.manifest import ManifestEntry
 from lakewright.storage.spec.partition import partition_path
 from lakewright.storage.spec.schema import TableSchema, listed_names
 from lakewright.storage.spec.shown import Shown
+from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
 
 # More than these make a table slow to plan; a caller may raise them.
@@ -138,9 +149,13 @@ def plan_respec(
     _check_keys(files, keys)
     _check_nothing_waits(files)
     files = files.reading_once()
-    snapshot, entries = read_latest(files, lambda latest: live_entries(files, latest))
+    snapshot, entries = read_latest(files, partial(live_entries, files))
+    if partitions is not None:
+        wanted = PartitionFilter.of_specs(files, partitions)
+        entries = [each for each in entries if wanted.takes(each)]
     values = KeyValues(files, files.schema.fields_of(keys))
-    values.look(entries, engine or LocalEngine(env=files.env))
+    with _told_if_replaced(files, lambda: snapshot):
+        values.look(entries, engine or LocalEngine(env=files.env))
     several = [each for each in entries if values.single(each.file) is None]
     single = [each for each in entries if values.single(each.file) is not None]
     if keys == files.schema.partition_keys and keys_stand(files):
@@ -181,16 +196,17 @@ def run_respec(
     """
     started_ms = files.env.now_ms()
     check_current_schema(files)
+    if plan.schema_id != files.schema.id:
+        raise SchemaMoved(
+            f"the plan to change the partition keys of {files.name} was made for schema "
+            f"{plan.schema_id}, and the table has schema {files.schema.id}; plan again",
+            table=files.name,
+        )
     _check_keys(files, plan.keys)
     _check_nothing_waits(files)
     run = _Run(files, plan, engine, verify)
-    run.end_change_of_keys()
-    only = [dict(task.partition) for task in plan.splits.tasks] if not plan.steps else None
-    now = files
-    for keys in plan.steps:
-        now = run.step(now, keys)
-    if not plan.steps and plan.split.files:
-        run.split(now, plan.keys, only)
+    with _told_if_replaced(files, lambda: run.seen):
+        now = run.whole()
     return RespecResult(
         schema=now.schema,
         former_keys=plan.former_keys,
@@ -200,6 +216,25 @@ def run_respec(
         bytes_rewritten=run.bytes_rewritten,
         duration_ms=files.env.now_ms() - started_ms,
     )
+
+
+@contextmanager
+def _told_if_replaced(files: TableFiles, seen: Callable[[], Snapshot | None]) -> Iterator[None]:
+    """Tell a missing file apart from one that went since a snapshot was the latest.
+
+    Raises:
+        StalePlan: the snapshot is the latest no more.
+    """
+    try:
+        yield
+    except (CorruptionError, FileMissing) as error:
+        if is_latest(files, seen()):
+            raise
+        raise StalePlan(
+            f"{files.name} was rolled back, or files of it were replaced, while its files were "
+            "read for a change of its partition keys; plan again",
+            table=files.name,
+        ) from error
 
 
 class _Run:
@@ -214,7 +249,18 @@ class _Run:
         self.verify = verify
         self.snapshot_ids: list[int] = []
         self.restated = self.files_split = self.bytes_rewritten = 0
+        self.seen = files.snapshots.latest()
         self._known = KeyValues(files, files.schema.fields_of(plan.keys))
+
+    def whole(self) -> TableFiles:
+        """Carry all steps out; returns the table with its new keys."""
+        plan, now = self.plan, self.files
+        self.end_change_of_keys()
+        for keys in plan.steps:
+            now = self.step(now, keys)
+        if not plan.steps and plan.split.files:
+            self.split(now, plan.keys, [dict(task.partition) for task in plan.splits.tasks])
+        return now
 
     def end_change_of_keys(self) -> None:
         """Restate what a stopped change left, unless a file must be split under former keys."""
@@ -230,12 +276,14 @@ class _Run:
     def step(self, files: TableFiles, keys: tuple[str, ...]) -> TableFiles:
         """Give the table the keys of one step, after a split of what they need split."""
         for _ in range(_MOST_ROUNDS):
+            self.seen = files.snapshots.latest()
             values = KeyValues(files, files.schema.fields_of(keys))
             if any(key not in files.schema.partition_keys for key in keys):
                 self.split(files, keys, None)
             try:
                 done = cut_over(files, keys, values, self.engine)
             except SeveralValues:
+                files = _unchanged(files)
                 continue
             self.snapshot_ids += done.snapshot_ids
             self.restated = max(self.restated, done.files)
@@ -254,7 +302,10 @@ class _Run:
         partitions: Sequence[Mapping[str, object]] | None,
     ) -> None:
         """Split the files that hold several values of the keys."""
-        _, entries = read_latest(files, lambda latest: live_entries(files, latest))
+        _, entries = read_latest(files, partial(live_entries, files))
+        if partitions is not None:
+            wanted = PartitionFilter.of_specs(files, partitions)
+            entries = [each for each in entries if wanted.takes(each)]
         values = KeyValues(files, files.schema.fields_of(keys), self._known.found)
         values.look(entries, self.engine)
         names = {each.file.file_name for each in entries if values.single(each.file) is None}
@@ -264,6 +315,21 @@ class _Run:
             self.bytes_rewritten += done.bytes_before
             if done.snapshot is not None:
                 self.snapshot_ids.append(done.snapshot.id)
+
+
+def _unchanged(files: TableFiles) -> TableFiles:
+    """The table under its latest schema, which a cut-over in vain may have made.
+
+    Raises:
+        SchemaMoved: another client changed the schema.
+    """
+    now = files.at_schema(files.schemas.latest_id(table=files.name))
+    if (
+        replace(now.schema, id=files.schema.id, time_millis=files.schema.time_millis)
+        != files.schema
+    ):
+        check_current_schema(files)
+    return now
 
 
 def steps_between(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
