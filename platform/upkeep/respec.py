@@ -5,6 +5,7 @@ With `split_only` the keys stay, and a later run finds less to split.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -71,6 +72,11 @@ class RespecOptions:
         "reads the new files back.",
         at_run=True,
     )
+
+
+def respec_line(table: str, keys: Sequence[str]) -> str:
+    """The call of `lakewright respec` with these keys, for a shell."""
+    return shlex.join(["lakewright", "respec", table, "--keys", ",".join(keys)])
 
 
 def _plan(table: Table, options: RespecOptions) -> RespecPlan:
