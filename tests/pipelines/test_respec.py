@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -215,3 +217,92 @@ def test_keys_of_more_columns_than_dagster_has_dimensions_are_registered(days: L
     keys = days.instance.get_dynamic_partitions("lakewright/shop.events/dt_hh_origin")
     assert len(keys) == 8
     assert status(days) == set(keys)
+
+
+DAILY = declared("day", "shop.daily", "    depends_on: [shop.events]\n")
+
+
+@pytest.mark.mission("PT1")
+def test_an_asset_whose_definition_changes_is_read_materialized_and_backfilled_on(
+    tmp_path: Path,
+) -> None:
+    """The definitions change in kind, also to none and from none, with a downstream asset."""
+    folder, home = tmp_path / "lake", tmp_path / "dagster"
+    folder.mkdir()
+    home.mkdir()
+    with ExitStack() as open_until_end:
+        instance = open_until_end.enter_context(dg.DagsterInstance.local_temp(str(home)))
+        lake = Lake(folder, instance)
+        lake.declare(DAILY, "daily.yaml")
+        lake.declare(declared("day"))
+        every = [*flights("2024-01-01", 1, 2), *flights("2024-01-02", 1, 2)]
+        lake.give(every)
+        assert lake.materialize(partitions=("2024-01-01", "2024-01-02")).success
+        hours = {f"2024-01-0{day}-0{hour}:00" for day in (1, 2) for hour in (1, 2)}
+        crossed = {f"2024-01-0{day}|{origin}" for day in (1, 2) for origin in ("JFK", "LGA")}
+        steps: list[tuple[str, set[str], tuple[str, str] | None]] = [
+            ("hour", hours, ("2024-01-01-01:00", "2024-01-01-02:00")),
+            ("day and origin", crossed, ("2024-01-02|JFK", "2024-01-02|LGA")),
+            ("nothing", set(), None),
+            ("listed origin", {"JFK", "LGA"}, ("JFK", "LGA")),
+            ("day", {"2024-01-01", "2024-01-02"}, ("2024-01-01", "2024-01-02")),
+        ]
+        history: set[str] = materialized(lake)
+        for by, present, span in steps:
+            lake.declare(declared(by))
+            # The code location and the daemon start anew.
+            again = dg.DagsterInstance.from_ref(instance.get_ref())
+            lake.instance = open_until_end.enter_context(again)
+            # The page of the asset opens before and after the change.
+            if by != "nothing":
+                assert status(lake) <= present
+            done = lake.run("respec")
+            assert done.success, done.failure
+            history |= set(done.materializations) - {None}  # type: ignore[arg-type]
+            assert materialized(lake) == history
+            if by != "nothing":
+                assert status(lake) == present
+            lake.give(every)
+            backfill = lake.materialize(partitions=span)
+            assert backfill.success, backfill.failure
+            assert len(lake.rows()) == len(every), by
+            # Partitions of the new keys, materialized and counted once.
+            history |= set(backfill.materializations) - {None}  # type: ignore[arg-type]
+            if by != "nothing":
+                assert status(lake) == present
+            lake.give(flights("2024-01-01", 1), "shop.daily")
+            below = lake.materialize("shop.daily", partitions="2024-01-01")
+            assert below.success, below.failure
+        lake.check_soundness()
+
+
+def test_partitions_with_rows_are_not_missing_after_the_change(days: Lake) -> None:
+    days.declare(declared("hour"))
+    assert days.run("respec").success
+    # The same asset, which Dagster materializes wherever it thinks that there is nothing.
+    node = days.definitions.get_repository_def().asset_graph.get(KEY)
+
+    @dg.asset(
+        key=KEY,
+        partitions_def=node.partitions_def,
+        automation_condition=dg.AutomationCondition.missing(),
+    )
+    def eager() -> None: ...
+
+    answer = dg.evaluate_automation_conditions(defs=[eager], instance=days.instance)
+    asked = answer.get_requested_partitions(KEY)
+    assert len(asked) == 4 * 24 - 4
+    assert not {"2024-01-01-01:00", "2024-01-02-02:00"} & set(asked)
+
+
+def test_a_partition_without_rows_whose_key_was_another_columns_is_told(lake: Lake) -> None:
+    lake.declare(declared("origin"))
+    lake.give([{"dt": "JFK", "hh": 1, "origin": "LGA", "id": 1}])
+    assert lake.materialize().success
+    other = BY["listed origin"].replace("origin", "dt")
+    lake.declare(TABLE.format(name="shop.events", partitions=other))
+    done = lake.run("respec")
+    assert done.success, done.failure
+    assert set(done.materializations) == {"JFK"}
+    told = "1 partition without rows look materialized"
+    assert any(told in event.message for event in lake.instance.all_logs(done.run_id))
