@@ -10,7 +10,6 @@ from pydantic import Field
 
 from lakewright.assets.check_history import CheckHistory
 from lakewright.assets.checks import JudgedRows
-from lakewright.assets.partitions import dynamic_name, partitions_def
 from lakewright.platform.declare.declarations import TableDeclaration, WriteKind
 from lakewright.platform.declare.open_declared import open_declared
 from lakewright.platform.declare.partition_keys import InvalidPartitionKeyError, describe_partition
@@ -26,6 +25,7 @@ from lakewright.platform.ingest.publish import (
 )
 from lakewright.platform.ingest.sources import SourceRequest, explain_source, find_source
 from lakewright.platform.orchestration.asset_lineage import lineage_metadata
+from lakewright.platform.orchestration.asset_partitions import dynamic_name, partitions_def
 from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.orchestration.reports import partition_metadata, publication_metadata
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource

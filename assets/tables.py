@@ -7,28 +7,37 @@ import dagster as dg
 
 from lakewright.assets.checks import check_results, check_specs, results_of_earlier_try
 from lakewright.assets.ingest_run import IngestConfig, IngestRun, rejection
-from lakewright.assets.partitions import partitions_def
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.open_declared import check_rows_fit
+from lakewright.platform.declare.workspace import Workspace
 from lakewright.platform.ingest.publish import AlreadyPublished, Rejected
 from lakewright.platform.ingest.sources import source_text
+from lakewright.platform.orchestration.asset_partitions import partition_mapping, partitions_def
 from lakewright.platform.orchestration.failures import failures_for_dagster
 from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.orchestration.reports import STORAGE_KIND, column_schema
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
 from lakewright.platform.orchestration.schema_reports import evaluate_schema
+from lakewright.platform.upkeep.dependents import NO_WORKSPACE
 from lakewright.platform.upkeep.engines import prefers_spark
 from lakewright.storage.spec.data_types import parse_data_type
 
 
 def build_asset(
-    declaration: TableDeclaration, *, resources: ResourceKeys | None = None
+    declaration: TableDeclaration,
+    *,
+    workspace: Workspace = NO_WORKSPACE,
+    resources: ResourceKeys | None = None,
 ) -> dg.AssetsDefinition:
-    """The asset of a declaration; a table without a source has other writers."""
+    """The asset of a declaration; a table without a source has other writers.
+
+    The workspace has the declarations of the tables that it is made of, whose partitions its own
+    depend on.
+    """
     keys = resources or ResourceKeys()
     names = TableNames(declaration.table)
-    spec = _spec(declaration, names)
+    spec = _spec(declaration, names, workspace)
     if not declaration.is_written_here:
         return dg.AssetsDefinition(specs=[spec])
 
@@ -69,7 +78,7 @@ def build_asset(
     return table_asset
 
 
-def _spec(declaration: TableDeclaration, names: TableNames) -> dg.AssetSpec:
+def _spec(declaration: TableDeclaration, names: TableNames, workspace: Workspace) -> dg.AssetSpec:
     metadata: dict[str, Any] = {
         "dagster/table_name": declaration.table,
         "dagster/storage_kind": STORAGE_KIND,
@@ -88,11 +97,25 @@ def _spec(declaration: TableDeclaration, names: TableNames) -> dg.AssetSpec:
         kinds.add("spark" if prefers_spark(declaration.write.engine) else "arrow")
     return dg.AssetSpec(
         key=names.asset_key,
-        deps=[TableNames(upstream).asset_key for upstream in declaration.depends_on],
+        deps=[_dependency(upstream, declaration, workspace) for upstream in declaration.depends_on],
         description=declaration.comment or None,
         group_name=declaration.group or TableNames(declaration.database).identifier,
         tags=dict(declaration.tags),
         kinds=kinds,
         metadata=metadata,
-        partitions_def=partitions_def(declaration.scheme, names) if declaration.columns else None,
+        partitions_def=_partitions(declaration),
     )
+
+
+def _partitions(declaration: TableDeclaration) -> dg.PartitionsDefinition[str] | None:
+    if not declaration.columns:
+        return None
+    return partitions_def(declaration.scheme, TableNames(declaration.table))
+
+
+def _dependency(upstream: str, declaration: TableDeclaration, workspace: Workspace) -> dg.AssetDep:
+    above = workspace.declaration(upstream)
+    mapping = None
+    if above is not None:
+        mapping = partition_mapping(_partitions(above), _partitions(declaration))
+    return dg.AssetDep(TableNames(upstream).asset_key, partition_mapping=mapping)

@@ -5,6 +5,9 @@ of them changed, the sensor evaluates the check `schema_matches` and reports it 
 an observation that carries the plan. The job `evolve_schema` carries it out. It evaluates again if
 the last result of the check is about another schema or declaration: a run that began before the
 change may report later.
+
+After a change of the partition keys, here or by another process, the sensor makes the partitions of
+the asset those of the table (`follow_table.py`).
 """
 
 import dagster as dg
@@ -16,6 +19,7 @@ from lakewright.platform.declare.declaration_checks import SCHEMA_MATCHES
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.schema_drift import schema_drift
 from lakewright.platform.declare.workspace import Workspace
+from lakewright.platform.orchestration.follow_table import follow_table
 from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import WarehouseResource
@@ -58,7 +62,12 @@ def build_schema_sensor(
         found = evaluate_schema(declaration, names, drift, answer)
         # A result that only comes again proposes nothing new.
         proposed = [found.observation(names)] if drift and now != context.cursor else []
-        return dg.SensorResult(asset_events=[found.event(names), *proposed], cursor=now)
+        followed = follow_table(declaration, table, context.instance)
+        for told in followed.warnings:
+            context.log.warning("%s: %s", declaration.table, told)
+        return dg.SensorResult(
+            asset_events=[found.event(names), *proposed, *followed.events], cursor=now
+        )
 
     return schema_sensor
 

@@ -11,6 +11,7 @@ import dagster as dg
 
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.partition_keys import describe_partition, partition_identity
+from lakewright.platform.orchestration.asset_partitions import partitions_def
 from lakewright.platform.orchestration.failures import failures_for_dagster
 from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.orchestration.reports import (
@@ -38,7 +39,9 @@ class UpkeepJob:
 
     `name` is what names of jobs and tags begin with. `verbs` are carried out in turn, with the
     options that `declared` reads in the table's declaration and that a run may change. Where
-    `may_come_early`, a table that does not exist yet is no failure.
+    `may_come_early`, a table that does not exist yet is no failure. A job with `for_partitions` is
+    partitioned as the asset is: it gives the options of a run for partitions of a backfill, or None
+    if the table has no such rows. `afterwards` gets the table as the verbs left it.
     """
 
     name: str
@@ -47,6 +50,8 @@ class UpkeepJob:
     declared: Callable[[TableDeclaration], object]
     needs_spark: bool = True
     may_come_early: bool = False
+    for_partitions: Callable[[Any, Table, Sequence[Mapping[str, object]]], Any] | None = None
+    afterwards: Callable[[Table, dg.OpExecutionContext], None] | None = None
 
 
 def build_upkeep_job(
@@ -69,6 +74,12 @@ def build_upkeep_job(
             options = _without_gone(options_of_run(config, declared, table), table, context)
             if options is None:
                 return
+            if kind.for_partitions is not None and context.has_partition_key:
+                spec = declaration.scheme.spec_of(context.partition_key)
+                options = kind.for_partitions(options, table, (spec,))
+                if options is None:
+                    context.log.info("%s has no rows of %s", table.name, context.partition_key)
+                    return
             if not config.dry_run:
                 release_of_ended_runs(context.instance, table, tell=context.log.info)
             spark: SparkResource | None = getattr(context.resources, keys.spark, None)
@@ -78,6 +89,8 @@ def build_upkeep_job(
             )
             for verb in kind.verbs(table, context):
                 _Run(kind, names, context, table, verb, options, work).carry_out(config.dry_run)
+            if kind.afterwards is not None and not config.dry_run:
+                kind.afterwards(catalog.table(declaration.table), context)
 
     # Dagster reads run config's type here, and it is made of the verb's options.
     config_type = config_class(type(declared))  # type: ignore[arg-type]  # classes are hashable
@@ -95,11 +108,21 @@ def build_upkeep_job(
         executor_def=dg.in_process_executor,
         description=description,
         metadata={"lakewright/table": declaration.table},
+        partitions_def=_partitions(kind, declaration),
     )
     def upkeep_job() -> None:
         op.alias(names.job(kind.name))()
 
     return upkeep_job
+
+
+def _partitions(
+    kind: UpkeepJob, declaration: TableDeclaration
+) -> dg.PartitionsDefinition[str] | None:
+    """The partitions of the job, for backfills."""
+    if kind.for_partitions is None or not declaration.columns:
+        return None
+    return partitions_def(declaration.scheme, TableNames(declaration.table))
 
 
 def _without_gone(options: Any, table: Table, context: dg.OpExecutionContext) -> Any:

@@ -39,16 +39,30 @@ _UNSET = {BUCKET: "-1"}
 
 
 @dataclass(frozen=True, slots=True)
+class KeysChange:
+    """The partition keys that a table has, and those declared; a respec leads to them."""
+
+    former: tuple[str, ...]
+    keys: tuple[str, ...]
+
+    def __str__(self) -> str:
+        former, keys = ", ".join(self.former), ", ".join(self.keys)
+        return f"change the partition keys from ({former}) to ({keys})"
+
+
+@dataclass(frozen=True, slots=True)
 class DeclaredChanges:
     """Changes that make a table as declared, in an order in which they apply.
 
     `losses` says of the destructive changes what becomes of stored values: drops, and casts that
-    may change values. `others` names, in words, what no change of a schema can do.
+    may change values. `others` names, in words, what no change of a schema can do. `keys` is the
+    change of the partition keys, which is made apart from the others.
     """
 
     changes: tuple[SchemaChange, ...]
     others: tuple[str, ...]
     losses: Mapping[SchemaChange, str]
+    keys: KeysChange | None = None
 
     @property
     def destructive(self) -> tuple[SchemaChange, ...]:
@@ -67,7 +81,7 @@ class DeclaredChanges:
         )
 
     def __bool__(self) -> bool:
-        return bool(self.changes or self.others)
+        return bool(self.changes or self.others or self.keys)
 
 
 def declared_changes(declaration: TableDeclaration, actual: TableSchema) -> DeclaredChanges:
@@ -105,7 +119,15 @@ def declared_changes(declaration: TableDeclaration, actual: TableSchema) -> Decl
             *_no_changes(declared, actual),
         ),
         losses={each: loss for each in ordered if (loss := _loss(each, present)) is not None},
+        keys=_keys_change(declared, actual),
     )
+
+
+def _keys_change(declared: TableSchema, actual: TableSchema) -> KeysChange | None:
+    """The change of the partition keys, where a respec can make it."""
+    if declared.partition_keys == actual.partition_keys or actual.has_primary_key:
+        return None
+    return KeysChange(former=actual.partition_keys, keys=declared.partition_keys)
 
 
 def _other_options(declared: TableSchema, actual: TableSchema) -> dict[str, str]:
@@ -129,7 +151,7 @@ def _no_changes(declared: TableSchema, actual: TableSchema) -> Iterator[str]:
         ("partition key", declared.partition_keys, actual.partition_keys),
         ("primary key", declared.primary_keys, actual.primary_keys),
     ):
-        if left != right:
+        if left != right and (what == "primary key" or actual.has_primary_key):
             yield f"the {what} is declared ({', '.join(left)}) and is ({', '.join(right)})"
 
 

@@ -26,9 +26,11 @@ def check_rows_fit(drift: SchemaDrift) -> None:
         InvalidSchema: declared rows do not fit the table; the message names every difference.
     """
     if drift.reasons:
+        jobs = ["evolve_schema"] if drift.misfits or drift.found.others else []
+        jobs += ["respec"] if drift.found.keys is not None else []
         raise InvalidSchema(
             f"table {drift.table} is not as declared, and differs by: {'; '.join(drift.reasons)}; "
-            "run the job evolve_schema, which makes the table as declared, or change the "
-            "declaration to what the table has",
+            f"run the job {' and the job '.join(jobs)}, which makes the table as declared, or "
+            "change the declaration to what the table has",
             table=drift.table,
         )

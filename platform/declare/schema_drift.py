@@ -47,7 +47,8 @@ class SchemaDrift:
     @property
     def reasons(self) -> tuple[str, ...]:
         """Why declared rows do not fit the table, one line each; empty if they fit."""
-        return (*map(shown, self.misfits), *self.found.others)
+        keys = () if self.found.keys is None else (str(self.found.keys),)
+        return (*map(shown, self.misfits), *keys, *self.found.others)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

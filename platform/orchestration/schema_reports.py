@@ -12,12 +12,14 @@ import dagster as dg
 
 from lakewright.platform.declare.declaration_checks import SCHEMA_MATCHES
 from lakewright.platform.declare.declarations import TableDeclaration
+from lakewright.platform.declare.declared_changes import KeysChange
 from lakewright.platform.declare.schema_drift import SchemaDrift
 from lakewright.platform.declare.workspace import Workspace
 from lakewright.platform.orchestration.asset_lineage import with_other_assets
 from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.upkeep.alter import alter_line
 from lakewright.platform.upkeep.dependents import dependents_of
+from lakewright.platform.upkeep.respec import respec_line
 from lakewright.platform.upkeep.words import counted
 from lakewright.storage import AlterPlan, Table
 from lakewright.storage.errors import StorageError
@@ -25,6 +27,7 @@ from lakewright.storage.spec.schema_change import SchemaChange
 from lakewright.storage.spec.schema_change_text import shown, texts_in_turn
 
 EVOLVE = "evolve_schema"
+RESPEC_JOB = "respec"
 # The metadata entry with the schema and the declaration that an evaluation compared.
 COMPARED = "lakewright/compared"
 
@@ -121,6 +124,7 @@ def _drift_metadata(drift: SchemaDrift, names: TableNames, answer: GateAnswer) -
         return {}
     metadata: dict[str, Any] = {"plan": dg.MetadataValue.md(_changes_table(drift))}
     metadata |= acceptance_metadata(drift.found.changes, names)
+    metadata |= respec_metadata(drift.found.keys, names)
     if isinstance(answer, StorageError):
         metadata["gate"] = dg.MetadataValue.md(f"the gate could not be asked: {answer}")
     elif answer is not None:
@@ -146,15 +150,30 @@ def acceptance_metadata(changes: Sequence[SchemaChange], names: TableNames) -> d
     }
 
 
+def respec_metadata(change: KeysChange | None, names: TableNames) -> dict[str, Any]:
+    """How a person sees what a change of the partition keys would do, and makes it."""
+    if change is None:
+        return {}
+    line = respec_line(names.table, change.keys)
+    config = {"ops": {names.job(RESPEC_JOB): {"config": {"keys": list(change.keys)}}}}
+    return {
+        "partition keys, command line": dg.MetadataValue.md(
+            _code("sh", (f"{line} --dry-run", line))
+        ),
+        "partition keys, run config": dg.MetadataValue.md(_code("json", (json.dumps(config),))),
+    }
+
+
 def _description(drift: SchemaDrift, *, refuses: bool) -> str:
     if not drift:
         return f"schema {drift.schema_id} is as declared"
     found = drift.found
-    count = counted(len(found.changes) + len(found.others), "change")
+    keys = () if found.keys is None else (str(found.keys),)
+    count = counted(len(found.changes) + len(keys) + len(found.others), "change")
     told = f"schema {drift.schema_id} is {count} away from its declaration"
     if refuses:
         return f"{told}, and runs that write the table are refused: {'; '.join(drift.reasons)}"
-    names = "; ".join((*map(shown, found.changes), *found.others))
+    names = "; ".join((*map(shown, found.changes), *keys, *found.others))
     return f"{told}: {names}"
 
 
@@ -168,6 +187,8 @@ def _changes_table(drift: SchemaDrift) -> str:
         )
         for change in found.changes
     ]
+    if found.keys is not None:
+        rows.append((str(found.keys), "no", ""))
     rows += [(other, "no", "no change of the schema does it") for other in found.others]
     lines = [("change", "declared rows fit without it", "what is lost"), ("---", "---", "---")]
     return "\n".join("| " + " | ".join(map(_cell, line)) + " |" for line in [*lines, *rows])

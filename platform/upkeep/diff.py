@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from lakewright.platform.declare.declarations import TableDeclaration
-from lakewright.platform.declare.declared_changes import declared_changes
+from lakewright.platform.declare.declared_changes import KeysChange, declared_changes
 from lakewright.platform.declare.workspace import Workspace
 from lakewright.platform.upkeep.alter import alter_verb
 from lakewright.platform.upkeep.dependents import NO_WORKSPACE, dependents_of
 from lakewright.platform.upkeep.gate_options import GateOptions, rules_of
+from lakewright.platform.upkeep.respec import respec_line
 from lakewright.platform.upkeep.verb import Outcome, Report, Verb
 from lakewright.storage import AlterPlan, AlterResult, Engine, Table
 from lakewright.storage.spec.schema_gate import Finding, Rule, Severity
@@ -44,8 +45,8 @@ def difference_to(
         plan = AlterPlan(table=table.name, schema_id=table.schema.id, changes=(), differences=())
         if wanted.changes:
             plan = table.plan_alter(*wanted.changes, rules=rules, engine=engine)
-        refused = tuple(_refused(wanted.others))
-        return replace(plan, findings=(*refused, *plan.findings)) if refused else plan
+        found = (*_refused(wanted.others), *_keys_finding(table, wanted.keys))
+        return replace(plan, findings=(*found, *plan.findings)) if found else plan
 
     verb = alter_verb(GateOptions, planned)
 
@@ -55,6 +56,20 @@ def difference_to(
         return replace(told, facts=facts, notes=(*told.notes, *notes))
 
     return replace(verb, report=report)
+
+
+def _keys_finding(table: Table, change: KeysChange | None) -> Iterator[Finding]:
+    """A change of the partition keys, which restates the files and rewrites some of them."""
+    if change is not None:
+        yield Finding(
+            rule=Rule.REWRITE_FIRST,
+            severity=Severity.REWRITE,
+            column=None,
+            message=str(change),
+            way_out=f"see what it would split, and change them: "
+            f"{respec_line(table.name, change.keys)} --dry-run",
+            details={"keys_before": list(change.former), "keys_after": list(change.keys)},
+        )
 
 
 def _refused(others: tuple[str, ...]) -> Iterator[Finding]:

@@ -38,12 +38,16 @@ class EvolveOptions(AlterOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvolvePlan(Plan[AlterResult]):
-    """The changes of one run; `waiting` are destructive ones, which wait for a person."""
+    """The changes of one run; `waiting` are destructive ones, which wait for a person.
+
+    `keys` tells a change of the partition keys, which the job `respec` makes.
+    """
 
     table: str
     now: AlterPlan
     waiting: tuple[SchemaChange, ...] = ()
     losses: tuple[str, ...] = ()
+    keys: str = ""
 
 
 def evolution_to(
@@ -58,6 +62,7 @@ def evolution_to(
         texts = given_texts(options)
         waiting: tuple[SchemaChange, ...] = ()
         losses: tuple[str, ...] = ()
+        keys = ""
         if any(texts.values()):
             changes = tuple(parse_changes(texts))
         else:
@@ -71,6 +76,7 @@ def evolution_to(
             changes = _made(table, found, options.on_destructive)
             waiting = tuple(each for each in found.changes if each not in changes)
             losses = tuple(_told(found)) if waiting else ()
+            keys = "" if found.keys is None else str(found.keys)
         now = AlterPlan(table=table.name, schema_id=table.schema.id, changes=(), differences=())
         if changes:
             users = dependents_of(workspace, table, is_declared_change=not any(texts.values()))
@@ -78,7 +84,7 @@ def evolution_to(
                 options, table, declaration, dependents=users, is_scanned=engine is not None
             )
             now = table.plan_alter(*changes, rules=rules, engine=engine)
-        return EvolvePlan(table=table.name, now=now, waiting=waiting, losses=losses)
+        return EvolvePlan(table=table.name, now=now, waiting=waiting, losses=losses, keys=keys)
 
     def scan(table: Table, made: EvolvePlan, options: EvolveOptions, work: Work) -> EvolvePlan:
         engine = scan_engine(options, made.now, work)
@@ -121,6 +127,14 @@ def _report(table: Table, done: Outcome[EvolveOptions, EvolvePlan, AlterResult])
     altered = ALTER.report(
         table, Outcome(options=AlterOptions(), plan=plan.now, result=done.result)
     )
+    if plan.keys:
+        told = f"the job respec has to {plan.keys}"
+        altered = replace(
+            altered,
+            summary=f"{altered.summary}; {told}",
+            notes=(*altered.notes, told),
+            is_empty=False,
+        )
     if not plan.waiting:
         return altered
     told = altered.summary if plan.now.changes else f"schema {plan.now.schema_id} of {plan.table}"

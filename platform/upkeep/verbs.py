@@ -16,6 +16,7 @@ from lakewright.platform.upkeep.history import (
 )
 from lakewright.platform.upkeep.postpone_compact import POSTPONE_COMPACT
 from lakewright.platform.upkeep.rescale import RESCALE
+from lakewright.platform.upkeep.respec import RESPEC
 from lakewright.platform.upkeep.sort_compact import SORT_COMPACT
 from lakewright.platform.upkeep.verb import AnyVerb
 from lakewright.storage import Table
@@ -26,6 +27,7 @@ _ALL: tuple[AnyVerb, ...] = (
     SORT_COMPACT,
     RESCALE,
     POSTPONE_COMPACT,
+    RESPEC,
     EXPIRE,
     EXPIRE_SNAPSHOTS,
     EXPIRE_TAGS,

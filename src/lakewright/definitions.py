@@ -21,6 +21,7 @@ from lakewright.jobs.compact_sensor import build_compact_sensor
 from lakewright.jobs.evolve_schema import evolve_job
 from lakewright.jobs.expire_snapshots import EXPIRE_JOB, build_expire_schedule
 from lakewright.jobs.ingest import build_ingest_job
+from lakewright.jobs.respec import respec_job
 from lakewright.jobs.schema_sensor import build_schema_sensor
 from lakewright.jobs.upkeep import build_upkeep_job
 from lakewright.jobs.validate_schema import build_validate_job, build_validate_schedule
@@ -64,7 +65,7 @@ def definitions_of(
     sensors: list[dg.SensorDefinition] = []
     schedules: list[dg.ScheduleDefinition] = []
     for declaration in workspace.declarations:
-        assets.append(build_asset(declaration, resources=keys))
+        assets.append(build_asset(declaration, workspace=workspace, resources=keys))
         checks.append(build_stored_rows_check(declaration, resources=keys))
         if declaration.columns:
             checks.append(build_schema_check(workspace, declaration, resources=keys))
@@ -79,9 +80,8 @@ def definitions_of(
         schedules.append(build_validate_schedule(declaration, validate))
         jobs += [compact, expire, validate]
         if declaration.columns:
-            jobs.append(
-                build_upkeep_job(evolve_job(workspace, declaration), declaration, resources=keys)
-            )
+            for kind in (evolve_job(workspace, declaration), respec_job(declaration)):
+                jobs.append(build_upkeep_job(kind, declaration, resources=keys))
     return dg.Definitions(
         assets=assets,
         asset_checks=checks,

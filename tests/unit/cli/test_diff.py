@@ -50,6 +50,26 @@ def declared(tmp_path: Path) -> Path:
     return file
 
 
+def test_other_partition_keys_are_allowed_with_the_rewrite_that_a_respec_is(
+    catalog: Catalog, lakewright: Lakewright, tmp_path: Path
+) -> None:
+    columns = {"id": "BIGINT NOT NULL", "day": "STRING", "v": "STRING"}
+    made = new_table(catalog, columns, partitions=["day"])
+    made.write(rows(made, events(0, 2)))
+    file = tmp_path / "tables.yaml"
+    head = DECLARED.split("    primary_key", maxsplit=1)[0]
+    file.write_text(f"{head}    partition_keys: [day, id]\n")
+    said = lakewright(catalog, "diff", "db.t", str(file))
+    assert (said.code, said.err) == (1, "")
+    assert "allowed with rewrite" in said.out
+    assert "change the partition keys from (day) to (day, id)" in said.out
+    assert "lakewright respec db.t --keys day,id --dry-run" in said.out
+    (row,) = lakewright(catalog, "diff", "db.t", str(file), "--format", "json").json["findings"]
+    assert (row["rule"], row["severity"]) == ("rewrite-first", "rewrite")
+    assert row["details"] == {"keys_before": ["day"], "keys_after": ["day", "id"]}
+    assert made.schema == catalog.table("db.t").schema
+
+
 def test_a_table_that_is_as_declared_differs_in_nothing(
     catalog: Catalog, lakewright: Lakewright, table: Table, declared: Path
 ) -> None:

@@ -29,6 +29,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "compact": "merge small files into fewer, larger ones",
         "sort-compact": "sort rows, so that filters skip files",
         "rescale": "change the number of buckets",
+        "respec": "change the partition keys of a live table",
         "postpone-compact": "assign postponed rows to buckets",
         "expire-snapshots": "delete old snapshots, and the files that only they need",
         "remove-orphans": "set aside files that no reference keeps",

@@ -40,6 +40,11 @@ def names(text: str) -> list[str]:
     return found
 
 
+def names_or_none(text: str) -> list[str]:
+    """`A,B`: different names; an empty text holds none."""
+    return names(text) if text.strip() else []
+
+
 def bounds(text: str) -> tuple[str, str]:
     """`A,B`: two values, such as bounds."""
     first, comma, last = text.partition(",")

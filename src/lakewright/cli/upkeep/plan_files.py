@@ -90,11 +90,12 @@ def _check_nothing_else_planned() -> None:
 
 def _check_partitions(path: str, plan: Plan[Any], table: Table) -> None:
     """Refuse a plan whose parts name other partition columns than the table has."""
-    from lakewright.storage import SortCompactionPlan
+    from lakewright.storage import RespecPlan, SortCompactionPlan
     from lakewright.storage.errors import InvalidRequestError
 
-    if isinstance(plan, SortCompactionPlan):
-        _check_partitions(path, plan.files, table)
+    if isinstance(plan, SortCompactionPlan | RespecPlan):
+        inner = plan.files if isinstance(plan, SortCompactionPlan) else plan.splits
+        _check_partitions(path, inner, table)
         return
     keys = list(table.schema.partition_keys)
     for part in (*getattr(plan, "tasks", ()), *getattr(plan, "skipped", ())):

@@ -17,7 +17,7 @@ from lakewright.cli.exit_codes import CONFLICT
 from lakewright.cli.grammar.call import Call
 from lakewright.cli.grammar.command import Described, HowOption, command
 from lakewright.cli.grammar.options import FROM_0, FROM_1
-from lakewright.cli.grammar.values import age_ms, names, partition
+from lakewright.cli.grammar.values import age_ms, names, names_or_none, partition
 from lakewright.cli.output.answers import Answer
 from lakewright.cli.output.progress import CountedEngine, Steps, shown_steps
 from lakewright.cli.output.report_text import report_record, report_text
@@ -197,7 +197,8 @@ def _option(field: OptionField, flag: str | None) -> click.Option:
         spelled = spelled.removesuffix("s")
         settings.update(type=FROM_0, metavar="N", multiple=True)
     elif get_origin(kind) is tuple:
-        settings.update(type=names, metavar="A,B")
+        # Where nothing given means something else than no names, no names can be given.
+        settings.update(type=names if field.default == () else names_or_none, metavar="A,B")
     elif isinstance(kind, type) and issubclass(kind, Enum):
         # A command works where it was called, unless it is told otherwise.
         default = EngineChoice.LOCAL if kind is EngineChoice else field.default

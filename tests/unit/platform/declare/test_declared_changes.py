@@ -247,6 +247,31 @@ def test_former_names_that_mix_columns_are_refused(
     assert message in declared_changes(declaration, table.schema).others
 
 
+def test_other_partition_keys_are_a_change_of_their_own(catalog: Catalog) -> None:
+    table = new_table(catalog, {"k": "INT", "a": "INT", "b": "INT"}, partitions=["k"])
+    columns = {"k": "INT", "a": "INT", "b": "INT"}
+    found = declared_changes(declared(columns, partition_keys=["k", "a"]), table.schema)
+    assert (found.changes, found.others) == ((), ())
+    assert found
+    assert found.keys is not None
+    assert found.keys.keys == ("k", "a")
+    assert str(found.keys) == "change the partition keys from (k) to (k, a)"
+    gone = declared_changes(declared(columns), table.schema).keys
+    assert str(gone) == "change the partition keys from (k) to ()"
+    assert not declared_changes(declared(columns, partition_keys=["k"]), table.schema)
+
+
+def test_partition_keys_of_a_primary_key_table_are_no_change_that_can_be_made(
+    catalog: Catalog,
+) -> None:
+    columns = {"k": "INT", "a": "INT"}
+    table = new_table(catalog, columns, keys=["k", "a"], partitions=["k"], options={"bucket": "1"})
+    declaration = declared(columns, primary_key=["k", "a"], partition_keys=["a"])
+    found = declared_changes(declaration, table.schema)
+    assert found.keys is None
+    assert found.others == ("the partition key is declared (a) and is (k)",)
+
+
 def test_what_no_change_of_a_schema_does_is_told(catalog: Catalog) -> None:
     table = new_table(catalog, {"k": "INT", "a": "INT"}, keys=["k"], options={"bucket": "2"})
     options = {"bucket": "3", "file.format": "orc", "snapshot.time-retained": "2 h"}

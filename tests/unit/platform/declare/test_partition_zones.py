@@ -9,7 +9,6 @@ from typing import cast
 import dagster as dg
 import pytest
 
-from lakewright.assets.partitions import partitions_def
 from lakewright.platform.declare.partition_keys import InvalidPartitionKeyError, PartitionColumn
 from lakewright.platform.declare.partition_schemes import (
     Cadence,
@@ -19,6 +18,7 @@ from lakewright.platform.declare.partition_schemes import (
     TimeDimension,
     default_formats,
 )
+from lakewright.platform.orchestration.asset_partitions import partitions_def
 from lakewright.platform.orchestration.names import TableNames
 from lakewright.storage import parse_data_type
 from lakewright.storage.spec.values import from_python, to_python

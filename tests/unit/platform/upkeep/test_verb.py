@@ -27,6 +27,7 @@ from lakewright.platform.upkeep.history import (
     RollbackOptions,
 )
 from lakewright.platform.upkeep.rescale import RESCALE, RescaleOptions
+from lakewright.platform.upkeep.respec import RespecOptions
 from lakewright.platform.upkeep.rewrites import RewriteOptions
 from lakewright.platform.upkeep.sort_compact import SortOptions
 from lakewright.platform.upkeep.verb import AnyVerb, Outcome, Work, carry_out, option_fields
@@ -140,6 +141,7 @@ CASES = [
     Case("sort_compact", appended, SortOptions(by=("id",)), comes_to_rest=False),
     Case("rescale", keyed, RescaleOptions(buckets=3)),
     Case("postpone_compact", postponed, RewriteOptions()),
+    Case("respec", appended, RespecOptions(keys=("day", "id"))),
     Case("expire", tagged, ExpireOptions(**_GOES)),
     Case("expire_snapshots", appended, ExpireOptions(**_GOES)),
     Case("expire_tags", tagged, ExpireTagsOptions()),

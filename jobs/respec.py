@@ -1,0 +1,66 @@
+"""Respec: a job that changes the partition keys of a table, to those declared or those of its run.
+
+A backfill of the job splits files and leaves the keys: a run for a partition of the asset splits
+the partitions of the table that hold its rows. What is split is not split again, so a backfill may
+be stopped, and launched again, at any time. A dry run shows the ledger: what is left to split.
+
+After a change the partitions of the asset are those of the table (`follow_table.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import dagster as dg
+
+from lakewright.jobs.upkeep import UpkeepJob
+from lakewright.platform.declare.declarations import TableDeclaration
+from lakewright.platform.declare.partition_keys import partition_identity
+from lakewright.platform.orchestration.follow_table import follow_table
+from lakewright.platform.orchestration.schema_reports import RESPEC_JOB
+from lakewright.platform.upkeep.known_partitions import unknown_partitions
+from lakewright.platform.upkeep.respec import RESPEC, RespecOptions
+from lakewright.storage import Table
+
+
+def respec_job(declaration: TableDeclaration) -> UpkeepJob:
+    """The job of a table whose columns are declared."""
+
+    def follow(table: Table, context: dg.OpExecutionContext) -> None:
+        found = follow_table(declaration, table, context.instance)
+        for told in found.warnings:
+            context.log.warning("%s: %s", table.name, told)
+        for event in found.events:
+            context.log_event(event)
+
+    return UpkeepJob(
+        name=RESPEC_JOB,
+        description=(
+            "Change the partition keys of {table} to its declaration, or split files for that: a "
+            "run for a partition only splits."
+        ),
+        verbs=lambda *_: (RESPEC,),
+        declared=lambda table: RespecOptions(keys=table.partition_keys),
+        for_partitions=_split_of,
+        afterwards=follow,
+    )
+
+
+def _split_of(
+    options: RespecOptions, table: Table, specs: Sequence[Mapping[str, object]]
+) -> RespecOptions | None:
+    """A split of the table's partitions that hold rows of partitions of the asset; None if none.
+
+    The asset may have the declared keys already, and the table the former ones.
+    """
+    keys = table.schema.partition_keys
+    found = {}
+    for spec in specs:
+        own = {name: spec[name] for name in keys if name in spec}
+        found[partition_identity(own)] = own
+    for gone in unknown_partitions(table, list(found.values())):
+        del found[partition_identity(gone)]
+    if not found:
+        return None
+    return replace(options, split_only=True, partitions=tuple(found.values()))

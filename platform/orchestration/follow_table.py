@@ -1,0 +1,143 @@
+"""Makes Dagster's partitions those of a table whose partition keys have changed.
+
+Dagster keeps a materialization by the text of its partition's key, so those of the former keys stay
+in the asset's history and count for no new partition. Without more, each new partition would look
+as if it was never written, and automations would write its rows again. So each partition with rows
+from before the change gets a materialization that says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import dagster as dg
+
+from lakewright.platform.declare.declarations import TableDeclaration
+from lakewright.platform.declare.partition_keys import InvalidPartitionKeyError, first_few
+from lakewright.platform.declare.partition_schemes import DynamicDimension, PartitionScheme
+from lakewright.platform.orchestration.asset_partitions import (
+    dynamic_name,
+    key_of_asset,
+    partitions_def,
+)
+from lakewright.platform.orchestration.names import TableNames
+from lakewright.platform.upkeep.words import counted
+from lakewright.storage import PartitionStats, Table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Followed:
+    """The materializations to report, and what cannot be shown."""
+
+    events: tuple[dg.AssetMaterialization, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def follow_table(
+    declaration: TableDeclaration, table: Table, instance: dg.DagsterInstance
+) -> Followed:
+    """Register the partitions of a table under its new keys, and say which of them have rows.
+
+    It finds nothing in a table that always had its keys, or that has other keys than declared. A
+    second call finds nothing more.
+    """
+    names, scheme = TableNames(declaration.table), declaration.scheme
+    known = partitions_def(scheme, names) if declaration.columns else None
+    since_ms = _keys_since_ms(table)
+    if known is None or since_ms is None:
+        return Followed()
+    if table.schema.partition_keys != declaration.partition_keys:
+        return Followed()
+    present, outside = _by_key(scheme, table)
+    _register(scheme, names, present, instance)
+    told = instance.get_materialized_partitions(names.asset_key)
+    is_fixed = not any(isinstance(each, DynamicDimension) for each in scheme.dimensions)
+    events = []
+    for key, partition in present.items():
+        if is_fixed and not known.has_partition_key(key):
+            outside.append(key)
+        elif key not in told and (partition.last_file_creation_ms or 0) <= since_ms:
+            events.append(_event(names, known, key, partition))
+    warnings = []
+    if outside:
+        count = counted(len(outside), "partition")
+        warnings.append(f"{count} of the table are none of the asset: {first_few(outside)}")
+    namesakes = sorted(_valid(scheme, known, told - set(present))) if events and is_fixed else []
+    if namesakes:
+        count = counted(len(namesakes), "partition")
+        warnings.append(
+            f"{count} without rows look materialized, since partitions of the former keys had the "
+            f"same names: {first_few(namesakes)}"
+        )
+    return Followed(events=tuple(events), warnings=tuple(warnings))
+
+
+def _keys_since_ms(table: Table) -> int | None:
+    """When the table got its partition keys; None if it has had them from the beginning."""
+    store, keys = table.table_files.schemas, table.schema.partition_keys
+    times: list[int] = []
+    for number in reversed(store.ids()):
+        schema = store.read(number)
+        if schema.partition_keys != keys:
+            # Schemas of older files were given the new keys, too, and have their own times.
+            later = [each for each in times if each > schema.time_millis]
+            return min(later, default=table.schema.time_millis)
+        times.append(schema.time_millis)
+    return None
+
+
+def _by_key(scheme: PartitionScheme, table: Table) -> tuple[dict[str, PartitionStats], list[str]]:
+    """The partitions of the table by the key that the asset has for them, and those without."""
+    found: dict[str, PartitionStats] = {}
+    outside: list[str] = []
+    for each in table.at().partitions():
+        try:
+            found[scheme.key_of(each.spec)] = each
+        except InvalidPartitionKeyError:
+            outside.append(each.partition.path)
+    return found, outside
+
+
+def _register(
+    scheme: PartitionScheme,
+    names: TableNames,
+    present: Mapping[str, PartitionStats],
+    instance: dg.DagsterInstance,
+) -> None:
+    for dimension in scheme.dimensions:
+        if isinstance(dimension, DynamicDimension):
+            keys = {dimension.key_of(each.spec) for each in present.values()}
+            instance.add_dynamic_partitions(dynamic_name(dimension, names), sorted(keys))
+
+
+def _valid(
+    scheme: PartitionScheme, known: dg.PartitionsDefinition[str], keys: set[str]
+) -> Iterator[str]:
+    """The keys that are keys of the asset."""
+    for key in keys:
+        try:
+            scheme.spec_of(key)
+        except InvalidPartitionKeyError:
+            continue
+        if known.has_partition_key(key):
+            yield key
+
+
+def _event(
+    names: TableNames,
+    known: dg.PartitionsDefinition[str],
+    key: str,
+    partition: PartitionStats,
+) -> dg.AssetMaterialization:
+    return dg.AssetMaterialization(
+        names.asset_key,
+        partition=key_of_asset(known, key),
+        description="these rows were written before the partition keys of the table changed",
+        metadata={
+            "lakewright/verb": "respec",
+            "dagster/partition_row_count": partition.row_count,
+            "lakewright/partition_files": partition.file_count,
+            "lakewright/partition_bytes": partition.size_bytes,
+        },
+    )

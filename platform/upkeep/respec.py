@@ -1,0 +1,325 @@
+"""The change of partition keys as a verb: split what must be split, then restate all files.
+
+With `split_only` the keys stay, and a later run finds less to split.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from lakewright.platform.declare.declarations import EngineChoice
+from lakewright.platform.declare.partition_keys import first_few, partition_identity
+from lakewright.platform.upkeep.known_partitions import check_partitions_known
+from lakewright.platform.upkeep.leases import partitions_scope, plan_scope
+from lakewright.platform.upkeep.rewrites import Partitions
+from lakewright.platform.upkeep.verb import (
+    LeaseNeed,
+    NamedPartition,
+    Outcome,
+    Report,
+    Verb,
+    Work,
+    option,
+)
+from lakewright.platform.upkeep.words import counted, duration_text, size_text, snapshots_text
+from lakewright.storage import (
+    CompactionPlan,
+    Engine,
+    LeaseKind,
+    LocalEngine,
+    RespecPlan,
+    RespecResult,
+    Table,
+    VerifyLevel,
+)
+from lakewright.storage.errors import InvalidRequestError, StalePlan
+from lakewright.storage.operations.respec.respec import MOST_FILES, MOST_PARTITIONS, Layout
+from lakewright.storage.operations.rewrite.compaction_plan import CompactionTask
+
+# A table without partition keys is one partition, whose path is empty.
+_WHOLE = "the table"
+Done = Outcome["RespecOptions", RespecPlan, RespecResult]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RespecOptions:
+    """What a change of partition keys may be told."""
+
+    keys: tuple[str, ...] | None = option(
+        None, "The partition keys that the table is to have, in order; empty for no partitions."
+    )
+    split_only: bool = option(
+        False,
+        "Only split the files that hold several values of the new keys. The keys stay, and a later "
+        "run does not split these files again.",
+    )
+    partitions: Partitions | None = option(
+        None, "With a split only: the partitions whose files are split, by the present keys."
+    )
+    max_partitions: int = option(
+        MOST_PARTITIONS, f"Refuse more partitions than this (default: {MOST_PARTITIONS:,})."
+    )
+    max_files: int = option(MOST_FILES, f"Refuse more files than this (default: {MOST_FILES:,}).")
+    engine: EngineChoice = option(
+        EngineChoice.AUTO, "Where files are split: spark, local, or auto, by size.", at_run=True
+    )
+    verify: VerifyLevel = option(
+        VerifyLevel.CHECKSUMS,
+        "How much is proved before split files are published: counts, checksums, or full, which "
+        "reads the new files back.",
+        at_run=True,
+    )
+
+
+def respec_line(table: str, keys: Sequence[str]) -> str:
+    """The call of `lakewright respec` with these keys, for a shell."""
+    return shlex.join(["lakewright", "respec", table, "--keys", ",".join(keys)])
+
+
+def _plan(table: Table, options: RespecOptions) -> RespecPlan:
+    if options.keys is None:
+        raise InvalidRequestError(
+            f"say which partition keys {table.name} is to have: keys is not given"
+        )
+    partitions = options.partitions
+    if options.split_only:
+        # An empty spec names all partitions.
+        partitions = partitions or ({},)
+    elif partitions is not None:
+        raise InvalidRequestError(
+            f"the partition keys of {table.name} change in all partitions at once; name partitions "
+            "only to split them before (split_only)"
+        )
+    check_partitions_known(table, [each for each in partitions or () if each])
+    return table.upkeep.plan_respec(
+        options.keys,
+        partitions,
+        most_partitions=options.max_partitions,
+        most_files=options.max_files,
+    )
+
+
+def _lease(table: Table, plan: RespecPlan) -> LeaseNeed | None:
+    """The whole table while its keys change, or the partitions whose files are split."""
+    if _is_idle(plan):
+        return None
+    scope = plan_scope(table, plan.splits) if _only_splits(plan) else partitions_scope(table, None)
+    return LeaseNeed(kind=LeaseKind.COMPACT, scope=scope)
+
+
+def _run(table: Table, plan: RespecPlan, options: RespecOptions, work: Work) -> RespecResult:
+    if plan.schema_id != table.schema.id:
+        raise StalePlan(
+            f"the plan is of schema {plan.schema_id} of {table.name}, which has schema "
+            f"{table.schema.id} by now; plan again",
+            table=table.name,
+        )
+    engine: Engine = LocalEngine()
+    if plan.splits.tasks:
+        engine = work.engine(options.engine, plan.splits.bytes_before)
+    return table.upkeep.run(plan, engine, verify=options.verify)
+
+
+def _only_splits(plan: RespecPlan) -> bool:
+    return not plan.steps and plan.keys != plan.former_keys
+
+
+def _is_idle(plan: RespecPlan) -> bool:
+    return plan.changes_nothing or (_only_splits(plan) and not plan.splits.tasks)
+
+
+# --- report -----------------------------------------------------------------------------------
+
+
+def _report(_: Table, done: Done) -> Report:
+    plan, result = done.plan, done.result
+    facts, record, summary, notes = _facts(plan), _record(plan), _planned(plan), _notes(plan)
+    if result is not None:
+        did = {
+            "files_restated": result.files_restated,
+            "files_split": result.files_split,
+            "bytes_rewritten": result.bytes_rewritten,
+        }
+        record |= {
+            **did,
+            "keys": list(result.schema.partition_keys),
+            "schema_id": result.schema.id,
+            "snapshots": list(result.snapshot_ids),
+            "duration_ms": result.duration_ms,
+            "becomes": {before: list(after) for before, after in plan.becomes.items()},
+        }
+        left = max(0, plan.split.files - result.files_split)
+        facts |= {**did, "files_to_split": left, "seconds": round(result.duration_ms / 1000, 3)}
+        if result.snapshot_ids:
+            facts["snapshot_id"] = result.snapshot_ids[-1]
+        if not _is_idle(plan):
+            summary, notes = _told(plan, result), _left(plan, left)
+    return Report(
+        summary=summary,
+        facts=facts,
+        record=record,
+        rows=_becomes(plan),
+        tables=_tables(plan, is_done=result is not None),
+        notes=notes,
+        is_empty=_is_idle(plan),
+        # Under other keys they are other partitions.
+        partitions=tuple(tasks[0].partition for tasks in _by_partition(plan.splits))
+        if _only_splits(plan)
+        else (),
+    )
+
+
+def _planned(plan: RespecPlan) -> str:
+    at = "" if plan.snapshot_id is None else f", at snapshot {plan.snapshot_id}"
+    if _only_splits(plan):
+        by = ", ".join(plan.keys) or "no keys"
+        if not plan.splits.tasks:
+            return f"nothing to split by {by} in {plan.table}{at}"
+        return (
+            f"{plan.table} to split by {by}{at}: {_sizes(plan.splits)}; it keeps "
+            f"{_keys_text(plan.former_keys)}"
+        )
+    if plan.changes_nothing:
+        return f"{plan.table} has {_keys_text(plan.keys)}"
+    steps = " → ".join(
+        _brackets(each) for each in (plan.former_keys, *(plan.steps or (plan.keys,)))
+    )
+    return f"partition keys of {plan.table} to change{at}: {steps}"
+
+
+def _told(plan: RespecPlan, result: RespecResult) -> str:
+    told = f"{counted(result.files_split, 'file')} split"
+    if not _only_splits(plan):
+        told += f", {counted(result.files_restated, 'file')} restated where they lie"
+    return (
+        f"{snapshots_text(result.snapshot_ids)} of {plan.table}: {told}, in "
+        f"{duration_text(result.duration_ms)}; it has {_keys_text(result.schema.partition_keys)}"
+    )
+
+
+def _notes(plan: RespecPlan) -> tuple[str, ...]:
+    if _is_idle(plan) or _only_splits(plan):
+        return _left(plan, plan.split.files - plan.splits.files_before)
+    return (
+        f"restated where they lie: {_layout_text(plan.restate)}",
+        f"split first: {_layout_text(plan.split)}",
+        f"limits: {plan.most_partitions:,} partitions, {plan.most_files:,} files",
+    )
+
+
+def _left(plan: RespecPlan, files: int) -> tuple[str, ...]:
+    if not _only_splits(plan) or files <= 0:
+        return ()
+    return (f"{counted(files, 'file')} of other partitions still to split",)
+
+
+def _sizes(plan: CompactionPlan) -> str:
+    size, rows = size_text(plan.bytes_before), counted(plan.rows, "row")
+    return f"{counted(plan.files_before, 'file')}, {size}, {rows}"
+
+
+def _layout_text(layout: Layout) -> str:
+    size, rows = size_text(layout.bytes), counted(layout.rows, "row")
+    return f"{counted(layout.files, 'file')}, {size}, {rows}" if layout.files else "no file"
+
+
+def _keys_text(keys: Sequence[str]) -> str:
+    return f"the partition keys {', '.join(keys)}" if keys else "no partition keys"
+
+
+def _brackets(keys: Sequence[str]) -> str:
+    return f"({', '.join(keys)})"
+
+
+def _facts(plan: RespecPlan) -> dict[str, object]:
+    """Single values, of which the pairs of before and after are shown as a table."""
+    facts: dict[str, object] = {
+        "keys_before": _brackets(plan.former_keys),
+        "keys_after": _brackets(plan.former_keys if _only_splits(plan) else plan.keys),
+        "files_before": plan.restate.files + plan.split.files,
+        "files_after": plan.files_after,
+        "files_to_restate": plan.restate.files,
+        "bytes_to_restate": plan.restate.bytes,
+        "files_to_split": plan.split.files,
+        "bytes_to_split": plan.split.bytes,
+    }
+    if not _only_splits(plan):
+        facts["partitions_before"] = plan.partitions_before
+        facts["partitions_after"] = plan.partitions_after
+    if plan.snapshot_id is not None:
+        facts["planned_at_snapshot"] = plan.snapshot_id
+    return facts
+
+
+def _record(plan: RespecPlan) -> dict[str, object]:
+    return {
+        "keys_before": list(plan.former_keys),
+        "keys_after": list(plan.keys),
+        "steps": [list(each) for each in plan.steps],
+        "only_splits": _only_splits(plan),
+        "to_restate": asdict(plan.restate),
+        "to_split": asdict(plan.split),
+        "partitions_before": plan.partitions_before,
+        "partitions_after": plan.partitions_after,
+        "files_before": plan.restate.files + plan.split.files,
+        "files_after": plan.files_after,
+        "max_partitions": plan.most_partitions,
+        "max_files": plan.most_files,
+    }
+
+
+def _tables(plan: RespecPlan, *, is_done: bool) -> dict[str, list[dict[str, object]]]:
+    """What becomes of each partition, and the ledger of what is to split."""
+    if _is_idle(plan):
+        return {}
+    ledger = [] if is_done else list(_to_split(plan.splits))
+    if _only_splits(plan):
+        return {"to split": ledger}
+    becomes: list[dict[str, object]] = [
+        {**row, "becomes": first_few(row["becomes"])} for row in _becomes(plan)
+    ]
+    return {"partitions": becomes, "to split": ledger}
+
+
+def _becomes(plan: RespecPlan) -> list[dict[str, Any]]:
+    return [
+        {
+            "partition": before or _WHOLE,
+            "becomes": [each or _WHOLE for each in after],
+            "count": len(after),
+        }
+        for before, after in plan.becomes.items()
+    ]
+
+
+def _to_split(plan: CompactionPlan) -> Iterator[dict[str, object]]:
+    """The ledger: the files that are still to be split, by partition."""
+    for tasks in _by_partition(plan):
+        yield {
+            "partition": NamedPartition(tasks[0].partition),
+            "files": sum(len(task.files) for task in tasks),
+            "bytes": sum(task.bytes for task in tasks),
+            "rows": sum(task.rows for task in tasks),
+        }
+
+
+def _by_partition(plan: CompactionPlan) -> list[list[CompactionTask]]:
+    found: dict[object, list[CompactionTask]] = {}
+    for task in plan.tasks:
+        found.setdefault(partition_identity(task.partition), []).append(task)
+    return list(found.values())
+
+
+RESPEC = Verb(
+    name="respec",
+    description="change the partition keys of a table while it lives",
+    options=RespecOptions,
+    plan_type=RespecPlan,
+    plan=_plan,
+    run=_run,
+    report=_report,
+    lease=_lease,
+)

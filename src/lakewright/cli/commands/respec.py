@@ -1,0 +1,19 @@
+"""`lakewright respec`: the partition keys of a live table."""
+
+from lakewright.cli.upkeep.verbs import verb_command
+from lakewright.platform.upkeep.respec import RESPEC
+
+respec = verb_command(
+    RESPEC,
+    notes="""
+Files whose rows share one value of the new keys stay where they lie: new metadata names them.
+Other files are split first, with --split-only as many partitions at a time as are named. Every
+client reads the table at every moment. When the command ends, the table has the new keys.
+""",
+    examples="""
+lakewright respec nyc.flights --keys dt,origin --dry-run
+lakewright respec nyc.flights --keys dt,origin --split-only --partition dt=2013-12-01
+lakewright respec nyc.flights --keys dt,origin --max-partitions 50000
+lakewright respec nyc.flights --keys ""
+""",
+)

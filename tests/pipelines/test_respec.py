@@ -1,0 +1,308 @@
+"""The job `respec`: declared keys, backfills that split, and an asset whose partitions follow."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+from dagster._core.definitions.partitions.context import partition_loading_context
+from dagster._core.storage.partition_status_cache import get_and_update_asset_status_cache_value
+
+from tests.pipelines.lake import Lake
+
+CHECK = "schema_matches"
+KEY = dg.AssetKey(["shop", "events"])
+
+TABLE = """
+    table: {name}
+    columns:
+      - {{name: dt, type: STRING NOT NULL}}
+      - {{name: hh, type: INT}}
+      - {{name: origin, type: STRING}}
+      - {{name: id, type: BIGINT NOT NULL}}
+    {partitions}
+    source: {{python: "tests.pipelines.sources:rows"}}
+    write: {{engine: local}}
+"""
+BY = {
+    "nothing": "",
+    "day": """partition_keys: [dt]
+    partitions:
+      daily: {column: dt, start: 2024-01-01, end: 2024-01-05}""",
+    "month": """partition_keys: [dt]
+    partitions:
+      monthly: {column: dt, start: 2024-01-01, end: 2024-03-01}""",
+    "hour": """partition_keys: [dt, hh]
+    partitions:
+      hourly: {columns: {dt: "%Y-%m-%d", hh: "%H"}, start: 2024-01-01, end: 2024-01-05}""",
+    "origin": "partition_keys: [origin]",
+    "listed origin": """partition_keys: [origin]
+    partitions:
+      static: {column: origin, values: [JFK, LGA, EWR]}""",
+    "day and origin": """partition_keys: [dt, origin]
+    partitions:
+      daily: {column: dt, start: 2024-01-01, end: 2024-01-05}
+      dynamic: {columns: [origin]}""",
+    "day, hour and origin": "partition_keys: [dt, hh, origin]",
+}
+
+
+def declared(by: str, name: str = "shop.events", more: str = "") -> str:
+    return TABLE.format(name=name, partitions=BY[by]) + more
+
+
+def flights(day: str, *hours: int, first: int = 0) -> list[dict[str, Any]]:
+    return [
+        {"dt": day, "hh": hour, "origin": origin, "id": first + hour}
+        for hour in hours
+        for origin in ("JFK", "LGA")
+    ]
+
+
+def materialized(lake: Lake) -> set[str]:
+    return lake.instance.get_materialized_partitions(KEY)
+
+
+def status(lake: Lake) -> set[str]:
+    """The partitions that the UI shows as materialized."""
+    node = lake.definitions.get_repository_def().asset_graph.get(KEY)
+    with partition_loading_context(dynamic_partitions_store=lake.instance):
+        cached = get_and_update_asset_status_cache_value(
+            lake.instance, KEY, node.partitions_def, dynamic_partitions_loader=lake.instance
+        )
+        assert cached is not None
+        subset = cached.deserialize_materialized_partition_subsets(node.partitions_def)
+        return set(subset.get_partition_keys())
+
+
+@pytest.fixture
+def days(lake: Lake) -> Lake:
+    """Two days, each a file of several hours and origins."""
+    lake.declare(declared("day"))
+    for day in ("2024-01-01", "2024-01-02"):
+        lake.give(flights(day, 1, 2))
+        assert lake.materialize(partitions=day).success
+    return lake
+
+
+def test_an_edited_declaration_proposes_the_change_and_nothing_is_written_before(
+    days: Lake,
+) -> None:
+    days.tick(kind="schema")
+    days.declare(declared("hour"))
+    ticked = days.tick(kind="schema")
+    evaluation, proposed = ticked.asset_events
+    told = "change the partition keys from (dt) to (dt, hh)"
+    assert not evaluation.passed
+    assert evaluation.severity is dg.AssetCheckSeverity.ERROR
+    assert told in evaluation.description
+    assert f"| {told} | no |  |" in proposed.metadata["plan"].value
+    line = "lakewright respec shop.events --keys dt,hh"
+    assert f"{line} --dry-run\n{line}\n" in proposed.metadata["partition keys, command line"].value
+    config = proposed.metadata["partition keys, run config"].value
+    assert '"respec__shop__events": {"config": {"keys": ["dt", "hh"]}}' in config
+
+    before = sorted(days.folder.rglob("*"))
+    days.give(flights("2024-01-03", 4))
+    refused = days.materialize(partitions="2024-01-03-04:00")
+    assert not refused.success
+    assert f"differs by: {told}; run the job respec, which" in refused.failure
+    evolved = days.run("evolve_schema")
+    assert evolved.success, evolved.failure
+    assert sorted(days.folder.rglob("*")) == before
+
+
+@pytest.mark.mission("PT1")
+def test_the_job_changes_the_keys_to_those_declared_and_the_partitions_follow(days: Lake) -> None:
+    due = days.rows()
+    days.declare(declared("hour"))
+    dry = days.run("respec", dry_run=True)
+    assert dry.success, dry.failure
+    assert dry.outputs["lakewright/keys_after"] == "(dt, hh)"
+    assert dry.outputs["lakewright/files_to_split"] == 2
+    assert len(dry.outputs["to split"]) == 2
+    assert days.table().schema.partition_keys == ("dt",)
+
+    done = days.run("respec")
+    assert done.success, done.failure
+    assert days.table().schema.partition_keys == ("dt", "hh")
+    assert days.rows() == due
+    shown = done.observations[None]
+    assert (shown["lakewright/files_split"], shown["lakewright/files_to_split"]) == (2, 0)
+    hours = {f"2024-01-0{day}-0{hour}:00" for day in (1, 2) for hour in (1, 2)}
+    assert set(done.materializations) == hours
+    assert done.materializations["2024-01-01-01:00"]["dagster/partition_row_count"] == 2
+    # History stays, and only partitions of the new keys count.
+    assert materialized(days) == hours | {"2024-01-01", "2024-01-02"}
+    assert status(days) == hours
+    again = days.run("respec")
+    assert again.success
+    assert (again.materializations, again.observations) == ({}, {})
+
+    days.give(flights("2024-01-01", 2, first=50))
+    late = days.materialize(partitions="2024-01-01-02:00")
+    assert late.success, late.failure
+    assert sum(row["id"] >= 50 for row in days.rows()) == 2
+    assert len(days.rows()) == len(due)
+
+
+def test_a_backfill_splits_by_partition_of_the_asset_and_redoes_nothing(days: Lake) -> None:
+    days.declare(declared("hour"))
+    job = "respec__shop__events"
+    partitions = days.definitions.resolve_job_def(job).partitions_def
+    assert partitions is not None
+    assert "2024-01-01-01:00" in partitions.get_partition_keys()
+
+    def split(key: str) -> Any:
+        done = days.run_job(job, {}, **{"dagster/partition": key})
+        assert done.success, done.failure
+        return done.observations
+
+    first = split("2024-01-01-01:00")
+    assert first[None]["lakewright/files_split"] == 1
+    # The ledger: another partition has a file to split.
+    assert first[None]["lakewright/files_to_split"] == 1
+    assert "2024-01-01" in first
+    # All hours of a day are split together.
+    assert split("2024-01-01-02:00") == {}
+    assert days.table().schema.partition_keys == ("dt",)
+    assert split("2024-01-02-07:00")[None]["lakewright/files_to_split"] == 0
+    done = days.run("respec")
+    assert done.success, done.failure
+    assert done.observations[None]["lakewright/files_split"] == 0
+    assert days.table().schema.partition_keys == ("dt", "hh")
+
+
+def test_a_split_before_the_declaration_changes_takes_the_keys_of_the_run(days: Lake) -> None:
+    config = {"ops": {"respec__shop__events": {"config": {"keys": ["dt", "hh"]}}}}
+    tag = {"dagster/partition": "2024-01-02"}
+    done = days.run_job("respec__shop__events", config, **tag)
+    assert done.success, done.failure
+    assert done.observations[None]["lakewright/files_split"] == 1
+    # Writers go on by the present keys.
+    days.give(flights("2024-01-03", 1))
+    assert days.materialize(partitions="2024-01-03").success
+
+
+def test_a_partition_that_the_table_lacks_is_no_failure_of_a_backfill(days: Lake) -> None:
+    days.declare(declared("hour"))
+    done = days.run_job("respec__shop__events", {}, **{"dagster/partition": "2024-01-04-01:00"})
+    assert done.success, done.failure
+
+
+def test_the_sensor_follows_a_change_that_another_process_made(days: Lake) -> None:
+    days.tick(kind="schema")
+    days.table().upkeep.respec(["dt", "origin"])
+    # The declaration is behind: its partitions stay as they are.
+    behind = days.tick(kind="schema")
+    assert "from (dt, origin) to (dt)" in behind.asset_events[0].description
+    assert status(days) == {"2024-01-01", "2024-01-02"}
+    days.declare(declared("day and origin"))
+    ticked = days.tick(kind="schema")
+    crossed = {f"2024-01-0{day}|{origin}" for day in (1, 2) for origin in ("JFK", "LGA")}
+    assert status(days) == crossed
+    assert len(ticked.asset_events) == 1 + 4
+    keys = days.instance.get_dynamic_partitions("lakewright/shop.events/origin")
+    assert sorted(keys) == ["JFK", "LGA"]
+    assert not days.tick(kind="schema").asset_events
+
+
+def test_keys_of_more_columns_than_dagster_has_dimensions_are_registered(days: Lake) -> None:
+    days.declare(declared("day, hour and origin"))
+    done = days.run("respec")
+    assert done.success, done.failure
+    keys = days.instance.get_dynamic_partitions("lakewright/shop.events/dt_hh_origin")
+    assert len(keys) == 8
+    assert status(days) == set(keys)
+
+
+DAILY = declared("day", "shop.daily", "    depends_on: [shop.events]\n")
+
+
+@pytest.mark.mission("PT1")
+def test_an_asset_whose_definition_changes_is_read_materialized_and_backfilled_on(
+    tmp_path: Path,
+) -> None:
+    """The definitions change in kind, also to none and from none, with a downstream asset."""
+    folder, home = tmp_path / "lake", tmp_path / "dagster"
+    folder.mkdir()
+    home.mkdir()
+    with ExitStack() as open_until_end:
+        instance = open_until_end.enter_context(dg.DagsterInstance.local_temp(str(home)))
+        lake = Lake(folder, instance)
+        lake.declare(DAILY, "daily.yaml")
+        lake.declare(declared("day"))
+        every = [*flights("2024-01-01", 1, 2), *flights("2024-01-02", 1, 2)]
+        lake.give(every)
+        assert lake.materialize(partitions=("2024-01-01", "2024-01-02")).success
+        hours = {f"2024-01-0{day}-0{hour}:00" for day in (1, 2) for hour in (1, 2)}
+        crossed = {f"2024-01-0{day}|{origin}" for day in (1, 2) for origin in ("JFK", "LGA")}
+        steps: list[tuple[str, set[str], tuple[str, str] | None]] = [
+            ("hour", hours, ("2024-01-01-01:00", "2024-01-01-02:00")),
+            ("day and origin", crossed, ("2024-01-02|JFK", "2024-01-02|LGA")),
+            ("nothing", set(), None),
+            ("listed origin", {"JFK", "LGA"}, ("JFK", "LGA")),
+            ("day", {"2024-01-01", "2024-01-02"}, ("2024-01-01", "2024-01-02")),
+        ]
+        history: set[str] = materialized(lake)
+        for by, present, span in steps:
+            lake.declare(declared(by))
+            # The code location and the daemon start anew.
+            again = dg.DagsterInstance.from_ref(instance.get_ref())
+            lake.instance = open_until_end.enter_context(again)
+            # The page of the asset opens before and after the change.
+            if by != "nothing":
+                assert status(lake) <= present
+            done = lake.run("respec")
+            assert done.success, done.failure
+            history |= set(done.materializations) - {None}  # type: ignore[arg-type]
+            assert materialized(lake) == history
+            if by != "nothing":
+                assert status(lake) == present
+            lake.give(every)
+            backfill = lake.materialize(partitions=span)
+            assert backfill.success, backfill.failure
+            assert len(lake.rows()) == len(every), by
+            # Partitions of the new keys, materialized and counted once.
+            history |= set(backfill.materializations) - {None}  # type: ignore[arg-type]
+            if by != "nothing":
+                assert status(lake) == present
+            lake.give(flights("2024-01-01", 1), "shop.daily")
+            below = lake.materialize("shop.daily", partitions="2024-01-01")
+            assert below.success, below.failure
+        lake.check_soundness()
+
+
+def test_partitions_with_rows_are_not_missing_after_the_change(days: Lake) -> None:
+    days.declare(declared("hour"))
+    assert days.run("respec").success
+    # The same asset, which Dagster materializes wherever it thinks that there is nothing.
+    node = days.definitions.get_repository_def().asset_graph.get(KEY)
+
+    @dg.asset(
+        key=KEY,
+        partitions_def=node.partitions_def,
+        automation_condition=dg.AutomationCondition.missing(),
+    )
+    def eager() -> None: ...
+
+    answer = dg.evaluate_automation_conditions(defs=[eager], instance=days.instance)
+    asked = answer.get_requested_partitions(KEY)
+    assert len(asked) == 4 * 24 - 4
+    assert not {"2024-01-01-01:00", "2024-01-02-02:00"} & set(asked)
+
+
+def test_a_partition_without_rows_whose_key_was_another_columns_is_told(lake: Lake) -> None:
+    lake.declare(declared("origin"))
+    lake.give([{"dt": "JFK", "hh": 1, "origin": "LGA", "id": 1}])
+    assert lake.materialize().success
+    other = BY["listed origin"].replace("origin", "dt")
+    lake.declare(TABLE.format(name="shop.events", partitions=other))
+    done = lake.run("respec")
+    assert done.success, done.failure
+    assert set(done.materializations) == {"JFK"}
+    told = "1 partition without rows look materialized"
+    assert any(told in event.message for event in lake.instance.all_logs(done.run_id))

@@ -1,0 +1,173 @@
+"""`lakewright respec`: what is planned, split, changed, and refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lakewright.storage import AddColumn, Catalog, RespecPlan, Table
+from tests.support.tables.builders import content, new_table, rows
+from tests.unit.cli.conftest import Lakewright
+
+COLUMNS = {"dt": "STRING", "hh": "INT", "origin": "STRING", "v": "BIGINT"}
+BY_HOUR = ("respec", "db.t", "--keys", "dt,hh")
+
+
+def write(table: Table, day: str, *hours: int) -> None:
+    given = [{"dt": day, "hh": hour, "origin": "JFK", "v": hour} for hour in hours]
+    table.write(rows(table, given))
+
+
+@pytest.fixture
+def days(catalog: Catalog) -> Table:
+    """A file of one hour, and two of several."""
+    table = new_table(catalog, COLUMNS, partitions=["dt"])
+    write(table, "a", 1)
+    write(table, "a", 2, 3)
+    write(table, "b", 1, 2)
+    return table
+
+
+@pytest.mark.mission("PT1")
+def test_a_change_is_shown_before_it_is_made_and_the_command_ends_with_the_new_keys(
+    catalog: Catalog, lakewright: Lakewright, days: Table
+) -> None:
+    due = content(days)
+    planned = lakewright(catalog, *BY_HOUR, "--dry-run").lines
+    assert [each.split() for each in planned[2:4]] == [
+        ["files", "3", "5"],
+        ["partitions", "2", "5"],
+    ]
+    assert planned[5] == "partition keys of db.t to change, at snapshot 3: (dt) → (dt, hh)"
+    assert planned[9].split() == ["dt=a", "dt=a/hh=1;", "dt=a/hh=2;", "dt=a/hh=3", "3"]
+    assert planned[12].startswith("  restated where they lie: 1 file, ")
+    assert planned[13].startswith("  split first: 2 files, ")
+    assert planned[13].endswith(", 4 rows")
+    assert planned[-1] == "dry run: nothing was written"
+    assert catalog.table("db.t").schema.partition_keys == ("dt",)
+
+    done = lakewright(catalog, *BY_HOUR)
+    assert (done.code, done.err) == (0, "")
+    told = "3 snapshots (4 to 6) of db.t: 2 files split, 5 files restated where they lie, in "
+    assert done.lines[5].startswith(told)
+    assert done.lines[5].endswith("; it has the partition keys dt, hh")
+    table = catalog.table("db.t")
+    assert table.schema.partition_keys == ("dt", "hh")
+    assert content(table) == due
+
+    again = lakewright(catalog, *BY_HOUR)
+    assert again.lines == ["db.t has the partition keys dt, hh"]
+
+
+def test_programs_get_every_figure_and_what_becomes_of_every_partition(
+    catalog: Catalog, lakewright: Lakewright, days: Table
+) -> None:
+    planned = lakewright(catalog, *BY_HOUR, "--dry-run", "--format", "json").json
+    summary = planned["summary"]
+    assert (summary["keys_before"], summary["keys_after"]) == (["dt"], ["dt", "hh"])
+    assert summary["steps"] == [["dt", "hh"]]
+    assert (summary["to_restate"]["files"], summary["to_split"]["files"]) == (1, 2)
+    assert (summary["partitions_before"], summary["partitions_after"]) == (2, 5)
+    assert (summary["max_partitions"], summary["max_files"]) == (10_000, 100_000)
+    assert planned["becomes"]["dt=b"] == ["dt=b/hh=1", "dt=b/hh=2"]
+    done = lakewright(catalog, *BY_HOUR, "--format", "json").json
+    assert done["operation"] == "respec"
+    assert (done["keys"], done["snapshots"]) == (["dt", "hh"], [4, 5, 6])
+    assert (done["files_split"], done["files_restated"]) == (2, 5)
+    assert done["becomes"] == planned["becomes"]
+    assert done["schema_id"] == catalog.table("db.t").schema.id
+
+
+def test_partitions_are_split_before_and_never_again(
+    catalog: Catalog, lakewright: Lakewright, days: Table
+) -> None:
+    split = (*BY_HOUR, "--split-only")
+    planned = lakewright(catalog, *split, "--partition", "dt=a", "--dry-run").lines
+    assert "db.t to split by hh" not in planned[3]
+    assert any(
+        each.startswith("db.t to split by dt, hh, at snapshot 3: 1 file, ") for each in planned
+    )
+    assert "  1 file of other partitions still to split" in planned
+    done = lakewright(catalog, *split, "--partition", "dt=a")
+    assert done.code == 0
+    assert any("1 file split, in " in each for each in done.lines)
+    assert "  1 file of other partitions still to split" in done.lines
+    assert catalog.table("db.t").schema.partition_keys == ("dt",)
+    again = lakewright(catalog, *split, "--partition", "dt=a")
+    assert again.lines[0] == "nothing to split by dt, hh in db.t, at snapshot 4"
+    # The rest, in all partitions.
+    rest = lakewright(catalog, *split, "--format", "json").json
+    assert (rest["files_split"], rest["keys"], rest["snapshots"]) == (1, ["dt"], [5])
+    last = lakewright(catalog, *BY_HOUR, "--format", "json").json
+    assert (last["files_split"], last["files_restated"]) == (0, 5)
+
+
+def test_a_saved_plan_is_carried_out_once(
+    catalog: Catalog, lakewright: Lakewright, days: Table, tmp_path: Path
+) -> None:
+    plan = tmp_path / "plan.json"
+    saved = lakewright(catalog, *BY_HOUR, "--save-plan", str(plan))
+    assert saved.lines[-1].endswith(f"carry it out with: lakewright respec db.t --plan {plan}")
+    assert RespecPlan.from_json(plan.read_text()).keys == ("dt", "hh")
+    both = lakewright(catalog, *BY_HOUR, "--plan", str(plan))
+    assert (both.code, "leave --keys out" in both.err) == (2, True)
+    assert lakewright(catalog, "respec", "db.t", "--plan", str(plan)).code == 0
+    assert catalog.table("db.t").schema.partition_keys == ("dt", "hh")
+    late = lakewright(catalog, "respec", "db.t", "--plan", str(plan))
+    assert late.code != 0
+    assert "the partition keys are dt, hh" in late.err
+
+
+def test_a_plan_of_another_schema_is_stale(
+    catalog: Catalog, lakewright: Lakewright, tmp_path: Path
+) -> None:
+    table = new_table(catalog, COLUMNS, partitions=["dt"])
+    write(table, "a", 1)
+    plan = tmp_path / "plan.json"
+    lakewright(catalog, *BY_HOUR, "--save-plan", str(plan))
+    table.alter(AddColumn("w", "INT"))
+    late = lakewright(catalog, "respec", "db.t", "--plan", str(plan))
+    assert (late.code, "the plan is of schema 0 of db.t, which has schema 1" in late.err) == (
+        5,
+        True,
+    )
+
+
+def test_a_table_loses_its_keys_and_gets_others(
+    catalog: Catalog, lakewright: Lakewright, days: Table
+) -> None:
+    gone = lakewright(catalog, "respec", "db.t", "--keys", "")
+    assert (gone.code, gone.err) == (0, "")
+    assert any(each.endswith("; it has no partition keys") for each in gone.lines)
+    assert any(each.split()[:3] == ["dt=a", "the", "table"] for each in gone.lines)
+    assert catalog.table("db.t").schema.partition_keys == ()
+    assert lakewright(catalog, "respec", "db.t", "--keys", "origin").code == 0
+    assert catalog.table("db.t").schema.partition_keys == ("origin",)
+
+
+@pytest.mark.parametrize(
+    ("given", "said", "code"),
+    [
+        ((), "say which partition keys db.t is to have: keys is not given", 2),
+        (("--keys", "dt,nope"), "'nope' is not a column of db.t", 2),
+        (("--keys", "dt,dt"), "names a column twice", 2),
+        (("--keys", "dt,hh", "--max-partitions", "4"), "would have 5 partitions", 2),
+        (("--keys", "dt,hh", "--max-files", "4"), "would have 5 files", 2),
+        (("--keys", "dt,hh", "--partition", "dt=a"), "in all partitions at once", 2),
+        (("--keys", "dt,hh", "--split-only", "--partition", "dt=z"), "no partition dt=z", 3),
+        (("--keys", "dt,hh", "--split-only", "--partition", "hh=1"), "not a partition key", 2),
+    ],
+)
+def test_wrong_requests_are_refused_and_change_nothing(
+    catalog: Catalog,
+    lakewright: Lakewright,
+    days: Table,
+    given: tuple[str, ...],
+    said: str,
+    code: int,
+) -> None:
+    ended = lakewright(catalog, "respec", "db.t", *given)
+    assert (ended.code, said in ended.err) == (code, True), ended.err
+    assert len(days.history.snapshots()) == 3
+    assert catalog.table("db.t").schema.id == 0
