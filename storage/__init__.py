@@ -14,6 +14,10 @@ from lakewright.storage.codec.arrow_types import columns_from_arrow
 from lakewright.storage.errors import StorageError
 from lakewright.storage.operations.changes.change_plan import ChangePlan
 from lakewright.storage.operations.inspection.analyze import AnalyzePlan, AnalyzeResult
+from lakewright.storage.operations.partitions.drop_partitions import (
+    DropPartitionsPlan,
+    DropPartitionsResult,
+)
 from lakewright.storage.operations.references.branches import Branch, DeleteBranchPlan
 from lakewright.storage.operations.references.consumers import Consumer
 from lakewright.storage.operations.references.fast_forward import FastForwardPlan
@@ -102,6 +106,8 @@ __all__ = [
     "DeleteTagsPlan",
     "Dependent",
     "DropColumn",
+    "DropPartitionsPlan",
+    "DropPartitionsResult",
     "Engine",
     "ExpireChangelogsPlan",
     "ExpirePlan",

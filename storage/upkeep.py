@@ -14,6 +14,11 @@ from lakewright.storage.operations.inspection.analyze import (
     run_analyze,
 )
 from lakewright.storage.operations.leases.leases import break_lease, list_leases
+from lakewright.storage.operations.partitions.drop_partitions import (
+    DropPartitionsPlan,
+    plan_drop_partitions,
+    run_drop_partitions,
+)
 from lakewright.storage.operations.references.tags import (
     DeleteTagsPlan,
 )
@@ -77,6 +82,7 @@ from lakewright.storage.operations.schema.validate_rows import (
     run_validate_rows,
 )
 from lakewright.storage.operations.write.verify import VerifyLevel, verify_level
+from lakewright.storage.rows import Where, predicate_of
 from lakewright.storage.spec.lease import Lease
 
 # What carries a plan out: on an engine, or in this process alone.
@@ -95,6 +101,7 @@ _HERE: Runs = {
     OrphansPlan: run_remove_orphans,
     RestorePlan: run_restore,
     PurgePlan: run_purge,
+    DropPartitionsPlan: run_drop_partitions,
 }
 
 
@@ -304,6 +311,27 @@ class Upkeep:
         )
 
     validate_rows = AtOnce(plan_validate_rows)
+
+    # --- whole partitions -----------------------------------------------------------------------
+
+    def plan_drop_partitions(
+        self,
+        where: Where | None = None,
+        *,
+        partitions: Sequence[Mapping[str, object]] | None = None,
+        if_exists: bool = False,
+    ) -> DropPartitionsPlan:
+        """Drop partitions, by a filter or by values of keys; see `partitions.drop_partitions`."""
+        return plan_drop_partitions(
+            self.table_files,
+            where=predicate_of(where, self.table_files.schema),
+            partitions=partitions,
+            if_exists=if_exists,
+        )
+
+    drop_partitions = AtOnce(plan_drop_partitions)
+
+    # --- helpers of writers, leases -------------------------------------------------------------
 
     def compact_written(
         self,

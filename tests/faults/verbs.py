@@ -27,6 +27,7 @@ from lakewright.storage.errors import (
     ConsumerNotFound,
     InvalidRequestError,
     NotFoundError,
+    PartitionNotFound,
     StorageError,
     TableNotFound,
     TagNotFound,
@@ -138,6 +139,8 @@ KINDS: dict[str, Kind] = {
 }
 EVERY_KIND = ("keyed", "append", *(name for name in KINDS if name not in {"keyed", "append"}))
 PARTED_KINDS = tuple(name for name in EVERY_KIND[1:] if KINDS[name].partitions)
+# A second try that finds its work done makes no tag.
+UNTAGGED_KINDS = tuple(name for name in PARTED_KINDS if name != "tagging")
 KEYED_KINDS = tuple(name for name in EVERY_KIND if KINDS[name].keys)
 POSTPONED = ("postponed",)
 READY_KINDS = tuple(name for name in EVERY_KIND if name not in POSTPONED)
@@ -407,6 +410,13 @@ CASES = (
         ("bucketed", "fixed", "append in buckets", "telling", "vectors"),
         # Of deletion vectors rows that waited come into sight, partition by partition.
         steps=True,
+    ),
+    # Whole partitions.
+    Case(
+        "drop partitions",
+        lambda at: at.table.upkeep.drop_partitions("day IN ('a', 'c')"),
+        UNTAGGED_KINDS,
+        done=(PartitionNotFound,),
     ),
     Case("postpone compact", _run("postpone_compact"), POSTPONED, steps=True),
     Case("analyze", _run("analyze"), EVERY_KIND, repeats=True),

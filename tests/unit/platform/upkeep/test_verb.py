@@ -15,6 +15,7 @@ from lakewright.platform.upkeep.alter import AlterOptions
 from lakewright.platform.upkeep.analyze import AnalyzeOptions
 from lakewright.platform.upkeep.clean import OrphansOptions, PurgeOptions, RestoreOptions
 from lakewright.platform.upkeep.compact import COMPACT, CompactOptions
+from lakewright.platform.upkeep.drop_partitions import DropPartitionsOptions
 from lakewright.platform.upkeep.expire import (
     ExpireChangelogsOptions,
     ExpireOptions,
@@ -155,6 +156,7 @@ CASES = [
     Case("fast_forward", branched, BranchOptions(branch="b"), comes_to_rest=False),
     Case("alter", keyed, AlterOptions(add=("w INT",)), comes_to_rest=False),
     Case("rollback", appended, RollbackOptions(snapshot=1), comes_to_rest=False),
+    Case("drop_partitions", appended, DropPartitionsOptions(where="day = 'a'", if_exists=True)),
 ]
 
 
