@@ -18,6 +18,11 @@ from lakewright.storage.operations.partitions.drop_partitions import (
     DropPartitionsPlan,
     DropPartitionsResult,
 )
+from lakewright.storage.operations.partitions.expire_partitions import (
+    DuePartition,
+    ExpirePartitionsPlan,
+    ExpirePartitionsResult,
+)
 from lakewright.storage.operations.references.branches import Branch, DeleteBranchPlan
 from lakewright.storage.operations.references.consumers import Consumer
 from lakewright.storage.operations.references.fast_forward import FastForwardPlan
@@ -108,8 +113,11 @@ __all__ = [
     "DropColumn",
     "DropPartitionsPlan",
     "DropPartitionsResult",
+    "DuePartition",
     "Engine",
     "ExpireChangelogsPlan",
+    "ExpirePartitionsPlan",
+    "ExpirePartitionsResult",
     "ExpirePlan",
     "ExpireResult",
     "ExpireStep",

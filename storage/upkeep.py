@@ -19,6 +19,11 @@ from lakewright.storage.operations.partitions.drop_partitions import (
     plan_drop_partitions,
     run_drop_partitions,
 )
+from lakewright.storage.operations.partitions.expire_partitions import (
+    ExpirePartitionsPlan,
+    plan_expire_partitions,
+    run_expire_partitions,
+)
 from lakewright.storage.operations.references.tags import (
     DeleteTagsPlan,
 )
@@ -102,6 +107,7 @@ _HERE: Runs = {
     RestorePlan: run_restore,
     PurgePlan: run_purge,
     DropPartitionsPlan: run_drop_partitions,
+    ExpirePartitionsPlan: run_expire_partitions,
 }
 
 
@@ -330,6 +336,32 @@ class Upkeep:
         )
 
     drop_partitions = AtOnce(plan_drop_partitions)
+
+    def plan_expire_partitions(
+        self,
+        *,
+        older_than_ms: int | None = None,
+        strategy: str | None = None,
+        pattern: str | None = None,
+        formatter: str | None = None,
+        max_partitions: int | None = None,
+        spare_tagged: bool = False,
+    ) -> ExpirePartitionsPlan:
+        """Drop partitions past their time; see `partitions.expire_partitions`.
+
+        What is not given, the table's options give (`partition.expiration-time` and its like).
+        """
+        return plan_expire_partitions(
+            self.table_files,
+            older_than_ms=older_than_ms,
+            strategy=strategy,
+            pattern=pattern,
+            formatter=formatter,
+            max_partitions=max_partitions,
+            spare_tagged=spare_tagged,
+        )
+
+    expire_partitions = AtOnce(plan_expire_partitions)
 
     # --- helpers of writers, leases -------------------------------------------------------------
 

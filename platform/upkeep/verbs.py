@@ -9,6 +9,7 @@ from lakewright.platform.upkeep.compact import COMPACT
 from lakewright.platform.upkeep.drop_partitions import DROP_PARTITIONS
 from lakewright.platform.upkeep.expire import EXPIRE_CHANGELOGS, EXPIRE_SNAPSHOTS, EXPIRE_TAGS
 from lakewright.platform.upkeep.expire_all import EXPIRE
+from lakewright.platform.upkeep.expire_partitions import EXPIRE_PARTITIONS
 from lakewright.platform.upkeep.history import (
     DELETE_BRANCH,
     DELETE_TAGS,
@@ -41,6 +42,7 @@ _ALL: tuple[AnyVerb, ...] = (
     ROLLBACK,
     ALTER,
     DROP_PARTITIONS,
+    EXPIRE_PARTITIONS,
 )
 VERBS = {each.name: each for each in _ALL}
 

@@ -22,6 +22,7 @@ from lakewright.platform.upkeep.expire import (
     ExpireTagsOptions,
 )
 from lakewright.platform.upkeep.expire_all import EXPIRE, Expired, ExpiryPlan
+from lakewright.platform.upkeep.expire_partitions import ExpirePartitionsOptions
 from lakewright.platform.upkeep.history import (
     BranchOptions,
     DeleteTagsOptions,
@@ -63,6 +64,13 @@ def appended(catalog: Catalog) -> Table:
     table = new_table(catalog, partitions=("day",))
     for at in range(3):
         table.write(rows(table, events(at, at + 1)))
+    return table
+
+
+def dated(catalog: Catalog) -> Table:
+    """An append table of a day long past, and one to come."""
+    table = new_table(catalog, partitions=("day",))
+    table.write(rows(table, [*events(0, 2, day="2013-01-01"), *events(0, 2, day="9000-01-01")]))
     return table
 
 
@@ -156,6 +164,7 @@ CASES = [
     Case("fast_forward", branched, BranchOptions(branch="b"), comes_to_rest=False),
     Case("alter", keyed, AlterOptions(add=("w INT",)), comes_to_rest=False),
     Case("rollback", appended, RollbackOptions(snapshot=1), comes_to_rest=False),
+    Case("expire_partitions", dated, ExpirePartitionsOptions(older_than_ms=86_400_000)),
     Case("drop_partitions", appended, DropPartitionsOptions(where="day = 'a'", if_exists=True)),
 ]
 
