@@ -23,6 +23,10 @@ from lakewright.storage.operations.partitions.expire_partitions import (
     ExpirePartitionsPlan,
     ExpirePartitionsResult,
 )
+from lakewright.storage.operations.partitions.rename_partition import (
+    RenamePartitionPlan,
+    RenamePartitionResult,
+)
 from lakewright.storage.operations.references.branches import Branch, DeleteBranchPlan
 from lakewright.storage.operations.references.consumers import Consumer
 from lakewright.storage.operations.references.fast_forward import FastForwardPlan
@@ -138,6 +142,8 @@ __all__ = [
     "PurgePlan",
     "Quarantine",
     "RenameColumn",
+    "RenamePartitionPlan",
+    "RenamePartitionResult",
     "RescalePlan",
     "RescaleResult",
     "ResetOption",

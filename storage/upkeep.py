@@ -24,6 +24,11 @@ from lakewright.storage.operations.partitions.expire_partitions import (
     plan_expire_partitions,
     run_expire_partitions,
 )
+from lakewright.storage.operations.partitions.rename_partition import (
+    RenamePartitionPlan,
+    plan_rename_partition,
+    run_rename_partition,
+)
 from lakewright.storage.operations.references.tags import (
     DeleteTagsPlan,
 )
@@ -98,6 +103,7 @@ _ON_AN_ENGINE: Runs = {
     RescalePlan: run_rescale,
     AnalyzePlan: run_analyze,
     ValidateRowsPlan: run_validate_rows,
+    RenamePartitionPlan: run_rename_partition,
 }
 _HERE: Runs = {
     ExpirePlan: run_expire_snapshots,
@@ -362,6 +368,14 @@ class Upkeep:
         )
 
     expire_partitions = AtOnce(plan_expire_partitions)
+
+    def plan_rename_partition(
+        self, partition: Mapping[str, object], to: Mapping[str, object]
+    ) -> RenamePartitionPlan:
+        """Give the rows of a partition other values of its keys; see `rename_partition`."""
+        return plan_rename_partition(self.table_files, partition, to)
+
+    rename_partition = AtOnce(plan_rename_partition)
 
     # --- helpers of writers, leases -------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from lakewright.platform.upkeep.history import (
     ROLLBACK,
 )
 from lakewright.platform.upkeep.postpone_compact import POSTPONE_COMPACT
+from lakewright.platform.upkeep.rename_partition import RENAME_PARTITION
 from lakewright.platform.upkeep.rescale import RESCALE
 from lakewright.platform.upkeep.sort_compact import SORT_COMPACT
 from lakewright.platform.upkeep.verb import AnyVerb
@@ -43,6 +44,7 @@ _ALL: tuple[AnyVerb, ...] = (
     ALTER,
     DROP_PARTITIONS,
     EXPIRE_PARTITIONS,
+    RENAME_PARTITION,
 )
 VERBS = {each.name: each for each in _ALL}
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from lakewright.platform.upkeep.rewrites import Partitions
 from lakewright.platform.upkeep.verb import NamedPartition, Rows
 from lakewright.platform.upkeep.words import counted, size_text
+from lakewright.storage import Table
+from lakewright.storage.errors import InvalidRequestError
 
 
 class Held(Protocol):
@@ -23,6 +26,20 @@ class Held(Protocol):
 
     @property
     def bytes(self) -> int: ...
+
+
+def only_partition(table: Table, given: Partitions | None, option: str) -> Mapping[str, object]:
+    """The one partition that an option names.
+
+    Raises:
+        InvalidRequestError: it names none, or several.
+    """
+    if not given or len(given) > 1:
+        raise InvalidRequestError(
+            f"{option} names {len(given or ())} partitions of {table.name}; name one",
+            table=table.name,
+        )
+    return given[0]
 
 
 def held_facts(held: Sequence[Held]) -> dict[str, object]:

@@ -26,6 +26,7 @@ from lakewright.jobs.expire_partitions import (
 )
 from lakewright.jobs.expire_snapshots import EXPIRE_JOB, build_expire_schedule
 from lakewright.jobs.ingest import build_ingest_job
+from lakewright.jobs.rename_partition import RENAME_PARTITION_JOB
 from lakewright.jobs.schema_sensor import build_schema_sensor
 from lakewright.jobs.upkeep import UpkeepJob, build_upkeep_job
 from lakewright.jobs.validate_schema import build_validate_job, build_validate_schedule
@@ -36,7 +37,7 @@ from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
 
 # Jobs on whole partitions that run on request only.
-PARTITION_JOBS: tuple[UpkeepJob, ...] = (DROP_PARTITIONS_JOB,)
+PARTITION_JOBS: tuple[UpkeepJob, ...] = (DROP_PARTITIONS_JOB, RENAME_PARTITION_JOB)
 DEMO_TABLES = Path(__file__).parent / "demo" / "tables"
 
 

@@ -418,6 +418,21 @@ CASES = (
         UNTAGGED_KINDS,
         done=(PartitionNotFound,),
     ),
+    Case(
+        "expire partitions",
+        # Days are called a and b, and so is no time; all files are old.
+        _run("expire_partitions", older_than_ms=0, strategy="update-time"),
+        ("append", "fixed"),
+        cleans_up=True,
+    ),
+    Case(
+        "rename a partition",
+        lambda at: at.table.upkeep.rename_partition({"day": "a"}, {"day": "z"}),
+        tuple(name for name in UNTAGGED_KINDS if name != "postponed"),
+        done=(PartitionNotFound,),
+        # Rows of deletion vectors that waited come into sight.
+        steps=True,
+    ),
     Case("postpone compact", _run("postpone_compact"), POSTPONED, steps=True),
     Case("analyze", _run("analyze"), EVERY_KIND, repeats=True),
     # Expiring.

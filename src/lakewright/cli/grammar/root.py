@@ -32,6 +32,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "postpone-compact": "assign postponed rows to buckets",
         "drop-partitions": "drop whole partitions",
         "expire-partitions": "drop the partitions that are past their time",
+        "rename-partition": "give the rows of a partition other values of its keys",
         "expire-snapshots": "delete old snapshots, and the files that only they need",
         "remove-orphans": "set aside files that no reference keeps",
         "quarantine": "the files that were set aside: list, restore, purge",

@@ -193,7 +193,7 @@ def _option(field: OptionField, flag: str | None) -> click.Option:
     elif kind is bool:
         settings.update(is_flag=True)
     elif kind == Partitions:
-        spelled = "--partition"
+        spelled = flag or "--partition"
         settings.update(type=partition, metavar="K=V,…", multiple=True)
         settings["help"] += " Null is __DEFAULT_PARTITION__; a JSON object does too."
     elif kind == tuple[int, ...]:

@@ -28,6 +28,7 @@ from lakewright.platform.upkeep.history import (
     DeleteTagsOptions,
     RollbackOptions,
 )
+from lakewright.platform.upkeep.rename_partition import RenamePartitionOptions
 from lakewright.platform.upkeep.rescale import RESCALE, RescaleOptions
 from lakewright.platform.upkeep.rewrites import RewriteOptions
 from lakewright.platform.upkeep.sort_compact import SortOptions
@@ -165,6 +166,13 @@ CASES = [
     Case("alter", keyed, AlterOptions(add=("w INT",)), comes_to_rest=False),
     Case("rollback", appended, RollbackOptions(snapshot=1), comes_to_rest=False),
     Case("expire_partitions", dated, ExpirePartitionsOptions(older_than_ms=86_400_000)),
+    # The partition has its name only once.
+    Case(
+        "rename_partition",
+        keyed,
+        RenamePartitionOptions(partitions=({"day": "a"},), to=({"day": "z"},)),
+        comes_to_rest=False,
+    ),
     Case("drop_partitions", appended, DropPartitionsOptions(where="day = 'a'", if_exists=True)),
 ]
 
