@@ -18,6 +18,10 @@ from lakewright.storage.operations.partitions.drop_partitions import (
     DropPartitionsPlan,
     DropPartitionsResult,
 )
+from lakewright.storage.operations.partitions.exchange_partition import (
+    ExchangePartitionPlan,
+    ExchangePartitionResult,
+)
 from lakewright.storage.operations.partitions.expire_partitions import (
     DuePartition,
     ExpirePartitionsPlan,
@@ -119,6 +123,8 @@ __all__ = [
     "DropPartitionsResult",
     "DuePartition",
     "Engine",
+    "ExchangePartitionPlan",
+    "ExchangePartitionResult",
     "ExpireChangelogsPlan",
     "ExpirePartitionsPlan",
     "ExpirePartitionsResult",

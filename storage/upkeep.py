@@ -19,6 +19,11 @@ from lakewright.storage.operations.partitions.drop_partitions import (
     plan_drop_partitions,
     run_drop_partitions,
 )
+from lakewright.storage.operations.partitions.exchange_partition import (
+    ExchangePartitionPlan,
+    plan_exchange_partition,
+    run_exchange_partition,
+)
 from lakewright.storage.operations.partitions.expire_partitions import (
     ExpirePartitionsPlan,
     plan_expire_partitions,
@@ -114,6 +119,7 @@ _HERE: Runs = {
     PurgePlan: run_purge,
     DropPartitionsPlan: run_drop_partitions,
     ExpirePartitionsPlan: run_expire_partitions,
+    ExchangePartitionPlan: run_exchange_partition,
 }
 
 
@@ -376,6 +382,14 @@ class Upkeep:
         return plan_rename_partition(self.table_files, partition, to)
 
     rename_partition = AtOnce(plan_rename_partition)
+
+    def plan_exchange_partition(
+        self, source: str, partitions: Sequence[Mapping[str, object]]
+    ) -> ExchangePartitionPlan:
+        """Move partitions of another table to this one; see `partitions.exchange_partition`."""
+        return plan_exchange_partition(self.table_files, source, partitions)
+
+    exchange_partition = AtOnce(plan_exchange_partition)
 
     # --- helpers of writers, leases -------------------------------------------------------------
 

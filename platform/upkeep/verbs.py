@@ -7,6 +7,7 @@ from lakewright.platform.upkeep.analyze import ANALYZE
 from lakewright.platform.upkeep.clean import PURGE, REMOVE_ORPHANS, RESTORE
 from lakewright.platform.upkeep.compact import COMPACT
 from lakewright.platform.upkeep.drop_partitions import DROP_PARTITIONS
+from lakewright.platform.upkeep.exchange_partition import EXCHANGE_PARTITION
 from lakewright.platform.upkeep.expire import EXPIRE_CHANGELOGS, EXPIRE_SNAPSHOTS, EXPIRE_TAGS
 from lakewright.platform.upkeep.expire_all import EXPIRE
 from lakewright.platform.upkeep.expire_partitions import EXPIRE_PARTITIONS
@@ -45,6 +46,7 @@ _ALL: tuple[AnyVerb, ...] = (
     DROP_PARTITIONS,
     EXPIRE_PARTITIONS,
     RENAME_PARTITION,
+    EXCHANGE_PARTITION,
 )
 VERBS = {each.name: each for each in _ALL}
 

@@ -20,6 +20,7 @@ from lakewright.jobs.compact import COMPACT_JOB
 from lakewright.jobs.compact_sensor import build_compact_sensor
 from lakewright.jobs.drop_partitions import DROP_PARTITIONS_JOB
 from lakewright.jobs.evolve_schema import evolve_job
+from lakewright.jobs.exchange_partition import EXCHANGE_PARTITION_JOB
 from lakewright.jobs.expire_partitions import (
     EXPIRE_PARTITIONS_JOB,
     build_expire_partitions_schedule,
@@ -37,7 +38,11 @@ from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
 
 # Jobs on whole partitions that run on request only.
-PARTITION_JOBS: tuple[UpkeepJob, ...] = (DROP_PARTITIONS_JOB, RENAME_PARTITION_JOB)
+PARTITION_JOBS: tuple[UpkeepJob, ...] = (
+    DROP_PARTITIONS_JOB,
+    RENAME_PARTITION_JOB,
+    EXCHANGE_PARTITION_JOB,
+)
 DEMO_TABLES = Path(__file__).parent / "demo" / "tables"
 
 

@@ -248,6 +248,21 @@ def _quarantined(table: Table) -> None:
     table.upkeep.run(table.upkeep.plan_remove_orphans(**EVERY_ORPHAN))
 
 
+def _beside_another(table: Table) -> None:
+    """A table of the same schema, with a partition more."""
+    warehouse = table.table_files.paths.root.rsplit("/", 2)[0]
+    files = table.table_files
+    schema = table.schema
+    other = new_table(
+        Catalog(files.fs, warehouse, files.env),
+        name="db.other",
+        keys=schema.primary_keys,
+        partitions=schema.partition_keys,
+        options=schema.options,
+    )
+    other.write(rows(other, events(0, 3, day="x")))
+
+
 # --- verbs --------------------------------------------------------------------------------------
 
 
@@ -424,6 +439,13 @@ CASES = (
         _run("expire_partitions", older_than_ms=0, strategy="update-time"),
         ("append", "fixed"),
         cleans_up=True,
+    ),
+    Case(
+        "exchange a partition",
+        lambda at: at.table.upkeep.exchange_partition("db.other", [{"day": "x"}]),
+        UNTAGGED_KINDS,
+        _beside_another,
+        done=(PartitionNotFound,),
     ),
     Case(
         "rename a partition",

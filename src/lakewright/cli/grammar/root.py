@@ -33,6 +33,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "drop-partitions": "drop whole partitions",
         "expire-partitions": "drop the partitions that are past their time",
         "rename-partition": "give the rows of a partition other values of its keys",
+        "exchange-partition": "move partitions of another table to this one",
         "expire-snapshots": "delete old snapshots, and the files that only they need",
         "remove-orphans": "set aside files that no reference keeps",
         "quarantine": "the files that were set aside: list, restore, purge",

@@ -16,6 +16,7 @@ from lakewright.platform.upkeep.analyze import AnalyzeOptions
 from lakewright.platform.upkeep.clean import OrphansOptions, PurgeOptions, RestoreOptions
 from lakewright.platform.upkeep.compact import COMPACT, CompactOptions
 from lakewright.platform.upkeep.drop_partitions import DropPartitionsOptions
+from lakewright.platform.upkeep.exchange_partition import ExchangePartitionOptions
 from lakewright.platform.upkeep.expire import (
     ExpireChangelogsOptions,
     ExpireOptions,
@@ -73,6 +74,13 @@ def dated(catalog: Catalog) -> Table:
     table = new_table(catalog, partitions=("day",))
     table.write(rows(table, [*events(0, 2, day="2013-01-01"), *events(0, 2, day="9000-01-01")]))
     return table
+
+
+def beside_another(catalog: Catalog) -> Table:
+    """An append table, and one of the same schema with a partition more."""
+    other = new_table(catalog, name="db.other", partitions=("day",))
+    other.write(rows(other, events(0, 2, day="x")))
+    return appended(catalog)
 
 
 def keyed(catalog: Catalog, bucket: str = "2") -> Table:
@@ -171,6 +179,12 @@ CASES = [
         "rename_partition",
         keyed,
         RenamePartitionOptions(partitions=({"day": "a"},), to=({"day": "z"},)),
+        comes_to_rest=False,
+    ),
+    Case(
+        "exchange_partition",
+        beside_another,
+        ExchangePartitionOptions(source="db.other", partitions=({"day": "x"},)),
         comes_to_rest=False,
     ),
     Case("drop_partitions", appended, DropPartitionsOptions(where="day = 'a'", if_exists=True)),
