@@ -2,8 +2,8 @@
 
 The pattern is a text with `$key` in place of each key's value; without one, the first key counts.
 The formatter is a layout of Java's `DateTimeFormatter`, of which the letters of dates and times are
-read. A date without a time is midnight. Dates and timestamps are written in ISO for the pattern,
-with a space between day and time.
+read. A date without a time is midnight. Days beyond the end of a month are read as Java reads them.
+Dates and timestamps are written in ISO for the pattern, with a space between day and time.
 
 Sources: Paimon `PartitionTimeExtractor`, `DateTimeFormatter`.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from calendar import monthrange
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NoReturn
@@ -66,16 +67,10 @@ class PartitionTimes:
         micros = int(fraction[:_MICROSECOND_DIGITS].ljust(_MICROSECOND_DIGITS, "0"))
         numbers = {name: int(part) for name, part in parts.items()}
         year = numbers.pop("year", 0) or 2000 + numbers.pop("short_year", 0)
+        resolve = _lenient if self.formatter is None else _clamped
+        time = (numbers.get(name, 0) for name in ("hour", "minute", "second"))
         try:
-            return dt.datetime(
-                year,
-                numbers["month"],
-                numbers["day"],
-                numbers.get("hour", 0),
-                numbers.get("minute", 0),
-                numbers.get("second", 0),
-                micros,
-            )
+            return resolve(year, numbers["month"], numbers["day"], *time, micros)
         except (ValueError, OverflowError):
             return None
 
@@ -90,6 +85,21 @@ class PartitionTimes:
             InvalidOption: it has a letter that is not implemented, or gives no day.
         """
         assert self._layout.groups
+
+
+def _lenient(year: int, month: int, day: int, *time: int) -> dt.datetime:
+    """A moment where fields may overflow into the next, as Paimon reads without a formatter."""
+    hours, minutes, seconds, micros = time
+    start = dt.datetime(year + (month - 1) // 12, (month - 1) % 12 + 1, 1)
+    return start + dt.timedelta(
+        days=day - 1, hours=hours, minutes=minutes, seconds=seconds, microseconds=micros
+    )
+
+
+def _clamped(year: int, month: int, day: int, *time: int) -> dt.datetime:
+    """A moment whose day may lie beyond the end of its month, as Java reads by a formatter."""
+    last = monthrange(year, month)[1]
+    return dt.datetime(year, month, last if last < day <= 31 else day, *time)
 
 
 def _layout_of(formatter: str) -> re.Pattern[str]:

@@ -37,6 +37,7 @@ from lakewright.storage.operations.partitions.held_partitions import (
     HeldFiles,
     HeldNow,
     check_as_planned,
+    check_not_overtaken,
     check_partitioned,
     held_files,
     held_now,
@@ -266,9 +267,10 @@ def _copy(
         snapshot, _ = commit_partitions(files, held, messages, user=run.run_id, base=base)
     except CommitOutcomeUnknownError:
         raise
-    except BaseException:
+    except BaseException as error:
         base_id = None if base is None else base.id
         sweep_after_failure(files, [run.run_id], since_snapshot_id=base_id)
+        check_not_overtaken(other, there.snapshot, error)
         raise
     added = [entry for each in messages for entry in each.entries(each.new_files)]
     new_indexes = [entry for each in messages for entry in each.new_index_entries]

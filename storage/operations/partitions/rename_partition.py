@@ -28,6 +28,7 @@ from lakewright.storage.operations.partitions.held_partitions import (
     HeldFiles,
     HeldNow,
     check_as_planned,
+    check_not_overtaken,
     check_partitioned,
     held_files,
     held_now,
@@ -195,8 +196,9 @@ def run_rename_partition(
         snapshot, _ = commit_partitions(files, held, messages, user=run_id, base=now.snapshot)
     except CommitOutcomeUnknownError:
         raise
-    except BaseException:
+    except BaseException as error:
         sweep_after_failure(files, [run_id], since_snapshot_id=base_id)
+        check_not_overtaken(files, now.snapshot, error)
         raise
     assert snapshot is not None
     if engine.may_repeat:
