@@ -27,6 +27,7 @@ from lakewright.storage.operations.partitions.expire_partitions import (
     ExpirePartitionsPlan,
     ExpirePartitionsResult,
 )
+from lakewright.storage.operations.partitions.mark_done import MarkDonePlan, MarkDoneResult
 from lakewright.storage.operations.partitions.rename_partition import (
     RenamePartitionPlan,
     RenamePartitionResult,
@@ -138,6 +139,8 @@ __all__ = [
     "Lease",
     "LeaseKind",
     "LocalEngine",
+    "MarkDonePlan",
+    "MarkDoneResult",
     "MoveColumn",
     "OrphansPlan",
     "PartProfile",

@@ -29,6 +29,12 @@ from lakewright.storage.operations.partitions.expire_partitions import (
     plan_expire_partitions,
     run_expire_partitions,
 )
+from lakewright.storage.operations.partitions.mark_done import (
+    MarkDonePlan,
+    MarkDoneResult,
+    plan_mark_done,
+    run_mark_done,
+)
 from lakewright.storage.operations.partitions.rename_partition import (
     RenamePartitionPlan,
     plan_rename_partition,
@@ -120,6 +126,7 @@ _HERE: Runs = {
     DropPartitionsPlan: run_drop_partitions,
     ExpirePartitionsPlan: run_expire_partitions,
     ExchangePartitionPlan: run_exchange_partition,
+    MarkDonePlan: run_mark_done,
 }
 
 
@@ -138,6 +145,11 @@ class Upkeep:
 
     @overload
     def run(
+        self, plan: MarkDonePlan, *, then: Callable[[Mapping[str, object]], object] | None = None
+    ) -> MarkDoneResult: ...
+
+    @overload
+    def run(
         self,
         plan: Plan[ResultT],
         engine: Engine | None = None,
@@ -152,7 +164,7 @@ class Upkeep:
         A rewrite verifies new files before it publishes them. `verify` is the level: counts,
         checksums, or full, which reads the new files back. With a lease, it rewrites only the part
         that the lease covers until the commit is done. Orphans go to `quarantine`, where they can
-        be restored, or are deleted.
+        be restored, or are deleted. `then` is called for each partition that is marked as done.
 
         Raises:
             InvalidRequestError: the plan is for another table.
@@ -390,6 +402,18 @@ class Upkeep:
         return plan_exchange_partition(self.table_files, source, partitions)
 
     exchange_partition = AtOnce(plan_exchange_partition)
+
+    def plan_mark_done(
+        self,
+        where: Where | None = None,
+        *,
+        partitions: Sequence[Mapping[str, object]] | None = None,
+    ) -> MarkDonePlan:
+        """Mark partitions as done; see `partitions.mark_done`. `run` takes `then=`, a callable."""
+        where = predicate_of(where, self.table_files.schema)
+        return plan_mark_done(self.table_files, where=where, partitions=partitions)
+
+    mark_done = AtOnce(plan_mark_done)
 
     # --- helpers of writers, leases -------------------------------------------------------------
 

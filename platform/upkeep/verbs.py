@@ -17,6 +17,7 @@ from lakewright.platform.upkeep.history import (
     FAST_FORWARD,
     ROLLBACK,
 )
+from lakewright.platform.upkeep.mark_done import MARK_DONE
 from lakewright.platform.upkeep.postpone_compact import POSTPONE_COMPACT
 from lakewright.platform.upkeep.rename_partition import RENAME_PARTITION
 from lakewright.platform.upkeep.rescale import RESCALE
@@ -47,6 +48,7 @@ _ALL: tuple[AnyVerb, ...] = (
     EXPIRE_PARTITIONS,
     RENAME_PARTITION,
     EXCHANGE_PARTITION,
+    MARK_DONE,
 )
 VERBS = {each.name: each for each in _ALL}
 

@@ -27,6 +27,7 @@ from lakewright.jobs.expire_partitions import (
 )
 from lakewright.jobs.expire_snapshots import EXPIRE_JOB, build_expire_schedule
 from lakewright.jobs.ingest import build_ingest_job
+from lakewright.jobs.mark_done import MARK_DONE_JOB
 from lakewright.jobs.rename_partition import RENAME_PARTITION_JOB
 from lakewright.jobs.schema_sensor import build_schema_sensor
 from lakewright.jobs.upkeep import UpkeepJob, build_upkeep_job
@@ -42,6 +43,7 @@ PARTITION_JOBS: tuple[UpkeepJob, ...] = (
     DROP_PARTITIONS_JOB,
     RENAME_PARTITION_JOB,
     EXCHANGE_PARTITION_JOB,
+    MARK_DONE_JOB,
 )
 DEMO_TABLES = Path(__file__).parent / "demo" / "tables"
 

@@ -98,8 +98,10 @@ def _lenient(year: int, month: int, day: int, *time: int) -> dt.datetime:
 
 def _clamped(year: int, month: int, day: int, *time: int) -> dt.datetime:
     """A moment whose day may lie beyond the end of its month, as Java reads by a formatter."""
+    hour, minute, second, micros = time
     last = monthrange(year, month)[1]
-    return dt.datetime(year, month, last if last < day <= 31 else day, *time)
+    within = last if last < day <= 31 else day
+    return dt.datetime(year, month, within, hour, minute, second, micros)
 
 
 def _layout_of(formatter: str) -> re.Pattern[str]:

@@ -440,6 +440,7 @@ CASES = (
         ("append", "fixed"),
         cleans_up=True,
     ),
+    Case("mark partitions as done", _run("mark_done", "day = 'a'"), ("append", "fixed")),
     Case(
         "exchange a partition",
         lambda at: at.table.upkeep.exchange_partition("db.other", [{"day": "x"}]),

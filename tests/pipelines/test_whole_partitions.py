@@ -81,3 +81,12 @@ def test_a_partition_comes_from_another_table(filled: Lake) -> None:
     assert outcome.success, outcome.failure
     assert days(filled)[-1] == "2024-03-01"
     assert source.at().partitions() == ()
+
+
+def test_a_partition_that_is_done_gets_an_observation(filled: Lake) -> None:
+    outcome = filled.run("mark_done", partitions=["2024-01-02"])
+    assert outcome.success, outcome.failure
+    assert outcome.observations["2024-01-02"]["lakewright/verb"] == "mark_done"
+    assert "2024-01-01" not in outcome.observations
+    (mark,) = filled.folder.rglob("_SUCCESS")
+    assert mark.parent.name == "dt=2024-01-02"

@@ -109,3 +109,25 @@ def test_exchanging_moves_partitions_from_another_table(
     assert "to move from db.staged to db.t" in dry.lines[0]
     assert lakewright(catalog, *arguments).code == 0
     assert (content(table), left(source)) == (moved, ["b"])
+
+
+MARKED: list[tuple[str, object]] = []
+
+
+def note(table: Table, spec: object) -> None:
+    MARKED.append((table.name, spec))
+
+
+def test_marking_as_done_calls_a_function_for_each_partition(
+    catalog: Catalog, lakewright: Lakewright
+) -> None:
+    days_of(catalog, "a", "b")
+    call = f"{__name__}:note"
+    done = lakewright(catalog, "mark-done", "db.t", "--where", "day = 'a'", "--then", call)
+    assert done.code == 0, done.err
+    assert done.lines[0] == "1 partition of db.t marked as done"
+    assert MARKED == [("db.t", {"day": "a"})]
+    again = lakewright(catalog, "mark-done", "db.t", "--partition", "day=a", "--dry-run")
+    assert "True" in again.out
+    wrong = lakewright(catalog, "mark-done", "db.t", "--partition", "day=a", "--then", "none:f")
+    assert (wrong.code, "is not a function" in wrong.err) == (2, True)

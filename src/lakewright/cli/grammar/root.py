@@ -34,6 +34,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "expire-partitions": "drop the partitions that are past their time",
         "rename-partition": "give the rows of a partition other values of its keys",
         "exchange-partition": "move partitions of another table to this one",
+        "mark-done": "mark partitions as done, by a success file",
         "expire-snapshots": "delete old snapshots, and the files that only they need",
         "remove-orphans": "set aside files that no reference keeps",
         "quarantine": "the files that were set aside: list, restore, purge",

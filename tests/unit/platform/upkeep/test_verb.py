@@ -29,6 +29,7 @@ from lakewright.platform.upkeep.history import (
     DeleteTagsOptions,
     RollbackOptions,
 )
+from lakewright.platform.upkeep.mark_done import MarkDoneOptions
 from lakewright.platform.upkeep.rename_partition import RenamePartitionOptions
 from lakewright.platform.upkeep.rescale import RESCALE, RescaleOptions
 from lakewright.platform.upkeep.rewrites import RewriteOptions
@@ -187,6 +188,8 @@ CASES = [
         ExchangePartitionOptions(source="db.other", partitions=({"day": "x"},)),
         comes_to_rest=False,
     ),
+    # A partition may be marked again.
+    Case("mark_done", appended, MarkDoneOptions(where="day = 'a'"), comes_to_rest=False),
     Case("drop_partitions", appended, DropPartitionsOptions(where="day = 'a'", if_exists=True)),
 ]
 
