@@ -59,7 +59,7 @@ def _report(_: Table, done: Outcome[MarkDoneOptions, MarkDonePlan, MarkDoneResul
     rows = [
         {
             "partition": NamedPartition(each.partition),
-            "marked_before": each.done_since_ms is not None,
+            "mark": "new" if each.done_since_ms is None else "renewed",
         }
         for each in plan.partitions
     ]
