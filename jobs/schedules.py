@@ -5,7 +5,11 @@ from __future__ import annotations
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
-from lakewright.platform.declare.declarations import SchemaValidation, SnapshotPolicy
+from lakewright.platform.declare.declarations import (
+    PartitionPolicy,
+    SchemaValidation,
+    SnapshotPolicy,
+)
 from lakewright.platform.orchestration.names import TableNames
 
 
@@ -13,7 +17,7 @@ def build_schedule(
     names: TableNames,
     verb: str,
     job: dg.JobDefinition | UnresolvedAssetJobDefinition,
-    policy: SnapshotPolicy | SchemaValidation,
+    policy: SnapshotPolicy | PartitionPolicy | SchemaValidation,
     *,
     description: str,
 ) -> dg.ScheduleDefinition:

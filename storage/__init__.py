@@ -14,6 +14,24 @@ from lakewright.storage.codec.arrow_types import columns_from_arrow
 from lakewright.storage.errors import StorageError
 from lakewright.storage.operations.changes.change_plan import ChangePlan
 from lakewright.storage.operations.inspection.analyze import AnalyzePlan, AnalyzeResult
+from lakewright.storage.operations.partitions.drop_partitions import (
+    DropPartitionsPlan,
+    DropPartitionsResult,
+)
+from lakewright.storage.operations.partitions.exchange_partition import (
+    ExchangePartitionPlan,
+    ExchangePartitionResult,
+)
+from lakewright.storage.operations.partitions.expire_partitions import (
+    DuePartition,
+    ExpirePartitionsPlan,
+    ExpirePartitionsResult,
+)
+from lakewright.storage.operations.partitions.mark_done import MarkDonePlan, MarkDoneResult
+from lakewright.storage.operations.partitions.rename_partition import (
+    RenamePartitionPlan,
+    RenamePartitionResult,
+)
 from lakewright.storage.operations.references.branches import Branch, DeleteBranchPlan
 from lakewright.storage.operations.references.consumers import Consumer
 from lakewright.storage.operations.references.fast_forward import FastForwardPlan
@@ -103,8 +121,15 @@ __all__ = [
     "DeleteTagsPlan",
     "Dependent",
     "DropColumn",
+    "DropPartitionsPlan",
+    "DropPartitionsResult",
+    "DuePartition",
     "Engine",
+    "ExchangePartitionPlan",
+    "ExchangePartitionResult",
     "ExpireChangelogsPlan",
+    "ExpirePartitionsPlan",
+    "ExpirePartitionsResult",
     "ExpirePlan",
     "ExpireResult",
     "ExpireStep",
@@ -115,6 +140,8 @@ __all__ = [
     "Lease",
     "LeaseKind",
     "LocalEngine",
+    "MarkDonePlan",
+    "MarkDoneResult",
     "MoveColumn",
     "OrphansPlan",
     "PartProfile",
@@ -125,6 +152,8 @@ __all__ = [
     "PurgePlan",
     "Quarantine",
     "RenameColumn",
+    "RenamePartitionPlan",
+    "RenamePartitionResult",
     "RescalePlan",
     "RescaleResult",
     "ResetOption",

@@ -14,6 +14,32 @@ from lakewright.storage.operations.inspection.analyze import (
     run_analyze,
 )
 from lakewright.storage.operations.leases.leases import break_lease, list_leases
+from lakewright.storage.operations.partitions.drop_partitions import (
+    DropPartitionsPlan,
+    plan_drop_partitions,
+    run_drop_partitions,
+)
+from lakewright.storage.operations.partitions.exchange_partition import (
+    ExchangePartitionPlan,
+    plan_exchange_partition,
+    run_exchange_partition,
+)
+from lakewright.storage.operations.partitions.expire_partitions import (
+    ExpirePartitionsPlan,
+    plan_expire_partitions,
+    run_expire_partitions,
+)
+from lakewright.storage.operations.partitions.mark_done import (
+    MarkDonePlan,
+    MarkDoneResult,
+    plan_mark_done,
+    run_mark_done,
+)
+from lakewright.storage.operations.partitions.rename_partition import (
+    RenamePartitionPlan,
+    plan_rename_partition,
+    run_rename_partition,
+)
 from lakewright.storage.operations.references.tags import (
     DeleteTagsPlan,
 )
@@ -84,6 +110,7 @@ from lakewright.storage.operations.schema.validate_rows import (
     run_validate_rows,
 )
 from lakewright.storage.operations.write.verify import VerifyLevel, verify_level
+from lakewright.storage.rows import Where, predicate_of
 from lakewright.storage.spec.lease import Lease
 
 # What carries a plan out: on an engine, or in this process alone.
@@ -95,6 +122,7 @@ _ON_AN_ENGINE: Runs = {
     AnalyzePlan: run_analyze,
     ValidateRowsPlan: run_validate_rows,
     RespecPlan: run_respec,
+    RenamePartitionPlan: run_rename_partition,
 }
 _HERE: Runs = {
     ExpirePlan: run_expire_snapshots,
@@ -103,6 +131,10 @@ _HERE: Runs = {
     OrphansPlan: run_remove_orphans,
     RestorePlan: run_restore,
     PurgePlan: run_purge,
+    DropPartitionsPlan: run_drop_partitions,
+    ExpirePartitionsPlan: run_expire_partitions,
+    ExchangePartitionPlan: run_exchange_partition,
+    MarkDonePlan: run_mark_done,
 }
 
 
@@ -121,6 +153,11 @@ class Upkeep:
 
     @overload
     def run(
+        self, plan: MarkDonePlan, *, then: Callable[[Mapping[str, object]], object] | None = None
+    ) -> MarkDoneResult: ...
+
+    @overload
+    def run(
         self,
         plan: Plan[ResultT],
         engine: Engine | None = None,
@@ -135,7 +172,7 @@ class Upkeep:
         A rewrite verifies new files before it publishes them. `verify` is the level: counts,
         checksums, or full, which reads the new files back. With a lease, it rewrites only the part
         that the lease covers until the commit is done. Orphans go to `quarantine`, where they can
-        be restored, or are deleted.
+        be restored, or are deleted. `then` is called for each partition that is marked as done.
 
         Raises:
             InvalidRequestError: the plan is for another table.
@@ -337,6 +374,81 @@ class Upkeep:
         )
 
     validate_rows = AtOnce(plan_validate_rows)
+
+    # --- whole partitions -----------------------------------------------------------------------
+
+    def plan_drop_partitions(
+        self,
+        where: Where | None = None,
+        *,
+        partitions: Sequence[Mapping[str, object]] | None = None,
+        if_exists: bool = False,
+    ) -> DropPartitionsPlan:
+        """Drop partitions, by a filter or by values of keys; see `partitions.drop_partitions`."""
+        return plan_drop_partitions(
+            self.table_files,
+            where=predicate_of(where, self.table_files.schema),
+            partitions=partitions,
+            if_exists=if_exists,
+        )
+
+    drop_partitions = AtOnce(plan_drop_partitions)
+
+    def plan_expire_partitions(
+        self,
+        *,
+        older_than_ms: int | None = None,
+        strategy: str | None = None,
+        pattern: str | None = None,
+        formatter: str | None = None,
+        max_partitions: int | None = None,
+        spare_tagged: bool = False,
+    ) -> ExpirePartitionsPlan:
+        """Drop partitions past their time; see `partitions.expire_partitions`.
+
+        What is not given, the table's options give (`partition.expiration-time` and its like).
+        """
+        return plan_expire_partitions(
+            self.table_files,
+            older_than_ms=older_than_ms,
+            strategy=strategy,
+            pattern=pattern,
+            formatter=formatter,
+            max_partitions=max_partitions,
+            spare_tagged=spare_tagged,
+        )
+
+    expire_partitions = AtOnce(plan_expire_partitions)
+
+    def plan_rename_partition(
+        self, partition: Mapping[str, object], to: Mapping[str, object]
+    ) -> RenamePartitionPlan:
+        """Give the rows of a partition other values of its keys; see `rename_partition`."""
+        return plan_rename_partition(self.table_files, partition, to)
+
+    rename_partition = AtOnce(plan_rename_partition)
+
+    def plan_exchange_partition(
+        self, source: str, partitions: Sequence[Mapping[str, object]]
+    ) -> ExchangePartitionPlan:
+        """Move partitions of another table to this one; see `partitions.exchange_partition`."""
+        return plan_exchange_partition(self.table_files, source, partitions)
+
+    exchange_partition = AtOnce(plan_exchange_partition)
+
+    def plan_mark_done(
+        self,
+        where: Where | None = None,
+        *,
+        partitions: Sequence[Mapping[str, object]] | None = None,
+    ) -> MarkDonePlan:
+        """Mark partitions as done; see `partitions.mark_done`. `run` takes `then=`, a callable."""
+        where = predicate_of(where, self.table_files.schema)
+        return plan_mark_done(self.table_files, where=where, partitions=partitions)
+
+    mark_done = AtOnce(plan_mark_done)
+
+    # --- helpers of writers, leases -------------------------------------------------------------
 
     def compact_written(
         self,

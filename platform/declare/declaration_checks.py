@@ -8,7 +8,6 @@ from __future__ import annotations
 import datetime as dt
 import difflib
 import re
-import zoneinfo
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -24,7 +23,8 @@ from lakewright.platform.declare.declarations import (
 )
 from lakewright.platform.declare.expectation_catalog import COLUMN_ARGUMENTS, EXPECTATION_KINDS
 from lakewright.platform.declare.former_names import wrong_former_names
-from lakewright.platform.declare.marked_yaml import Place
+from lakewright.platform.declare.maintenance_checks import check_maintenance, check_timezone
+from lakewright.platform.declare.marked_yaml import Finding, Place
 from lakewright.platform.declare.partition_keys import InvalidPartitionKeyError
 from lakewright.platform.declare.partition_schemes import (
     PartitionScheme,
@@ -38,8 +38,6 @@ from lakewright.storage.spec.reader_support import READERS
 from lakewright.storage.spec.schema import new_schema
 from lakewright.storage.spec.supported_options import check_new_options
 
-Finding = tuple[Place, str]
-
 # Checks that every declared table has; expectations have other names.
 SCHEMA_MATCHES = "schema_matches"
 STORED_ROWS_FIT = "stored_rows_fit_schema"
@@ -52,7 +50,6 @@ _NAME = r"[A-Za-z0-9][A-Za-z0-9_-]*"
 _TABLE_NAME = re.compile(rf"{_NAME}\.{_NAME}")
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _DAGSTER_NAME = re.compile(r"[A-Za-z0-9_]+")
-_MIN_INTERVAL_MS = 5_000
 _CSV_SETTINGS = {"delimiter", "header", "encoding", "nulls", "date_format", "timestamp_format"}
 
 
@@ -75,7 +72,7 @@ def check_declaration(declaration: TableDeclaration) -> Iterator[Finding]:
         _check_source,
         _check_write,
         _check_expectations,
-        _check_maintenance,
+        check_maintenance,
     )
     findings = [finding for check in checks for finding in check(declaration)]
     yield from findings
@@ -344,27 +341,6 @@ def _check_expectation(
             )
 
 
-def _check_maintenance(declaration: TableDeclaration) -> Iterator[Finding]:
-    compaction = declaration.maintenance.compaction
-    if compaction.interval < _MIN_INTERVAL_MS:
-        yield ("maintenance", "compaction", "interval"), "the interval is at least 5s"
-    snapshots = declaration.maintenance.snapshots
-    place: Place = ("maintenance", "snapshots")
-    low, high = snapshots.retain_min, snapshots.retain_max
-    if low is not None and high is not None and high < low:
-        yield (*place, "retain_max"), f"retain_max is {high}, below retain_min, which is {low}"
-    yield from _check_timezone(snapshots.timezone, (*place, "timezone"))
-    validation = declaration.schema_policy.validation
-    yield from _check_timezone(validation.timezone, ("schema", "validation", "timezone"))
-
-
-def _check_timezone(name: str, place: Place) -> Iterator[Finding]:
-    try:
-        zoneinfo.ZoneInfo(name)
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-        yield place, f"{name!r} is not a time zone; write for example UTC or Europe/Berlin"
-
-
 def _check_schema(declaration: TableDeclaration) -> Iterator[Finding]:
     try:
         schema = new_schema(declaration.schema_spec, time_millis=0)
@@ -434,7 +410,7 @@ def _check_time(dimension: TimePartitions) -> Iterator[Finding]:
         yield ("format",), "columns already gives a format for each column; drop this one"
     if dimension.end is not None and dimension.end <= dimension.start:
         yield ("end",), f"end ({dimension.end}) is not after start ({dimension.start})"
-    yield from _check_timezone(dimension.timezone, ("timezone",))
+    yield from check_timezone(dimension.timezone, ("timezone",))
 
 
 def _check_scheme(declaration: TableDeclaration, scheme: PartitionScheme) -> Iterator[Finding]:

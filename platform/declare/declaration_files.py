@@ -18,13 +18,13 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from lakewright.platform.declare.declaration_checks import (
-    Finding,
     check_declaration,
     check_together,
     did_you_mean,
 )
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.marked_yaml import (
+    Finding,
     MalformedYamlError,
     MarkedDocument,
     Place,

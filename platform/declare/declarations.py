@@ -32,6 +32,7 @@ from lakewright.platform.declare.yaml_words import with_arguments_read
 from lakewright.storage import VerifyLevel
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.spec.data_types import parse_data_type
+from lakewright.storage.spec.partition_expiry import TIME_OPTION, ExpiryStrategy
 from lakewright.storage.spec.schema import Column, SchemaSpec
 from lakewright.storage.spec.schema_gate import (
     EVERY_COLUMN,
@@ -281,11 +282,26 @@ class SnapshotPolicy(Declared):
     timezone: str = "UTC"
 
 
+class PartitionPolicy(Declared):
+    """When partitions expire; the table's options give the defaults."""
+
+    enabled: bool = True
+    older_than: DurationMs | None = None
+    strategy: ExpiryStrategy | None = None
+    pattern: Text | None = None
+    formatter: Text | None = None
+    max_partitions: int | None = Field(default=None, ge=1)
+    spare_tagged: bool = False
+    schedule: str = "37 2 * * *"
+    timezone: str = "UTC"
+
+
 class MaintenanceDeclaration(Declared):
     """The declared upkeep of a table."""
 
     compaction: CompactionPolicy = CompactionPolicy()
     snapshots: SnapshotPolicy = SnapshotPolicy()
+    partitions: PartitionPolicy = PartitionPolicy()
 
 
 class OnDestructive(Enum):
@@ -390,6 +406,17 @@ class TableDeclaration(Declared):
     def is_written_here(self) -> bool:
         """Whether this platform writes the table."""
         return self.source is not None
+
+    @property
+    def expires_partitions(self) -> bool:
+        """Whether the declaration says how old partitions may become."""
+        policy = self.maintenance.partitions
+        return policy.older_than is not None or TIME_OPTION in self.options
+
+    @property
+    def may_have_partitions(self) -> bool:
+        """Whether the table has partition keys, or its columns are not declared."""
+        return bool(self.partition_keys) or not self.columns
 
     @property
     def write_kind(self) -> WriteKind:

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 import dagster as dg
 
-from lakewright.platform.declare.declaration_checks import Finding
 from lakewright.platform.declare.declarations import TableDeclaration
-from lakewright.platform.declare.marked_yaml import Place
+from lakewright.platform.declare.marked_yaml import Finding, Place
 
 
 def check_for_dagster(declaration: TableDeclaration) -> Iterator[Finding]:
@@ -17,9 +16,10 @@ def check_for_dagster(declaration: TableDeclaration) -> Iterator[Finding]:
         dg.AssetSpec("any", tags=dict(declaration.tags))
     except dg.DagsterInvalidDefinitionError as err:
         yield ("tags",), str(err).splitlines()[0]
-    snapshots, validation = declaration.maintenance.snapshots, declaration.schema_policy.validation
+    upkeep, validation = declaration.maintenance, declaration.schema_policy.validation
     schedules: tuple[tuple[Place, str], ...] = (
-        (("maintenance", "snapshots", "schedule"), snapshots.schedule),
+        (("maintenance", "snapshots", "schedule"), upkeep.snapshots.schedule),
+        (("maintenance", "partitions", "schedule"), upkeep.partitions.schedule),
         (("schema", "validation", "schedule"), validation.schedule),
     )
     for place, schedule in schedules:

@@ -6,15 +6,20 @@ from lakewright.platform.upkeep.alter import ALTER
 from lakewright.platform.upkeep.analyze import ANALYZE
 from lakewright.platform.upkeep.clean import PURGE, REMOVE_ORPHANS, RESTORE
 from lakewright.platform.upkeep.compact import COMPACT
+from lakewright.platform.upkeep.drop_partitions import DROP_PARTITIONS
+from lakewright.platform.upkeep.exchange_partition import EXCHANGE_PARTITION
 from lakewright.platform.upkeep.expire import EXPIRE_CHANGELOGS, EXPIRE_SNAPSHOTS, EXPIRE_TAGS
 from lakewright.platform.upkeep.expire_all import EXPIRE
+from lakewright.platform.upkeep.expire_partitions import EXPIRE_PARTITIONS
 from lakewright.platform.upkeep.history import (
     DELETE_BRANCH,
     DELETE_TAGS,
     FAST_FORWARD,
     ROLLBACK,
 )
+from lakewright.platform.upkeep.mark_done import MARK_DONE
 from lakewright.platform.upkeep.postpone_compact import POSTPONE_COMPACT
+from lakewright.platform.upkeep.rename_partition import RENAME_PARTITION
 from lakewright.platform.upkeep.rescale import RESCALE
 from lakewright.platform.upkeep.respec import RESPEC
 from lakewright.platform.upkeep.sort_compact import SORT_COMPACT
@@ -41,6 +46,11 @@ _ALL: tuple[AnyVerb, ...] = (
     FAST_FORWARD,
     ROLLBACK,
     ALTER,
+    DROP_PARTITIONS,
+    EXPIRE_PARTITIONS,
+    RENAME_PARTITION,
+    EXCHANGE_PARTITION,
+    MARK_DONE,
 )
 VERBS = {each.name: each for each in _ALL}
 

@@ -18,12 +18,20 @@ from lakewright.assets.stored_rows_check import build_stored_rows_check
 from lakewright.assets.tables import build_asset
 from lakewright.jobs.compact import COMPACT_JOB
 from lakewright.jobs.compact_sensor import build_compact_sensor
+from lakewright.jobs.drop_partitions import DROP_PARTITIONS_JOB
 from lakewright.jobs.evolve_schema import evolve_job
+from lakewright.jobs.exchange_partition import EXCHANGE_PARTITION_JOB
+from lakewright.jobs.expire_partitions import (
+    EXPIRE_PARTITIONS_JOB,
+    build_expire_partitions_schedule,
+)
 from lakewright.jobs.expire_snapshots import EXPIRE_JOB, build_expire_schedule
 from lakewright.jobs.ingest import build_ingest_job
+from lakewright.jobs.mark_done import MARK_DONE_JOB
+from lakewright.jobs.rename_partition import RENAME_PARTITION_JOB
 from lakewright.jobs.respec import respec_job
 from lakewright.jobs.schema_sensor import build_schema_sensor
-from lakewright.jobs.upkeep import build_upkeep_job
+from lakewright.jobs.upkeep import UpkeepJob, build_upkeep_job
 from lakewright.jobs.validate_schema import build_validate_job, build_validate_schedule
 from lakewright.platform.declare.variables import TABLES_VARIABLE
 from lakewright.platform.declare.workspace import Workspace, read_workspace
@@ -31,6 +39,13 @@ from lakewright.platform.orchestration.dagster_checks import check_for_dagster
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
 
+# Jobs on whole partitions that run on request only.
+PARTITION_JOBS: tuple[UpkeepJob, ...] = (
+    DROP_PARTITIONS_JOB,
+    RENAME_PARTITION_JOB,
+    EXCHANGE_PARTITION_JOB,
+    MARK_DONE_JOB,
+)
 DEMO_TABLES = Path(__file__).parent / "demo" / "tables"
 
 
@@ -79,6 +94,12 @@ def definitions_of(
         validate = build_validate_job(declaration)
         schedules.append(build_validate_schedule(declaration, validate))
         jobs += [compact, expire, validate]
+        if declaration.may_have_partitions:
+            age_out = build_upkeep_job(EXPIRE_PARTITIONS_JOB, declaration, resources=keys)
+            jobs.append(age_out)
+            jobs += [build_upkeep_job(each, declaration, resources=keys) for each in PARTITION_JOBS]
+            if declaration.expires_partitions:
+                schedules.append(build_expire_partitions_schedule(declaration, age_out))
         if declaration.columns:
             for kind in (evolve_job(workspace, declaration), respec_job(declaration)):
                 jobs.append(build_upkeep_job(kind, declaration, resources=keys))

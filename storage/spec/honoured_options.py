@@ -122,6 +122,15 @@ HONOURED_OPTIONS: tuple[Option, ...] = (
         Option("partition.legacy-name", Kind.BOOLEAN, "true"),
     ),
     *honoured(
+        "which partitions expire, when they are asked to",
+        Option("partition.expiration-time", Kind.DURATION),
+        Option("partition.expiration-strategy", Kind.TEXT, "values-time"),
+        Option("partition.expiration-max-num", Kind.INTEGER, "100"),
+        Option("partition.expiration-batch-size", Kind.INTEGER),
+        Option("partition.timestamp-formatter", Kind.TEXT),
+        Option("partition.timestamp-pattern", Kind.TEXT),
+    ),
+    *honoured(
         "which statistics stand in the metadata",
         Option("metadata.stats-mode", Kind.TEXT, "truncate(16)"),
         Option("metadata.stats-dense-store", Kind.BOOLEAN, "true"),

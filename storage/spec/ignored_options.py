@@ -153,14 +153,8 @@ IGNORED_OPTIONS: tuple[Option, ...] = (
         Option("snapshot.expire.execution-mode", Kind.CHOICE, "sync"),
     ),
     *ignored(
-        "expired partitions stay until another client drops them",
-        Option("partition.expiration-time", Kind.DURATION),
-        Option("partition.expiration-strategy", Kind.TEXT, "values-time"),
+        "when Java's writers expire partitions; here a schedule or a person does",
         Option("partition.expiration-check-interval", Kind.DURATION, "1 h"),
-        Option("partition.expiration-max-num", Kind.INTEGER, "100"),
-        Option("partition.expiration-batch-size", Kind.INTEGER),
-        Option("partition.timestamp-formatter", Kind.TEXT),
-        Option("partition.timestamp-pattern", Kind.TEXT),
         Option("end-input.check-partition-expire", Kind.BOOLEAN, "false"),
     ),
     *ignored(

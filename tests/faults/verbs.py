@@ -27,6 +27,7 @@ from lakewright.storage.errors import (
     ConsumerNotFound,
     InvalidRequestError,
     NotFoundError,
+    PartitionNotFound,
     StorageError,
     TableNotFound,
     TagNotFound,
@@ -140,6 +141,8 @@ KINDS: dict[str, Kind] = {
 }
 EVERY_KIND = ("keyed", "append", *(name for name in KINDS if name not in {"keyed", "append"}))
 PARTED_KINDS = tuple(name for name in EVERY_KIND[1:] if KINDS[name].partitions)
+# A second try that finds its work done makes no tag.
+UNTAGGED_KINDS = tuple(name for name in PARTED_KINDS if name != "tagging")
 KEYED_KINDS = tuple(name for name in EVERY_KIND if KINDS[name].keys)
 POSTPONED = ("postponed",)
 READY_KINDS = tuple(name for name in EVERY_KIND if name not in POSTPONED)
@@ -245,6 +248,21 @@ def _orphans(table: Table) -> None:
 def _quarantined(table: Table) -> None:
     _orphans(table)
     table.upkeep.run(table.upkeep.plan_remove_orphans(**EVERY_ORPHAN))
+
+
+def _beside_another(table: Table) -> None:
+    """A table of the same schema, with a partition more."""
+    warehouse = table.table_files.paths.root.rsplit("/", 2)[0]
+    files = table.table_files
+    schema = table.schema
+    other = new_table(
+        Catalog(files.fs, warehouse, files.env),
+        name="db.other",
+        keys=schema.primary_keys,
+        partitions=schema.partition_keys,
+        options=schema.options,
+    )
+    other.write(rows(other, events(0, 3, day="x")))
 
 
 # --- verbs --------------------------------------------------------------------------------------
@@ -434,6 +452,36 @@ CASES = (
         repeats=True,
         names_places=True,
         quick=False,
+    ),
+    # Whole partitions.
+    Case(
+        "drop partitions",
+        lambda at: at.table.upkeep.drop_partitions("day IN ('a', 'c')"),
+        UNTAGGED_KINDS,
+        done=(PartitionNotFound,),
+    ),
+    Case(
+        "expire partitions",
+        # Days are called a and b, and so is no time; all files are old.
+        _run("expire_partitions", older_than_ms=0, strategy="update-time"),
+        ("append", "fixed"),
+        cleans_up=True,
+    ),
+    Case("mark partitions as done", _run("mark_done", "day = 'a'"), ("append", "fixed")),
+    Case(
+        "exchange a partition",
+        lambda at: at.table.upkeep.exchange_partition("db.other", [{"day": "x"}]),
+        UNTAGGED_KINDS,
+        _beside_another,
+        done=(PartitionNotFound,),
+    ),
+    Case(
+        "rename a partition",
+        lambda at: at.table.upkeep.rename_partition({"day": "a"}, {"day": "z"}),
+        tuple(name for name in UNTAGGED_KINDS if name != "postponed"),
+        done=(PartitionNotFound,),
+        # Rows of deletion vectors that waited come into sight.
+        steps=True,
     ),
     Case("postpone compact", _run("postpone_compact"), POSTPONED, steps=True),
     Case("analyze", _run("analyze"), EVERY_KIND, repeats=True),

@@ -420,6 +420,10 @@ class JavaOracle(WritingOracle):
         """Expire long-lived changelogs beyond a number of commits; how many went."""
         return int(self._call("expire_changelogs", warehouse, table, retain_min=retain_min))
 
+    def expire_partitions(self, warehouse: str | Path, table: str) -> list[dict[str, str]]:
+        """Expire the partitions that the table's options say are past their time; which."""
+        return list(self._call("expire_partitions", warehouse, table))
+
     def create_timed_tag(
         self, warehouse: str | Path, table: str, tag: str, *, time_retained_ms: int
     ) -> None:

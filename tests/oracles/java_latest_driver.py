@@ -58,6 +58,9 @@ class LatestJavaPaimon(JavaPaimon):
                 )
         return found
 
+    def _partition_expire(self, table: Any) -> Any:
+        return table.store().newPartitionExpire("an oracle", table)
+
     def _tag_manager(self, table: Any) -> Any:
         return table.newTagAutoManager()
 

@@ -23,7 +23,8 @@ from tests.support.tables.builders import comparable
 Json = dict[str, Any]
 
 _REWRITES = {"compact", "rescale"}
-_COMMITS = {*WRITERS, *_REWRITES}
+_OF_PARTITIONS = ("drop", "rename")
+_COMMITS = {*WRITERS, *_REWRITES, *_OF_PARTITIONS}
 _UNKNOWN = "CommitOutcomeUnknownError"
 
 
@@ -77,12 +78,27 @@ def _error_table() -> dict[tuple[str, str], tuple[str, ...]]:
     for one in ("alter", "rescale", "rollback"):
         found["respec", one] = ("SchemaMoved", "StalePlan")
     found["read", "respec"] = ("FileMissing",)
+    _add_partition_verbs(found)
     # Whose turn it was to ask the store for the time, every time.
     found["orphans", "orphans"] = ("UnavailableError",)
     # The other one went back as far already.
     found["rollback", "rollback"] = ("StalePlan", "SnapshotNotFound")
     found["read", "rollback"] = ("FileMissing", "CorruptionError", "SnapshotNotFound")
     return found
+
+
+def _add_partition_verbs(found: dict[tuple[str, str], tuple[str, ...]]) -> None:
+    for one in _OF_PARTITIONS:
+        # Others changed the partition, or took it away.
+        for other in ("upsert", "overwrite", *_REWRITES, "rollback"):
+            found[one, other] = ("StalePlan",)
+        for other in _OF_PARTITIONS:
+            found[one, other] = ("StalePlan", "PartitionNotFound", "PartitionExists")
+        for other in _REWRITES:
+            found[other, one] = ("StalePlan",)
+        found[one, "alter"] = ("SchemaMoved",)
+        found[one, "rescale"] = ("StalePlan", "SchemaMoved")
+        found["rollback", one] = ("StalePlan",)
 
 
 _ERRORS = _error_table()
@@ -260,7 +276,9 @@ class Race:
         reached = {
             path for label in _roots(content, root) for path in _needs(self.arena, content, label)
         }
-        folders = tuple(f"{root}/{each}/" for each in ("day=a", "day=b", "manifest", "index"))
+        folders = tuple(
+            f"{root}/{each}/" for each in ("day=a", "day=b", "day=c", "manifest", "index")
+        )
         extra = {
             path
             for path, stored in content.items()
@@ -396,8 +414,8 @@ def _entries(data: bytes, root: str) -> list[tuple[int, tuple[Any, ...], str]]:
     found = []
     for entry in _records(data):
         file, bucket = entry["_FILE"], entry["_BUCKET"]
-        # The last letter of a partition's bytes is its day: the values are one letter long.
-        day = "a" if b"a" in entry["_PARTITION"] else "b"
+        # The values are one letter long.
+        day = next((each for each in "abc" if each.encode() in entry["_PARTITION"]), "b")
         path = f"{root}/day={day}/bucket-{bucket}/{file['_FILE_NAME']}"
         if file.get("_EXTERNAL_PATH") is not None:
             # Of an entry that was restated under other keys.

@@ -125,6 +125,17 @@ def _rollback(table: Table, number: int) -> str:
     return ""
 
 
+def _drop(table: Table, number: int) -> str:
+    table.upkeep.drop_partitions("day = 'a'")
+    return ""
+
+
+def _rename(table: Table, number: int) -> str:
+    engine = LocalEngine(env=table.table_files.env)
+    table.upkeep.rename_partition({"day": "a"}, {"day": "c"}, engine=engine)
+    return ""
+
+
 def _tag(table: Table, number: int) -> str:
     table.history.create_tag(f"t{number}", snapshot=1 + number)
     return ""
@@ -159,6 +170,8 @@ VERBS: dict[str, Verb] = {
     "orphans": _remove_orphans,
     "rescale": _rescale,
     "rollback": _rollback,
+    "drop": _drop,
+    "rename": _rename,
     "tag": _tag,
     "branch": _branch,
     "alter": _alter,

@@ -52,6 +52,8 @@ _DAY_MS = 86_400_000
 # The files of a running write look like orphans, and few writes take longer than this.
 _LEAST_AGE_MS = 3_600_000
 _METADATA = r"(manifest|index|statistics)/[^/]+"
+# The mark of a partition that is done, before it has its name.
+_UNFINISHED_MARK = r"\._SUCCESS\.[^/]+\.tmp"
 _UNFINISHED = (
     r"(branch/branch-[^/]+/)?(schema|snapshot|tag|consumer|changelog|\.lakewright/pending/[^/]+)"
     rf"/{UNFINISHED.pattern}"
@@ -176,7 +178,7 @@ def _owned(files: TableFiles) -> re.Pattern[str]:
     directory = files.options.data_file_directory
     below = re.escape(directory) + "/" if directory else ""
     data = rf"{below}{partition}bucket-(\d+|postpone)/[^/]+"
-    return re.compile(f"{data}|{_METADATA}|{_UNFINISHED}")
+    return re.compile(f"{data}|{partition}{_UNFINISHED_MARK}|{_METADATA}|{_UNFINISHED}")
 
 
 def _leftovers(files: TableFiles, listed: Listed, oldest: int) -> tuple[UnreachableFile, ...]:

@@ -29,6 +29,8 @@ _METADATA = re.compile(
     r"(schema/schema-\d+|snapshot/(snapshot-\d+|LATEST|EARLIEST)|tag/tag-[^/]+"
     r"|consumer/consumer-[^/]+|changelog/(changelog-\d+|LATEST|EARLIEST))"
     r"|\.lakewright/leases/[^/]+"
+    # The mark of a partition that is done.
+    r"|([^/]+=[^/]*/)+_SUCCESS"
     r"|(branch/branch-[^/]+/)?\.lakewright/pending/user-[^/]+/batch-\d+"
 )
 _PENDING = re.compile(r".*\.lakewright/pending/.*")

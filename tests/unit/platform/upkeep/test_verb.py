@@ -15,17 +15,22 @@ from lakewright.platform.upkeep.alter import AlterOptions
 from lakewright.platform.upkeep.analyze import AnalyzeOptions
 from lakewright.platform.upkeep.clean import OrphansOptions, PurgeOptions, RestoreOptions
 from lakewright.platform.upkeep.compact import COMPACT, CompactOptions
+from lakewright.platform.upkeep.drop_partitions import DropPartitionsOptions
+from lakewright.platform.upkeep.exchange_partition import ExchangePartitionOptions
 from lakewright.platform.upkeep.expire import (
     ExpireChangelogsOptions,
     ExpireOptions,
     ExpireTagsOptions,
 )
 from lakewright.platform.upkeep.expire_all import EXPIRE, Expired, ExpiryPlan
+from lakewright.platform.upkeep.expire_partitions import ExpirePartitionsOptions
 from lakewright.platform.upkeep.history import (
     BranchOptions,
     DeleteTagsOptions,
     RollbackOptions,
 )
+from lakewright.platform.upkeep.mark_done import MarkDoneOptions
+from lakewright.platform.upkeep.rename_partition import RenamePartitionOptions
 from lakewright.platform.upkeep.rescale import RESCALE, RescaleOptions
 from lakewright.platform.upkeep.respec import RespecOptions
 from lakewright.platform.upkeep.rewrites import RewriteOptions
@@ -64,6 +69,20 @@ def appended(catalog: Catalog) -> Table:
     for at in range(3):
         table.write(rows(table, events(at, at + 1)))
     return table
+
+
+def dated(catalog: Catalog) -> Table:
+    """An append table of a day long past, and one to come."""
+    table = new_table(catalog, partitions=("day",))
+    table.write(rows(table, [*events(0, 2, day="2013-01-01"), *events(0, 2, day="9000-01-01")]))
+    return table
+
+
+def beside_another(catalog: Catalog) -> Table:
+    """An append table, and one of the same schema with a partition more."""
+    other = new_table(catalog, name="db.other", partitions=("day",))
+    other.write(rows(other, events(0, 2, day="x")))
+    return appended(catalog)
 
 
 def keyed(catalog: Catalog, bucket: str = "2") -> Table:
@@ -157,6 +176,23 @@ CASES = [
     Case("fast_forward", branched, BranchOptions(branch="b"), comes_to_rest=False),
     Case("alter", keyed, AlterOptions(add=("w INT",)), comes_to_rest=False),
     Case("rollback", appended, RollbackOptions(snapshot=1), comes_to_rest=False),
+    Case("expire_partitions", dated, ExpirePartitionsOptions(older_than_ms=86_400_000)),
+    # The partition has its name only once.
+    Case(
+        "rename_partition",
+        keyed,
+        RenamePartitionOptions(partitions=({"day": "a"},), to=({"day": "z"},)),
+        comes_to_rest=False,
+    ),
+    Case(
+        "exchange_partition",
+        beside_another,
+        ExchangePartitionOptions(source="db.other", partitions=({"day": "x"},)),
+        comes_to_rest=False,
+    ),
+    # A partition may be marked again.
+    Case("mark_done", appended, MarkDoneOptions(where="day = 'a'"), comes_to_rest=False),
+    Case("drop_partitions", appended, DropPartitionsOptions(where="day = 'a'", if_exists=True)),
 ]
 
 

@@ -1,0 +1,90 @@
+"""Exchanging partitions as a verb: they move from another table to this one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakewright.platform.upkeep.drop_partitions import KEPT_ON_DISK
+from lakewright.platform.upkeep.leases import partitions_scope
+from lakewright.platform.upkeep.rewrites import Partitions
+from lakewright.platform.upkeep.verb import (
+    LeaseNeed,
+    NamedPartition,
+    Outcome,
+    Report,
+    Verb,
+    option,
+)
+from lakewright.platform.upkeep.whole_partitions import held_facts, held_rows, held_text
+from lakewright.platform.upkeep.words import duration_text, size_text
+from lakewright.storage import (
+    ExchangePartitionPlan,
+    ExchangePartitionResult,
+    LeaseKind,
+    Table,
+)
+from lakewright.storage.errors import InvalidRequestError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExchangePartitionOptions:
+    """What may be exchanged."""
+
+    source: str | None = option(None, "The table that the partitions come from: database.table.")
+    partitions: Partitions | None = option(
+        None, "Partitions to move here, by all or some of their columns."
+    )
+
+
+def _plan(table: Table, options: ExchangePartitionOptions) -> ExchangePartitionPlan:
+    if options.source is None:
+        raise InvalidRequestError(
+            f"say from which table partitions come to {table.name}: source is not given"
+        )
+    return table.upkeep.plan_exchange_partition(options.source, options.partitions or ())
+
+
+def _report(
+    _: Table,
+    done: Outcome[ExchangePartitionOptions, ExchangePartitionPlan, ExchangePartitionResult],
+) -> Report:
+    plan, result = done.plan, done.result
+    what, facts = held_text(plan.partitions), held_facts(plan.partitions)
+    begun = [
+        f"{NamedPartition(each)} was copied before, by a call that was stopped"
+        for each in plan.begun
+    ]
+    if result is None:
+        return Report(
+            summary=f"{what} to move from {plan.source} to {plan.table}",
+            facts=facts,
+            tables={"plan": held_rows(plan.partitions)},
+            notes=(
+                *begun,
+                "files are copied; between the two commits readers see the rows in both tables",
+            ),
+        )
+    return Report(
+        summary=f"{what} moved from {plan.source} to {plan.table} in "
+        f"{duration_text(result.duration_ms)}, {size_text(result.bytes_copied)} copied",
+        facts={**facts, "bytes_copied": result.bytes_copied, "duration_ms": result.duration_ms},
+        tables={"moved": held_rows(plan.partitions)},
+        notes=(*begun, f"in {plan.source}, {KEPT_ON_DISK}"),
+        partitions=tuple(each.partition for each in plan.partitions),
+        snapshot=result.snapshot,
+    )
+
+
+EXCHANGE_PARTITION = Verb(
+    name="exchange_partition",
+    description="move partitions of another table to this one, a commit in each",
+    options=ExchangePartitionOptions,
+    plan_type=ExchangePartitionPlan,
+    plan=_plan,
+    run=lambda table, plan, options, work: table.upkeep.run(plan),
+    report=_report,
+    lease=lambda table, plan: LeaseNeed(
+        kind=LeaseKind.RESCALE,
+        scope=partitions_scope(table, [each.partition for each in plan.partitions]),
+    ),
+)

@@ -1,0 +1,104 @@
+"""Expiry of partitions as a verb: those past their time are dropped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakewright.platform.upkeep.drop_partitions import KEPT_ON_DISK
+from lakewright.platform.upkeep.verb import NamedPartition, Outcome, Report, Rows, Verb, option
+from lakewright.platform.upkeep.whole_partitions import held_facts, held_text
+from lakewright.platform.upkeep.words import counted, duration_text, size_text, snapshots_text
+from lakewright.storage import DuePartition, ExpirePartitionsPlan, ExpirePartitionsResult, Table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpirePartitionsOptions:
+    """What an expiry of partitions may be told; the table's options say the rest."""
+
+    older_than_ms: int | None = option(None, "Drop partitions older than that: 12h, 90d.")
+    strategy: str | None = option(
+        None,
+        "What the age is counted from: values-time, the time of the partition's values, or "
+        "update-time, the creation of its newest file.",
+    )
+    pattern: str | None = option(
+        None, "The text that holds the time, with $key for the value of a key: '$day $hour:00:00'."
+    )
+    formatter: str | None = option(None, "The layout of that text, such as yyyyMMdd.")
+    max_partitions: int | None = option(None, "Partitions that one run drops at most.")
+    spare_tagged: bool = option(
+        default=False, text="Leave partitions alone as long as a tag needs files of theirs."
+    )
+
+
+def _plan(table: Table, options: ExpirePartitionsOptions) -> ExpirePartitionsPlan:
+    return table.upkeep.plan_expire_partitions(
+        older_than_ms=options.older_than_ms,
+        strategy=options.strategy,
+        pattern=options.pattern,
+        formatter=options.formatter,
+        max_partitions=options.max_partitions,
+        spare_tagged=options.spare_tagged,
+    )
+
+
+def _report(
+    _: Table, done: Outcome[ExpirePartitionsOptions, ExpirePartitionsPlan, ExpirePartitionsResult]
+) -> Report:
+    plan, result = done.plan, done.result
+    going = plan.partitions if result is None else result.partitions
+    tagged = sum(each.tagged_bytes for each in going)
+    facts = {**held_facts(going), "tagged_bytes": tagged, "waiting": plan.waiting}
+    notes = [
+        *([f"tags keep {size_text(tagged)} of these files on disk"] if tagged else []),
+        *([f"{counted(plan.waiting, 'more partition')} due in later runs"] if plan.waiting else []),
+        *(f"{NamedPartition(each.partition)} stays: {each.reason}" for each in plan.staying),
+    ]
+    if result is None or not plan.partitions:
+        return Report(
+            summary=f"{plan.table}: {held_text(going)} to expire"
+            if going
+            else f"no partition of {plan.table} to expire",
+            facts=facts,
+            tables={"plan": _rows(going)},
+            notes=tuple(notes),
+            is_empty=not going,
+        )
+    left_out = [
+        f"{NamedPartition(each)} was changed meanwhile, and stays" for each in result.left_out
+    ]
+    ids = [each.id for each in result.snapshots]
+    return Report(
+        summary=f"{snapshots_text(ids)} of {plan.table}: {held_text(going)} expired in "
+        f"{duration_text(result.duration_ms)}",
+        facts={**facts, "left_out": len(result.left_out), "duration_ms": result.duration_ms},
+        tables={"expired": _rows(going)},
+        notes=(*left_out, *notes, KEPT_ON_DISK),
+        was_beaten=not going,
+        snapshot=result.snapshots[-1] if result.snapshots else None,
+    )
+
+
+def _rows(going: tuple[DuePartition, ...]) -> Rows:
+    return [
+        {
+            "partition": NamedPartition(each.partition),
+            "since": each.since,
+            "files": len(each.files),
+            "rows": each.rows,
+            "bytes": each.bytes,
+            "tags": ", ".join(each.tags) or None,
+        }
+        for each in going
+    ]
+
+
+EXPIRE_PARTITIONS = Verb(
+    name="expire_partitions",
+    description="drop the partitions that are past their time",
+    options=ExpirePartitionsOptions,
+    plan_type=ExpirePartitionsPlan,
+    plan=_plan,
+    run=lambda table, plan, options, work: table.upkeep.run(plan),
+    report=_report,
+)

@@ -1,0 +1,73 @@
+"""What verbs on whole partitions report alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from lakewright.platform.upkeep.rewrites import Partitions
+from lakewright.platform.upkeep.verb import NamedPartition, Rows
+from lakewright.platform.upkeep.words import counted, size_text
+from lakewright.storage import Table
+from lakewright.storage.errors import InvalidRequestError
+
+
+class Held(Protocol):
+    """A partition and what it holds."""
+
+    @property
+    def partition(self) -> dict[str, object]: ...
+
+    @property
+    def files(self) -> tuple[str, ...]: ...
+
+    @property
+    def rows(self) -> int: ...
+
+    @property
+    def bytes(self) -> int: ...
+
+
+def only_partition(table: Table, given: Partitions | None, option: str) -> Mapping[str, object]:
+    """The one partition that an option names.
+
+    Raises:
+        InvalidRequestError: it names none, or several.
+    """
+    if not given or len(given) > 1:
+        raise InvalidRequestError(
+            f"{option} names {len(given or ())} partitions of {table.name}; name one",
+            table=table.name,
+        )
+    return given[0]
+
+
+def held_facts(held: Sequence[Held]) -> dict[str, object]:
+    """The figures of partitions."""
+    return {
+        "partitions": len(held),
+        "files": sum(len(each.files) for each in held),
+        "rows": sum(each.rows for each in held),
+        "size_bytes": sum(each.bytes for each in held),
+    }
+
+
+def held_text(held: Sequence[Held]) -> str:
+    """`2 partitions with 9 rows in 3 files, 3.7 KiB`."""
+    rows = counted(sum(each.rows for each in held), "row")
+    files = counted(sum(len(each.files) for each in held), "file")
+    size = size_text(sum(each.bytes for each in held))
+    return f"{counted(len(held), 'partition')} with {rows} in {files}, {size}"
+
+
+def held_rows(held: Sequence[Held]) -> Rows:
+    """A row of detail for each partition."""
+    return [
+        {
+            "partition": NamedPartition(each.partition),
+            "files": len(each.files),
+            "rows": each.rows,
+            "bytes": each.bytes,
+        }
+        for each in held
+    ]

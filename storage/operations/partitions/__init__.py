@@ -1,0 +1,1 @@
+"""Whole partitions are listed, dropped, expired, renamed, exchanged and marked as done."""

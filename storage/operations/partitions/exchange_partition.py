@@ -1,0 +1,315 @@
+"""Exchanges partitions: moves them from a table to another of the same schema.
+
+1. Plan from metadata alone: the source holds the partitions, and the target does not.
+2. Copy their files into the target, and commit them there.
+3. Drop the partitions in the source.
+
+Each table changes in one commit. Between the two, readers see the rows in both tables, and never in
+none. After a crash there, another call finds the copies by their names and goes on. If another
+commit changes a partition of the source meanwhile, the copies are dropped again.
+
+Files are copied, and not named by `_EXTERNAL_PATH`: an expiry or a drop of the source would delete
+files that the target reads, and readers before Paimon 1.0 know no external paths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from lakewright.storage.errors import (
+    CommitOutcomeUnknownError,
+    InvalidRequestError,
+    PartitionExists,
+    StalePlan,
+    TableNotFound,
+)
+from lakewright.storage.files.metadata_stores import SchemaStore
+from lakewright.storage.files.paths import DATABASE_SUFFIX, TablePaths
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.commit.replace_partitions import (
+    HeldNames,
+    commit_partitions,
+    names_by_partition,
+)
+from lakewright.storage.operations.partitions.copy_partition import CopyRun, origin_of
+from lakewright.storage.operations.partitions.held_partitions import (
+    HeldFiles,
+    HeldNow,
+    check_as_planned,
+    check_not_overtaken,
+    check_partitioned,
+    held_files,
+    held_now,
+    planned_rows,
+)
+from lakewright.storage.operations.partitions.select_partitions import (
+    Specs,
+    check_all_found,
+    selected_entries,
+    selection,
+)
+from lakewright.storage.operations.references.sweep import sweep_after_failure
+from lakewright.storage.operations.running.plan import Plan
+from lakewright.storage.operations.state.latest import read_latest
+from lakewright.storage.spec.arguments import text_argument
+from lakewright.storage.spec.file_names import is_place_below
+from lakewright.storage.spec.schema import TableSchema
+from lakewright.storage.spec.shown import Shown
+from lakewright.storage.spec.snapshot import Snapshot
+from lakewright.storage.spec.supported_options import find_option
+
+# Options besides the immutable ones by which files of a table are read.
+_LAYOUT = frozenset(
+    {
+        "bucket",
+        "sequence.field",
+        "sequence.field.sort-order",
+        "deletion-vectors.enabled",
+        "deletion-vectors.bitmap64",
+        "data-file.thin-mode",
+        "ignore-delete",
+        "ignore-update-before",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExchangePartitionPlan(Plan["ExchangePartitionResult"]):
+    """The partitions to move from `source` to `table`, as of a snapshot of the source.
+
+    `begun` are those of which the table holds copies already, from a call that was stopped.
+    """
+
+    table: str
+    source: str
+    snapshot_id: int | None
+    partitions: tuple[HeldFiles, ...]
+    begun: tuple[dict[str, object], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExchangePartitionResult(Shown):
+    """What was moved: the snapshots of both tables; `snapshot` is None if the rows were there."""
+
+    snapshot: Snapshot | None
+    source_snapshot: Snapshot | None
+    partitions: tuple[HeldFiles, ...]
+    bytes_copied: int
+    duration_ms: int
+
+
+# --- planning ---------------------------------------------------------------------------------
+
+
+def plan_exchange_partition(
+    files: TableFiles, source: str, partitions: Specs
+) -> ExchangePartitionPlan:
+    """Plan to move partitions of another table of the warehouse here; keys may be left out.
+
+    Raises:
+        TableNotFound: there is no such table.
+        InvalidRequestError: the tables have other columns, keys or layouts; or no partition is
+            named.
+        PartitionNotFound: the source has no such partition.
+        PartitionExists: this table has the partition, with rows of its own.
+    """
+    other = _other_table(files, source)
+    _check_alike(files, other)
+    if isinstance(partitions, (str, Mapping)) or not partitions or not all(partitions):
+        raise InvalidRequestError(
+            f"say which partitions of {source} to move to {files.name}, as a list of dicts",
+            table=files.name,
+        )
+    asked = selection(other, partitions=partitions)
+    snapshot, found = read_latest(other, lambda latest: selected_entries(other, latest, asked))
+    check_all_found(other, snapshot, asked, list(found))
+    here = held_now(files, {each.row for each in found}).entries
+    names = {each.row: _origins(entry.file.file_name for entry in found[each]) for each in found}
+    for entry in here:
+        if origin_of(entry.file.file_name) not in names[entry.partition]:
+            raise PartitionExists(
+                f"{files.name} has a partition {files.partitions.of_entry(entry).spec} with rows "
+                f"that are not of {source}; drop it first",
+                table=files.name,
+            )
+    begun = {entry.partition for entry in here}
+    return ExchangePartitionPlan(
+        table=files.name,
+        source=source,
+        snapshot_id=None if snapshot is None else snapshot.id,
+        partitions=tuple(held_files(*each) for each in found.items()),
+        begun=tuple(each.spec for each in found if each.row in begun),
+    )
+
+
+def _other_table(files: TableFiles, name: str) -> TableFiles:
+    """A table beside this one, in the same warehouse, with its latest schema."""
+    database, dot, table = text_argument(name, "table name").partition(".")
+    is_named = dot and "." not in table and all(map(_is_folder, (database, table)))
+    if not is_named:
+        raise InvalidRequestError(f"{name!r} is not the name of a table, database.table")
+    if name == files.name:
+        raise InvalidRequestError(f"{name} cannot exchange partitions with itself", table=name)
+    warehouse = files.paths.root.rsplit("/", 2)[0]
+    paths = TablePaths(f"{warehouse}/{database}{DATABASE_SUFFIX}/{table}")
+    store = SchemaStore(files.fs, paths)
+    if not store.ids():
+        raise TableNotFound(f"no table {name} in {warehouse}", table=name)
+    return TableFiles(name, files.fs, paths, store.latest(table=name), files.env)
+
+
+def _is_folder(name: str) -> bool:
+    return bool(name) and "/" not in name and is_place_below(name)
+
+
+def _check_alike(files: TableFiles, other: TableFiles) -> None:
+    """Check that files of one table mean the same rows in the other."""
+    for table in (files, other):
+        check_partitioned(table)
+    one, two = files.schema, other.schema
+    for what, own, others in (
+        ("partition keys", one.partition_keys, two.partition_keys),
+        ("primary keys", one.primary_keys, two.primary_keys),
+        ("columns", _columns(one), _columns(two)),
+        ("options", _layout(one), _layout(two)),
+    ):
+        if own != others:
+            differ = [
+                f"{each}" for each in (*own, *others) if (each in own) is not (each in others)
+            ]
+            raise InvalidRequestError(
+                f"{files.name} and {other.name} have other {what} ({'; '.join(differ[:4])}), and "
+                "partitions are exchanged between tables of the same schema; write the rows "
+                "instead",
+                table=files.name,
+            )
+
+
+def _columns(schema: TableSchema) -> tuple[str, ...]:
+    return tuple(f"{each.name} {each.type}, id {each.id}" for each in schema.fields)
+
+
+def _layout(schema: TableSchema) -> tuple[str, ...]:
+    found = []
+    for name, value in sorted(schema.options.items()):
+        option = find_option(name)
+        is_layout = name in _LAYOUT or name.startswith("fields.")
+        if is_layout or (option is not None and option.immutable):
+            found.append(f"{name}={value}")
+    return tuple(found)
+
+
+def _origins(names: Iterable[str]) -> frozenset[str]:
+    return frozenset(map(origin_of, names))
+
+
+# --- running ----------------------------------------------------------------------------------
+
+
+def run_exchange_partition(
+    files: TableFiles, plan: ExchangePartitionPlan
+) -> ExchangePartitionResult:
+    """Carry a plan out: one commit here, then one in the source.
+
+    Raises:
+        StalePlan: another commit changed a partition, in one of the tables; nothing is moved.
+        SchemaMoved: this table's schema changed since it was opened.
+        CommitOutcomeUnknownError: the store failed during a commit; call again.
+    """
+    started = files.env.now_ms()
+    other = _other_table(files, plan.source)
+    _check_alike(files, other)
+    planned = planned_rows(other, plan.partitions)
+    planned_rows(files, plan.partitions)
+    there, here = held_now(other, planned), held_now(files, planned)
+    check_as_planned(other, planned, there, plan.snapshot_id)
+    taken, due = here.names(planned), there.names(planned)
+    _check_no_rows_of_others(files, taken, due)
+    lacking = {row for row in planned if _origins(taken[row]) != _origins(due[row])}
+    snapshot, copies = _copy(files, other, there, {row: taken[row] for row in lacking})
+    source_snapshot = _drop(files, other, there, due, {**taken, **copies})
+    copied = [
+        each.bytes for row, each in zip(planned, plan.partitions, strict=True) if row in lacking
+    ]
+    return ExchangePartitionResult(
+        snapshot=snapshot,
+        source_snapshot=source_snapshot,
+        partitions=plan.partitions,
+        bytes_copied=sum(copied),
+        duration_ms=files.env.now_ms() - started,
+    )
+
+
+def _check_no_rows_of_others(files: TableFiles, taken: HeldNames, due: HeldNames) -> None:
+    for row, names in taken.items():
+        if not _origins(names) <= _origins(due[row]):
+            raise StalePlan(
+                f"{files.name} has rows of its own in partition "
+                f"{files.partitions.of_row(row).spec} by now; plan again",
+                table=files.name,
+            )
+
+
+def _copy(
+    files: TableFiles, other: TableFiles, there: HeldNow, held: HeldNames
+) -> tuple[Snapshot | None, HeldNames]:
+    """Copy partitions and commit them here, in place of older copies; return the new names."""
+    if not held:
+        return None, {}
+    entries = [each for each in there.entries if each.partition in held]
+    indexes = [each for each in there.indexes if each.partition in held]
+    schema_ids = _schema_ids(files, other, {each.file.schema_id for each in entries})
+    run = CopyRun(other, files, files.env.new_id(), schema_ids)
+    base = files.snapshots.latest()
+    try:
+        messages = run.copied_messages(entries, indexes)
+        snapshot, _ = commit_partitions(files, held, messages, user=run.run_id, base=base)
+    except CommitOutcomeUnknownError:
+        raise
+    except BaseException as error:
+        base_id = None if base is None else base.id
+        sweep_after_failure(files, [run.run_id], since_snapshot_id=base_id)
+        check_not_overtaken(other, there.snapshot, error)
+        raise
+    added = [entry for each in messages for entry in each.entries(each.new_files)]
+    new_indexes = [entry for each in messages for entry in each.new_index_entries]
+    return snapshot, names_by_partition(added, new_indexes)
+
+
+def _schema_ids(files: TableFiles, other: TableFiles, ids: set[int]) -> dict[int, int]:
+    """The version of this table's schema for each version of the other's.
+
+    Raises:
+        InvalidRequestError: this table never had such columns.
+    """
+    own = {_columns(files.schemas.read(each)): each for each in reversed(files.schemas.ids())}
+    found = {each: own.get(_columns(other.schemas.read(each))) for each in ids}
+    for each, known in found.items():
+        if known is None:
+            raise InvalidRequestError(
+                f"files of {other.name} were written with schema {each}, and {files.name} never "
+                f"had its columns; compact the partitions of {other.name} fully first",
+                table=files.name,
+            )
+    return {each: known for each, known in found.items() if known is not None}
+
+
+def _drop(
+    files: TableFiles, other: TableFiles, there: HeldNow, due: HeldNames, copies: HeldNames
+) -> Snapshot | None:
+    """Drop the partitions in the source; if others changed them, drop the copies here."""
+    try:
+        snapshot, _ = commit_partitions(other, due, user=files.env.new_id(), base=there.snapshot)
+    except StalePlan as error:
+        base = files.snapshots.latest()
+        try:
+            commit_partitions(files, copies, user=files.env.new_id(), base=base)
+        except StalePlan:
+            raise StalePlan(
+                f"{error}; others have changed the copies in {files.name} too, so the rows are in "
+                f"both tables: drop the partitions in one of them",
+                table=files.name,
+            ) from error
+        raise
+    return snapshot

@@ -1,0 +1,107 @@
+"""Writes the rows of a bucket with other values in the partition columns: a task of a rename.
+
+Rows are read merged, without deleted rows, as a rescale reads them. The bucket stays: it follows
+from the key, which holds no partition column. New files are proved like those of a compaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lakewright.storage.codec.arrow_values import scalar_of
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.lsm.merge import without_deletions
+from lakewright.storage.operations.read.file_rows import FileRows
+from lakewright.storage.operations.read.merge_read import merged_windows
+from lakewright.storage.operations.read.scan import DataSplit
+from lakewright.storage.operations.running.task_memory import MOVED_BYTES, free_memory
+from lakewright.storage.operations.write.rolling_writer import BucketTarget, RollingWriter
+from lakewright.storage.operations.write.verify import (
+    Proof,
+    VerifyLevel,
+    Written,
+    rows_to_rewrite,
+)
+from lakewright.storage.spec.commit import CommitMessage
+from lakewright.storage.spec.index import IndexFileMeta
+from lakewright.storage.spec.manifest import FileSource
+from lakewright.storage.spec.partition import Partition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenameTask:
+    """A bucket to write again in another partition; `hashes` is the index of a dynamic bucket."""
+
+    split: DataSplit
+    total_buckets: int
+    to: Partition
+    hashes: tuple[IndexFileMeta, ...] = ()
+
+
+def write_renamed(
+    files: TableFiles, write_id: str, task: RenameTask, verify: VerifyLevel
+) -> CommitMessage:
+    """Write the bucket's rows to the other partition; deletes the new files on failure.
+
+    Raises:
+        VerificationFailed: rows written differ from rows read.
+    """
+    source, proof = rows_to_rewrite(files, verify), Proof(files, verify)
+    target = BucketTarget(
+        partition=task.to.row,
+        bucket=task.split.bucket,
+        level=files.options.max_level if files.schema.is_keyed else 0,
+        source=FileSource.COMPACT,
+    )
+    writer = RollingWriter(files, target, write_id=f"{write_id}-0", witness=proof.witness())
+    due = 0
+    try:
+        for rows in proof.expected(_renamed(files, task, source)):
+            writer.write(rows)
+            due += rows.num_rows
+            free_memory(files.env, [writer], MOVED_BYTES)
+        written = writer.close()
+        proof.check(Written(target, writer.witness, written, due))
+        indexes = tuple(
+            files.indexes.write_hash_index(
+                files.indexes.read_hash_index(each), name=f"index-{write_id}-{number}"
+            )
+            for number, each in enumerate(task.hashes)
+        )
+    except BaseException:
+        writer.abandon()
+        raise
+    return CommitMessage(
+        partition=task.to.row,
+        bucket=task.split.bucket,
+        total_buckets=task.total_buckets,
+        new_files=written,
+        new_indexes=indexes,
+        nulled_values=source.nulled.total,
+    )
+
+
+def _renamed(files: TableFiles, task: RenameTask, source: FileRows) -> Iterator[pa.Table]:
+    """The rows of the bucket, with the values of the other partition."""
+    values = {
+        field.name: scalar_of(value, field.type)
+        for field, value in zip(task.to.keys.fields, task.to.values, strict=True)
+    }
+    for rows in _rows(files, task.split, source):
+        found = rows
+        for name, value in values.items():
+            at = found.column_names.index(name)
+            column = pa.repeat(value, found.num_rows).cast(found.column(name).type)
+            found = found.set_column(at, name, column)
+        yield found
+
+
+def _rows(files: TableFiles, split: DataSplit, source: FileRows) -> Iterator[pa.Table]:
+    if files.schema.is_keyed:
+        yield from map(without_deletions, merged_windows(source, split))
+        return
+    for file in sorted(split.files, key=lambda each: each.min_sequence_number):
+        yield from source.batches(split, file)

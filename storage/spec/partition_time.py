@@ -1,0 +1,143 @@
+"""The time that the values of a partition stand for, by Paimon's pattern and formatter.
+
+The pattern is a text with `$key` in place of each key's value; without one, the first key counts.
+The formatter is a layout of Java's `DateTimeFormatter`, of which the letters of dates and times are
+read. A date without a time is midnight. Days beyond the end of a month are read as Java reads them.
+Dates and timestamps are written in ISO for the pattern, with a space between day and time.
+
+Sources: Paimon `PartitionTimeExtractor`, `DateTimeFormatter`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from calendar import monthrange
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NoReturn
+
+from lakewright.storage.errors import InvalidOption
+from lakewright.storage.spec.partition import Partition, partition_value_text
+
+FORMATTER_OPTION = "partition.timestamp-formatter"
+
+# What Paimon reads without a formatter.
+_DEFAULT = re.compile(
+    r"(?P<year>\d{1,10})-(?P<month>\d{1,2})-(?P<day>\d{1,2})"
+    r"( (?P<hour>\d{1,2}):(?P<minute>\d{1,2}):(?P<second>\d{1,2})(\.(?P<fraction>\d{1,9}))?)?"
+)
+_NAMES = {"y": "year", "u": "year", "M": "month", "d": "day", "H": "hour", "m": "minute"}
+_NAMES |= {"s": "second", "S": "fraction"}
+_TOKEN = re.compile(r"'(?P<quoted>(?:[^']|'')*)'|(?P<letters>(?P<letter>[A-Za-z])(?P=letter)*)|.")
+_MICROSECOND_DIGITS = 6
+
+
+@dataclass(frozen=True)
+class PartitionTimes:
+    """How the time of a partition is read."""
+
+    pattern: str | None = None
+    formatter: str | None = None
+
+    def text_of(self, partition: Partition) -> str | None:
+        """The text that the time is read from; None if a value of it is null."""
+        texts = [
+            partition_value_text(value, field, legacy_name=False)
+            for value, field in zip(partition.values, partition.keys.fields, strict=True)
+        ]
+        if self.pattern is None:
+            return texts[0]
+        found = self.pattern
+        for name, text in zip(partition.keys.names, texts, strict=True):
+            if f"${name}" in found:
+                if text is None:
+                    return None
+                found = found.replace(f"${name}", text)
+        return found
+
+    def of(self, partition: Partition) -> dt.datetime | None:
+        """The time of a partition; None if its values do not give one."""
+        text = self.text_of(partition)
+        found = None if text is None else self._layout.fullmatch(text)
+        if found is None:
+            return None
+        parts = {name: part for name, part in found.groupdict().items() if part is not None}
+        fraction = parts.pop("fraction", "")
+        micros = int(fraction[:_MICROSECOND_DIGITS].ljust(_MICROSECOND_DIGITS, "0"))
+        numbers = {name: int(part) for name, part in parts.items()}
+        year = numbers.pop("year", 0) or 2000 + numbers.pop("short_year", 0)
+        resolve = _lenient if self.formatter is None else _clamped
+        time = (numbers.get(name, 0) for name in ("hour", "minute", "second"))
+        try:
+            return resolve(year, numbers["month"], numbers["day"], *time, micros)
+        except (ValueError, OverflowError):
+            return None
+
+    @cached_property
+    def _layout(self) -> re.Pattern[str]:
+        return _DEFAULT if self.formatter is None else _layout_of(self.formatter)
+
+    def check(self) -> None:
+        """Check the formatter.
+
+        Raises:
+            InvalidOption: it has a letter that is not implemented, or gives no day.
+        """
+        assert self._layout.groups
+
+
+def _lenient(year: int, month: int, day: int, *time: int) -> dt.datetime:
+    """A moment where fields may overflow into the next, as Paimon reads without a formatter."""
+    hours, minutes, seconds, micros = time
+    start = dt.datetime(year + (month - 1) // 12, (month - 1) % 12 + 1, 1)
+    return start + dt.timedelta(
+        days=day - 1, hours=hours, minutes=minutes, seconds=seconds, microseconds=micros
+    )
+
+
+def _clamped(year: int, month: int, day: int, *time: int) -> dt.datetime:
+    """A moment whose day may lie beyond the end of its month, as Java reads by a formatter."""
+    hour, minute, second, micros = time
+    last = monthrange(year, month)[1]
+    within = last if last < day <= 31 else day
+    return dt.datetime(year, month, within, hour, minute, second, micros)
+
+
+def _layout_of(formatter: str) -> re.Pattern[str]:
+    """A pattern for the texts of a formatter."""
+    parts, named = [], set[str]()
+    for token in _TOKEN.finditer(formatter):
+        letter, letters, quoted = token["letter"], token["letters"], token["quoted"]
+        if letter is None:
+            literal = token[0] if quoted is None else quoted.replace("''", "'") or "'"
+            if quoted is None and literal in "[]{}#'":
+                _refuse(formatter, f"{literal} outside of quotes is not implemented")
+            parts.append(re.escape(literal))
+            continue
+        name = "short_year" if letters in ("yy", "uu") else _NAMES.get(letter)
+        most = {"year": 4, "fraction": 9}.get(name or "", 2)
+        if name is None or name in named or len(letters) > most or letters in ("yyy", "uuu"):
+            _refuse(formatter, f"{letters!r} is not implemented there")
+        named.add(name)
+        parts.append(f"(?P<{name}>{_digits(letters, name)})")
+    if not {"month", "day"} <= named or not {"year", "short_year"} & named:
+        _refuse(
+            formatter,
+            "it gives no day; let partition.timestamp-pattern add one, as in '$month-01'",
+        )
+    return re.compile("".join(parts))
+
+
+def _digits(letters: str, name: str) -> str:
+    if len(letters) > 1 or name == "fraction":
+        return rf"\d{{{len(letters)}}}"
+    return r"\d{1,4}" if name == "year" else r"\d{1,2}"
+
+
+def _refuse(formatter: str, why: str) -> NoReturn:
+    raise InvalidOption(
+        f"{FORMATTER_OPTION}={formatter!r}: {why}; write a layout such as yyyy-MM-dd, yyyyMMdd or "
+        "yyyy-MM-dd HH:mm, of the letters y M d H m s S",
+        option=FORMATTER_OPTION,
+    )

@@ -1,0 +1,133 @@
+"""Commands on whole partitions: what is said, what is done, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakewright.storage import Catalog, Table
+from tests.support.tables.builders import EVENTS, content, events, new_table, rows
+from tests.unit.cli.conftest import Lakewright
+
+
+def days_of(catalog: Catalog, *days: str | None, name: str = "db.t") -> Table:
+    table = new_table(catalog, EVENTS, name=name, partitions=["day"])
+    for day in days:
+        table.write(rows(table, events(0, 3, day=day)))
+    return table
+
+
+def left(table: Table) -> list[object]:
+    return [each.spec["day"] for each in table.at().partitions()]
+
+
+@pytest.mark.mission("PT68")
+def test_partitions_are_listed_by_values_with_their_last_update(
+    catalog: Catalog, lakewright: Lakewright
+) -> None:
+    days_of(catalog, "a", "b", None)
+    said = lakewright(catalog, "partitions", "db.t", "--partition", "day=b", "--last-update")
+    assert said.code == 0
+    assert len(said.lines) == 3
+    assert said.lines[2].endswith("snapshot 2 (APPEND)")
+    null = lakewright(
+        catalog,
+        *("partitions", "db.t", "--partition", "day=__DEFAULT_PARTITION__"),
+        *("--last-update", "--format", "json"),
+    ).json
+    assert [each["partition"] for each in null] == [{"day": None}]
+    assert null[0]["last_update"]["snapshot"] == 3
+    unknown = lakewright(catalog, "partitions", "db.t", "--partition", "dya=b")
+    assert unknown.code == 2
+    assert "'dya' is not a partition key of db.t" in unknown.err
+
+
+def test_dropping_says_what_goes_and_a_dry_run_changes_nothing(
+    catalog: Catalog, lakewright: Lakewright
+) -> None:
+    table = days_of(catalog, "a", "b", "c")
+    dry = lakewright(catalog, "drop-partitions", "db.t", "--where", "day < 'c'", "--dry-run")
+    assert dry.code == 0
+    assert dry.lines[0].startswith("db.t: 2 partitions with 6 rows in 2 files, ")
+    assert dry.lines[-1] == "dry run: nothing was written"
+    assert left(table) == ["a", "b", "c"]
+
+    done = lakewright(catalog, "drop-partitions", "db.t", "--partition", "day=a")
+    assert done.code == 0
+    assert done.lines[0].startswith("snapshot 4 of db.t: 1 partition with 3 rows in 1 file, ")
+    assert left(table) == ["b", "c"]
+
+    for arguments, code, message in (
+        (("--partition", "day=a"), 3, "db.t has no partition {'day': 'a'}"),
+        (("--where", "id = 1"), 2, "those of db.t are day"),
+        ((), 2, "say which partitions of db.t to drop"),
+        (("--partition", "day=a", "--if-exists"), 0, ""),
+    ):
+        said = lakewright(catalog, "drop-partitions", "db.t", *arguments)
+        assert (said.code, message in said.err) == (code, True)
+
+
+def test_expiring_says_why_each_goes_or_stays(catalog: Catalog, lakewright: Lakewright) -> None:
+    table = days_of(catalog, "2001-01-01", "soon", "9000-01-01")
+    table.history.create_tag("kept", snapshot=1)
+    said = lakewright(catalog, "expire-partitions", "db.t", "--older-than", "1d", "--dry-run")
+    assert "2001-01-01 00:00:00" in said.out
+    assert "kept" in said.out
+    assert "'soon' is no time" in said.out
+    spared = lakewright(
+        catalog, "expire-partitions", "db.t", "--older-than", "1d", "--spare-tagged"
+    )
+    assert spared.lines[0] == "no partition of db.t to expire"
+    done = lakewright(
+        catalog, "expire-partitions", "db.t", "--older-than", "1d", "--format", "json"
+    )
+    assert done.json["partitions"] == 1
+    assert left(table) == ["9000-01-01", "soon"]
+    untold = lakewright(catalog, "expire-partitions", "db.t")
+    assert untold.code == 2
+    assert "has no partition.expiration-time" in untold.err
+
+
+def test_renaming_gives_the_rows_other_values(catalog: Catalog, lakewright: Lakewright) -> None:
+    table = days_of(catalog, "a", "b")
+    done = lakewright(catalog, "rename-partition", "db.t", "--partition", "day=a", "--to", "day=z")
+    assert done.code == 0
+    assert left(table) == ["b", "z"]
+    there = lakewright(catalog, "rename-partition", "db.t", "--partition", "day=b", "--to", "day=z")
+    assert there.code == 2
+    assert "drop it first" in there.err
+    several = lakewright(catalog, "rename-partition", "db.t", "--partition", "day=b")
+    assert "to names 0 partitions" in several.err
+
+
+def test_exchanging_moves_partitions_from_another_table(
+    catalog: Catalog, lakewright: Lakewright
+) -> None:
+    table, source = days_of(catalog), days_of(catalog, "a", "b", name="db.staged")
+    moved = content(source, where="day = 'a'")
+    arguments = ("exchange-partition", "db.t", "--from", "db.staged", "--partition", "day=a")
+    dry = lakewright(catalog, *arguments, "--dry-run")
+    assert "to move from db.staged to db.t" in dry.lines[0]
+    assert lakewright(catalog, *arguments).code == 0
+    assert (content(table), left(source)) == (moved, ["b"])
+
+
+MARKED: list[tuple[str, object]] = []
+
+
+def note(table: Table, spec: object) -> None:
+    MARKED.append((table.name, spec))
+
+
+def test_marking_as_done_calls_a_function_for_each_partition(
+    catalog: Catalog, lakewright: Lakewright
+) -> None:
+    days_of(catalog, "a", "b")
+    call = f"{__name__}:note"
+    done = lakewright(catalog, "mark-done", "db.t", "--where", "day = 'a'", "--then", call)
+    assert done.code == 0, done.err
+    assert done.lines[0] == "1 partition of db.t marked as done"
+    assert MARKED == [("db.t", {"day": "a"})]
+    again = lakewright(catalog, "mark-done", "db.t", "--partition", "day=a", "--dry-run")
+    assert "renewed" in again.out
+    wrong = lakewright(catalog, "mark-done", "db.t", "--partition", "day=a", "--then", "none:f")
+    assert (wrong.code, "is not a function" in wrong.err) == (2, True)

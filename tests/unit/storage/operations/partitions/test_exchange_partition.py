@@ -1,0 +1,219 @@
+"""Exchanging partitions: they move between tables, and no failure loses a row of either."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lakewright.storage import AddColumn, Catalog, ExchangePartitionPlan, Table
+from lakewright.storage.errors import (
+    InvalidRequestError,
+    PartitionExists,
+    PartitionNotFound,
+    StalePlan,
+    TableNotFound,
+)
+from tests.support.stores.watched_files import Call, Crashed, WatchedFiles, over
+from tests.support.tables.builders import (
+    compact,
+    content,
+    events,
+    expire,
+    new_table,
+    remove_orphans,
+    rows,
+)
+from tests.support.tables.invariants import assert_only_reachable_files
+from tests.unit.storage.operations.partitions.test_drop_partitions import KINDS
+
+A: list[dict[str, object]] = [{"day": "a"}]
+
+
+def pair(catalog: Catalog, kind: str = "append", **changes: Any) -> tuple[Table, Table]:
+    """An empty table, and one with two partitions."""
+    settings = KINDS[kind]
+    source = new_table(catalog, name="db.staged", partitions=("day",), **settings)
+    for number, day in enumerate("aab"):
+        source.write(rows(source, events(number, number + 3, day=day, v=f"w{number}-")))
+    if kind == "vectors":
+        compact(source, full=True)
+    if source.schema.has_primary_key:
+        source.write(rows(source, events(1, 2, day="a"), ["-D"]))
+    if kind == "vectors":
+        compact(source, full=True)
+    return new_table(catalog, partitions=("day",), **{**settings, **changes}), source
+
+
+def over_both(table: Table, fs: WatchedFiles) -> Table:
+    return Table(replace(table.table_files, fs=fs))
+
+
+def puts_snapshot_of(table: Table) -> Callable[[Call], bool]:
+    folder = table.table_files.paths.snapshot_dir
+    return lambda call: call.name == "put_if_absent" and call.path.startswith(folder)
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_the_rows_are_in_the_other_table_and_outlive_the_first(catalog: Catalog, kind: str) -> None:
+    table, source = pair(catalog, kind)
+    moved, stays = content(source, where="day = 'a'"), content(source, where="day = 'b'")
+    result = table.upkeep.exchange_partition("db.staged", A)
+    assert result.bytes_copied == sum(each.bytes for each in result.partitions) > 0
+    assert content(table) == moved
+    assert content(source) == stays
+    # Neither an expiry nor a drop of the source takes anything of the rows.
+    expire(source, keep=1)
+    assert_only_reachable_files(source)
+    catalog.drop_table("db.staged")
+    assert content(table) == moved
+    table.write(rows(table, events(2, 4, day="a", v="new")))
+    if kind == "postponed":
+        table.upkeep.postpone_compact()
+    compact(table, full=True)
+    expire(table, keep=1)
+    assert_only_reachable_files(table)
+
+
+def test_a_partition_goes_there_and_back(catalog: Catalog) -> None:
+    table, source = pair(catalog)
+    before = content(source)
+    for _ in range(3):
+        table.upkeep.exchange_partition("db.staged", A)
+        source.upkeep.exchange_partition("db.t", A)
+    assert content(source) == before
+    names = [entry.file.file_name for entry in source.at().files()]
+    assert max(map(len, names)) < 150
+
+
+@pytest.mark.parametrize(
+    ("asked", "error", "message"),
+    [
+        (("db.none", A), TableNotFound, r"no table db\.none"),
+        (("db.t", A), InvalidRequestError, "with itself"),
+        (("staged", A), InvalidRequestError, "is not the name of a table"),
+        (("db.../staged", A), InvalidRequestError, "is not the name of a table"),
+        (("db.staged", []), InvalidRequestError, "say which partitions"),
+        (("db.staged", [{"day": "z"}]), PartitionNotFound, "has no partition"),
+        (("db.staged", [{"id": 1}]), InvalidRequestError, "'id' is not a partition key"),
+    ],
+)
+def test_a_wrong_request_changes_neither_table(
+    catalog: Catalog, asked: tuple[Any, Any], error: type[Exception], message: str
+) -> None:
+    table, source = pair(catalog)
+    with pytest.raises(error, match=message):
+        table.upkeep.exchange_partition(*asked)
+    assert len(source.history.snapshots()) == 3
+    assert table.history.latest_snapshot() is None
+
+
+def test_a_partition_with_rows_of_its_own_is_not_replaced(catalog: Catalog) -> None:
+    table, source = pair(catalog)
+    table.write(rows(table, events(5, 6, day="a")))
+    with pytest.raises(PartitionExists, match=r"rows that are not of db\.staged; drop it first"):
+        table.upkeep.exchange_partition("db.staged", A)
+    assert len(content(table)) == 1
+    assert len(content(source)) == 9
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"keys": ("day", "id")}, "primary keys"),
+        ({"partitions": ("day", "v")}, "partition keys"),
+        ({"columns": {"id": "INT", "day": "STRING", "v": "STRING"}}, "columns"),
+        ({"options": {"bucket": "2", "bucket-key": "id"}}, "options"),
+    ],
+)
+def test_tables_of_other_schemas_exchange_nothing(
+    catalog: Catalog, changes: dict[str, Any], what: str
+) -> None:
+    _, source = pair(catalog)
+    other = new_table(catalog, name="db.other", **{"partitions": ("day",), **changes})
+    with pytest.raises(InvalidRequestError, match=f"have other {what} "):
+        other.upkeep.exchange_partition("db.staged", A)
+    assert len(source.history.snapshots()) == 3
+
+
+def test_files_of_older_schemas_keep_their_columns(catalog: Catalog) -> None:
+    table, source = pair(catalog)
+    table, source = table.alter(AddColumn("w", "INT")), source.alter(AddColumn("w", "INT"))
+    source.write(rows(source, [{"id": 9, "day": "a", "v": "x", "w": 1}]))
+    moved = content(source, where="day = 'a'")
+    table.upkeep.exchange_partition("db.staged", A)
+    assert content(table) == moved
+
+
+@pytest.mark.parametrize("which", ["the first commit", "the second commit"])
+def test_after_a_crash_at_a_commit_another_call_ends_right(catalog: Catalog, which: str) -> None:
+    table, source = pair(catalog)
+    moved, stays = content(source, where="day = 'a'"), content(source, where="day = 'b'")
+    fatal = puts_snapshot_of(table if which == "the first commit" else source)
+
+    def die(call: Call) -> None:
+        if fatal(call):
+            raise Crashed
+
+    dying = over(table, WatchedFiles(table.table_files.fs, before=die))
+    with pytest.raises(Crashed):
+        dying.upkeep.exchange_partition("db.staged", A)
+    assert content(source, where="day = 'a'") == moved
+
+    plan = table.upkeep.plan_exchange_partition("db.staged", A)
+    assert plan.begun == (() if which == "the first commit" else ({"day": "a"},))
+    result = table.upkeep.run(plan)
+    assert (content(table), content(source)) == (moved, stays)
+    assert (result.bytes_copied == 0) is (which == "the second commit")
+    # What the dead process left behind is all there is to remove.
+    remove_orphans(table)
+    remove_orphans(source)
+
+
+def test_rows_that_come_to_the_source_meanwhile_stay_and_nothing_moves(catalog: Catalog) -> None:
+    table, source = pair(catalog)
+    late, done = rows(source, events(7, 8, day="a")), []
+
+    def write(call: Call) -> None:
+        if puts_snapshot_of(table)(call) and not done:
+            done.append(source.write(late))
+
+    seen = over(table, WatchedFiles(table.table_files.fs, before=write))
+    with pytest.raises(StalePlan, match=r"of db\.staged"):
+        seen.upkeep.exchange_partition("db.staged", A)
+    assert content(table) == []
+    assert len(content(source)) == 10
+    table.upkeep.exchange_partition("db.staged", A)
+    assert len(content(table)) == 7
+
+
+def test_a_crash_before_the_source_changed_is_repaired_with_the_new_rows(catalog: Catalog) -> None:
+    table, source = pair(catalog)
+
+    def die(call: Call) -> None:
+        if puts_snapshot_of(source)(call):
+            raise Crashed
+
+    with pytest.raises(Crashed):
+        over(table, WatchedFiles(table.table_files.fs, before=die)).upkeep.exchange_partition(
+            "db.staged", A
+        )
+    source.write(rows(source, events(7, 8, day="a")))
+    moved = content(source, where="day = 'a'")
+    table.upkeep.exchange_partition("db.staged", A)
+    assert content(table) == moved
+    assert content(source, where="day = 'a'") == []
+    remove_orphans(source)
+
+
+def test_a_saved_plan_moves_what_it_shows(catalog: Catalog) -> None:
+    table, source = pair(catalog)
+    plan = ExchangePartitionPlan.from_json(
+        table.upkeep.plan_exchange_partition("db.staged", A).to_json()
+    )
+    source.write(rows(source, events(7, 8, day="a")))
+    with pytest.raises(StalePlan):
+        table.upkeep.run(plan)
+    assert content(table) == []
