@@ -3,9 +3,9 @@
     StorageError
     ├── NotFoundError              name something that exists
     │   ├── DatabaseNotFound, TableNotFound, SchemaNotFound, SnapshotNotFound, TagNotFound,
-    │   └── BranchNotFound, ConsumerNotFound, FileMissing, StoreNotFound
+    │   └── BranchNotFound, ConsumerNotFound, PartitionNotFound, FileMissing, StoreNotFound
     ├── AlreadyExistsError         choose another name, or accept it
-    │   └── TargetExists
+    │   └── TargetExists, PartitionExists
     ├── InvalidRequestError        fix the call (also a ValueError)
     │   ├── InvalidSchema
     │   │   └── ColumnInUse, SchemaDenied
@@ -81,6 +81,10 @@ class ConsumerNotFound(NotFoundError):
     """No consumer of that name."""
 
 
+class PartitionNotFound(NotFoundError):
+    """No partition has these values, or a filter selects none."""
+
+
 class FileMissing(NotFoundError):
     """A file is missing; the usual cause is an expired snapshot."""
 
@@ -95,6 +99,10 @@ class AlreadyExistsError(StorageError):
 
 class TargetExists(AlreadyExistsError):
     """A file cannot be restored, since another file took its place."""
+
+
+class PartitionExists(AlreadyExistsError):
+    """A partition that a verb would create has rows."""
 
 
 class InvalidRequestError(StorageError, ValueError):

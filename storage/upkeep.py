@@ -14,6 +14,11 @@ from lakewright.storage.operations.inspection.analyze import (
     run_analyze,
 )
 from lakewright.storage.operations.leases.leases import break_lease, list_leases
+from lakewright.storage.operations.partitions.add_partitions import (
+    AddPartitionsPlan,
+    plan_add_partitions,
+    run_add_partitions,
+)
 from lakewright.storage.operations.references.tags import (
     DeleteTagsPlan,
 )
@@ -95,6 +100,7 @@ _HERE: Runs = {
     OrphansPlan: run_remove_orphans,
     RestorePlan: run_restore,
     PurgePlan: run_purge,
+    AddPartitionsPlan: run_add_partitions,
 }
 
 
@@ -304,6 +310,32 @@ class Upkeep:
         )
 
     validate_rows = AtOnce(plan_validate_rows)
+
+    def plan_add_partitions(
+        self,
+        folder: str,
+        *,
+        partition: Mapping[str, object] | None = None,
+        keys: Sequence[str] | None = None,
+        copy: bool = False,
+        into_existing: bool = False,
+        age_ms: int | None = None,
+    ) -> AddPartitionsPlan:
+        """Take over folders of files that other systems wrote; see `partitions.add_partitions`.
+
+        Reopen the table afterwards if the plan allows it a new path.
+        """
+        return plan_add_partitions(
+            self.table_files,
+            folder,
+            partition=partition,
+            keys=keys,
+            copy=copy,
+            into_existing=into_existing,
+            age_ms=age_ms,
+        )
+
+    add_partitions = AtOnce(plan_add_partitions)
 
     def compact_written(
         self,

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from lakewright.storage.env import Env, FileSystem
 from lakewright.storage.errors import UnsupportedError
-from lakewright.storage.files.external_files import external_file_path
+from lakewright.storage.files.external_files import external_file_path, own_file_path
 from lakewright.storage.files.index_store import IndexStore
 from lakewright.storage.files.lease_store import LeaseStore
 from lakewright.storage.files.manifest_store import ManifestStore, ReadManifests
@@ -128,8 +128,8 @@ class TableFiles:
             in another store.
         """
         if file.external_path is None:
-            return self.data_file_path(place, file)
-        return external_file_path(
+            return f"{self.bucket_dir(place, file.schema_id)}/{file.file_name}"
+        return self._own_path(file) or external_file_path(
             self.fs,
             file.external_path,
             self.options.external_paths,
@@ -139,13 +139,26 @@ class TableFiles:
 
     def data_file_path(self, place: Place, file: DataFileMeta) -> str:
         """The path of a data file inside of the table, for writing and deleting."""
-        if file.external_path is not None:
+        if file.external_path is None:
+            return f"{self.bucket_dir(place, file.schema_id)}/{file.file_name}"
+        path = self._own_path(file)
+        if path is None:
             raise UnsupportedError(
                 f"{self.name}: data file {file.file_name} lies outside of the table, at "
                 f"{file.external_path}, which is not implemented",
                 table=self.name,
             )
-        return f"{self.bucket_dir(place, file.schema_id)}/{file.file_name}"
+        return path
+
+    def is_foreign(self, file: DataFileMeta) -> bool:
+        """Whether a data file lies outside of the table; then no process of ours deletes it."""
+        return file.external_path is not None and self._own_path(file) is None
+
+    def _own_path(self, file: DataFileMeta) -> str | None:
+        """The path of a file that its manifest places below the table's root by a URI."""
+        if file.external_path is None:
+            return None
+        return own_file_path(self.fs, file.external_path, root=self.paths.root)
 
     def written_paths(self, message: CommitMessage) -> list[str]:
         """All files that a message has written: data, changelogs, their extra files, indexes."""
@@ -158,6 +171,6 @@ class TableFiles:
 
     def entry_paths(self, entry: ManifestEntry) -> list[str]:
         """The data file of an entry and its extra files."""
-        path = self.data_file_path(entry.place, entry.file)
+        path = self.readable_path(entry.place, entry.file)
         folder = path.rsplit("/", 1)[0]
         return [path, *(f"{folder}/{name}" for name in entry.file.extra_files)]

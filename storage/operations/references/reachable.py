@@ -243,18 +243,18 @@ class Reach:
         folder = self._folders.get(place)
         if folder is None:
             folder = self._folders[place] = seen.bucket_dir(entry.place, schema_id)
-        # The table resolves an external path, and refuses paths outside of its folders.
-        path = (
-            f"{folder}/{entry.file.file_name}"
-            if entry.file.external_path is None
-            else seen.data_file_path(entry.place, entry.file)
-        )
+        path = f"{folder}/{entry.file.file_name}"
+        if entry.file.external_path is not None and not seen.is_foreign(entry.file):
+            path = seen.data_file_path(entry.place, entry.file)
+            folder = path.rpartition("/")[0]
+        paths = (path, *(f"{folder}/{name}" for name in entry.file.extra_files))
         return _Entry(
             kind=entry.kind,
             identity=entry.identity,
             source=entry.file.file_source,
             size_bytes=entry.file.file_size,
-            paths=(path, *(f"{folder}/{name}" for name in entry.file.extra_files)),
+            # A file outside of the table is not this table's to keep or to delete.
+            paths=() if seen.is_foreign(entry.file) else paths,
         )
 
     def _listed(self, root: Root, name: str) -> tuple[ManifestFileMeta, ...]:

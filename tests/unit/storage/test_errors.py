@@ -24,6 +24,8 @@ TREE = {
     "StoreNotFound": "NotFoundError",
     "AlreadyExistsError": "StorageError",
     "TargetExists": "AlreadyExistsError",
+    "PartitionExists": "AlreadyExistsError",
+    "PartitionNotFound": "NotFoundError",
     "InvalidRequestError": "StorageError",
     "InvalidSchema": "InvalidRequestError",
     "ColumnInUse": "InvalidSchema",

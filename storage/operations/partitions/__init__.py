@@ -1,0 +1,1 @@
+"""Verbs on whole partitions."""
