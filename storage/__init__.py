@@ -14,6 +14,19 @@ from lakewright.storage.codec.arrow_types import columns_from_arrow
 from lakewright.storage.errors import StorageError
 from lakewright.storage.operations.changes.change_plan import ChangePlan
 from lakewright.storage.operations.inspection.analyze import AnalyzePlan, AnalyzeResult
+from lakewright.storage.operations.partitions.add_partitions import (
+    AddPartitionsPlan,
+    AddPartitionsResult,
+)
+from lakewright.storage.operations.partitions.drop_partitions import (
+    DropPartitionsPlan,
+    DropPartitionsResult,
+)
+from lakewright.storage.operations.partitions.repair_partitions import (
+    RepairMode,
+    RepairPlan,
+    RepairResult,
+)
 from lakewright.storage.operations.references.branches import Branch, DeleteBranchPlan
 from lakewright.storage.operations.references.consumers import Consumer
 from lakewright.storage.operations.references.fast_forward import FastForwardPlan
@@ -77,6 +90,8 @@ from lakewright.storage.table import Table
 
 __all__ = [
     "AddColumn",
+    "AddPartitionsPlan",
+    "AddPartitionsResult",
     "AlterPlan",
     "AlterResult",
     "AnalyzePlan",
@@ -102,6 +117,8 @@ __all__ = [
     "DeleteTagsPlan",
     "Dependent",
     "DropColumn",
+    "DropPartitionsPlan",
+    "DropPartitionsResult",
     "Engine",
     "ExpireChangelogsPlan",
     "ExpirePlan",
@@ -124,6 +141,9 @@ __all__ = [
     "PurgePlan",
     "Quarantine",
     "RenameColumn",
+    "RepairMode",
+    "RepairPlan",
+    "RepairResult",
     "RescalePlan",
     "RescaleResult",
     "ResetOption",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,13 +13,15 @@ from lakewright.storage.codec.arrow_types import to_arrow_schema
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.inspection import Inspection
 from lakewright.storage.operations.inspection.analyze import read_statistics
+from lakewright.storage.operations.partitions.list_partitions import list_partitions
+from lakewright.storage.operations.partitions.select_partitions import selection
 from lakewright.storage.operations.read.expired_reads import told_if_expired
 from lakewright.storage.operations.read.fallback_read import falls_back, scan_with_fallback
 from lakewright.storage.operations.read.lookup import lookup
 from lakewright.storage.operations.read.read import SplitReader
 from lakewright.storage.operations.read.scan import plan_scan
 from lakewright.storage.operations.state.live_files import live_entries
-from lakewright.storage.operations.state.table_stats import PartitionStats, partition_stats
+from lakewright.storage.operations.state.table_stats import PartitionStats
 from lakewright.storage.rows import ArrowRows, Where, arrow_tables, predicate_of
 from lakewright.storage.scan import Scan
 from lakewright.storage.spec.manifest import ManifestEntry
@@ -136,9 +138,29 @@ class TableAt(Readable):
         predicate = predicate_of(where, self.schema)
         return tuple(live_entries(self.table_files, self.snapshot, predicate=predicate))
 
-    def partitions(self, where: Where | None = None) -> tuple[PartitionStats, ...]:
-        """Partitions with their counts, from metadata alone."""
-        return partition_stats(self.table_files, self.files(where))
+    def partitions(
+        self,
+        where: Where | None = None,
+        *,
+        named: Sequence[Mapping[str, object]] | None = None,
+        last_update: bool = False,
+    ) -> tuple[PartitionStats, ...]:
+        """Partitions with their counts, from metadata alone.
+
+        `where` compares partition keys; `named` gives values of some or all keys, a dict for each
+        wanted partition. `last_update` reads the retained history, back to the last commit that
+        changed each partition.
+
+        Raises:
+            InvalidPredicate: `where` compares other columns than partition keys.
+            InvalidRequestError: a name is not a partition key, or a value does not fit its type.
+        """
+        return list_partitions(
+            self.table_files,
+            self.snapshot,
+            selection(self.table_files, where=predicate_of(where, self.schema), partitions=named),
+            last_update=last_update,
+        )
 
     def statistics(self) -> TableStatistics | None:
         """The statistics of the last analysis; None if there is none for this schema."""

@@ -19,6 +19,17 @@ from lakewright.storage.operations.partitions.add_partitions import (
     plan_add_partitions,
     run_add_partitions,
 )
+from lakewright.storage.operations.partitions.drop_partitions import (
+    DropPartitionsPlan,
+    plan_drop_partitions,
+    run_drop_partitions,
+)
+from lakewright.storage.operations.partitions.repair_partitions import (
+    RepairMode,
+    RepairPlan,
+    plan_repair_partitions,
+    run_repair_partitions,
+)
 from lakewright.storage.operations.references.tags import (
     DeleteTagsPlan,
 )
@@ -82,6 +93,7 @@ from lakewright.storage.operations.schema.validate_rows import (
     run_validate_rows,
 )
 from lakewright.storage.operations.write.verify import VerifyLevel, verify_level
+from lakewright.storage.rows import Where, predicate_of
 from lakewright.storage.spec.lease import Lease
 
 # What carries a plan out: on an engine, or in this process alone.
@@ -101,6 +113,8 @@ _HERE: Runs = {
     RestorePlan: run_restore,
     PurgePlan: run_purge,
     AddPartitionsPlan: run_add_partitions,
+    RepairPlan: run_repair_partitions,
+    DropPartitionsPlan: run_drop_partitions,
 }
 
 
@@ -311,6 +325,25 @@ class Upkeep:
 
     validate_rows = AtOnce(plan_validate_rows)
 
+    # --- whole partitions -----------------------------------------------------------------------
+
+    def plan_drop_partitions(
+        self,
+        where: Where | None = None,
+        *,
+        partitions: Sequence[Mapping[str, object]] | None = None,
+        if_exists: bool = False,
+    ) -> DropPartitionsPlan:
+        """Drop partitions, by a filter or by values of keys; see `partitions.drop_partitions`."""
+        return plan_drop_partitions(
+            self.table_files,
+            where=predicate_of(where, self.table_files.schema),
+            partitions=partitions,
+            if_exists=if_exists,
+        )
+
+    drop_partitions = AtOnce(plan_drop_partitions)
+
     def plan_add_partitions(
         self,
         folder: str,
@@ -336,6 +369,32 @@ class Upkeep:
         )
 
     add_partitions = AtOnce(plan_add_partitions)
+
+    def plan_repair_partitions(
+        self,
+        folder: str | None = None,
+        *,
+        partition: Mapping[str, object] | None = None,
+        keys: Sequence[str] | None = None,
+        mode: str | RepairMode = RepairMode.ADD,
+        age_ms: int | None = None,
+    ) -> RepairPlan:
+        """Compare the table with the folders it took over; see `partitions.repair_partitions`.
+
+        The plan shows all drift; `mode`, add, drop or sync, says what a run changes.
+        """
+        return plan_repair_partitions(
+            self.table_files,
+            folder,
+            partition=partition,
+            keys=keys,
+            mode=mode,
+            age_ms=age_ms,
+        )
+
+    repair_partitions = AtOnce(plan_repair_partitions)
+
+    # --- helpers of writers, leases -------------------------------------------------------------
 
     def compact_written(
         self,

@@ -6,8 +6,10 @@ from lakewright.platform.upkeep.alter import ALTER
 from lakewright.platform.upkeep.analyze import ANALYZE
 from lakewright.platform.upkeep.clean import PURGE, REMOVE_ORPHANS, RESTORE
 from lakewright.platform.upkeep.compact import COMPACT
+from lakewright.platform.upkeep.drop_partitions import DROP_PARTITIONS
 from lakewright.platform.upkeep.expire import EXPIRE_CHANGELOGS, EXPIRE_SNAPSHOTS, EXPIRE_TAGS
 from lakewright.platform.upkeep.expire_all import EXPIRE
+from lakewright.platform.upkeep.external_partitions import ADD_PARTITIONS, REPAIR_PARTITIONS
 from lakewright.platform.upkeep.history import (
     DELETE_BRANCH,
     DELETE_TAGS,
@@ -39,6 +41,9 @@ _ALL: tuple[AnyVerb, ...] = (
     FAST_FORWARD,
     ROLLBACK,
     ALTER,
+    ADD_PARTITIONS,
+    REPAIR_PARTITIONS,
+    DROP_PARTITIONS,
 )
 VERBS = {each.name: each for each in _ALL}
 

@@ -18,12 +18,15 @@ from lakewright.assets.stored_rows_check import build_stored_rows_check
 from lakewright.assets.tables import build_asset
 from lakewright.jobs.compact import COMPACT_JOB
 from lakewright.jobs.compact_sensor import build_compact_sensor
+from lakewright.jobs.drop_partitions import DROP_PARTITIONS_JOB
 from lakewright.jobs.evolve_schema import evolve_job
 from lakewright.jobs.expire_snapshots import EXPIRE_JOB, build_expire_schedule
+from lakewright.jobs.external_partitions import ADD_PARTITIONS_JOB, REPAIR_PARTITIONS_JOB
 from lakewright.jobs.ingest import build_ingest_job
 from lakewright.jobs.schema_sensor import build_schema_sensor
-from lakewright.jobs.upkeep import build_upkeep_job
+from lakewright.jobs.upkeep import UpkeepJob, build_upkeep_job
 from lakewright.jobs.validate_schema import build_validate_job, build_validate_schedule
+from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.variables import TABLES_VARIABLE
 from lakewright.platform.declare.workspace import Workspace, read_workspace
 from lakewright.platform.orchestration.dagster_checks import check_for_dagster
@@ -78,6 +81,10 @@ def definitions_of(
         validate = build_validate_job(declaration)
         schedules.append(build_validate_schedule(declaration, validate))
         jobs += [compact, expire, validate]
+        jobs += [
+            build_upkeep_job(each, declaration, resources=keys)
+            for each in partition_jobs(declaration)
+        ]
         if declaration.columns:
             jobs.append(
                 build_upkeep_job(evolve_job(workspace, declaration), declaration, resources=keys)
@@ -93,6 +100,13 @@ def definitions_of(
             keys.spark: spark or SparkResource(),
         },
     )
+
+
+def partition_jobs(declaration: TableDeclaration) -> tuple[UpkeepJob, ...]:
+    """Jobs on whole partitions, unless the table is declared to have none."""
+    if declaration.columns and not declaration.partition_keys:
+        return ()
+    return (ADD_PARTITIONS_JOB, REPAIR_PARTITIONS_JOB, DROP_PARTITIONS_JOB)
 
 
 @dg.definitions

@@ -27,6 +27,8 @@ from lakewright.storage.errors import (
     ConsumerNotFound,
     InvalidRequestError,
     NotFoundError,
+    PartitionExists,
+    PartitionNotFound,
     StorageError,
     TableNotFound,
     TagNotFound,
@@ -38,6 +40,7 @@ from lakewright.storage.operations.inspection.system_tables import (
 from lakewright.storage.operations.leases.leases import LeaseRequest, acquire_lease, whole_table
 from lakewright.storage.spec.lease import LeaseKind
 from tests.support.tables.builders import EVENTS, compact, events, expire, new_table, rows, spec
+from tests.support.tables.landed import land_beside
 
 NAME = "db.t"
 # A moment that no file of a test is younger than.
@@ -138,6 +141,8 @@ KINDS: dict[str, Kind] = {
 }
 EVERY_KIND = ("keyed", "append", *(name for name in KINDS if name not in {"keyed", "append"}))
 PARTED_KINDS = tuple(name for name in EVERY_KIND[1:] if KINDS[name].partitions)
+# A second try that finds its work done makes no tag.
+UNTAGGED_KINDS = tuple(name for name in PARTED_KINDS if name != "tagging")
 KEYED_KINDS = tuple(name for name in EVERY_KIND if KINDS[name].keys)
 POSTPONED = ("postponed",)
 READY_KINDS = tuple(name for name in EVERY_KIND if name not in POSTPONED)
@@ -245,7 +250,30 @@ def _quarantined(table: Table) -> None:
     table.upkeep.run(table.upkeep.plan_remove_orphans(**EVERY_ORPHAN))
 
 
+def _landed(table: Table) -> None:
+    land_beside(table, "x", "y")
+
+
+def _drifted(table: Table) -> None:
+    """A folder was taken over, and has one day more by now."""
+    land_beside(table, "x", "y")
+    table.upkeep.add_partitions(land_beside(table), age_ms=0)
+    land_beside(table, "z")
+
+
 # --- verbs --------------------------------------------------------------------------------------
+
+
+def _take_over(at: Place, **how: Any) -> object:
+    return at.table.upkeep.add_partitions(land_beside(at.table), age_ms=0, **how)
+
+
+def _copy_over(at: Place) -> object:
+    return _take_over(at, copy=True)
+
+
+def _repair(at: Place) -> object:
+    return at.table.upkeep.repair_partitions(mode="sync", age_ms=0)
 
 
 def _overwrite(**how: Any) -> Callable[[Place], object]:
@@ -407,6 +435,16 @@ CASES = (
         ("bucketed", "fixed", "append in buckets", "telling", "vectors"),
         # Of deletion vectors rows that waited come into sight, partition by partition.
         steps=True,
+    ),
+    # Whole partitions.
+    Case("add partitions", _take_over, ("append",), _landed),
+    Case("add partitions as copies", _copy_over, ("append",), _landed, done=(PartitionExists,)),
+    Case("repair partitions", _repair, ("append",), _drifted),
+    Case(
+        "drop partitions",
+        lambda at: at.table.upkeep.drop_partitions("day IN ('a', 'c')"),
+        UNTAGGED_KINDS,
+        done=(PartitionNotFound,),
     ),
     Case("postpone compact", _run("postpone_compact"), POSTPONED, steps=True),
     Case("analyze", _run("analyze"), EVERY_KIND, repeats=True),

@@ -9,7 +9,7 @@ import pytest
 from lakewright.storage import Catalog, Table
 from tests.interop.test_they_read_ours import as_read_by, assert_read_alike
 from tests.oracles.client import JavaOracle, LatestJavaOracle, Oracle, WritingOracle
-from tests.support.tables.builders import compact, content, new_table
+from tests.support.tables.builders import compact, content, expire, new_table, rows
 from tests.support.tables.landed import LANDED, land_days
 
 FORMATS = ["parquet", "orc", "avro"]
@@ -86,3 +86,20 @@ def test_clients_write_beside_files_outside_of_the_table(
     assert catalog.table("db.t").read().num_rows == 14
     assert_read_alike([java_latest, pypaimon], catalog, catalog.table("db.t"))
     assert sorted(root.rglob("*.parquet")) == before
+
+
+@pytest.mark.mission("PT37")
+def test_an_expiry_by_java_deletes_files_outside_of_the_table_and_ours_does_not(
+    catalog: Catalog, java_latest: LatestJavaOracle, tmp_path: Path
+) -> None:
+    """What the decision about files of others warns of."""
+    root = land_days(tmp_path / "landed")
+    table = taken_over(catalog, root)
+    table.upkeep.drop_partitions("day = 'a'")
+    expire(table, keep=1)
+    assert len(list(root.rglob("*.parquet"))) == 4
+    table.upkeep.drop_partitions("day = 'b'")
+    table.write(rows(table, [{"id": 1, "v": "own", "day": "c"}]))
+    java_latest.expire_snapshots(catalog.root, "db.t", retain_min=1, retain_max=1)
+    assert [path.parent.name for path in root.rglob("*.parquet")] == ["day=a"] * 2
+    assert catalog.table("db.t").read().num_rows == 1

@@ -125,6 +125,11 @@ def _rollback(table: Table, number: int) -> str:
     return ""
 
 
+def _drop(table: Table, number: int) -> str:
+    table.upkeep.drop_partitions("day = 'a'")
+    return ""
+
+
 def _tag(table: Table, number: int) -> str:
     table.history.create_tag(f"t{number}", snapshot=1 + number)
     return ""
@@ -153,6 +158,7 @@ VERBS: dict[str, Verb] = {
     "orphans": _remove_orphans,
     "rescale": _rescale,
     "rollback": _rollback,
+    "drop": _drop,
     "tag": _tag,
     "branch": _branch,
     "alter": _alter,

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
-from lakewright.storage.errors import (
-    CommitOutcomeUnknownError,
-    SchemaMoved,
-    StalePlan,
-    UnsupportedError,
-)
+from lakewright.storage.errors import CommitOutcomeUnknownError, SchemaMoved, UnsupportedError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.commit_conflicts import (
     check_schema,
@@ -159,64 +154,6 @@ def commit_compaction(
         ),
     )
     return result, tuple(lost)
-
-
-def commit_registered(
-    files: TableFiles,
-    added: Sequence[ManifestEntry],
-    removed: Sequence[ManifestEntry] = (),
-    *,
-    user: str,
-    base_snapshot_id: int | None,
-    may_join: bool = False,
-) -> CommitResult:
-    """Publish files that no process of this table wrote, and remove entries of files that are gone.
-
-    Files that are live by now are left out, and so are removed ones that are not. A partition that
-    got other files since the base is refused, unless the new files `may_join` them.
-
-    Raises:
-        SchemaMoved: the schema changed since the files were described.
-        StalePlan: a partition got other files meanwhile.
-    """
-
-    def build(latest: Snapshot | None, live_files: LiveFiles) -> Change | None:
-        if files.schemas.latest_id(table=files.name) != files.schema.id:
-            raise SchemaMoved(
-                f"the schema of {files.name} changed while files were registered; plan again",
-                table=files.name,
-            )
-        rows = {entry.partition for entry in (*added, *removed)}
-        live = live_files.entries(latest, partitions=rows)
-        known = {entry.identity for entry in live}
-        gone = [entry for entry in removed if entry.identity in known]
-        new = [entry for entry in added if entry.identity not in known]
-        if not may_join:
-            _check_empty(files, new, live)
-        return Change(entries=[*(entry.removed() for entry in gone), *new])
-
-    return commit_change(
-        files,
-        build,
-        Committable(
-            user=user,
-            identifier=BATCH_COMMIT_IDENTIFIER,
-            kind=CommitKind.OVERWRITE if removed else CommitKind.APPEND,
-            base_id=base_snapshot_id,
-        ),
-    )
-
-
-def _check_empty(
-    files: TableFiles, new: Sequence[ManifestEntry], live: Sequence[ManifestEntry]
-) -> None:
-    taken = {entry.partition for entry in new} & {entry.partition for entry in live}
-    if taken:
-        raise StalePlan(
-            f"partition {files.partitions.of_row(min(taken)).text or '(all)'} of {files.name} got "
-            "other files since it was planned; plan again",
-            table=files.name,
-        )
 
 
 def commit_statistics(

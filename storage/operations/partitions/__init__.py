@@ -1,1 +1,1 @@
-"""Verbs on whole partitions."""
+"""Whole partitions are listed, dropped, taken over, repaired, expired, renamed and exchanged."""

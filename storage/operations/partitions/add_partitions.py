@@ -24,10 +24,11 @@ from lakewright.storage.errors import (
     StalePlan,
     UnsupportedError,
 )
+from lakewright.storage.files.data_file import let_go, writing
 from lakewright.storage.files.data_files import format_of_path
 from lakewright.storage.files.external_files import external_uri, path_in_store
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.commit.commit import commit_registered
+from lakewright.storage.operations.commit.register_files import Joins, commit_registered
 from lakewright.storage.operations.partitions.external_folders import (
     FolderQuestion,
     FoundPartition,
@@ -35,7 +36,7 @@ from lakewright.storage.operations.partitions.external_folders import (
     find_partitions,
 )
 from lakewright.storage.operations.partitions.external_metas import ExternalFiles
-from lakewright.storage.operations.references.sweep import sweep
+from lakewright.storage.operations.references.sweep import sweep_after_failure
 from lakewright.storage.operations.references.tags import tag_what_is_due
 from lakewright.storage.operations.running.concurrency import map_concurrently
 from lakewright.storage.operations.running.plan import Plan
@@ -151,7 +152,7 @@ def plan_add_partitions(
         UnsupportedError: the table has keys or buckets, or the folder lies in another store.
     """
     check_takes_files(files)
-    root = _root(files, folder)
+    root = folder_path(files, folder)
     age_ms = AGE_MS if age_ms is None else whole_number(age_ms, "age_ms", minimum=0)
     asked = FolderQuestion(
         root=root,
@@ -172,7 +173,7 @@ def plan_add_partitions(
     live = live_entries(files, snapshot)
     unknown = files_to_add(files, found, live, copy=copy, into_existing=into_existing)
     described = ExternalFiles(files)
-    partitions = tuple(_planned(files, described, each) for each in unknown if each.files)
+    partitions = tuple(plan_partition(files, described, each) for each in unknown if each.files)
     return AddPartitionsPlan(
         table=files.name,
         snapshot_id=None if snapshot is None else snapshot.id,
@@ -201,8 +202,8 @@ def check_takes_files(files: TableFiles) -> None:
         )
 
 
-def _root(files: TableFiles, folder: str) -> str:
-    """The path of the folder to take over.
+def folder_path(files: TableFiles, folder: str) -> str:
+    """The path of a folder that is taken over.
 
     Raises:
         InvalidRequestError: it lies in the table, or the table in it, or it is a Paimon table.
@@ -285,7 +286,15 @@ def files_to_add(
     return unknown
 
 
-def _planned(files: TableFiles, described: ExternalFiles, found: FoundPartition) -> AddedPartition:
+def plan_partition(
+    files: TableFiles, described: ExternalFiles, found: FoundPartition
+) -> AddedPartition:
+    """A found partition with the rows of its files, whose footers are read.
+
+    Raises:
+        InvalidRequestError: a file does not fit the table.
+    """
+
     def read(path: str) -> DataFileMeta:
         return described.describe(found.partition, path, uri=None)
 
@@ -316,7 +325,7 @@ def run_add_partitions(files: TableFiles, plan: AddPartitionsPlan) -> AddPartiti
     if not plan.partitions:
         return AddPartitionsResult(snapshot=None, partitions=0, files=0, rows=0, bytes=0)
     if not plan.copy:
-        files = allowing(files, _root(files, plan.folder))
+        files = allowing(files, folder_path(files, plan.folder))
     files = files.reading_once()
     metas = describe_planned(files, plan.partitions, copy=plan.copy)
     write_id = files.env.new_id()
@@ -330,13 +339,13 @@ def run_add_partitions(files: TableFiles, plan: AddPartitionsPlan) -> AddPartiti
             entries,
             user=write_id,
             base_snapshot_id=base,
-            may_join=plan.into_existing,
+            joins=Joins.ANY if plan.into_existing else Joins.NONE,
         )
     except CommitOutcomeUnknownError:
         raise
     except BaseException:
         if plan.copy:
-            sweep(files, write_id, since_snapshot_id=base)
+            sweep_after_failure(files, [write_id], since_snapshot_id=base)
         raise
     tag_what_is_due(files)
     added = [] if result.snapshot is None else entries
@@ -422,9 +431,15 @@ def _copied(
 
 def _copy(files: TableFiles, source: ExternalFile, target: str) -> None:
     size = 0
-    with files.fs.open_input(source.path) as read, files.fs.open_output(target) as write:
-        while piece := read.read(_COPY_BYTES):
-            size += write.write(piece)
+    with files.fs.open_input(source.path) as read, writing(target):
+        sink = files.fs.open_output(target)
+        try:
+            while piece := read.read(_COPY_BYTES):
+                size += sink.write(piece)
+        except BaseException:
+            let_go(sink)
+            raise
+        sink.close()
     if size != source.bytes:
         raise StalePlan(
             f"file {source.path} has {size} bytes, and {source.bytes} were planned; plan again",

@@ -17,6 +17,7 @@ from urllib.parse import unquote
 from lakewright.storage.env import FileStatus
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.spec.manifest import ManifestEntry
 from lakewright.storage.spec.partition import Partition
 from lakewright.storage.spec.values import Value, from_python
 
@@ -50,6 +51,15 @@ class FolderQuestion:
     keys: Sequence[str] | None
     now_ms: int
     age_ms: int
+
+    def decodes(self, files: TableFiles, path: str, entry: ManifestEntry) -> bool:
+        """Whether the folders of a live file are read as its partition."""
+        given = files.partitions.stored(self.given)
+        folder = path.removeprefix(self.root.rstrip("/") + "/").rpartition("/")[0]
+        try:
+            return _Levels(files, given, self).partition(folder).row == entry.partition
+        except InvalidRequestError:
+            return False
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from lakewright.storage.lsm.sections import sorted_run_count
 from lakewright.storage.operations.state.live_files import grouped_by_bucket, readable_entries
 from lakewright.storage.spec.manifest import ManifestEntry
 from lakewright.storage.spec.partition import Partition
+from lakewright.storage.spec.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +34,10 @@ class BucketStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionStats:
-    """One partition; rows are counted in files, before versions of a key are merged."""
+    """One partition; rows are counted in files, before versions of a key are merged.
+
+    `last_update` is the last retained commit that changed its rows, where a caller asked for it.
+    """
 
     partition: Partition
     row_count: int
@@ -41,6 +45,7 @@ class PartitionStats:
     size_bytes: int
     last_file_creation_ms: int | None
     buckets: tuple[BucketStats, ...]
+    last_update: Snapshot | None = None
 
     @property
     def spec(self) -> dict[str, object]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import orc
+
+from lakewright.storage import Table
 
 Rows = Sequence[Mapping[str, Any]]
 LANDED = {"id": "BIGINT", "v": "STRING", "day": "STRING"}
@@ -34,6 +37,16 @@ def land(path: Path, rows: Rows, *, schema: pa.Schema = _ARROW) -> Path:
             with path.open("wb") as sink:
                 fastavro.writer(sink, _AVRO, [dict(row) for row in rows])
     return path
+
+
+def land_beside(table: Table, *days: str) -> str:
+    """Write `day=…` folders of one file beside a table's warehouse, in its store; their folder."""
+    fs, root = table.table_files.fs, f"{table.table_files.paths.root.rsplit('/', 2)[0]}-landed"
+    for day in days:
+        sink = BytesIO()
+        pq.write_table(pa.table({"id": [100, 101], "v": [f"{day}0", f"{day}1"]}), sink)
+        fs.write_bytes(f"{root}/day={day}/f.parquet", sink.getvalue())
+    return fs.uri(root)
 
 
 def rows_of(first: int, last: int, v: str = "v") -> list[dict[str, Any]]:

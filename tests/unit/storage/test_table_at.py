@@ -95,6 +95,8 @@ def test_a_filter_is_text_or_what_such_a_text_stands_for(table: Table) -> None:
     for where in (text, parse_where(text, table.schema)):
         assert table.read(where, ["id"]).to_pylist() == [{"id": 1}]
         assert len(table.at().files(where)) == 2
+    text = "day IN ('a', 'b')"
+    for where in (text, parse_where(text, table.schema)):
         assert [each.spec["day"] for each in table.at().partitions(where)] == ["a", "b"]
     assert table.read(where="day <> 'b'", columns=["id"], limit=1).num_rows == 1
 

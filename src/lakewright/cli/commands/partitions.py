@@ -5,9 +5,16 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from lakewright.cli.grammar.call import Call, filter_of
+import click
+
+from lakewright.cli.grammar.call import Call, named_partitions
 from lakewright.cli.grammar.command import command
-from lakewright.cli.grammar.options import WHERE_NOTES, snapshot_option, where_option
+from lakewright.cli.grammar.options import (
+    WHERE_NOTES,
+    partitions_option,
+    snapshot_option,
+    where_option,
+)
 from lakewright.cli.output.answers import Answer, listed
 from lakewright.cli.output.partitions import partition_cells, partition_columns, plain_spec
 from lakewright.cli.output.tables import TextColumn
@@ -15,36 +22,44 @@ from lakewright.cli.output.text import Cell, iso_time, time_text
 from lakewright.platform.upkeep.words import size_text
 
 if TYPE_CHECKING:
-    from lakewright.storage import PartitionStats
+    from collections.abc import Mapping
+
+    from lakewright.storage import PartitionStats, Snapshot
 
 
 @command(
     "partitions",
     notes="EXPR may look at partition columns only.\n" + WHERE_NOTES,
-    examples="lakewright partitions nyc.flights --where \"dt >= '2013-12-01'\"",
+    examples="""
+lakewright partitions nyc.flights --where "dt >= '2013-12-01'"
+lakewright partitions nyc.flights --partition dt=2013-12-24 --last-update
+""",
 )
 @where_option
+@partitions_option("Only partitions with these values; some columns may be left out.")
+@click.option(
+    "--last-update",
+    is_flag=True,
+    help="Also the last commit that changed the rows of each; reads the retained history.",
+)
 @snapshot_option
-def partitions(call: Call, *, where: str | None, snapshot: int | None) -> Answer:
+def partitions(
+    call: Call,
+    *,
+    where: str | None,
+    partitions: tuple[Mapping[str, str], ...],
+    last_update: bool,
+    snapshot: int | None,
+) -> Answer:
     """List a table's partitions."""
-    from lakewright.storage.errors import InvalidPredicate
     from lakewright.storage.spec.options import BucketMode
-    from lakewright.storage.spec.predicate import columns_of
 
     table = call.table()
-    wanted = filter_of(where, table.schema)
-    keys = table.schema.partition_keys
-    others = sorted(columns_of(wanted) - set(keys)) if wanted is not None else []
-    if others:
-        have = ", ".join(keys) or "none, it is not partitioned"
-        raise InvalidPredicate(
-            f"the filter looks at {', '.join(others)}, and partitions are chosen by partition "
-            f"keys alone; those of {table.name} are {have}"
-        )
+    named = named_partitions(table, partitions)
     keyed = table.schema.has_primary_key
     bucketed = table.options.bucket_mode is BucketMode.FIXED
     return listed(
-        table.at(snapshot=snapshot).partitions(wanted),
+        table.at(snapshot=snapshot).partitions(where, named=named, last_update=last_update),
         [
             *partition_columns(table.schema),
             TextColumn("rows in files" if keyed else "rows", right=True),
@@ -54,8 +69,12 @@ def partitions(call: Call, *, where: str | None, snapshot: int | None) -> Answer
             *([TextColumn("most runs", right=True)] if keyed else []),
             TextColumn("size", right=True),
             TextColumn("last file (UTC)"),
+            *([TextColumn("last update")] if last_update else []),
         ],
-        cells=lambda each: _cells(each, keyed=keyed, bucketed=bucketed),
+        cells=lambda each: [
+            *_cells(each, keyed=keyed, bucketed=bucketed),
+            *([_update_text(each.last_update)] if last_update else []),
+        ],
         record=_record,
         empty="no partitions",
     )
@@ -75,6 +94,13 @@ def _cells(stats: PartitionStats, *, keyed: bool, bucketed: bool) -> list[Cell]:
     ]
 
 
+def _update_text(snapshot: Snapshot | None) -> str:
+    if snapshot is None:
+        return "expired"
+    kind = snapshot.commit_kind.value
+    return f"{time_text(snapshot.time_millis)}, snapshot {snapshot.id} ({kind})"
+
+
 def _record(stats: PartitionStats) -> dict[str, object]:
     last_ms = stats.last_file_creation_ms
     return {
@@ -84,5 +110,17 @@ def _record(stats: PartitionStats) -> dict[str, object]:
         "small_file_count": stats.small_file_count,
         "size_bytes": stats.size_bytes,
         "last_file_created": None if last_ms is None else iso_time(last_ms),
+        "last_update": _update_record(stats.last_update),
         "buckets": [asdict(bucket) for bucket in stats.buckets],
+    }
+
+
+def _update_record(snapshot: Snapshot | None) -> dict[str, object] | None:
+    if snapshot is None:
+        return None
+    return {
+        "snapshot": snapshot.id,
+        "time": iso_time(snapshot.time_millis),
+        "kind": snapshot.commit_kind.value,
+        "user": snapshot.commit_user,
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -86,6 +87,19 @@ def filter_of(text: str | None, schema: TableSchema) -> Predicate | None:
     from lakewright.storage.sql import parse_where
 
     return parse_where(text, schema)
+
+
+def named_partitions(
+    table: Table, given: Sequence[Mapping[str, object]]
+) -> tuple[dict[str, object], ...] | None:
+    """The partitions of `--partition`, where the name of the default partition is null."""
+    null = table.options.partition_default_name
+    return (
+        tuple(
+            {name: None if text == null else text for name, text in spec.items()} for spec in given
+        )
+        or None
+    )
 
 
 def check_one_of(*, needed: bool = False, **given: object) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import click
 
-from lakewright.cli.grammar.values import moment_ms, names, number_from
+from lakewright.cli.grammar.values import moment_ms, names, number_from, partition
 
 WHERE_NOTES = """
 EXPR compares columns with literals, as SQL does: = <> < <= > >=, [NOT] IN (…),
@@ -40,3 +43,10 @@ as_of_option = click.option(
     help="As of the last snapshot not after an ISO time, such as 2024-01-31T13:45:00 (in UTC "
     "without an offset).",
 )
+
+
+def partitions_option(said: str) -> Callable[[Any], Any]:
+    """The option `--partition`, which may be repeated."""
+    return click.option(
+        "--partition", "partitions", metavar="K=V,…", type=partition, multiple=True, help=said
+    )

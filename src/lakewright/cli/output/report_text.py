@@ -21,7 +21,20 @@ if TYPE_CHECKING:
 _MOST_LINES = 40
 _TITLES = {"bytes": "size", "reason": "why"}
 # Columns of text, which begin at the left.
-_TEXTS = {"column", "min", "max", "reason", "file", "severity", "rule", "message", "way_out"}
+_TEXTS = {
+    "column",
+    "min",
+    "max",
+    "reason",
+    "file",
+    "severity",
+    "rule",
+    "message",
+    "way_out",
+    "folder",
+    "drift",
+    "folder_or_reason",
+}
 
 
 def report_text(report: Report, schema: TableSchema) -> list[Block]:

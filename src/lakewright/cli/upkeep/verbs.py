@@ -14,7 +14,7 @@ from typing import Any, get_origin
 import click
 
 from lakewright.cli.exit_codes import CONFLICT
-from lakewright.cli.grammar.call import Call
+from lakewright.cli.grammar.call import Call, named_partitions
 from lakewright.cli.grammar.command import Described, HowOption, command
 from lakewright.cli.grammar.options import FROM_0, FROM_1
 from lakewright.cli.grammar.values import age_ms, names, partition
@@ -34,6 +34,9 @@ from lakewright.platform.upkeep.verb import (
     option_fields,
 )
 from lakewright.storage import Engine, LocalEngine, Table
+
+# What help calls the value of an option, where TEXT would say too little.
+_METAVARS = {"where": "EXPR"}
 
 
 def verb_command(
@@ -204,7 +207,10 @@ def _option(field: OptionField, flag: str | None) -> click.Option:
         choice = click.Choice([each.value for each in kind])
         settings.update(type=choice, default=default.value, show_default=True)
     else:
-        settings.update(type=FROM_1 if kind is int else str, metavar="N" if kind is int else "TEXT")
+        settings.update(
+            type=FROM_1 if kind is int else str,
+            metavar="N" if kind is int else _METAVARS.get(field.name, "TEXT"),
+        )
     made = HowOption if field.at_run else click.Option
     return made([spelled, field.name], **settings)
 
@@ -215,10 +221,7 @@ def _value(field: OptionField, given: Any, table: Table) -> Any:
     if given is None or given == ():
         return field.default
     if kind == Partitions:
-        null = table.options.partition_default_name
-        return tuple(
-            {name: None if text == null else text for name, text in spec.items()} for spec in given
-        )
+        return named_partitions(table, given)
     if isinstance(given, list):
         return tuple(given)
     if isinstance(kind, type) and issubclass(kind, Enum):

@@ -1,0 +1,65 @@
+"""Dropping partitions as a verb: their files leave the table in one commit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakewright.platform.upkeep.rewrites import Partitions
+from lakewright.platform.upkeep.verb import Outcome, Report, Verb, option
+from lakewright.platform.upkeep.whole_partitions import held_facts, held_rows, held_text
+from lakewright.platform.upkeep.words import duration_text
+from lakewright.storage import DropPartitionsPlan, DropPartitionsResult, Table
+
+KEPT_ON_DISK = "files stay on disk until the snapshots, tags and branches that keep them are gone"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropPartitionsOptions:
+    """What may be dropped."""
+
+    partitions: Partitions | None = option(
+        None, "Partitions to drop, by all or some of their columns."
+    )
+    where: str | None = option(None, "Drop the partitions whose keys match this filter.")
+    if_exists: bool = option(default=False, text="Do not fail if there is no such partition.")
+
+
+def _plan(table: Table, options: DropPartitionsOptions) -> DropPartitionsPlan:
+    return table.upkeep.plan_drop_partitions(
+        options.where, partitions=options.partitions, if_exists=options.if_exists
+    )
+
+
+def _report(
+    _: Table, done: Outcome[DropPartitionsOptions, DropPartitionsPlan, DropPartitionsResult]
+) -> Report:
+    plan, result = done.plan, done.result
+    what, facts = held_text(plan.partitions), held_facts(plan.partitions)
+    if result is None or result.snapshot is None:
+        return Report(
+            summary=f"{plan.table}: {what} to drop"
+            if plan.partitions
+            else f"{plan.table} has no such partition to drop",
+            facts=facts,
+            tables={"plan": held_rows(plan.partitions)},
+            is_empty=not plan.partitions,
+        )
+    return Report(
+        summary=f"snapshot {result.snapshot.id} of {plan.table}: {what} dropped in "
+        f"{duration_text(result.duration_ms)}",
+        facts={**facts, "duration_ms": result.duration_ms},
+        tables={"dropped": held_rows(plan.partitions)},
+        notes=(KEPT_ON_DISK,),
+        snapshot=result.snapshot,
+    )
+
+
+DROP_PARTITIONS = Verb(
+    name="drop_partitions",
+    description="drop whole partitions in one commit",
+    options=DropPartitionsOptions,
+    plan_type=DropPartitionsPlan,
+    plan=_plan,
+    run=lambda table, plan, options, work: table.upkeep.run(plan),
+    report=_report,
+)

@@ -1,0 +1,24 @@
+"""Lists partitions with their statistics, from metadata alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import chain
+
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.partitions.last_updates import last_updates
+from lakewright.storage.operations.partitions.select_partitions import Selection, selected_entries
+from lakewright.storage.operations.state.table_stats import PartitionStats, partition_stats
+from lakewright.storage.spec.snapshot import Snapshot
+
+
+def list_partitions(
+    files: TableFiles, snapshot: Snapshot | None, asked: Selection, *, last_update: bool = False
+) -> tuple[PartitionStats, ...]:
+    """The selected partitions of a snapshot, sorted by their values."""
+    entries = selected_entries(files, snapshot, asked)
+    listed = partition_stats(files, chain.from_iterable(entries.values()))
+    if not last_update:
+        return listed
+    updates = last_updates(files, snapshot, entries)
+    return tuple(replace(each, last_update=updates.get(each.partition)) for each in listed)

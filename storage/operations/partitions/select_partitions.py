@@ -1,0 +1,131 @@
+"""Selects partitions of a snapshot by a filter on their keys, or by values of some of their keys.
+
+1. Refuse a filter on other columns than partition keys: whole partitions are selected.
+2. Prune manifests by the filter, or by a filter that the named values amount to.
+3. Group the live files by partition, and keep exactly the partitions that were asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from lakewright.storage.errors import InvalidPredicate, InvalidRequestError, PartitionNotFound
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.state.live_files import live_entries
+from lakewright.storage.spec.manifest import ManifestEntry
+from lakewright.storage.spec.partition import Partition
+from lakewright.storage.spec.predicate import And, Leaf, Operator, Or, Predicate, columns_of
+from lakewright.storage.spec.snapshot import Snapshot
+from lakewright.storage.spec.values import Value
+
+# Specs beyond this number are not turned into a filter, which every manifest would be asked.
+_MOST_NAMED = 64
+_MOST_SHOWN = 5
+
+Specs = Sequence[Mapping[str, object]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which partitions a caller wants: by a filter, by values of keys, or by both.
+
+    `named` are stored values of some or all keys; without both, all partitions are meant.
+    """
+
+    predicate: Predicate | None = None
+    named: tuple[Mapping[str, Value], ...] | None = None
+
+    @property
+    def takes_all(self) -> bool:
+        return self.predicate is None and self.named is None
+
+    def takes(self, partition: Partition) -> bool:
+        """Whether a partition has the named values; the filter was applied before."""
+        return self.named is None or any(map(partition.is_named, self.named))
+
+    @property
+    def pruning(self) -> Predicate | None:
+        """A filter that no selected partition fails."""
+        if self.named is None or not 0 < len(self.named) <= _MOST_NAMED or not all(self.named):
+            return self.predicate
+        near = Or(tuple(And(tuple(_equals(*each) for each in spec.items())) for spec in self.named))
+        return near if self.predicate is None else And((self.predicate, near))
+
+
+def selection(
+    files: TableFiles, *, where: Predicate | None = None, partitions: Specs | None = None
+) -> Selection:
+    """What a caller asks for, checked against the table's partition keys.
+
+    Raises:
+        InvalidPredicate: the filter compares other columns than partition keys.
+        InvalidRequestError: a name is not a partition key, or a value does not fit its type.
+    """
+    check_on_keys(files, where)
+    if isinstance(partitions, (str, Mapping)):
+        raise InvalidRequestError(
+            f"{partitions!r:.100} is not a list of partitions; give a list of dicts",
+            table=files.name,
+        )
+    named = None if partitions is None else tuple(map(files.partitions.stored, partitions))
+    return Selection(predicate=where, named=named)
+
+
+def check_on_keys(files: TableFiles, where: Predicate | None) -> None:
+    """Check that a filter compares partition keys alone.
+
+    Raises:
+        InvalidPredicate: it compares another column; the message names the partition keys.
+    """
+    keys = files.schema.partition_keys
+    others = sorted(columns_of(where) - set(keys)) if where is not None else []
+    if others:
+        have = ", ".join(keys) or "none, it is not partitioned"
+        raise InvalidPredicate(
+            f"the filter looks at {', '.join(others)}, and partitions are chosen by partition "
+            f"keys alone; those of {files.name} are {have}",
+            table=files.name,
+        )
+
+
+def selected_entries(
+    files: TableFiles, snapshot: Snapshot | None, asked: Selection
+) -> dict[Partition, list[ManifestEntry]]:
+    """The live files of the selected partitions, by partition in the order of their values."""
+    found: dict[Partition, list[ManifestEntry]] = {}
+    for entry in live_entries(files, snapshot, predicate=asked.pruning):
+        found.setdefault(files.partitions.of_entry(entry), []).append(entry)
+    chosen = [partition for partition in found if asked.takes(partition)]
+    return {each: found[each] for each in sorted(chosen, key=lambda each: each.order)}
+
+
+def check_all_found(
+    files: TableFiles, snapshot: Snapshot | None, asked: Selection, found: Sequence[Partition]
+) -> None:
+    """Check that every named spec, or the filter, selects some partition.
+
+    Raises:
+        PartitionNotFound: one selects none; the message names partitions that there are.
+    """
+    missing = [
+        dict(spec) for spec in asked.named or () if not any(each.is_named(spec) for each in found)
+    ]
+    if not missing and found:
+        return
+    there = sorted(
+        {files.partitions.of_entry(each) for each in live_entries(files, snapshot)},
+        key=lambda each: each.order,
+    )
+    shown = "; ".join(each.text for each in there[:_MOST_SHOWN])
+    more = f" and {len(there) - _MOST_SHOWN} more" if len(there) > _MOST_SHOWN else ""
+    what = f"no partition {missing[0]}" if missing else "no partition that the filter selects"
+    others = f" (nor {len(missing) - 1} others asked for)" if len(missing) > 1 else ""
+    have = f"there are {shown}{more}" if there else "it has none with rows"
+    raise PartitionNotFound(f"{files.name} has {what}{others}; {have}", table=files.name)
+
+
+def _equals(column: str, value: Value) -> Leaf:
+    if value is None:
+        return Leaf(column, Operator.IS_NULL)
+    return Leaf(column, Operator.EQ, (value,))

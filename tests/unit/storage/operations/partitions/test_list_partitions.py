@@ -1,0 +1,126 @@
+"""Partitions are listed by a filter or by values of their keys, with their statistics."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from lakewright.storage import Catalog, Table
+from lakewright.storage.errors import InvalidPredicate, InvalidRequestError
+from lakewright.storage.spec.snapshot import CommitKind
+from tests.support.stores.watched_files import watched
+from tests.support.tables.builders import compact, events, expire, new_table, rows
+
+VIEWS = {"user": "STRING", "cnt": "INT", "date": "STRING", "country": "STRING"}
+
+
+def views(catalog: Catalog) -> Table:
+    table = new_table(catalog, VIEWS, partitions=("date", "country"))
+    for date in ("2019-8-30", "2019-8-31"):
+        for country in ("china", "italy", None):
+            new = [{"user": "u", "cnt": 1, "date": date, "country": country}]
+            table.write(rows(table, new))
+    return table
+
+
+def specs(table: Table, *args: Any, **asked: Any) -> list[dict[str, object]]:
+    return [each.spec for each in table.at().partitions(*args, **asked)]
+
+
+@pytest.mark.mission("PT30")
+def test_a_static_insert_makes_the_partition_that_a_listing_then_shows(catalog: Catalog) -> None:
+    table = new_table(catalog, VIEWS, partitions=("date", "country"))
+    new = rows(table, [{"user": "u", "cnt": 3}]).select(["user", "cnt"])
+    table.write(new, partition={"date": "2019-8-30", "country": "china"})
+    (found,) = table.at().partitions()
+    assert found.spec == {"date": "2019-8-30", "country": "china"}
+    assert found.partition.text == "date=2019-8-30/country=china"
+
+
+@pytest.mark.mission("PT43", "CT3")
+@pytest.mark.parametrize(
+    ("where", "count"),
+    [
+        ("date = '2019-8-30'", 3),
+        ("country = 'china'", 2),
+        ("country IS NULL", 2),
+        ("date > '2019-8-30' AND country IN ('italy', 'france')", 1),
+        ("NOT (country = 'china')", 2),
+        ("country = 'france'", 0),
+        (None, 6),
+    ],
+)
+def test_a_filter_on_some_keys_selects_the_partitions(
+    catalog: Catalog, where: str | None, count: int
+) -> None:
+    assert len(specs(views(catalog), where)) == count
+
+
+@pytest.mark.mission("PT43")
+def test_partitions_are_named_by_all_or_some_of_their_keys(catalog: Catalog) -> None:
+    table = views(catalog)
+    assert len(specs(table, named=[{"country": None}])) == 2
+    assert specs(table, named=[{"date": "2019-8-30", "country": None}]) == [
+        {"date": "2019-8-30", "country": None}
+    ]
+    two = [{"country": "china"}, {"date": "2019-8-31", "country": "italy"}]
+    assert len(specs(table, named=two)) == 3
+    assert len(specs(table, "date = '2019-8-31'", named=two)) == 2
+    assert specs(table, named=[]) == []
+
+
+def test_a_named_value_is_taken_exactly(catalog: Catalog) -> None:
+    table = new_table(catalog, {"x": "INT", "p": "DOUBLE"}, partitions=("p",))
+    for value in (0.0, -0.0, math.nan, 1.5):
+        table.write(rows(table, [{"x": 1, "p": value}]))
+    assert [repr(each["p"]) for each in specs(table, named=[{"p": -0.0}])] == ["-0.0"]
+    assert [repr(each["p"]) for each in specs(table, named=[{"p": math.nan}])] == ["nan"]
+
+
+@pytest.mark.mission("CT3")
+def test_a_request_that_names_no_partitions_is_refused(catalog: Catalog) -> None:
+    table, plain = views(catalog), new_table(catalog, name="db.plain")
+    with pytest.raises(InvalidPredicate, match=r"looks at cnt, .* are date, country"):
+        table.at().partitions("cnt = 1 AND date = 'x'")
+    with pytest.raises(InvalidPredicate, match="none, it is not partitioned"):
+        plain.at().partitions("day = 'a'")
+    with pytest.raises(InvalidRequestError, match="'cnt' is not a partition key"):
+        table.at().partitions(named=[{"cnt": 1}])
+    with pytest.raises(InvalidRequestError, match="is not a list of partitions"):
+        table.at().partitions(named={"date": "x"})  # type: ignore[arg-type]
+    dated = new_table(catalog, {"d": "DATE", "x": "INT"}, name="db.dated", partitions=("d",))
+    with pytest.raises(InvalidRequestError, match="is not a valid DATE"):
+        dated.at().partitions(named=[{"d": "soon"}])
+
+
+@pytest.mark.mission("PT43")
+def test_manifests_of_other_partitions_are_not_opened(catalog: Catalog) -> None:
+    table = new_table(catalog, partitions=("day",), options={"manifest.merge-min-count": "100"})
+    for day in "abcdefgh":
+        table.write(rows(table, events(0, 1, day=day)))
+    seen, files = watched(table)
+    assert specs(seen, named=[{"day": "c"}]) == [{"day": "c"}]
+    opened = {call.path for call in files.calls if "/manifest/manifest-" in str(call.path)}
+    assert len([path for path in opened if "manifest-list" not in str(path)]) == 1
+
+
+@pytest.mark.mission("PT62", "CT7")
+def test_the_last_update_is_the_commit_that_last_changed_the_rows(catalog: Catalog) -> None:
+    table = new_table(catalog, partitions=("day",))
+    for day in "aabb":
+        table.write(rows(table, events(0, 3, day=day)))
+    compact(table, [{"day": "a"}], full=True)
+    found = {each.spec["day"]: each for each in table.at().partitions(last_update=True)}
+    updates = {day: each.last_update for day, each in found.items()}
+    assert {day: each and each.id for day, each in updates.items()} == {"a": 2, "b": 4}
+    assert updates["a"] is not None
+    assert updates["a"].commit_kind is CommitKind.APPEND
+    assert (found["a"].row_count, found["a"].file_count, found["b"].file_count) == (6, 1, 2)
+    assert found["b"].size_bytes > 0
+
+    expire(table, keep=1)
+    found = {each.spec["day"]: each for each in table.at().partitions(last_update=True)}
+    assert {day: each.last_update for day, each in found.items()} == {"a": None, "b": None}
+    assert all(each.last_update is None for each in table.at().partitions())
