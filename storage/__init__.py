@@ -12,6 +12,7 @@ orders = orders.alter(AddColumn("city", "STRING"), RenameColumn("v", "amount"))
 from lakewright.storage.catalog import Catalog
 from lakewright.storage.codec.arrow_types import columns_from_arrow
 from lakewright.storage.errors import StorageError
+from lakewright.storage.format_table import FormatTable
 from lakewright.storage.operations.changes.change_plan import ChangePlan
 from lakewright.storage.operations.inspection.analyze import AnalyzePlan, AnalyzeResult
 from lakewright.storage.operations.partitions.add_partitions import (
@@ -127,6 +128,7 @@ __all__ = [
     "FastForwardPlan",
     "FileProfile",
     "Finding",
+    "FormatTable",
     "GateRules",
     "Lease",
     "LeaseKind",

@@ -87,11 +87,13 @@ def read_rows(
     expected_rows: int | None = None,
     batch_rows: int | None = None,
     may_lack: Collection[str] = (),
+    format_name: str | None = None,
 ) -> Iterator[pa.Table]:
     """Columns of a data file, by their names in the file, whole or batch by batch.
 
-    Columns of `may_lack` that the file does not have are left out. If it has none of the columns,
-    the tables have another column of the file, for their number of rows.
+    `format_name` is the format where the path does not tell it. Columns of `may_lack` that the
+    file does not have are left out. If it has none of the columns, the tables have another column
+    of the file, for their number of rows.
 
     Types are the file's, which may differ from the table's: ORC stores timestamps in nanoseconds
     and times as integers, Avro has no small integers.
@@ -103,7 +105,7 @@ def read_rows(
         UnsupportedError: the format, or something in the file, is not implemented.
         UnavailableError: the store failed; a retry may succeed.
     """
-    with _opened(fs, path, streams=batch_rows is not None) as file:
+    with _opened(fs, path, streams=batch_rows is not None, name=format_name) as file:
         held = set(file.column_names)
         asked = [name for name in columns if name in held or name not in may_lack]
         _check_rows_and_columns(file, path, asked, expected_rows)
@@ -218,9 +220,11 @@ def _check_rows_and_columns(
 
 
 @contextmanager
-def _opened(fs: FileSystem, path: str, *, streams: bool) -> Iterator[DataFileReader]:
+def _opened(
+    fs: FileSystem, path: str, *, streams: bool, name: str | None = None
+) -> Iterator[DataFileReader]:
     """The open file; errors of reading are raised as storage errors."""
-    name = format_of_path(path)
+    name = name or format_of_path(path)
     with _translated(path), fs.open_input(path) as source:
         yield _reader(name, source, path, streams=streams)
 

@@ -136,7 +136,7 @@ def plan_repair_partitions(
         UnsupportedError: the table has keys or buckets, or the folder lies in another store.
     """
     check_takes_files(files)
-    mode = _mode(mode)
+    mode = repair_mode(mode)
     age_ms = AGE_MS if age_ms is None else whole_number(age_ms, "age_ms", minimum=0)
     snapshot = files.snapshots.latest()
     live = live_entries(files, snapshot)
@@ -162,7 +162,12 @@ def plan_repair_partitions(
     )
 
 
-def _mode(mode: str | RepairMode) -> RepairMode:
+def repair_mode(mode: str | RepairMode) -> RepairMode:
+    """The mode of a name.
+
+    Raises:
+        InvalidRequestError: there is none.
+    """
     try:
         return RepairMode(mode)
     except ValueError:
