@@ -1,6 +1,7 @@
 """Creates a format table: one schema file, whose options tell where its folders are.
 
-Paimon's file-system catalogs read the same file: `type`, `file.format`, `path`.
+Paimon's file-system catalogs read tables whose folders are named `key=value` and lie in the
+table's own folder. They refuse the others, by their type.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from lakewright.storage.files.paths import TablePaths
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.format_tables.format_spec import (
     FORMAT_OPTION,
+    ONLY_VALUES_OPTION,
+    OWN_TYPE,
     PATH_OPTION,
     TABLE_TYPE,
     TYPE_OPTION,
@@ -23,7 +26,7 @@ from lakewright.storage.operations.running.delete_files import is_half_dropped
 from lakewright.storage.spec.file_format import check_holds
 from lakewright.storage.spec.schema import SchemaSpec, new_schema
 
-# Data of tables without a location of their own; apart from the schema, which no reader may list.
+# The folder of tables whose files would otherwise lie between those of the schema.
 _DATA_FOLDER = "data"
 
 
@@ -50,14 +53,15 @@ def create_format_table(
             "table with snapshots instead",
             table=table,
         )
-    place = (
-        f"{root}/{_DATA_FOLDER}"
-        if location is None
-        else path_in_store(fs, location, root=root, table=table)
-    )
+    only_values = spec.options.get(ONLY_VALUES_OPTION, "false").strip().lower() == "true"
+    is_paimons = location is None and bool(spec.partition_keys) and not only_values
+    if location is not None:
+        place = path_in_store(fs, location, root=root, table=table)
+    else:
+        place = root if is_paimons else f"{root}/{_DATA_FOLDER}"
     options = {
         **spec.options,
-        TYPE_OPTION: TABLE_TYPE,
+        TYPE_OPTION: TABLE_TYPE if is_paimons else OWN_TYPE,
         FORMAT_OPTION: format_name,
         PATH_OPTION: external_uri(fs, place),
     }

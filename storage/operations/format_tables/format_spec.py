@@ -12,6 +12,10 @@ from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.file_format import COMPRESSIONS
 
 TABLE_TYPE = "format-table"
+# Paimon's file-system catalogs take the table's own folder for the location, whatever its options
+# say. Where they would find other files there, or none, they refuse this type instead.
+OWN_TYPE = "lakewright-format-table"
+TABLE_TYPES = (TABLE_TYPE, OWN_TYPE)
 TYPE_OPTION = "type"
 PATH_OPTION = "path"
 FORMAT_OPTION = "file.format"
@@ -43,7 +47,7 @@ def format_spec(files: TableFiles) -> FormatSpec:
         InvalidOption: an option is missing or has an unknown value.
     """
     options = files.schema.options
-    if options.get(TYPE_OPTION) != TABLE_TYPE:
+    if options.get(TYPE_OPTION) not in TABLE_TYPES:
         raise UnsupportedError(
             f"{files.name} is not a format table but a table with snapshots; open it as a table",
             table=files.name,

@@ -10,7 +10,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from lakewright.storage import Catalog
-from lakewright.storage.operations.format_tables.format_spec import TABLE_TYPE
+from lakewright.storage.operations.format_tables.format_spec import TABLE_TYPES
 from tests.support.tables.environment import FixedEnv
 from tests.support.tables.invariants import assert_sound
 
@@ -22,7 +22,7 @@ def check_all_tables(catalog: Catalog) -> None:
     for database in catalog.list_databases():
         for name in catalog.list_tables(database):
             table = catalog.table(f"{database}.{name}")
-            if table.schema.options.get("type") != TABLE_TYPE:
+            if table.schema.options.get("type") not in TABLE_TYPES:
                 assert_sound(table)
 
 

@@ -75,7 +75,7 @@ def test_rows_are_read_as_they_were_written(catalog: Catalog, file_format: str) 
     table.write(given)
     assert comparable(catalog.format_table("db.f").read()) == comparable(given)
     assert {str(each["day"]) for each in table.partitions()} <= {"2024-01-31", "None"}
-    folder = Path(catalog.root, "db.db", "f", "data", "day=2024-01-31", "hour=0")
+    folder = Path(catalog.root, "db.db", "f", "day=2024-01-31", "hour=0")
     assert [path.suffix for path in folder.iterdir()] == [f".{file_format}"]
 
 
