@@ -24,8 +24,8 @@ from lakewright.storage.operations.format_tables.keep_partitions import (
 from lakewright.storage.operations.format_tables.partition_folders import list_partitions
 from lakewright.storage.operations.format_tables.read_folders import (
     FolderScan,
-    plan_folder_scan,
     read_folders,
+    scan_folders,
 )
 from lakewright.storage.operations.format_tables.write_folders import FolderWrite, write_folders
 from lakewright.storage.operations.partitions.repair_partitions import RepairMode, repair_mode
@@ -71,7 +71,7 @@ class FormatTable:
 
     def scan(self, where: Where | None = None) -> FolderScan:
         """The files that a read opens; only folders that the filter may match are listed."""
-        return plan_folder_scan(self.table_files, self.spec, predicate_of(where, self.schema))
+        return scan_folders(self.table_files, self.spec, predicate_of(where, self.schema))
 
     def read(self, where: Where | None = None, columns: Sequence[str] | None = None) -> pa.Table:
         """The matching rows, in the projected columns.

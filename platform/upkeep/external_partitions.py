@@ -57,7 +57,7 @@ def _given(options: FolderOptions) -> dict[str, object] | None:
 class AddPartitionsOptions(FolderOptions):
     """What is taken over, and how."""
 
-    copy: bool = option(
+    copy_files: bool = option(
         default=False, text="Copy the files below the table, instead of referring to them."
     )
     into_existing: bool = option(
@@ -72,7 +72,7 @@ def _plan_add(table: Table, options: AddPartitionsOptions) -> AddPartitionsPlan:
         options.folder,
         partition=_given(options),
         keys=options.keys,
-        copy=options.copy,
+        copy=options.copy_files,
         into_existing=options.into_existing,
         age_ms=options.age_ms,
     )

@@ -37,7 +37,7 @@ class FolderScan:
     files: tuple[tuple[Partition, FileStatus], ...]
 
 
-def plan_folder_scan(
+def scan_folders(
     files: TableFiles, spec: FormatSpec, predicate: Predicate | None = None
 ) -> FolderScan:
     """The files to read; only folders that the filter may match are listed."""

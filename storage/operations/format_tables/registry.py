@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from lakewright.storage.errors import CorruptionError, FileMissing, UnavailableError
-from lakewright.storage.files.paths import numbered
+from lakewright.storage.files.partition_registry_store import PartitionRegistryStore
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.spec.partition import Partition
@@ -41,11 +41,11 @@ def read_registry(files: TableFiles) -> Registry:
         UnavailableError: other processes changed it at every try.
     """
     for _ in range(_MOST_TRIES):
-        number = max(_numbers(files), default=0)
+        number = max(_store(files).numbers(), default=0)
         if number == 0:
             return Registry(0, ())
         try:
-            data = files.fs.read_bytes(_path(files, number))
+            data = _store(files).read(number)
         except FileMissing:
             continue
         return Registry(number, _decoded(files, number, data))
@@ -66,12 +66,21 @@ def change_registry(files: TableFiles, edit: Edit) -> Registry:
             return present
         ordered = tuple(sorted(after, key=lambda each: each.order))
         following = Registry(present.number + 1, ordered)
-        if files.fs.put_if_absent(_path(files, following.number), _encoded(following)):
-            old = [number for number in _numbers(files) if number <= following.number - _KEPT]
-            delete_files(files.fs, [_path(files, number) for number in sorted(old)])
-            return following
+        store = _store(files)
+        if store.put(following.number, _encoded(following)):
+            old = [number for number in store.numbers() if number <= following.number - _KEPT]
+            delete_files(files.fs, map(store.path, old))
+            latest = read_registry(files)
+            # A process that was suspended may create a file whose number was used and deleted.
+            if latest.number == following.number or _stands(edit, latest):
+                return latest
         files.env.sleep_ms(_WAIT_MS * (0.5 + files.env.jitter()))
     raise _busy(files)
+
+
+def _stands(edit: Edit, latest: Registry) -> bool:
+    held = frozenset(latest.partitions)
+    return frozenset(edit(held)) == held
 
 
 def _busy(files: TableFiles) -> UnavailableError:
@@ -81,19 +90,8 @@ def _busy(files: TableFiles) -> UnavailableError:
     )
 
 
-def _numbers(files: TableFiles) -> list[int]:
-    listed = files.fs.list_dir(_folder(files))
-    return [
-        number for status in listed if (number := numbered(status.name, "registry-")) is not None
-    ]
-
-
-def _folder(files: TableFiles) -> str:
-    return f"{files.paths.upkeep_dir}/partitions"
-
-
-def _path(files: TableFiles, number: int) -> str:
-    return f"{_folder(files)}/registry-{number}"
+def _store(files: TableFiles) -> PartitionRegistryStore:
+    return PartitionRegistryStore(files.fs, files.paths)
 
 
 def _encoded(registry: Registry) -> bytes:
@@ -112,6 +110,6 @@ def _decoded(files: TableFiles, number: int, data: bytes) -> tuple[Partition, ..
         )
     except (ValueError, KeyError, TypeError) as error:
         raise CorruptionError(
-            f"{_path(files, number)} is no registry of partitions of {files.name}: {error}",
-            path=_path(files, number),
+            f"{_store(files).path(number)} is no registry of partitions of {files.name}: {error}",
+            path=_store(files).path(number),
         ) from error

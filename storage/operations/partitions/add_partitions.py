@@ -173,7 +173,9 @@ def plan_add_partitions(
     live = live_entries(files, snapshot)
     unknown = files_to_add(files, found, live, copy=copy, into_existing=into_existing)
     described = ExternalFiles(files)
-    partitions = tuple(plan_partition(files, described, each) for each in unknown if each.files)
+    partitions = tuple(
+        described_partition(files, described, each) for each in unknown if each.files
+    )
     return AddPartitionsPlan(
         table=files.name,
         snapshot_id=None if snapshot is None else snapshot.id,
@@ -286,7 +288,7 @@ def files_to_add(
     return unknown
 
 
-def plan_partition(
+def described_partition(
     files: TableFiles, described: ExternalFiles, found: FoundPartition
 ) -> AddedPartition:
     """A found partition with the rows of its files, whose footers are read.

@@ -27,9 +27,9 @@ from lakewright.storage.operations.partitions.add_partitions import (
     allowing,
     check_takes_files,
     describe_planned,
+    described_partition,
     entries_of,
     folder_path,
-    plan_partition,
 )
 from lakewright.storage.operations.partitions.external_folders import (
     FolderQuestion,
@@ -296,7 +296,7 @@ class _Drift:
             return
         chosen = replace(found, files=tuple(unknown))
         try:
-            self.found.append(plan_partition(self._files, self._described, chosen))
+            self.found.append(described_partition(self._files, self._described, chosen))
         except InvalidRequestError as error:
             self._leave(found, str(error))
 

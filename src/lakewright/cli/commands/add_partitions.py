@@ -6,6 +6,7 @@ from lakewright.platform.upkeep.external_partitions import ADD_PARTITIONS
 add_partitions = verb_command(
     ADD_PARTITIONS,
     arguments={"folder": "FOLDER"},
+    flags={"copy_files": "--copy"},
     notes="""
 The files are Parquet, ORC or Avro. They stay where they lie, and stay yours: no verb of the table
 deletes them, also not when their partition is dropped or expires. Other Paimon clients of version

@@ -45,6 +45,9 @@ COMMANDS: dict[str, dict[str, str]] = {
         "consumer": "the positions of readers of changes",
         "changelog": "the changes that outlive their snapshots",
     },
+    "Plain files": {
+        "format-table": "folders of csv, json, text, parquet, orc or avro files as tables",
+    },
     "Work under way": {
         "pending": "batches that wait to be committed",
         "lease": "the processes that work on a table",
