@@ -265,7 +265,8 @@ def _drifted(table: Table) -> None:
 
 
 def _take_over(at: Place, **how: Any) -> object:
-    return at.table.upkeep.add_partitions(land_beside(at.table), age_ms=0, **how)
+    folder = land_beside(at.table)
+    return at.table.upkeep.run(at.table.upkeep.plan_add_partitions(folder, age_ms=0, **how))
 
 
 def _copy_over(at: Place) -> object:
@@ -273,7 +274,7 @@ def _copy_over(at: Place) -> object:
 
 
 def _repair(at: Place) -> object:
-    return at.table.upkeep.repair_partitions(mode="sync", age_ms=0)
+    return at.table.upkeep.run(at.table.upkeep.plan_repair_partitions(mode="sync", age_ms=0))
 
 
 def _overwrite(**how: Any) -> Callable[[Place], object]:
@@ -343,6 +344,11 @@ def _add_column(at: Place) -> object:
 
 def _alter_branch(at: Place) -> object:
     return at.table.history.at_branch("b").alter(DropColumn("v"))
+
+
+def _create_format_table(at: Place) -> object:
+    at.catalog.create_format_table("db.plain", spec(EVENTS, partitions=["day"]))
+    return at.catalog.format_table("db.plain").read()
 
 
 def _create_table(at: Place) -> object:
@@ -442,7 +448,7 @@ CASES = (
     Case("repair partitions", _repair, ("append",), _drifted),
     Case(
         "drop partitions",
-        lambda at: at.table.upkeep.drop_partitions("day IN ('a', 'c')"),
+        lambda at: at.table.upkeep.run(at.table.upkeep.plan_drop_partitions("day IN ('a', 'c')")),
         UNTAGGED_KINDS,
         done=(PartitionNotFound,),
     ),
@@ -587,6 +593,7 @@ CASES = (
     # The warehouse.
     Case("create a database", lambda at: at.catalog.create_database("made")),
     Case("create a table", _create_table, (NO_TABLE, "keyed"), done=THERE),
+    Case("create a format table", _create_format_table, (NO_TABLE,), done=THERE),
     Case("drop a table", lambda at: at.catalog.drop_table(NAME), EVERY_KIND, done=GONE),
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,9 @@ from lakewright.storage.errors import (
     StorageError,
     UnsupportedError,
 )
-from tests.support.stores.watched_files import WatchedFiles
+from tests.support.stores.watched_files import Crashed, Fault, WatchedFiles
 from tests.support.tables.builders import comparable, new_table
+from tests.support.tables.fixtures import empty_memory, memory_catalog
 from tests.support.tables.landed import LANDED, land, land_days, rows_of
 
 FORMATS = ["csv", "json", "text", "parquet", "orc", "avro"]
@@ -221,6 +223,35 @@ def test_a_failed_write_leaves_nothing_that_readers_see(catalog: Catalog, tmp_pa
             table.write(some(0, 3))
         assert not catalog.format_table("db.f").partitions()
     assert not list((tmp_path / "here").rglob("*.parquet"))
+
+
+@pytest.mark.parametrize("fault", list(Fault), ids=lambda fault: fault.value)
+@pytest.mark.parametrize("options", [{}, REGISTERED], ids=["folders", "registry"])
+def test_an_overwrite_that_fails_at_any_call_loses_no_row_and_is_repeated_whole(
+    fault: Fault, options: dict[str, str]
+) -> None:
+    """A reader sees at least the old rows or the new ones; the second try leaves the new alone."""
+    points = 0
+    for at in range(1, 100):
+        catalog = memory_catalog()
+        table = made(catalog, options=options)
+        table.write(pa.concat_tables([some(0, 2, "a"), some(2, 4, "b")]))
+        watched = WatchedFiles(catalog.fs, fail_at=at, fault=fault, counts=lambda c: c.changes)
+        tried = Catalog(watched, catalog.root, catalog.env).format_table("db.f")
+        watched.counted = 0
+        with suppress(StorageError, OSError, Crashed):
+            tried.write(pa.concat_tables([some(10, 12, "a"), some(12, 14, "b")]), mode="overwrite")
+        if watched.failed is None:
+            break
+        points += 1
+        seen = set(ids(table))
+        assert seen >= {0, 1} or seen >= {10, 11}, watched.failed
+        assert seen >= {2, 3} or seen >= {12, 13}, watched.failed
+        assert seen <= {0, 1, 2, 3, 10, 11, 12, 13}
+        table.write(pa.concat_tables([some(10, 12, "a"), some(12, 14, "b")]), mode="overwrite")
+        assert ids(table) == [10, 11, 12, 13], watched.failed
+    assert points > 5
+    empty_memory()
 
 
 MISFITS: list[tuple[dict[str, Any], type[StorageError], str]] = [
