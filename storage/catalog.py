@@ -6,7 +6,8 @@ inside it with a schema file. The catalog stores nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -23,6 +24,7 @@ from lakewright.storage.files.file_systems import open_file_system
 from lakewright.storage.files.metadata_stores import SchemaStore
 from lakewright.storage.files.paths import DATABASE_SUFFIX, TablePaths
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.files.temporary_folder import temporary_folder
 from lakewright.storage.format_table import FormatTable
 from lakewright.storage.operations.format_tables.create_format_table import create_format_table
 from lakewright.storage.operations.format_tables.format_spec import format_spec
@@ -68,6 +70,18 @@ class Catalog:
         env = env or SystemEnv()
         fs, root = open_file_system(warehouse, env, lock=lock, durable=durable)
         return cls(fs, root.rstrip("/") or "/", env)
+
+    @classmethod
+    @contextmanager
+    def temporary(cls, *, folder: str | None = None, env: Env | None = None) -> Iterator[Catalog]:
+        """A warehouse of its own for one session, on the local disk; it goes with the `with` block.
+
+        Its tables are like all others, partitions included, and local Spark tasks reach them. They
+        are not made durable. `folder` is where the warehouse is made, by default the system's
+        folder for temporary files. A process that is killed leaves it there.
+        """
+        with temporary_folder(folder) as root:
+            yield cls.open(root, env=env, durable=False)
 
     @property
     def uri(self) -> str:
