@@ -1,7 +1,4 @@
-"""Java Paimon reads the format tables that its file-system catalogs can, and refuses the others.
-
-pypaimon knows format tables only in REST catalogs.
-"""
+"""Java Paimon reads the format tables that its file-system catalogs can, and refuses the others."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ import pytest
 
 from lakewright.storage import Catalog
 from tests.interop.test_they_read_ours import as_texts
-from tests.oracles.client import LatestJavaOracle, OracleError
+from tests.oracles.client import LatestJavaOracle, Oracle, OracleError
 from tests.support.tables.builders import comparable
 from tests.support.tables.landed import LANDED, land_days, rows_of
 
@@ -36,6 +33,16 @@ def test_java_reads_what_we_write(
     table.write(rows, partition={"day": None, "country": "de"})
     assert table.read().num_rows == 9
     assert as_texts(java_latest.read(catalog.root, "db.f")) == comparable(table.read())
+
+
+@pytest.mark.mission("PT14")
+def test_pypaimon_takes_a_format_table_for_an_empty_one(
+    catalog: Catalog, released_pypaimon: Oracle
+) -> None:
+    """It knows format tables in REST catalogs alone."""
+    table = catalog.create_format_table("db.f", LANDED, partition_keys=["day"])
+    table.write(pa.Table.from_pylist(rows_of(0, 3)), partition={"day": "a"})
+    assert released_pypaimon.read(catalog.root, "db.f") == []
 
 
 @pytest.mark.parametrize(
