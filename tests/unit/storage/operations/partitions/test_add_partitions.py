@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakewright.storage import AddColumn, AddPartitionsPlan, Catalog, Table
+from lakewright.storage import AddColumn, AddPartitionsPlan, Catalog, SetOption, Table
 from lakewright.storage.errors import (
     CorruptionError,
     InvalidRequestError,
@@ -19,6 +19,7 @@ from lakewright.storage.errors import (
     StorageError,
     UnsupportedError,
 )
+from tests.support.stores.watched_files import interrupted, puts_snapshot
 from tests.support.tables.builders import compact, content, expire, new_table, rows
 from tests.support.tables.landed import LANDED, land, land_days, rows_of
 
@@ -353,3 +354,36 @@ def test_filters_use_the_statistics_of_footers(catalog: Catalog, tmp_path: Path)
     assert table.scan("v >= 'v13'").plan.files_read == 3
     assert table.scan("day = 'a'").plan.files_read == 2
     assert table.scan("v IS NULL").plan.files_read == 0
+
+
+def test_a_takeover_that_another_commit_overtakes_is_tried_again(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    root = str(land_days(tmp_path / "landed"))
+    table = landed_table(catalog).alter(SetOption("data-file.external-paths", f"file:{root}"))
+    plan = table.upkeep.plan_add_partitions(root, **NOW)
+    other = catalog.table("db.t")
+    late, _ = interrupted(
+        table, when=puts_snapshot, meanwhile=lambda: other.write(_own_row(other, "z"))
+    )
+    assert late.upkeep.run(plan).snapshot.id == 2  # type: ignore[union-attr]
+    assert days(catalog.table("db.t")) == [("a", 6), ("b", 6), ("z", 1)]
+
+
+def test_a_partition_that_is_written_during_the_commit_is_not_doubled(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    root = str(land_days(tmp_path / "landed"))
+    table = landed_table(catalog).alter(SetOption("data-file.external-paths", f"file:{root}"))
+    plan = table.upkeep.plan_add_partitions(root, **NOW)
+    other = catalog.table("db.t")
+    late, _ = interrupted(
+        table, when=puts_snapshot, meanwhile=lambda: other.write(_own_row(other, "a"))
+    )
+    with pytest.raises(StalePlan, match="partition a of"):
+        late.upkeep.run(plan)
+    assert days(catalog.table("db.t")) == [("a", 1)]
+
+
+def _own_row(table: Table, day: str) -> pa.Table:
+    return rows(table, [{"id": 1, "v": "own", "day": day}])
