@@ -12,8 +12,13 @@ orders = orders.alter(AddColumn("city", "STRING"), RenameColumn("v", "amount"))
 from lakewright.storage.catalog import Catalog
 from lakewright.storage.codec.arrow_types import columns_from_arrow
 from lakewright.storage.errors import StorageError
+from lakewright.storage.format_table import FormatTable
 from lakewright.storage.operations.changes.change_plan import ChangePlan
 from lakewright.storage.operations.inspection.analyze import AnalyzePlan, AnalyzeResult
+from lakewright.storage.operations.partitions.add_partitions import (
+    AddPartitionsPlan,
+    AddPartitionsResult,
+)
 from lakewright.storage.operations.partitions.drop_partitions import (
     DropPartitionsPlan,
     DropPartitionsResult,
@@ -31,6 +36,11 @@ from lakewright.storage.operations.partitions.mark_done import MarkDonePlan, Mar
 from lakewright.storage.operations.partitions.rename_partition import (
     RenamePartitionPlan,
     RenamePartitionResult,
+)
+from lakewright.storage.operations.partitions.repair_partitions import (
+    RepairMode,
+    RepairPlan,
+    RepairResult,
 )
 from lakewright.storage.operations.references.branches import Branch, DeleteBranchPlan
 from lakewright.storage.operations.references.consumers import Consumer
@@ -96,6 +106,8 @@ from lakewright.storage.table import Table
 
 __all__ = [
     "AddColumn",
+    "AddPartitionsPlan",
+    "AddPartitionsResult",
     "AlterPlan",
     "AlterResult",
     "AnalyzePlan",
@@ -136,6 +148,7 @@ __all__ = [
     "FastForwardPlan",
     "FileProfile",
     "Finding",
+    "FormatTable",
     "GateRules",
     "Lease",
     "LeaseKind",
@@ -154,6 +167,9 @@ __all__ = [
     "RenameColumn",
     "RenamePartitionPlan",
     "RenamePartitionResult",
+    "RepairMode",
+    "RepairPlan",
+    "RepairResult",
     "RescalePlan",
     "RescaleResult",
     "ResetOption",

@@ -6,7 +6,8 @@ inside it with a schema file. The catalog stores nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -23,6 +24,10 @@ from lakewright.storage.files.file_systems import open_file_system
 from lakewright.storage.files.metadata_stores import SchemaStore
 from lakewright.storage.files.paths import DATABASE_SUFFIX, TablePaths
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.files.temporary_folder import temporary_folder
+from lakewright.storage.format_table import FormatTable
+from lakewright.storage.operations.format_tables.create_format_table import create_format_table
+from lakewright.storage.operations.format_tables.format_spec import format_spec
 from lakewright.storage.operations.references.branches import BRANCH_MARK, branch_names
 from lakewright.storage.operations.running.delete_files import drop_table_files, is_half_dropped
 from lakewright.storage.operations.schema.create_table import create_table
@@ -65,6 +70,18 @@ class Catalog:
         env = env or SystemEnv()
         fs, root = open_file_system(warehouse, env, lock=lock, durable=durable)
         return cls(fs, root.rstrip("/") or "/", env)
+
+    @classmethod
+    @contextmanager
+    def temporary(cls, *, folder: str | None = None, env: Env | None = None) -> Iterator[Catalog]:
+        """A warehouse of its own for one session, on the local disk; it goes with the `with` block.
+
+        Its tables are like all others, partitions included, and local Spark tasks reach them. They
+        are not made durable. `folder` is where the warehouse is made, by default the system's
+        folder for temporary files. A process that is killed leaves it there.
+        """
+        with temporary_folder(folder) as root:
+            yield cls.open(root, env=env, durable=False)
 
     @property
     def uri(self) -> str:
@@ -166,6 +183,62 @@ class Catalog:
         paths = TablePaths(path)
         schema = SchemaStore(self.fs, paths).latest(table=name)
         return Table(TableFiles(name, self.fs, paths, schema, self.env))
+
+    def create_format_table(
+        self,
+        name: str,
+        schema: SchemaSpec | pa.Schema | Mapping[str, str],
+        *,
+        file_format: str = "parquet",
+        partition_keys: Sequence[str] = (),
+        location: str | None = None,
+        options: Mapping[str, str] | None = None,
+        comment: str = "",
+    ) -> FormatTable:
+        """Create a table of plain files: csv, json, text, parquet, orc or avro.
+
+        `location` may be a folder with files in it, which then are the table's rows. Without one,
+        the files lie with the table. Option `format-table.partition-path-only-value` says that
+        folders are named by values alone, `metastore.partitioned-table` that a registry of the
+        table knows the partitions, and not their folders.
+
+        Raises:
+            InvalidSchema: the schema is invalid; a partition key is declared twice.
+            InvalidRequestError: files of the format do not hold a column.
+            AlreadyExistsError: the table exists.
+        """
+        spec = _schema_spec(
+            schema,
+            partition_keys=listed_names(partition_keys, "partition_keys"),
+            primary_keys=(),
+            options=_option_texts(options),
+            comment=comment,
+        )
+        database, table = split_name(name)
+        _check_name(database, "database")
+        _check_name(table, "table")
+        return FormatTable(
+            create_format_table(
+                self.fs,
+                self._table_path(name),
+                spec,
+                table=name,
+                env=self.env,
+                format_name=file_format,
+                location=location,
+            )
+        )
+
+    def format_table(self, name: str) -> FormatTable:
+        """A table of plain files.
+
+        Raises:
+            TableNotFound: the name does not exist.
+            UnsupportedError: it is a table with snapshots.
+        """
+        found = FormatTable(self.table(name).table_files)
+        format_spec(found.table_files)
+        return found
 
     def system_table(self, name: str, where: Where | None = None) -> pa.Table:
         """The rows of a system table `database.table$name`, such as `db.orders$snapshots`.

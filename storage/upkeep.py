@@ -14,6 +14,11 @@ from lakewright.storage.operations.inspection.analyze import (
     run_analyze,
 )
 from lakewright.storage.operations.leases.leases import break_lease, list_leases
+from lakewright.storage.operations.partitions.add_partitions import (
+    AddPartitionsPlan,
+    plan_add_partitions,
+    run_add_partitions,
+)
 from lakewright.storage.operations.partitions.drop_partitions import (
     DropPartitionsPlan,
     plan_drop_partitions,
@@ -39,6 +44,12 @@ from lakewright.storage.operations.partitions.rename_partition import (
     RenamePartitionPlan,
     plan_rename_partition,
     run_rename_partition,
+)
+from lakewright.storage.operations.partitions.repair_partitions import (
+    RepairMode,
+    RepairPlan,
+    plan_repair_partitions,
+    run_repair_partitions,
 )
 from lakewright.storage.operations.references.tags import (
     DeleteTagsPlan,
@@ -131,6 +142,8 @@ _HERE: Runs = {
     OrphansPlan: run_remove_orphans,
     RestorePlan: run_restore,
     PurgePlan: run_purge,
+    AddPartitionsPlan: run_add_partitions,
+    RepairPlan: run_repair_partitions,
     DropPartitionsPlan: run_drop_partitions,
     ExpirePartitionsPlan: run_expire_partitions,
     ExchangePartitionPlan: run_exchange_partition,
@@ -447,6 +460,56 @@ class Upkeep:
         return plan_mark_done(self.table_files, where=where, partitions=partitions)
 
     mark_done = AtOnce(plan_mark_done)
+
+    def plan_add_partitions(
+        self,
+        folder: str,
+        *,
+        partition: Mapping[str, object] | None = None,
+        keys: Sequence[str] | None = None,
+        copy: bool = False,
+        into_existing: bool = False,
+        age_ms: int | None = None,
+    ) -> AddPartitionsPlan:
+        """Take over folders of files that other systems wrote; see `partitions.add_partitions`.
+
+        Reopen the table afterwards if the plan allows it a new path.
+        """
+        return plan_add_partitions(
+            self.table_files,
+            folder,
+            partition=partition,
+            keys=keys,
+            copy=copy,
+            into_existing=into_existing,
+            age_ms=age_ms,
+        )
+
+    add_partitions = AtOnce(plan_add_partitions)
+
+    def plan_repair_partitions(
+        self,
+        folder: str | None = None,
+        *,
+        partition: Mapping[str, object] | None = None,
+        keys: Sequence[str] | None = None,
+        mode: str | RepairMode = RepairMode.ADD,
+        age_ms: int | None = None,
+    ) -> RepairPlan:
+        """Compare the table with the folders it took over; see `partitions.repair_partitions`.
+
+        The plan shows all drift; `mode`, add, drop or sync, says what a run changes.
+        """
+        return plan_repair_partitions(
+            self.table_files,
+            folder,
+            partition=partition,
+            keys=keys,
+            mode=mode,
+            age_ms=age_ms,
+        )
+
+    repair_partitions = AtOnce(plan_repair_partitions)
 
     # --- helpers of writers, leases -------------------------------------------------------------
 

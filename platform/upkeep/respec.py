@@ -149,7 +149,7 @@ def _report(_: Table, done: Done) -> Report:
             "schema_id": result.schema.id,
             "snapshots": list(result.snapshot_ids),
             "duration_ms": result.duration_ms,
-            "becomes": {before: list(after) for before, after in plan.becomes.items()},
+            "becomes": {each.partition: list(each.becomes) for each in plan.becomes},
         }
         left = max(0, plan.split.files - result.files_split)
         facts |= {**did, "files_to_split": left, "seconds": round(result.duration_ms / 1000, 3)}
@@ -287,11 +287,11 @@ def _tables(plan: RespecPlan, *, is_done: bool) -> dict[str, list[dict[str, obje
 def _becomes(plan: RespecPlan) -> list[dict[str, Any]]:
     return [
         {
-            "partition": before or _WHOLE,
-            "becomes": [each or _WHOLE for each in after],
-            "count": len(after),
+            "partition": found.partition or _WHOLE,
+            "becomes": [each or _WHOLE for each in found.becomes],
+            "count": len(found.becomes),
         }
-        for before, after in plan.becomes.items()
+        for found in plan.becomes
     ]
 
 

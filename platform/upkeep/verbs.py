@@ -11,6 +11,7 @@ from lakewright.platform.upkeep.exchange_partition import EXCHANGE_PARTITION
 from lakewright.platform.upkeep.expire import EXPIRE_CHANGELOGS, EXPIRE_SNAPSHOTS, EXPIRE_TAGS
 from lakewright.platform.upkeep.expire_all import EXPIRE
 from lakewright.platform.upkeep.expire_partitions import EXPIRE_PARTITIONS
+from lakewright.platform.upkeep.external_partitions import ADD_PARTITIONS, REPAIR_PARTITIONS
 from lakewright.platform.upkeep.history import (
     DELETE_BRANCH,
     DELETE_TAGS,
@@ -46,6 +47,8 @@ _ALL: tuple[AnyVerb, ...] = (
     FAST_FORWARD,
     ROLLBACK,
     ALTER,
+    ADD_PARTITIONS,
+    REPAIR_PARTITIONS,
     DROP_PARTITIONS,
     EXPIRE_PARTITIONS,
     RENAME_PARTITION,

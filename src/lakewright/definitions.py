@@ -26,6 +26,7 @@ from lakewright.jobs.expire_partitions import (
     build_expire_partitions_schedule,
 )
 from lakewright.jobs.expire_snapshots import EXPIRE_JOB, build_expire_schedule
+from lakewright.jobs.external_partitions import ADD_PARTITIONS_JOB, REPAIR_PARTITIONS_JOB
 from lakewright.jobs.ingest import build_ingest_job
 from lakewright.jobs.mark_done import MARK_DONE_JOB
 from lakewright.jobs.rename_partition import RENAME_PARTITION_JOB
@@ -41,6 +42,8 @@ from lakewright.platform.orchestration.resources import SparkResource, Warehouse
 
 # Jobs on whole partitions that run on request only.
 PARTITION_JOBS: tuple[UpkeepJob, ...] = (
+    ADD_PARTITIONS_JOB,
+    REPAIR_PARTITIONS_JOB,
     DROP_PARTITIONS_JOB,
     RENAME_PARTITION_JOB,
     EXCHANGE_PARTITION_JOB,

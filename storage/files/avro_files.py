@@ -105,6 +105,11 @@ class AvroFileReader:
             count += head.row_count
         return count
 
+    @property
+    def schema(self) -> pa.Schema:
+        decoder = RowDecoder(self._header.schema, path=self._path, columns=self.column_names)
+        return decoder.no_rows().schema
+
     def tables(self, columns: Sequence[str], batch_rows: int | None) -> Iterator[pa.Table]:
         decoder = RowDecoder(self._header.schema, path=self._path, columns=columns)
         blocks = self._blocks(decoder)

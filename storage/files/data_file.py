@@ -51,6 +51,11 @@ class DataFileReader(Protocol):
     row_count: int
     column_names: Sequence[str]
 
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns in the types in which they are read."""
+        ...
+
     def tables(self, columns: Sequence[str], batch_rows: int | None) -> Iterator[pa.Table]:
         """Columns in the requested order: all rows in one table, or at most `batch_rows` in each.
 

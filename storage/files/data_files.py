@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from io import SEEK_END
-from typing import Any
+from io import SEEK_END, BytesIO
+from typing import Any, cast
 
 import pyarrow as pa
 
@@ -86,8 +86,14 @@ def read_rows(
     *,
     expected_rows: int | None = None,
     batch_rows: int | None = None,
+    may_lack: Collection[str] = (),
+    format_name: str | None = None,
 ) -> Iterator[pa.Table]:
     """Columns of a data file, by their names in the file, whole or batch by batch.
+
+    `format_name` is the format where the path does not tell it. Columns of `may_lack` that the
+    file does not have are left out. If it has none of the columns, the tables have another column
+    of the file, for their number of rows.
 
     Types are the file's, which may differ from the table's: ORC stores timestamps in nanoseconds
     and times as integers, Avro has no small integers.
@@ -99,9 +105,11 @@ def read_rows(
         UnsupportedError: the format, or something in the file, is not implemented.
         UnavailableError: the store failed; a retry may succeed.
     """
-    with _opened(fs, path, streams=batch_rows is not None) as file:
-        _check_rows_and_columns(file, path, columns, expected_rows)
-        yield from file.tables(columns, batch_rows)
+    with _opened(fs, path, streams=batch_rows is not None, name=format_name) as file:
+        held = set(file.column_names)
+        asked = [name for name in columns if name in held or name not in may_lack]
+        _check_rows_and_columns(file, path, asked, expected_rows)
+        yield from file.tables(asked or file.column_names[:1], batch_rows)
 
 
 def read_pieces(
@@ -132,11 +140,16 @@ def read_pieces(
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """A file's length, row count and bounds of some columns, from the store and the file itself."""
+    """What a file says of itself: its length, rows, columns, and bounds of some columns.
+
+    Only Parquet files have bounds and counts of nulls, and only if their writer stored them.
+    """
 
     file_size: int
     row_count: int
     bounds: ColumnBounds
+    schema: pa.Schema
+    null_counts: Mapping[str, int]
 
 
 def read_footer(fs: FileSystem, path: str, bounded: Sequence[str] = ()) -> Footer:
@@ -155,8 +168,39 @@ def read_footer(fs: FileSystem, path: str, bounded: Sequence[str] = ()) -> Foote
         size = int(source.seek(0, SEEK_END))
         source.seek(0)
         file = _reader(name, source, path, streams=True)
-        known = file.bounds(bounded) if isinstance(file, ParquetFileReader) else {}
-        return Footer(size, file.row_count, known)
+        known: ColumnBounds = {}
+        nulls: Mapping[str, int] = {}
+        if isinstance(file, ParquetFileReader):
+            known, nulls = file.bounds(bounded), file.null_counts(bounded)
+        return Footer(size, file.row_count, known, file.schema, nulls)
+
+
+def stored_schema_of(schema: pa.Schema, options: TableOptions, format_name: str) -> pa.Schema:
+    """How a file of a format that this library writes with a schema describes its columns."""
+    sink = _Sink()
+    encoding = FileEncoding(format_name, "none", f".{format_name}")
+    writer = open_data_file_writer(
+        cast(FileSystem, sink), f"empty.{format_name}", schema, options, encoding
+    )
+    writer.write(schema.empty_table())
+    writer.close()
+    source = pa.BufferReader(sink.data.getvalue())
+    return _reader(format_name, source, writer.path, streams=True).schema
+
+
+class _Sink:
+    """The one output of a writer, kept in memory."""
+
+    def __init__(self) -> None:
+        self.data = _Kept()
+
+    def open_output(self, path: str) -> BytesIO:
+        return self.data
+
+
+class _Kept(BytesIO):
+    def close(self) -> None:
+        """Keep the bytes."""
 
 
 def _check_rows_and_columns(
@@ -176,9 +220,11 @@ def _check_rows_and_columns(
 
 
 @contextmanager
-def _opened(fs: FileSystem, path: str, *, streams: bool) -> Iterator[DataFileReader]:
+def _opened(
+    fs: FileSystem, path: str, *, streams: bool, name: str | None = None
+) -> Iterator[DataFileReader]:
     """The open file; errors of reading are raised as storage errors."""
-    name = format_of_path(path)
+    name = name or format_of_path(path)
     with _translated(path), fs.open_input(path) as source:
         yield _reader(name, source, path, streams=streams)
 

@@ -8,6 +8,8 @@ this table deletes such a file.
 
 from __future__ import annotations
 
+import os
+
 from lakewright.storage.env import FileSystem
 from lakewright.storage.errors import UnsupportedError
 
@@ -64,6 +66,32 @@ def external_file_path(
             option=_OPTION,
         )
     return path
+
+
+def external_uri(fs: FileSystem, path: str) -> str:
+    """The URI by which a manifest names a file of the table's store, as Java writes it.
+
+    Unlike other URIs it has no encoded characters: `%2F` in it is part of a folder's name.
+    """
+    return f"file:{path}" if fs.uri("/").startswith("file:") else fs.uri(path)
+
+
+def path_in_store(fs: FileSystem, place: str, *, root: str, table: str) -> str:
+    """The path of a folder that a caller names by a URI or, on a local disk, by a path.
+
+    Raises:
+        UnsupportedError: the folder lies in another store than the table.
+    """
+    scheme = fs.uri(root).partition("://")[0]
+    is_local = scheme == "file" and "://" not in place and not place.startswith("file:")
+    path = os.path.abspath(place) if is_local else _path(place, scheme)
+    if path is None:
+        raise UnsupportedError(
+            f"{place} lies in another store than table {table}, {fs.uri(root)}, and a table reads "
+            "files of its own store alone; copy them there first",
+            table=table,
+        )
+    return path.rstrip("/")
 
 
 def _path(uri: str, scheme: str) -> str | None:

@@ -177,6 +177,10 @@ class OrcFileReader:
         self.row_count = int(self._file.nrows)
         self.column_names: Sequence[str] = self._file.schema.names
 
+    @property
+    def schema(self) -> pa.Schema:
+        return self._file.schema
+
     def tables(self, columns: Sequence[str], batch_rows: int | None) -> Iterator[pa.Table]:
         # The library also takes a name with a dot for the path of a member, so such a file is read
         # whole.

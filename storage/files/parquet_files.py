@@ -103,6 +103,10 @@ class ParquetFileReader:
         self.row_count = int(self._file.metadata.num_rows)
         self.column_names: Sequence[str] = self._file.schema_arrow.names
 
+    @property
+    def schema(self) -> pa.Schema:
+        return self._file.schema_arrow
+
     def tables(self, columns: Sequence[str], batch_rows: int | None) -> Iterator[pa.Table]:
         if batch_rows is None:
             yield self._file.read(columns=list(columns))
@@ -120,6 +124,20 @@ class ParquetFileReader:
             known = [part for part in parts if part is not None]
             if known and len(known) == len(parts):
                 found[name] = (min(low for low, _ in known), max(high for _, high in known))
+        return found
+
+    def null_counts(self, names: Sequence[str]) -> Mapping[str, int]:
+        """The number of nulls of the columns for which every row group has it."""
+        metadata = self._file.metadata
+        found: dict[str, int] = {}
+        for name, index in self._leaves(names).items():
+            chunks = [
+                metadata.row_group(number).column(index)
+                for number in range(metadata.num_row_groups)
+            ]
+            told = [each.statistics for each in chunks if each.is_stats_set]
+            if len(told) == len(chunks) and all(each.has_null_count for each in told):
+                found[name] = sum(each.null_count for each in told)
         return found
 
     def row_groups(

@@ -150,6 +150,10 @@ class TableFiles:
             )
         return path
 
+    def is_foreign(self, file: DataFileMeta) -> bool:
+        """Whether a data file lies outside of the table; then no process of ours deletes it."""
+        return file.external_path is not None and self._own_path(file) is None
+
     def _own_path(self, file: DataFileMeta) -> str | None:
         """The path of a file that its manifest places below the table's root by a URI."""
         if file.external_path is None:
@@ -167,6 +171,6 @@ class TableFiles:
 
     def entry_paths(self, entry: ManifestEntry) -> list[str]:
         """The data file of an entry and its extra files."""
-        path = self.data_file_path(entry.place, entry.file)
+        path = self.readable_path(entry.place, entry.file)
         folder = path.rsplit("/", 1)[0]
         return [path, *(f"{folder}/{name}" for name in entry.file.extra_files)]

@@ -108,7 +108,11 @@ def _divide(
         gone = {where.data_file for _, where in split.deletions}
         rest = []
         for file in split.files:
-            plain = format_of_path(file.file_name) == PARQUET and file.file_name not in gone
+            plain = (
+                format_of_path(file.file_name) == PARQUET
+                and file.file_name not in gone
+                and _has_partition_columns(reader.files, file)
+            )
             stored = _stored_columns(schemas, file, needed) if plain else None
             if stored is None:
                 rest.append(file)
@@ -118,6 +122,17 @@ def _divide(
                 )
         other += [replace(split, files=tuple(rest))] if rest else []
     return native, other
+
+
+def _has_partition_columns(files: TableFiles, file: DataFileMeta) -> bool:
+    """Whether a file surely holds its partition columns; Spark would read others as null.
+
+    Files that another system wrote may have them in the names of their folders alone. Writers of
+    Paimon files begin the names with the table's prefix.
+    """
+    if not files.schema.partition_keys or files.schema.is_keyed:
+        return True
+    return not files.is_foreign(file) and file.file_name.startswith(files.options.data_file_prefix)
 
 
 def _stored_columns(

@@ -33,7 +33,7 @@ _TYPE = Option(
     "table",
     meaning="what kind of table it is",
     refusals=(
-        Refusal(ALL, "the table has no snapshots", _TABLES),
+        Refusal(ALL, "the table has no snapshots; open a format table as such", _TABLES),
         Refusal(frozenset({Use.WRITE}), "its query defines its rows", frozenset({"table"})),
     ),
     immutable=True,

@@ -24,6 +24,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from lakewright.storage import Catalog, StagedWrite, Table
 from lakewright.storage.errors import CommitOutcomeUnknownError, StalePlan, StorageError
+from lakewright.storage.operations.format_tables.format_spec import TABLE_TYPES
 from lakewright.storage.operations.state.latest import ROLLBACK_PIN
 from tests.faults.verbs import EVERY_ORPHAN, KINDS, LATER_MS, NAME, Case, Kind, Place, make_table
 from tests.support.sampling import sampled
@@ -334,6 +335,7 @@ class Trial:
 def seen(catalog: Catalog) -> dict[str, Any]:
     """What a reader sees of a warehouse now."""
     found: dict[str, Any] = {f"database {name}": "there" for name in catalog.list_databases()}
+    found |= _format_tables(catalog)
     for table in _tables(catalog):
         name = table.name
         found[name] = content(table)
@@ -354,11 +356,29 @@ def seen(catalog: Catalog) -> dict[str, Any]:
 
 
 def _tables(catalog: Catalog) -> list[Table]:
+    """The tables with snapshots."""
+    return [each for each in _all_tables(catalog) if not _is_plain(each)]
+
+
+def _all_tables(catalog: Catalog) -> list[Table]:
     return [
         catalog.table(f"{database}.{name}")
         for database in catalog.list_databases()
         for name in catalog.list_tables(database)
     ]
+
+
+def _is_plain(table: Table) -> bool:
+    return table.schema.options.get("type") in TABLE_TYPES
+
+
+def _format_tables(catalog: Catalog) -> dict[str, Any]:
+    """The rows of the tables of plain files."""
+    return {
+        each.name: comparable(catalog.format_table(each.name).read())
+        for each in _all_tables(catalog)
+        if _is_plain(each)
+    }
 
 
 def _history(catalog: Catalog) -> dict[str, Any]:
@@ -389,7 +409,7 @@ def _states(catalog: Catalog) -> list[Any]:
 
 def assert_nobody_left_files(catalog: Catalog) -> None:
     """Every file is of a table that is there."""
-    roots = tuple(f"{table.table_files.paths.root}/" for table in _tables(catalog))
+    roots = tuple(f"{table.table_files.paths.root}/" for table in _all_tables(catalog))
     paths = [status.path for status in catalog.fs.list_tree(catalog.root)]
     homeless = [path for path in paths if not path.startswith(roots)]
     assert not homeless, f"files of no table: {homeless}"

@@ -27,6 +27,7 @@ from lakewright.storage.errors import (
     ConsumerNotFound,
     InvalidRequestError,
     NotFoundError,
+    PartitionExists,
     PartitionNotFound,
     StorageError,
     TableNotFound,
@@ -39,6 +40,7 @@ from lakewright.storage.operations.inspection.system_tables import (
 from lakewright.storage.operations.leases.leases import LeaseRequest, acquire_lease, whole_table
 from lakewright.storage.spec.lease import LeaseKind
 from tests.support.tables.builders import EVENTS, compact, events, expire, new_table, rows, spec
+from tests.support.tables.landed import land_beside
 
 NAME = "db.t"
 # A moment that no file of a test is younger than.
@@ -265,7 +267,31 @@ def _beside_another(table: Table) -> None:
     other.write(rows(other, events(0, 3, day="x")))
 
 
+def _landed(table: Table) -> None:
+    land_beside(table, "x", "y")
+
+
+def _drifted(table: Table) -> None:
+    """A folder was taken over, and has one day more by now."""
+    land_beside(table, "x", "y")
+    table.upkeep.add_partitions(land_beside(table), age_ms=0)
+    land_beside(table, "z")
+
+
 # --- verbs --------------------------------------------------------------------------------------
+
+
+def _take_over(at: Place, **how: Any) -> object:
+    folder = land_beside(at.table)
+    return at.table.upkeep.run(at.table.upkeep.plan_add_partitions(folder, age_ms=0, **how))
+
+
+def _copy_over(at: Place) -> object:
+    return _take_over(at, copy=True)
+
+
+def _repair(at: Place) -> object:
+    return at.table.upkeep.run(at.table.upkeep.plan_repair_partitions(mode="sync", age_ms=0))
 
 
 def _overwrite(**how: Any) -> Callable[[Place], object]:
@@ -335,6 +361,11 @@ def _add_column(at: Place) -> object:
 
 def _alter_branch(at: Place) -> object:
     return at.table.history.at_branch("b").alter(DropColumn("v"))
+
+
+def _create_format_table(at: Place) -> object:
+    at.catalog.create_format_table("db.plain", spec(EVENTS, partitions=["day"]))
+    return at.catalog.format_table("db.plain").read()
 
 
 def _create_table(at: Place) -> object:
@@ -454,9 +485,12 @@ CASES = (
         quick=False,
     ),
     # Whole partitions.
+    Case("add partitions", _take_over, ("append",), _landed),
+    Case("add partitions as copies", _copy_over, ("append",), _landed, done=(PartitionExists,)),
+    Case("repair partitions", _repair, ("append",), _drifted),
     Case(
         "drop partitions",
-        lambda at: at.table.upkeep.drop_partitions("day IN ('a', 'c')"),
+        lambda at: at.table.upkeep.run(at.table.upkeep.plan_drop_partitions("day IN ('a', 'c')")),
         UNTAGGED_KINDS,
         done=(PartitionNotFound,),
     ),
@@ -624,6 +658,7 @@ CASES = (
     # The warehouse.
     Case("create a database", lambda at: at.catalog.create_database("made")),
     Case("create a table", _create_table, (NO_TABLE, "keyed"), done=THERE),
+    Case("create a format table", _create_format_table, (NO_TABLE,), done=THERE),
     Case("drop a table", lambda at: at.catalog.drop_table(NAME), EVERY_KIND, done=GONE),
 )
 

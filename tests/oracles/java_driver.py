@@ -330,7 +330,8 @@ class JavaPaimon:
             travel["scan.tag-name"] = tag
         source = self._table(warehouse, table, travel)
         row_type = self._row_type(source)
-        builder = self._paimon.table.source.ReadBuilderImpl(source)
+        # Format tables have a builder of their own.
+        builder = source.newReadBuilder()
         for condition in where:
             builder.withFilter(self._predicate(row_type, *condition))
         table_read = builder.newRead().withIOManager(self._io_manager)

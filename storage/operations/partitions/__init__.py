@@ -1,1 +1,1 @@
-"""Whole partitions are listed, dropped, expired, renamed, exchanged and marked as done."""
+"""Whole partitions are listed, dropped, taken over, repaired, expired, renamed and exchanged."""

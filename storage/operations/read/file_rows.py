@@ -59,6 +59,7 @@ from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.schema import COUNT, KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 from lakewright.storage.spec.schema_casts import casts_of
 from lakewright.storage.spec.schema_mapping import CastValues, FieldMapping
+from lakewright.storage.spec.values import Value
 
 _SYSTEM_COLUMNS = {SEQUENCE_NUMBER: pa.int64(), VALUE_KIND: pa.int8(), COUNT: pa.int64()}
 # A reader that stops early should not have read many more rows than this.
@@ -352,7 +353,8 @@ class FileRows:
         for start, piece in self.pieces(path, wanted, file, batch_rows):
             positions = _kept_positions(piece.num_rows, gone, start)
             kept = piece if positions is None else piece.take(pa.array(positions - start))
-            rows = self._as_written(kept, asked, split, file, path)
+            held = self._with_partition(kept, asked, split, file)
+            rows = self._as_written(held, asked, split, file, path)
             # Files may store the same timestamp column in different units.
             columns = [rows.column(name).cast(kind) for name, kind in system.items()]
             mapped = [self._mapped(rows, column, path) for column in asked]
@@ -365,6 +367,33 @@ class FileRows:
             if casts:
                 read = self._with_marks(read, rows, asked, mapped, split.files.index(file))
             yield read
+
+    def _with_partition(
+        self,
+        rows: pa.Table,
+        asked: Sequence[FieldMapping],
+        split: DataSplit,
+        file: DataFileMeta,
+    ) -> pa.Table:
+        """Add the partition columns that the file lacks, as Java does.
+
+        A file that another system wrote may have its partition in its folder's name alone.
+        """
+        held = set(rows.column_names)
+        lacking = [
+            column.stored
+            for column in asked
+            if column.stored is not None and column.stored.name not in held
+        ]
+        for field in lacking:
+            scalar = scalar_of(self._partition_values(split, file)[field.id], field.type)
+            rows = rows.append_column(field.name, pa.repeat(scalar, rows.num_rows))
+        return rows
+
+    def _partition_values(self, split: DataSplit, file: DataFileMeta) -> dict[int, Value]:
+        partition = self.files.partitions.of_row(split.partition, file.schema_id)
+        pairs = zip(partition.keys.fields, partition.values, strict=True)
+        return {field.id: value for field, value in pairs}
 
     def _as_written(
         self,
@@ -380,18 +409,15 @@ class FileRows:
         """
         if format_of_path(path) != ORC:
             return rows
-        partition = self.files.partitions.of_row(split.partition, file.schema_id)
-        parts = {each.id: number for number, each in enumerate(partition.keys.fields)}
+        parts = self._partition_values(split, file)
         for field in (column.stored for column in asked):
             if field is None or not holds_char(field.type):
                 continue
             index = rows.column_names.index(field.name)
-            place = parts.get(field.id)
-            if place is None:
-                values = without_blanks(rows.column(index), field.type)
+            if field.id in parts:
+                values = pa.repeat(scalar_of(parts[field.id], field.type), rows.num_rows)
             else:
-                scalar = scalar_of(partition.values[place], field.type)
-                values = pa.repeat(scalar, rows.num_rows)
+                values = without_blanks(rows.column(index), field.type)
             rows = rows.set_column(index, field.name, values)
         return rows
 
@@ -401,10 +427,26 @@ class FileRows:
         """Rows under the file's own column names, each piece with the index of its first row."""
         start = 0
         for rows in read_rows(
-            self.files.fs, path, columns, expected_rows=file.row_count, batch_rows=batch_rows
+            self.files.fs,
+            path,
+            columns,
+            expected_rows=file.row_count,
+            batch_rows=batch_rows,
+            may_lack=self._partition_names(file),
         ):
             yield start, rows
             start += rows.num_rows
+
+    def _partition_names(self, file: DataFileMeta) -> tuple[str, ...]:
+        """The partition columns that a file may lack; files with keys are always Paimon's own."""
+        if self.files.schema.is_keyed:
+            return ()
+        keys = set(self.files.schema.partition_keys)
+        return tuple(
+            column.stored.name
+            for column in self.schemas.mapping_of(file).columns.values()
+            if column.stored is not None and column.field.name in keys
+        )
 
     def _deleted_positions(self, split: DataSplit, file: DataFileMeta) -> np.ndarray | None:
         if not split.deletions:

@@ -244,16 +244,17 @@ class Reach:
         if folder is None:
             folder = self._folders[place] = seen.bucket_dir(entry.place, schema_id)
         path = f"{folder}/{entry.file.file_name}"
-        if entry.file.external_path is not None:
-            # The table resolves the path, and refuses paths outside of its folders.
+        if entry.file.external_path is not None and not seen.is_foreign(entry.file):
             path = seen.data_file_path(entry.place, entry.file)
             folder = path.rpartition("/")[0]
+        paths = (path, *(f"{folder}/{name}" for name in entry.file.extra_files))
         return _Entry(
             kind=entry.kind,
             identity=entry.identity,
             source=entry.file.file_source,
             size_bytes=entry.file.file_size,
-            paths=(path, *(f"{folder}/{name}" for name in entry.file.extra_files)),
+            # A file outside of the table is not this table's to keep or to delete.
+            paths=() if seen.is_foreign(entry.file) else paths,
         )
 
     def _listed(self, root: Root, name: str) -> tuple[ManifestFileMeta, ...]:

@@ -162,7 +162,7 @@ class RawTable:
                 # Changelog files belong to the snapshot that names them, and to no state.
                 for meta in self.avro(snapshot["changelogManifestList"]):
                     for entry in self.avro(meta["_FILE_NAME"]):
-                        found.data |= _data_files(entry)
+                        found.data |= _data_files(entry, self)
             if snapshot.get("indexManifest"):
                 found.metadata.add(f"manifest/{snapshot['indexManifest']}")
                 found.metadata |= {
@@ -176,10 +176,10 @@ class RawTable:
                 for meta in self.avro(snapshot.get("deltaManifestList")):
                     for entry in self.avro(meta["_FILE_NAME"]):
                         if entry["_KIND"] == 0 and entry["_FILE"]["_FILE_SOURCE"] != _COMPACTED:
-                            found.data |= _data_files(entry)
+                            found.data |= _data_files(entry, self)
                 continue
             for entry in self.live_records(snapshot):
-                found.data |= _data_files(entry)
+                found.data |= _data_files(entry, self)
         return found
 
     def awaited(self) -> Reachable:
@@ -196,7 +196,7 @@ class RawTable:
             if message[kind]:
                 for entry in fastavro.reader(BytesIO(base64.b64decode(message[kind]))):
                     assert isinstance(entry, dict)
-                    found.data |= _data_files({**entry, "_BUCKET": message["bucket"]})
+                    found.data |= _data_files({**entry, "_BUCKET": message["bucket"]}, self)
         found.metadata |= {f"index/{index['file_name']}" for index in message["new_indexes"]}
 
 
@@ -206,7 +206,15 @@ def _records(data: bytes) -> tuple[Json, ...]:
     return tuple(record for record in fastavro.reader(BytesIO(data)) if isinstance(record, dict))
 
 
-def _data_files(entry: Json) -> set[DataFile]:
+def _data_files(entry: Json, raw: RawTable) -> set[DataFile]:
+    """The files of an entry; those outside of the table are looked for at once."""
+    outside = entry["_FILE"].get("_EXTERNAL_PATH")
+    if outside is not None and not outside.startswith(
+        (f"file:{raw.root}/", f"{raw.fs.uri(raw.root)}/")
+    ):
+        path = outside.removeprefix("file:").removeprefix("memory:/")
+        assert raw.fs.exists(path), f"{raw.name} refers to {outside}, which is not there"
+        return set()
     names = [entry["_FILE"]["_FILE_NAME"], *(entry["_FILE"]["_EXTRA_FILES"] or ())]
     bucket = "postpone" if entry["_BUCKET"] == -2 else entry["_BUCKET"]
     return {(f"bucket-{bucket}", name) for name in names}

@@ -86,7 +86,7 @@ def _cells(table: Table, partition: bytes, bucket: int, file: DataFileMeta) -> l
 def _record(table: Table, partition: bytes, bucket: int, file: DataFileMeta) -> dict[str, object]:
     from lakewright.storage.spec.partition import Place
 
-    path = table.table_files.data_file_path(Place(partition, bucket), file)
+    path = table.table_files.readable_path(Place(partition, bucket), file)
     return {
         "partition": plain_spec(table.table_files.partitions.of_row(partition).spec),
         "bucket": bucket,

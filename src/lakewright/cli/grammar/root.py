@@ -31,6 +31,8 @@ COMMANDS: dict[str, dict[str, str]] = {
         "rescale": "change the number of buckets",
         "respec": "change the partition keys of a live table",
         "postpone-compact": "assign postponed rows to buckets",
+        "add-partitions": "take over folders of files of other systems",
+        "repair-partitions": "compare with the folders that were taken over",
         "drop-partitions": "drop whole partitions",
         "expire-partitions": "drop the partitions that are past their time",
         "rename-partition": "give the rows of a partition other values of its keys",
@@ -47,6 +49,9 @@ COMMANDS: dict[str, dict[str, str]] = {
         "rollback": "return to an earlier snapshot; later ones are deleted",
         "consumer": "the positions of readers of changes",
         "changelog": "the changes that outlive their snapshots",
+    },
+    "Plain files": {
+        "format-table": "folders of csv, json, text, parquet, orc or avro files as tables",
     },
     "Work under way": {
         "pending": "batches that wait to be committed",

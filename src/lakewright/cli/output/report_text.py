@@ -24,6 +24,7 @@ _TITLES = {"bytes": "size", "reason": "why"}
 _TEXTS = {
     *("column", "min", "max", "reason", "file", "severity", "rule", "message", "way_out"),
     *("partition", "becomes"),
+    *("folder", "drift", "folder_or_reason"),
 }
 
 

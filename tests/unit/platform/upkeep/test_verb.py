@@ -24,6 +24,7 @@ from lakewright.platform.upkeep.expire import (
 )
 from lakewright.platform.upkeep.expire_all import EXPIRE, Expired, ExpiryPlan
 from lakewright.platform.upkeep.expire_partitions import ExpirePartitionsOptions
+from lakewright.platform.upkeep.external_partitions import AddPartitionsOptions, RepairOptions
 from lakewright.platform.upkeep.history import (
     BranchOptions,
     DeleteTagsOptions,
@@ -37,13 +38,14 @@ from lakewright.platform.upkeep.rewrites import RewriteOptions
 from lakewright.platform.upkeep.sort_compact import SortOptions
 from lakewright.platform.upkeep.verb import AnyVerb, Outcome, Work, carry_out, option_fields
 from lakewright.platform.upkeep.verbs import VERBS, compaction_of
-from lakewright.storage import Catalog, LeaseKind, Table
+from lakewright.storage import Catalog, LeaseKind, RepairMode, Table
 from lakewright.storage.errors import InvalidRequestError, LeaseHeld, NotFoundError, StalePlan
 from lakewright.storage.operations.leases.leases import LeaseRequest, acquire_lease, whole_table
 from lakewright.storage.operations.running.plan import DeletionPlan, UnreachableFile
 from tests.support.tables.builders import events, new_table, rows
 from tests.support.tables.environment import FixedEnv
 from tests.support.tables.fixtures import memory_uri
+from tests.support.tables.landed import land_beside
 
 
 @pytest.fixture
@@ -83,6 +85,25 @@ def beside_another(catalog: Catalog) -> Table:
     other = new_table(catalog, name="db.other", partitions=("day",))
     other.write(rows(other, events(0, 2, day="x")))
     return appended(catalog)
+
+
+def landed(catalog: Catalog) -> Table:
+    """A partitioned table, and a folder that another system wrote."""
+    table = new_table(catalog, partitions=("day",))
+    land_beside(table, "x")
+    return table
+
+
+def taking_over(table: Table) -> AddPartitionsOptions:
+    return AddPartitionsOptions(folder=land_beside(table), age_ms=0)
+
+
+def drifted(catalog: Catalog) -> Table:
+    """A table that took a folder over, which has one day more by now."""
+    table = landed(catalog)
+    table.upkeep.add_partitions(land_beside(table), age_ms=0)
+    land_beside(table, "y")
+    return catalog.table(table.name)
 
 
 def keyed(catalog: Catalog, bucket: str = "2") -> Table:
@@ -192,6 +213,8 @@ CASES = [
     ),
     # A partition may be marked again.
     Case("mark_done", appended, MarkDoneOptions(where="day = 'a'"), comes_to_rest=False),
+    Case("add_partitions", landed, taking_over),
+    Case("repair_partitions", drifted, RepairOptions(mode=RepairMode.SYNC, age_ms=0)),
     Case("drop_partitions", appended, DropPartitionsOptions(where="day = 'a'", if_exists=True)),
 ]
 

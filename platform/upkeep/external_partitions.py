@@ -1,0 +1,249 @@
+"""Folders of other systems as verbs: taken over as partitions, and compared with them later.
+
+Neither leases anything: what they add, no other process knows, and a repair leaves leased
+partitions alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lakewright.platform.upkeep.rewrites import Partitions
+from lakewright.platform.upkeep.verb import NamedPartition, Outcome, Report, Rows, Verb, option
+from lakewright.platform.upkeep.words import counted, size_text
+from lakewright.storage import (
+    AddPartitionsPlan,
+    AddPartitionsResult,
+    RepairMode,
+    RepairPlan,
+    RepairResult,
+    Table,
+)
+from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.operations.partitions.add_partitions import AddedPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderOptions:
+    """How folders are read."""
+
+    folder: str | None = option(None, "The folder of partition folders, by its path or URI.")
+    partitions: Partitions | None = option(
+        None, "Values that no folder's name gives; with all keys, the folder is one partition."
+    )
+    keys: tuple[str, ...] | None = option(
+        None, "The keys of folders that hold values alone, one for each level."
+    )
+    age_ms: int | None = option(
+        None, "Refuse files that were written within this time; 1m by default."
+    )
+
+
+def _given(options: FolderOptions) -> dict[str, object] | None:
+    if options.partitions is None:
+        return None
+    if len(options.partitions) != 1:
+        raise InvalidRequestError(
+            f"{len(options.partitions)} partitions are given, and a folder is in one; name one"
+        )
+    return dict(options.partitions[0])
+
+
+# --- adding ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddPartitionsOptions(FolderOptions):
+    """What is taken over, and how."""
+
+    copy_files: bool = option(
+        default=False, text="Copy the files below the table, instead of referring to them."
+    )
+    into_existing: bool = option(
+        default=False, text="Add to partitions that have other files, too."
+    )
+
+
+def _plan_add(table: Table, options: AddPartitionsOptions) -> AddPartitionsPlan:
+    if options.folder is None:
+        raise InvalidRequestError(f"say which folder {table.name} is to take over")
+    return table.upkeep.plan_add_partitions(
+        options.folder,
+        partition=_given(options),
+        keys=options.keys,
+        copy=options.copy_files,
+        into_existing=options.into_existing,
+        age_ms=options.age_ms,
+    )
+
+
+def _added_rows(partitions: Sequence[AddedPartition]) -> Rows:
+    return [
+        {
+            "partition": NamedPartition(each.partition),
+            "folder": each.folder,
+            "files": len(each.files),
+            "rows": each.rows,
+            "bytes": each.bytes,
+        }
+        for each in partitions
+    ]
+
+
+def _report_add(
+    _: Table, done: Outcome[AddPartitionsOptions, AddPartitionsPlan, AddPartitionsResult]
+) -> Report:
+    plan, result = done.plan, done.result
+    what = (
+        f"{counted(len(plan.partitions), 'partition')} with {counted(plan.rows, 'row')} in "
+        f"{counted(plan.files, 'file')}, {size_text(plan.bytes)}"
+    )
+    facts = {
+        "partitions": len(plan.partitions),
+        "files": plan.files,
+        "rows": plan.rows,
+        "size_bytes": plan.bytes,
+        "known_files": plan.known_files,
+    }
+    notes = []
+    if plan.known_files:
+        notes.append(f"{counted(plan.known_files, 'file')} there are part of the table already")
+    if plan.partitions:
+        notes.append(
+            "the files are copied, and the copies are the table's own"
+            if plan.copy
+            else "the files stay where they lie, and no verb of this table deletes them"
+        )
+    if plan.allows is not None:
+        notes.append(f"readers of the table may read below {plan.allows}")
+    if not plan.partitions:
+        return Report(
+            summary=f"{plan.table} has all files of {plan.folder}",
+            facts=facts,
+            notes=tuple(notes),
+            is_empty=True,
+        )
+    snapshot = None if result is None else result.snapshot
+    how = "copied" if plan.copy else "taken over"
+    summary = (
+        f"{plan.table}: {what} to be {how}"
+        if snapshot is None
+        else f"snapshot {snapshot.id} of {plan.table}: {what} {how}"
+    )
+    return Report(
+        summary=summary,
+        facts=facts,
+        tables={"plan" if snapshot is None else "added": _added_rows(plan.partitions)},
+        notes=tuple(notes),
+        partitions=() if snapshot is None else tuple(each.partition for each in plan.partitions),
+        snapshot=snapshot,
+    )
+
+
+ADD_PARTITIONS = Verb(
+    name="add_partitions",
+    description="take over folders of files that other systems wrote, without rewriting them",
+    options=AddPartitionsOptions,
+    plan_type=AddPartitionsPlan,
+    plan=_plan_add,
+    run=lambda table, plan, options, work: table.upkeep.run(plan),
+    report=_report_add,
+)
+
+
+# --- repair ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairOptions(FolderOptions):
+    """What is compared, and what is done about it."""
+
+    mode: RepairMode = option(
+        RepairMode.ADD, "What to change: add what is found, drop what is gone, or sync: both."
+    )
+
+
+def _plan_repair(table: Table, options: RepairOptions) -> RepairPlan:
+    return table.upkeep.plan_repair_partitions(
+        options.folder,
+        partition=_given(options),
+        keys=options.keys,
+        mode=options.mode,
+        age_ms=options.age_ms,
+    )
+
+
+def _drift_rows(plan: RepairPlan) -> Rows:
+    found = (
+        (each.partition, "found", len(each.files), each.rows, each.folder) for each in plan.found
+    )
+    gone = (
+        (each.partition, "gone", len(each.files), each.rows, each.files[0]) for each in plan.gone
+    )
+    left = ((each.partition, "left alone", None, None, each.reason) for each in plan.left)
+    return [
+        {
+            "partition": NamedPartition(partition),
+            "drift": drift,
+            "files": files,
+            "rows": rows,
+            "folder_or_reason": told,
+        }
+        for partition, drift, files, rows, told in (*found, *gone, *left)
+    ]
+
+
+def _report_repair(_: Table, done: Outcome[RepairOptions, RepairPlan, RepairResult]) -> Report:
+    plan, result = done.plan, done.result
+    found = sum(len(each.files) for each in plan.found)
+    gone = sum(len(each.files) for each in plan.gone)
+    facts = {
+        "known_files": plan.known_files,
+        "files_found": found,
+        "rows_found": sum(each.rows for each in plan.found),
+        "files_gone": gone,
+        "rows_gone": sum(each.rows for each in plan.gone),
+        "folders_left": len(plan.left),
+        "mode": plan.mode.value,
+    }
+    drift = (
+        f"{counted(found, 'file')} found, {counted(gone, 'file')} gone, "
+        f"{counted(len(plan.left), 'folder')} left alone"
+    )
+    rows = _drift_rows(plan)
+    snapshot = None if result is None else result.snapshot
+    if snapshot is None or result is None:
+        nothing = not plan.to_add and not plan.to_drop
+        notes = [f"mode {plan.mode.value}: this would change nothing"] if nothing else []
+        return Report(
+            summary=f"{plan.table}: {drift}",
+            facts=facts,
+            tables={"drift": rows},
+            notes=tuple(notes) if found or gone or plan.left else (),
+            is_empty=nothing,
+        )
+    return Report(
+        summary=f"snapshot {snapshot.id} of {plan.table}: "
+        f"{counted(result.files_added, 'file')} with {counted(result.rows_added, 'row')} added, "
+        f"{counted(result.files_dropped, 'file')} with {counted(result.rows_dropped, 'row')} "
+        "dropped",
+        facts={**facts, "files_added": result.files_added, "files_dropped": result.files_dropped},
+        tables={"drift": rows},
+        partitions=(
+            *(each.partition for each in plan.to_add),
+            *(each.partition for each in plan.to_drop),
+        ),
+        snapshot=snapshot,
+    )
+
+
+REPAIR_PARTITIONS = Verb(
+    name="repair_partitions",
+    description="compare the table with the folders it took over, and add or drop what differs",
+    options=RepairOptions,
+    plan_type=RepairPlan,
+    plan=_plan_repair,
+    run=lambda table, plan, options, work: table.upkeep.run(plan),
+    report=_report_repair,
+)

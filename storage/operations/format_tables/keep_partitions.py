@@ -1,0 +1,138 @@
+"""Adds, drops and repairs the partitions of a format table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from lakewright.storage.errors import InvalidRequestError, PartitionExists, PartitionNotFound
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.format_tables.format_spec import REGISTERED_OPTION, FormatSpec
+from lakewright.storage.operations.format_tables.partition_folders import (
+    PartitionFolder,
+    folder_of,
+    folders_on_disk,
+    list_data_files,
+    list_partitions,
+)
+from lakewright.storage.operations.format_tables.registry import change_registry, read_registry
+from lakewright.storage.operations.partitions.repair_partitions import RepairMode
+from lakewright.storage.operations.running.delete_files import delete_files, remove_empty_folders
+from lakewright.storage.spec.partition import Partition
+from lakewright.storage.spec.shown import Shown
+
+Specs = Sequence[Mapping[str, object]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderDrift(Shown):
+    """Folders that the registry lacks, and registered partitions whose folders are gone."""
+
+    found: tuple[Partition, ...]
+    gone: tuple[Partition, ...]
+
+
+def add_format_partitions(
+    files: TableFiles, spec: FormatSpec, specs: Specs, *, if_not_exists: bool
+) -> tuple[Partition, ...]:
+    """Make the folders of partitions, and register them.
+
+    Raises:
+        InvalidRequestError: a name is not a partition key, or a key has no value.
+        PartitionExists: a partition exists, and `if_not_exists` is False.
+    """
+    wanted = _partitions(files, specs)
+    known = {each.partition for each in list_partitions(files, spec)}
+    there = [each for each in wanted if each in known]
+    if there and not if_not_exists:
+        raise PartitionExists(
+            f"partition {there[0].text} of {files.name} exists already", table=files.name
+        )
+    new = tuple(each for each in wanted if each not in known)
+    for each in new:
+        files.fs.make_dirs(folder_of(files, spec, each))
+    if spec.is_registered and new:
+        change_registry(files, lambda present: {*present, *new})
+    return new
+
+
+def drop_format_partitions(
+    files: TableFiles, spec: FormatSpec, specs: Specs, *, delete_files_too: bool, if_exists: bool
+) -> tuple[Partition, ...]:
+    """Drop partitions: from the registry, and with `delete_files_too` from the disk.
+
+    Raises:
+        InvalidRequestError: the table has no registry, and no file is to be deleted.
+        PartitionNotFound: a partition does not exist, and `if_exists` is False.
+    """
+    if not spec.is_registered and not delete_files_too:
+        raise InvalidRequestError(
+            f"{files.name} has no registry (option {REGISTERED_OPTION}), so a partition is "
+            "there as long as its folder is; say that its files are to be deleted",
+            table=files.name,
+        )
+    wanted = _partitions(files, specs)
+    known = {each.partition: each for each in list_partitions(files, spec)}
+    missing = [each for each in wanted if each not in known]
+    if missing and not if_exists:
+        raise PartitionNotFound(
+            f"{files.name} has no partition {missing[0].text}", table=files.name
+        )
+    going = tuple(each for each in wanted if each in known)
+    if spec.is_registered and going:
+        # Readers do not open its files any more when they are deleted.
+        change_registry(files, lambda present: present - {*going})
+    if delete_files_too:
+        _delete(files, spec, [known[each] for each in going])
+    return going
+
+
+def _delete(files: TableFiles, spec: FormatSpec, folders: list[PartitionFolder]) -> None:
+    delete_files(files.fs, [status.path for _, status in list_data_files(files, folders)])
+    remove_empty_folders(files.fs, [each.folder for each in folders], below=spec.location)
+
+
+def folder_drift(files: TableFiles, spec: FormatSpec) -> FolderDrift:
+    """How the registry and the folders differ; writes nothing.
+
+    Raises:
+        InvalidRequestError: the table has no registry.
+    """
+    if not spec.is_registered:
+        raise InvalidRequestError(
+            f"{files.name} has no registry (option {REGISTERED_OPTION}): its partitions are its "
+            "folders, so there is nothing to repair",
+            table=files.name,
+        )
+    there = [each.partition for each in folders_on_disk(files, spec)]
+    known = read_registry(files).partitions
+    return FolderDrift(found=tuple(_without(there, known)), gone=tuple(_without(known, there)))
+
+
+def _without(some: Iterable[Partition], others: Iterable[Partition]) -> Iterable[Partition]:
+    left_out = set(others)
+    return (each for each in some if each not in left_out)
+
+
+def repair_format_partitions(files: TableFiles, spec: FormatSpec, mode: RepairMode) -> FolderDrift:
+    """Register what is found, drop what is gone, or both; returns what was changed."""
+    drift = folder_drift(files, spec)
+    found = () if mode is RepairMode.DROP else drift.found
+    gone = () if mode is RepairMode.ADD else drift.gone
+    if found or gone:
+        change_registry(files, lambda present: (present | {*found}) - {*gone})
+    return FolderDrift(found=found, gone=gone)
+
+
+def _partitions(files: TableFiles, specs: Specs) -> list[Partition]:
+    found = []
+    for each in specs:
+        values = files.partitions.stored(each)
+        missing = [name for name in files.partitions.keys.names if name not in values]
+        if missing:
+            raise InvalidRequestError(
+                f"partition {dict(each)} of {files.name} has no value for key {missing[0]!r}",
+                table=files.name,
+            )
+        found.append(files.partitions.of_values(tuple(values.values())))
+    return found

@@ -1,0 +1,88 @@
+"""`add-partitions`, `repair-partitions`, `format-table`: what they do and say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lakewright.storage import Catalog
+from tests.support.tables.builders import new_table
+from tests.support.tables.landed import LANDED, land, land_days, rows_of
+from tests.unit.cli.conftest import Lakewright
+from tests.unit.cli.test_upkeep import on_disk
+
+
+@pytest.mark.mission("PT37", "PT65", "PT66")
+def test_folders_are_taken_over_and_repaired(
+    catalog: Catalog, lakewright: Lakewright, tmp_path: Path
+) -> None:
+    new_table(catalog, LANDED, partitions=["day"])
+    root = land_days(tmp_path / "landed")
+    before = on_disk(catalog)
+    asked = ("add-partitions", "db.t", str(root), "--age", "0s")
+    dry = lakewright(catalog, *asked, "--dry-run")
+    assert dry.lines[0].startswith("db.t: 2 partitions with 12 rows in 4 files, ")
+    assert dry.lines[-1] == "dry run: nothing was written"
+    assert on_disk(catalog) == before
+    done = lakewright(catalog, *asked)
+    assert done.lines[0].startswith("snapshot 1 of db.t: 2 partitions with 12 rows in 4 files")
+    assert "no verb of this table deletes them" in done.out
+    again = lakewright(catalog, *asked, "--format", "json").json
+    assert (again["files"], again["known_files"]) == (0, 4)
+
+    land(root / "day=c" / "f.parquet", rows_of(90, 92))
+    drift = lakewright(catalog, "repair-partitions", "db.t", "--age", "0s", "--dry-run")
+    assert drift.lines[0] == "db.t: 1 file found, 0 files gone, 0 folders left alone"
+    assert drift.lines[-2].split()[:2] == ["c", "found"]
+    repaired = lakewright(catalog, "repair-partitions", "db.t", "--age", "0s")
+    assert repaired.lines[0] == (
+        "snapshot 2 of db.t: 1 file with 2 rows added, 0 files with 0 rows dropped"
+    )
+    young = lakewright(catalog, "add-partitions", "db.t", str(root))
+    assert young.code == 2
+    assert "may be being written" in young.err
+
+
+def test_folders_of_values_need_their_keys(
+    catalog: Catalog, lakewright: Lakewright, tmp_path: Path
+) -> None:
+    new_table(catalog, LANDED, partitions=["day"])
+    land(tmp_path / "landed" / "a" / "f.parquet", rows_of(0, 1))
+    asked = ("add-partitions", "db.t", str(tmp_path / "landed"), "--age", "0s")
+    assert lakewright(catalog, *asked).code == 2
+    assert lakewright(catalog, *asked, "--keys", "day").code == 0
+    one = ("add-partitions", "db.t", str(tmp_path / "more"), "--age", "0s")
+    land(tmp_path / "more" / "f.parquet", rows_of(1, 2))
+    assert lakewright(catalog, *one, "--partition", "day=__DEFAULT_PARTITION__").code == 0
+    assert catalog.table("db.t").read().column("day").to_pylist() == ["a", None]
+
+
+@pytest.mark.mission("PT14", "PT44", "PT65", "PT66", "CT6")
+def test_a_format_table_is_made_read_and_kept(
+    catalog: Catalog, lakewright: Lakewright, tmp_path: Path
+) -> None:
+    catalog.create_database("db")
+    root = land_days(tmp_path / "landed", ["a"])
+    columns = [text for name, kind in LANDED.items() for text in ("--column", f"{name} {kind}")]
+    made = lakewright(
+        catalog, "format-table", "create", "db.f", *columns, "--partition-keys", "day",
+        "--location", str(root), "--registry",
+    )  # fmt: skip
+    assert (made.code, made.lines) == (0, [f"db.f reads {root.as_uri()}"])
+
+    def said(*words: str) -> list[str]:
+        return lakewright(catalog, "format-table", words[0], "db.f", *words[1:]).lines
+
+    assert said("partitions") == ["no partitions"]
+    assert said("repair", "--dry-run") == ["found: a", "dry run: nothing was written"]
+    assert said("repair") == ["found: a", "db.f is repaired: add"]
+    assert said("partitions")[2:] == ["a"]
+    assert said("read", "--where", "id = 4", "--format", "csv") == ["id,v,day", "4,v4,a"]
+    said("add", "--partition", "day=b")
+    assert (root / "day=b").is_dir()
+    assert said("drop", "--partition", "day=a") == ["1 partition of db.f dropped"]
+    assert said("partitions")[2:] == ["b"]
+    missing = lakewright(catalog, "format-table", "drop", "db.f", "--partition", "day=a")
+    assert missing.code == 3
+    assert "no partition a" in missing.err

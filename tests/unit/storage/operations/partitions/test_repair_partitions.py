@@ -1,0 +1,181 @@
+"""Tables are compared with the folders that they took over, and follow them if asked to."""
+
+from __future__ import annotations
+
+import datetime as dt
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakewright.storage import Catalog, RepairMode, RepairPlan, Table
+from lakewright.storage.errors import InvalidRequestError, StalePlan
+from lakewright.storage.operations.leases.leases import LeaseRequest, acquire_lease, scope_of
+from lakewright.storage.spec.lease import LeaseKind
+from tests.support.tables.builders import compact, content, new_table, rows
+from tests.support.tables.landed import LANDED, land, land_days, rows_of
+
+NOW: dict[str, Any] = {"age_ms": 0}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return land_days(tmp_path / "landed")
+
+
+@pytest.fixture
+def table(unchecked_catalog: Catalog, root: Path) -> Table:
+    """A table that took over the days a and b; its invariants do not hold while files are gone."""
+    new_table(unchecked_catalog, LANDED, partitions=["day"])
+    unchecked_catalog.table("db.t").upkeep.add_partitions(str(root), **NOW)
+    return unchecked_catalog.table("db.t")
+
+
+def drift(table: Table) -> RepairPlan:
+    return table.upkeep.plan_repair_partitions(mode="sync", **NOW)
+
+
+@pytest.mark.mission("PT44", "PT65", "PT66", "RS14", "CT2")
+def test_new_folders_are_unseen_until_a_repair_adds_them(table: Table, root: Path) -> None:
+    land(root / "day=c" / "f.parquet", rows_of(90, 92))
+    land(root / "day=a" / "late.parquet", rows_of(80, 81))
+    assert table.read().num_rows == 12
+    plan = table.upkeep.plan_repair_partitions(**NOW)
+    assert plan.mode is RepairMode.ADD
+    assert [(each.partition, each.rows) for each in plan.found] == [
+        ({"day": "a"}, 1),
+        ({"day": "c"}, 2),
+    ]
+    assert table.read().num_rows == 12
+    result = table.upkeep.run(RepairPlan.from_json(plan.to_json()))
+    assert (result.files_added, result.rows_added, result.files_dropped) == (2, 3, 0)
+    assert table.read().num_rows == 15
+    assert table.upkeep.repair_partitions(**NOW).snapshot is None
+    assert drift(table).known_files == 6
+
+
+@pytest.mark.mission("PT66", "RS14")
+def test_files_that_are_gone_are_dropped_only_if_asked(table: Table, root: Path) -> None:
+    shutil.rmtree(root / "day=b")
+    (root / "day=a" / "part-00000.c000.zstd.parquet").unlink()
+    plan = table.upkeep.plan_repair_partitions(**NOW)
+    assert [(each.partition, len(each.files), each.rows) for each in plan.gone] == [
+        ({"day": "a"}, 1, 3),
+        ({"day": "b"}, 2, 6),
+    ]
+    assert table.upkeep.run(plan).snapshot is None
+    result = table.upkeep.repair_partitions(mode="drop", **NOW)
+    assert (result.files_dropped, result.rows_dropped) == (3, 9)
+    assert table.read().column("id").to_pylist() == [3, 4, 5]
+    assert not drift(table).gone
+
+
+@pytest.mark.mission("PT65", "PT66")
+def test_a_sync_adds_and_drops_in_one_commit(table: Table, root: Path) -> None:
+    shutil.rmtree(root / "day=b")
+    land(root / "day=c" / "f.orc", rows_of(90, 92))
+    before = table.at().snapshot
+    assert before is not None
+    result = table.upkeep.repair_partitions(mode=RepairMode.SYNC, **NOW)
+    assert result.snapshot is not None
+    assert result.snapshot.id == before.id + 1
+    assert (result.rows_added, result.rows_dropped) == (2, 6)
+    assert content(table, where="day = 'b'") == []
+    assert content(table.at(snapshot=before.id), where="day = 'a'")
+
+
+@pytest.mark.mission("RS14")
+def test_a_folder_that_is_being_written_is_left_alone(table: Table, root: Path) -> None:
+    land(root / "day=c" / "f.parquet", rows_of(90, 92))
+    (root / "day=c" / "g.parquet.inprogress").touch()
+    land(root / "day=d" / "f.parquet", rows_of(95, 96))
+    plan = drift(table)
+    assert [each.partition for each in plan.found] == [{"day": "d"}]
+    (left,) = plan.left
+    assert left.partition == {"day": "c"}
+    assert "g.parquet.inprogress has the name of an unfinished file" in left.reason
+    young = table.upkeep.plan_repair_partitions(age_ms=3_600_000)
+    assert not young.found
+    assert "was written 0 s ago" in young.left[0].reason
+
+
+@pytest.mark.mission("RS14")
+def test_a_partition_under_a_lease_is_left_alone(table: Table, root: Path) -> None:
+    request = LeaseRequest(
+        kind=LeaseKind.OVERWRITE,
+        scope=scope_of(table.table_files, [{"day": "c"}]),
+        holder="nightly load",
+    )
+    acquire_lease(table.table_files, request)
+    land(root / "day=c" / "f.parquet", rows_of(90, 92))
+    plan = drift(table)
+    assert not plan.found
+    assert plan.left[0].reason == "nightly load has a lease on the partition"
+
+
+def test_rows_that_a_compaction_merged_are_not_added_again(table: Table, root: Path) -> None:
+    compact(table, full=True)
+    plan = drift(table)
+    assert not plan.found
+    assert not plan.gone
+    assert "files of the table's own" in plan.left[0].reason
+    assert table.read().num_rows == 12
+
+
+def test_a_file_that_was_written_over_is_told(table: Table, root: Path) -> None:
+    land(root / "day=a" / "part-00000.c000.zstd.parquet", rows_of(0, 50))
+    (left,) = drift(table).left
+    assert "was written over" in left.reason
+    assert left.partition == {"day": "a"}
+
+
+def test_an_empty_folder_is_taken_for_a_disk_that_is_not_mounted(table: Table, root: Path) -> None:
+    shutil.rmtree(root)
+    with pytest.raises(InvalidRequestError, match="look whether its disk is mounted"):
+        drift(table)
+
+
+def test_a_file_that_came_back_makes_the_plan_stale(table: Table, root: Path) -> None:
+    kept = (root / "day=b").rename(root.parent / "aside")
+    plan = drift(table)
+    kept.rename(root / "day=b")
+    with pytest.raises(StalePlan, match="is there now"):
+        table.upkeep.run(plan)
+    assert table.read().num_rows == 12
+
+
+def test_a_partition_that_is_written_after_the_plan_makes_it_stale(
+    table: Table, root: Path
+) -> None:
+    land(root / "day=c" / "f.parquet", rows_of(90, 92))
+    plan = drift(table)
+    table.write(rows(table, [{"id": 1, "day": "c"}]))
+    with pytest.raises(StalePlan, match="partition c of"):
+        table.upkeep.run(plan)
+
+
+@pytest.mark.mission("RS6", "RS14")
+def test_folders_of_values_alone_are_read_as_the_files_that_are_there(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    columns = {"id": "BIGINT", "v": "STRING", "country": "STRING", "day": "DATE"}
+    new_table(catalog, columns, partitions=["country", "day"])
+    root = tmp_path / "landed"
+    land(root / "2019-08-30" / "china" / "f.parquet", rows_of(0, 2))
+    table = catalog.table("db.t")
+    table.upkeep.add_partitions(str(root), keys=["day", "country"], **NOW)
+    land(root / "2019-08-31" / "peru" / "f.parquet", rows_of(2, 4))
+    catalog.table("db.t").upkeep.repair_partitions(**NOW)
+    found = catalog.table("db.t").read(where="country = 'peru'").to_pylist()
+    assert [row["day"] for row in found] == [dt.date(2019, 8, 31)] * 2
+
+
+def test_a_table_that_took_nothing_over_needs_a_folder(catalog: Catalog, root: Path) -> None:
+    table = new_table(catalog, LANDED, name="db.other", partitions=["day"])
+    with pytest.raises(InvalidRequestError, match="took no folder over"):
+        drift(table)
+    with pytest.raises(InvalidRequestError, match="mode is 'all'; it is one of add, drop, sync"):
+        table.upkeep.repair_partitions(str(root), mode="all")
+    table.upkeep.repair_partitions(str(root), **NOW)
+    assert catalog.table("db.other").read().num_rows == 12
