@@ -26,7 +26,13 @@ from lakewright.storage.spec.data_types import (
 )
 from lakewright.storage.spec.option_changes import with_option, without_option
 from lakewright.storage.spec.option_values import OptionReader, trimmed
-from lakewright.storage.spec.schema import TableSchema, check_column_name, with_member_ids
+from lakewright.storage.spec.schema import (
+    TableSchema,
+    check_column_name,
+    check_member_name,
+    check_members,
+    with_member_ids,
+)
 from lakewright.storage.spec.schema_change import (
     ELEMENT,
     VALUE,
@@ -261,8 +267,9 @@ class _Evolution:
     # --- changes ------------------------------------------------------------------------------
 
     def _with_new(self, change: AddColumn, path: _Path) -> TableSchema:
-        check_column_name(path[-1])
         given = change.data_type
+        _check_name(path)
+        check_members(path[-1], given)
         if not given.nullable:
             raise InvalidSchema(
                 f"new column {path_text(path)} of {self.state.name} is {given}, and the rows that "
@@ -294,7 +301,7 @@ class _Evolution:
 
     def _renamed(self, change: RenameColumn, path: _Path) -> TableSchema:
         new = change.new_name
-        check_column_name(new)
+        _check_name((*path[:-1], new))
         edited = self._edited(path, _Edit(lambda members, own: _with_name(members, own, new)))
         if len(path) > 1:
             return edited
@@ -412,6 +419,12 @@ def _on_type(change: Callable[[DataType], DataType]) -> _Edit:
 
 
 # --- members of a row -----------------------------------------------------------------------------
+
+
+def _check_name(path: _Path) -> None:
+    """Data files add columns beside those of a table, and nothing inside of them."""
+    check = check_column_name if len(path) == 1 else check_member_name
+    check(path[-1])
 
 
 def _check_free(members: _Members, name: str, own: DataField | None = None) -> None:
