@@ -224,8 +224,8 @@ class _Evolution:
             )
 
     def _check_former_keys(self, column: str, what: str) -> None:
-        held = {each.id for each in self.schema.fields if each.name == column}
-        if held & self.state.former_keys:
+        former = self.state.former_keys
+        if former and _find(self.schema.fields, column).id in former:
             self._in_use(
                 column,
                 what,
@@ -403,7 +403,8 @@ def _find(members: Sequence[DataField], name: str) -> DataField:
 
 
 def _replaced(members: _Members, field: DataField) -> _Members:
-    return tuple(field if each.id == field.id else each for each in members)
+    at = next(at for at, each in enumerate(members) if each.id == field.id)
+    return (*members[:at], field, *members[at + 1 :])
 
 
 def _on_field(change: Callable[[DataField], DataField]) -> _Edit:
@@ -429,8 +430,9 @@ def _check_name(path: _Path) -> None:
 
 def _check_free(members: _Members, name: str, own: DataField | None = None) -> None:
     """Refuse a name that is taken; Spark does not tell names apart that differ in case alone."""
+    folded = name.casefold()
     for each in members:
-        if each is not own and each.name.casefold() == name.casefold():
+        if each.name.casefold() == folded and each is not own:
             raise InvalidSchema(f"there is a column {each.name!r} already; choose another name")
 
 
