@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from lakewright.platform.declare.declaration_checks import did_you_mean
 from lakewright.platform.declare.declarations import EngineChoice, TableDeclaration
+from lakewright.platform.declare.wrong_places import did_you_mean
 from lakewright.platform.upkeep.verb import Work, option
 from lakewright.storage import AlterPlan, Engine, Table
 from lakewright.storage.errors import InvalidRequestError
