@@ -17,19 +17,15 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from lakewright.platform.declare.declaration_checks import (
-    check_declaration,
-    check_together,
-    did_you_mean,
-)
+from lakewright.platform.declare.declaration_checks import check_declaration, check_together
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.marked_yaml import (
-    Finding,
     MalformedYamlError,
     MarkedDocument,
     Place,
     read_marked,
 )
+from lakewright.platform.declare.wrong_places import Finding, did_you_mean
 
 _SUFFIXES = {".yaml", ".yml"}
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import zoneinfo
 from collections.abc import Iterator
 
 from lakewright.platform.declare.declarations import TableDeclaration
-from lakewright.platform.declare.marked_yaml import Finding, Place
+from lakewright.platform.declare.marked_yaml import Place
+from lakewright.platform.declare.wrong_places import Finding, check_timezone
 from lakewright.storage.errors import StorageError
 from lakewright.storage.spec.partition_time import PartitionTimes
 
@@ -39,11 +39,3 @@ def _check_partition_expiry(declaration: TableDeclaration) -> Iterator[Finding]:
         PartitionTimes(policy.pattern, policy.formatter).check()
     except StorageError as err:
         yield (*place, "formatter"), str(err)
-
-
-def check_timezone(name: str, place: Place) -> Iterator[Finding]:
-    """The problem that a name is no time zone, if it is none."""
-    try:
-        zoneinfo.ZoneInfo(name)
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-        yield place, f"{name!r} is not a time zone; write for example UTC or Europe/Berlin"

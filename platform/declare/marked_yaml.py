@@ -16,8 +16,6 @@ from lakewright.platform.declare.yaml_words import Word
 
 # A place in a document: keys of mappings and positions in lists, outermost first.
 Place = tuple[str | int, ...]
-# A problem, and where it stands.
-Finding = tuple[Place, str]
 
 # A document that contains itself by aliases would expand without end.
 _MAX_NODES = 200_000

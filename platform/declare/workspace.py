@@ -10,7 +10,7 @@ from pathlib import Path
 from lakewright.platform.declare.column_lineage import Lineage
 from lakewright.platform.declare.declaration_files import load_declarations
 from lakewright.platform.declare.declarations import TableDeclaration
-from lakewright.platform.declare.marked_yaml import Finding
+from lakewright.platform.declare.wrong_places import Finding
 
 _SQL = ".sql"
 # Hidden folders are skipped too, such as `.venv` and `.git`.

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import dagster as dg
 
 from lakewright.platform.declare.declarations import TableDeclaration
-from lakewright.platform.declare.marked_yaml import Finding, Place
+from lakewright.platform.declare.marked_yaml import Place
+from lakewright.platform.declare.wrong_places import Finding
 
 
 def check_for_dagster(declaration: TableDeclaration) -> Iterator[Finding]:

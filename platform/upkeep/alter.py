@@ -122,14 +122,16 @@ def altering(workspace: Workspace = NO_WORKSPACE) -> Verb[AlterOptions, AlterPla
     """The verb that applies changes as texts; the gate asks who uses the columns in a workspace."""
 
     def planned(table: Table, options: AlterOptions, engine: Engine | None) -> AlterPlan:
+        changes = parse_changes(given_texts(options))
         rules = rules_of(
             options,
             table,
             workspace.declaration(table.name),
+            changes,
             dependents=dependents_of(workspace, table),
             is_scanned=engine is not None,
         )
-        return table.plan_alter(*parse_changes(given_texts(options)), rules=rules, engine=engine)
+        return table.plan_alter(*changes, rules=rules, engine=engine)
 
     return alter_verb(AlterOptions, planned)
 

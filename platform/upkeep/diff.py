@@ -34,14 +34,15 @@ def difference_to(
         # A contract is not the declaration, which would have to follow.
         declared = workspace.declaration(declaration.table)
         is_declared = declared is declaration
+        wanted = declared_changes(declaration, table.schema)
         rules = rules_of(
             options,
             table,
             declared,
+            wanted.changes,
             dependents=dependents_of(workspace, table, is_declared_change=is_declared),
             is_scanned=engine is not None,
         )
-        wanted = declared_changes(declaration, table.schema)
         plan = AlterPlan(table=table.name, schema_id=table.schema.id, changes=(), differences=())
         if wanted.changes:
             plan = table.plan_alter(*wanted.changes, rules=rules, engine=engine)
@@ -80,5 +81,6 @@ def _refused(others: tuple[str, ...]) -> Iterator[Finding]:
             severity=Severity.BREAKING,
             column=None,
             message=told,
-            way_out="declare what the table has, or make a new table",
+            # What renames in a circle has its own way out.
+            way_out="" if "; " in told else "declare what the table has, or make a new table",
         )

@@ -81,7 +81,12 @@ def evolution_to(
         if changes:
             users = dependents_of(workspace, table, is_declared_change=not any(texts.values()))
             rules = rules_of(
-                options, table, declaration, dependents=users, is_scanned=engine is not None
+                options,
+                table,
+                declaration,
+                changes,
+                dependents=users,
+                is_scanned=engine is not None,
             )
             now = table.plan_alter(*changes, rules=rules, engine=engine)
         return EvolvePlan(table=table.name, now=now, waiting=waiting, losses=losses, keys=keys)

@@ -6,11 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from lakewright.platform.declare.declaration_checks import did_you_mean
 from lakewright.platform.declare.declarations import EngineChoice, TableDeclaration
+from lakewright.platform.declare.wrong_places import did_you_mean
 from lakewright.platform.upkeep.verb import Work, option
 from lakewright.storage import AlterPlan, Engine, Table
 from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.spec.changed_parts import part_paths
+from lakewright.storage.spec.schema_change import SchemaChange
+from lakewright.storage.spec.schema_evolution import TableState, evolved_as_far_as_possible
 from lakewright.storage.spec.schema_gate import (
     EVERY_COLUMN,
     Compatibility,
@@ -45,11 +48,15 @@ def rules_of(
     options: GateOptions,
     table: Table,
     declaration: TableDeclaration | None,
+    changes: Sequence[SchemaChange],
     *,
     dependents: Sequence[Dependent] = (),
     is_scanned: bool = False,
 ) -> GateRules:
     """The rules that options give; what they leave out, the declaration of the table gives.
+
+    A waiver of the options names a column that the table has before or after the changes. One of
+    the declaration may name a column that went.
 
     Raises:
         InvalidRequestError: a rule, a column or a day does not exist, or a waiver lacks its owner.
@@ -59,7 +66,7 @@ def rules_of(
         compatibility=options.compatibility or declared.compatibility,
         columns=_contract(options.contract, table) or declared.columns,
         readers=options.reader or declared.readers,
-        waivers=(*_waivers(options), *declared.waivers),
+        waivers=(*_waivers(options, table, changes), *declared.waivers),
         dependents=tuple(dependents),
         is_scanned=is_scanned,
     )
@@ -86,7 +93,9 @@ def _contract(names: Sequence[str], table: Table) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _waivers(options: GateOptions) -> tuple[Waiver, ...]:
+def _waivers(
+    options: GateOptions, table: Table, changes: Sequence[SchemaChange]
+) -> tuple[Waiver, ...]:
     if not options.waive:
         if options.owner or options.until:
             raise InvalidRequestError("owner and until belong to a waiver; add waive: RULE")
@@ -100,7 +109,24 @@ def _waivers(options: GateOptions) -> tuple[Waiver, ...]:
         raise InvalidRequestError(
             f"until is {options.until!r}, which is no day; write for example 2027-01-31"
         ) from None
-    return tuple(_waiver(text, options.owner, day) for text in options.waive)
+    waivers = tuple(_waiver(text, options.owner, day) for text in options.waive)
+    known = {EVERY_COLUMN, *_paths(table, changes)}
+    for waiver in waivers:
+        if waiver.column not in known:
+            raise InvalidRequestError(
+                f"waive names {waiver.column!r}, which is no column of {table.name}; "
+                f"{did_you_mean(waiver.column, known - {EVERY_COLUMN})}",
+                table=table.name,
+            )
+    return waivers
+
+
+def _paths(table: Table, changes: Sequence[SchemaChange]) -> frozenset[str]:
+    """The paths of columns and members before the changes and after them."""
+    # What is refused is a finding of the plan, and of no interest here.
+    state = TableState(table.name, has_snapshots=False)
+    after, _ = evolved_as_far_as_possible(table.schema, changes, state, time_millis=0)
+    return part_paths(table.schema.fields) | part_paths(after.fields)
 
 
 def _waiver(text: str, owner: str, until: date) -> Waiver:

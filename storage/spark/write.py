@@ -6,7 +6,8 @@
    buckets of all new keys of a partition. Other partitioned tables: rebalance by partition, which
    lets Spark split a skewed one.
 3. Each task writes its rows with the writer of local writes, and returns its commit messages.
-4. If Spark may have repeated a task, delete the files of attempts whose result was not used.
+4. If Spark may have repeated a task, delete the files of attempts whose result was not used. If the
+   write failed, wait until none of its tasks runs, and delete all of its files.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from lakewright.storage.operations.write.write import (
 from lakewright.storage.spark.engine import may_repeat
 from lakewright.storage.spark.pickling import dumps, loads
 from lakewright.storage.spark.read import check_reachable
+from lakewright.storage.spark.running_tasks import ended_if_it_fails
 from lakewright.storage.spec.commit import CommitMessage, StagedWrite
 from lakewright.storage.spec.options import BucketMode
 
@@ -49,13 +51,15 @@ def stage_dataframe(job: StagingJob, rows: DataFrame) -> StagedWrite:
         UnsupportedError: the table lies in memory.
     """
     check_reachable(job.files)
+    spark, tag = rows.sparkSession, f"lakewright-{job.write_id}"
     try:
-        messages = _run(job, _distributed(job, rows))
+        with ended_if_it_fails(spark, tag, job.files.env):
+            messages = _run(job, _distributed(job, rows))
     except BaseException:
         # Succeeded or killed tasks left files under the write's id.
         sweep(job.files, job.write_id, since_snapshot_id=job.base_snapshot_id)
         raise
-    if may_repeat(rows.sparkSession):
+    if may_repeat(spark):
         sweep_repeated(job.files, job.write_id, messages, since_snapshot_id=job.base_snapshot_id)
     return staged_write(job, messages)
 

@@ -21,7 +21,7 @@ from lakewright.storage.spec.data_types import (
     RowType,
     TypeRoot,
 )
-from lakewright.storage.spec.schema_change import ELEMENT, KEY, VALUE
+from lakewright.storage.spec.schema_change import ELEMENT, KEY, VALUE, path_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +95,11 @@ def changed_parts(stored: Sequence[DataField], read: Sequence[DataField]) -> Ite
 def retyped_parts(stored: Sequence[DataField], read: Sequence[DataField]) -> Iterator[ChangedPart]:
     """The parts that are cast, whether that may lose values or not."""
     return (part for part in _members(stored, read, _Place()) if part.is_retyped)
+
+
+def part_paths(fields: Sequence[DataField]) -> frozenset[str]:
+    """The paths of all parts of columns."""
+    return frozenset(path_text(part.path) for part in _members(fields, fields, _Place()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
+from unicodedata import category
 
 from lakewright.storage.errors import InvalidRequestError, InvalidSchema
 from lakewright.storage.spec.data_types import (
@@ -21,6 +22,7 @@ from lakewright.storage.spec.data_types import (
     RowType,
     not_null,
 )
+from lakewright.storage.spec.partition import DEFAULT_PARTITION_NAME, escape_path
 
 SCHEMA_VERSION = 3
 
@@ -32,6 +34,11 @@ COUNT = "_VALUE_COUNT"
 
 # The merge engine of tables without a primary key that count rows (FLIP-188, chapter LSM).
 VALUE_COUNT = "value-count"
+# Control characters, halves of surrogate pairs, and what ends a line or a paragraph.
+_UNFIT_FOR_NAMES = frozenset({"Cc", "Cs", "Zl", "Zp"})
+# The most bytes of a folder's name on most stores, and what follows a key in it at least.
+_MOST_FOLDER_BYTES = 255
+_AFTER_KEY = f"={DEFAULT_PARTITION_NAME}"
 # Names of columns that data files add, and of the input column with the row kind.
 RESERVED_NAMES = frozenset(
     {SEQUENCE_NUMBER, VALUE_KIND, "_LEVEL", "_ROW_ID", "rowkind", "_rowkind"}
@@ -200,16 +207,33 @@ def with_member_ids(data_type: DataType, ids: Iterator[int]) -> DataType:
 
 
 def check_column_name(name: str) -> None:
-    """Refuse the name of a new column if it is empty, or if files or writers use it.
+    """Refuse the name of a new column if it is no name, or if files or writers use it.
+
+    Raises:
+        InvalidSchema: as said.
+    """
+    check_member_name(name)
+    if name in RESERVED_NAMES or name.startswith(KEY_PREFIX):
+        raise InvalidSchema(
+            f"column name {name!r} is reserved: data files or writers use it; rename the column"
+        )
+
+
+def check_member_name(name: str) -> None:
+    """Refuse the name of a new column or member if it is empty, or breaks a line of text.
+
+    Schema files, data files and other clients hold names of any length.
 
     Raises:
         InvalidSchema: as said.
     """
     if not name.strip():
         raise InvalidSchema("a column has an empty name")
-    if name in RESERVED_NAMES or name.startswith(KEY_PREFIX):
+    unfit = next((each for each in name if category(each) in _UNFIT_FOR_NAMES), None)
+    if unfit is not None:
         raise InvalidSchema(
-            f"column name {name!r} is reserved: data files or writers use it; rename the column"
+            f"column name {name!r:.100} has the control character {unfit!r} at "
+            f"{name.index(unfit) + 1}; choose a name of printable characters"
         )
 
 
@@ -223,18 +247,28 @@ def _check_columns(spec: SchemaSpec) -> None:
     for name in names:
         check_column_name(name)
     for column in spec.columns:
-        for row in _rows_of(column.type):
-            if not row.fields:
-                raise InvalidSchema(
-                    f"column {column.name!r} is a ROW without members, which files cannot hold; "
-                    "give it one"
-                )
-            members = Counter(member.name for member in row.fields)
-            doubled = [name for name, times in members.items() if times > 1]
-            if doubled:
-                raise InvalidSchema(
-                    f"column {column.name!r} has member {doubled[0]!r} more than once; rename one"
-                )
+        check_members(column.name, column.type)
+
+
+def check_members(name: str, data_type: DataType) -> None:
+    """Check the rows inside of a new column: they have members, each with a name of its own.
+
+    Raises:
+        InvalidSchema: as said.
+    """
+    for row in _rows_of(data_type):
+        if not row.fields:
+            raise InvalidSchema(
+                f"column {name!r} is a ROW without members, which files cannot hold; give it one"
+            )
+        for member in row.fields:
+            check_member_name(member.name)
+        members = Counter(member.name for member in row.fields)
+        doubled = [each for each, times in members.items() if times > 1]
+        if doubled:
+            raise InvalidSchema(
+                f"column {name!r} has member {doubled[0]!r} more than once; rename one"
+            )
 
 
 def _rows_of(data_type: DataType) -> Iterator[RowType]:
@@ -267,6 +301,12 @@ def _check_keys(spec: SchemaSpec) -> None:
                     f"{kind} key {key!r} is {types[key]}; keys must be of primitive types"
                 )
     for key in spec.partition_keys:
+        most = _MOST_FOLDER_BYTES - len(_AFTER_KEY)
+        if (size := len(escape_path(key).encode())) > most:
+            raise InvalidSchema(
+                f"partition key {key!r:.100} takes {size} bytes in the name of a folder, which has "
+                f"room for {most}; choose a shorter name"
+            )
         data_type = types[key]
         if isinstance(data_type, AtomicType) and data_type.root.is_bytes:
             raise InvalidSchema(

@@ -26,7 +26,13 @@ from lakewright.storage.spec.data_types import (
 )
 from lakewright.storage.spec.option_changes import with_option, without_option
 from lakewright.storage.spec.option_values import OptionReader, trimmed
-from lakewright.storage.spec.schema import TableSchema, check_column_name, with_member_ids
+from lakewright.storage.spec.schema import (
+    TableSchema,
+    check_column_name,
+    check_member_name,
+    check_members,
+    with_member_ids,
+)
 from lakewright.storage.spec.schema_change import (
     ELEMENT,
     VALUE,
@@ -218,8 +224,8 @@ class _Evolution:
             )
 
     def _check_former_keys(self, column: str, what: str) -> None:
-        held = {each.id for each in self.schema.fields if each.name == column}
-        if held & self.state.former_keys:
+        former = self.state.former_keys
+        if former and _find(self.schema.fields, column).id in former:
             self._in_use(
                 column,
                 what,
@@ -261,8 +267,9 @@ class _Evolution:
     # --- changes ------------------------------------------------------------------------------
 
     def _with_new(self, change: AddColumn, path: _Path) -> TableSchema:
-        check_column_name(path[-1])
         given = change.data_type
+        _check_name(path)
+        check_members(path[-1], given)
         if not given.nullable:
             raise InvalidSchema(
                 f"new column {path_text(path)} of {self.state.name} is {given}, and the rows that "
@@ -294,7 +301,7 @@ class _Evolution:
 
     def _renamed(self, change: RenameColumn, path: _Path) -> TableSchema:
         new = change.new_name
-        check_column_name(new)
+        _check_name((*path[:-1], new))
         edited = self._edited(path, _Edit(lambda members, own: _with_name(members, own, new)))
         if len(path) > 1:
             return edited
@@ -396,7 +403,8 @@ def _find(members: Sequence[DataField], name: str) -> DataField:
 
 
 def _replaced(members: _Members, field: DataField) -> _Members:
-    return tuple(field if each.id == field.id else each for each in members)
+    at = next(at for at, each in enumerate(members) if each.id == field.id)
+    return (*members[:at], field, *members[at + 1 :])
 
 
 def _on_field(change: Callable[[DataField], DataField]) -> _Edit:
@@ -414,10 +422,17 @@ def _on_type(change: Callable[[DataType], DataType]) -> _Edit:
 # --- members of a row -----------------------------------------------------------------------------
 
 
+def _check_name(path: _Path) -> None:
+    """Data files add columns beside those of a table, and nothing inside of them."""
+    check = check_column_name if len(path) == 1 else check_member_name
+    check(path[-1])
+
+
 def _check_free(members: _Members, name: str, own: DataField | None = None) -> None:
     """Refuse a name that is taken; Spark does not tell names apart that differ in case alone."""
+    folded = name.casefold()
     for each in members:
-        if each is not own and each.name.casefold() == name.casefold():
+        if each.name.casefold() == folded and each is not own:
             raise InvalidSchema(f"there is a column {each.name!r} already; choose another name")
 
 

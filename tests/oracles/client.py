@@ -232,7 +232,7 @@ class WritingOracle(Oracle):
         """Apply schema changes in one commit.
 
         A change is {"add_column": name, "type": t}, {"drop_column": name},
-        {"rename_column": name, "to": new}, {"update_type": name, "type": t},
+        {"rename_column": name, "to": new}, {"update_type": name, "type": t}, {"move_first": name},
         {"set_option": key, "value": v} or {"remove_option": key}. The newest Java takes a
         list of names where a column of a nested row is meant.
         """

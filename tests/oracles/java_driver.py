@@ -689,6 +689,8 @@ class JavaPaimon:
                 return make.renameColumn(name, new_name)
             case {"update_type": name, "type": declared}:
                 return make.updateColumnType(name, self._data_type(declared))
+            case {"move_first": name}:
+                return make.updateColumnPosition(make.Move.first(name))
             case {"set_option": key, "value": value}:
                 return make.setOption(key, value)
             case {"remove_option": key}:

@@ -14,7 +14,7 @@ from pypaimon import CatalogFactory, Schema
 from pypaimon.common.json_util import JSON
 from pypaimon.manifest.manifest_file_manager import ManifestFileManager
 from pypaimon.schema.data_types import AtomicInteger, DataTypeParser, PyarrowFieldParser
-from pypaimon.schema.schema_change import SchemaChange
+from pypaimon.schema.schema_change import Move, SchemaChange
 
 from . import wire
 from .arrow_values import arrow_table, canonical_rows, native_literal
@@ -220,6 +220,8 @@ def schema_change(change: Mapping[str, Any]) -> Any:
             return SchemaChange.rename_column(name, new_name)
         case {"update_type": name, "type": declared}:
             return SchemaChange.update_column_type(name, data_type(declared))
+        case {"move_first": name}:
+            return SchemaChange.update_column_position(Move.first(name))
         case {"set_option": key, "value": value}:
             return SchemaChange.set_option(key, value)
         case {"remove_option": key}:

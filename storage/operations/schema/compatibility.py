@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.pending import pending_batches
@@ -50,11 +51,12 @@ class _Used:
 def _forward(proposed: ProposedSchema) -> Iterator[Finding]:
     rules = proposed.rules
     found: dict[tuple[int, ReaderBreak], list[_Used]] = {}
+    touched = _Touched(proposed)
     for used in _schemas_to_keep(proposed):
         ids = {each.name: each.id for each in used.fields}
         for each in reader_breaks(used.fields, proposed.new.fields):
             name = each.path[0]
-            if _is_touched(proposed, ids[name], name):
+            if (ids[name], name) in touched:
                 found.setdefault((ids[name], each), []).append(used)
     for (field_id, broken), users in found.items():
         name = proposed.top_level_name(field_id, broken.path[0])
@@ -80,19 +82,30 @@ def _used_by(users: list[str]) -> str:
     return f" (used by {', '.join(users)})" if users else ""
 
 
-def _is_touched(proposed: ProposedSchema, field_id: int, name: str) -> bool:
-    """Whether this change, and not an earlier one, concerns a column that a reader knows."""
-    old, new = (
-        {each.id: (each.name, each.type) for each in schema.fields}
-        for schema in (proposed.old, proposed.new)
-    )
-    if old.get(field_id) != new.get(field_id):
-        return True
-    holders = [
-        next((each.id for each in schema.fields if each.name == name), None)
-        for schema in (proposed.old, proposed.new)
-    ]
-    return holders[1] is not None and holders[0] != holders[1]
+@dataclass(frozen=True)
+class _Touched:
+    """Which columns this change, and not an earlier one, concerns."""
+
+    proposed: ProposedSchema
+
+    def __contains__(self, known: tuple[int, str]) -> bool:
+        """Whether it concerns a column that a reader knows by this id and name."""
+        field_id, name = known
+        before, after = (by_id.get(field_id) for by_id, _ in self._sides)
+        if before != after:
+            return True
+        held_before, held_after = (by_name.get(name) for _, by_name in self._sides)
+        return held_after is not None and held_before != held_after
+
+    @cached_property
+    def _sides(self) -> list[tuple[dict[int, tuple[str, DataType]], dict[str, int]]]:
+        return [
+            (
+                {each.id: (each.name, each.type) for each in schema.fields},
+                {each.name: each.id for each in schema.fields},
+            )
+            for schema in (self.proposed.old, self.proposed.new)
+        ]
 
 
 def _touches_columns(proposed: ProposedSchema) -> bool:

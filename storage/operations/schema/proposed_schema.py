@@ -87,5 +87,8 @@ class ProposedSchema:
 
     def top_level_name(self, field_id: int | str, otherwise: str) -> str:
         """The name of a column before the change; of a new one, its name after it."""
-        known = (*self.old.fields, *self.new.fields)
-        return next((each.name for each in known if each.id == field_id), otherwise)
+        return self._names.get(field_id, otherwise)
+
+    @cached_property
+    def _names(self) -> dict[int | str, str]:
+        return {each.id: each.name for each in (*self.new.fields, *self.old.fields)}

@@ -147,7 +147,7 @@ class Java:
 
     def create(self, table: str, history: History) -> None:
         fields = {
-            name: _java_type(text, required=name in history.primary_keys)
+            name: declared_type(text, required=name in history.primary_keys)
             for name, text in history.columns.items()
         }
         self.oracle.create(
@@ -205,7 +205,8 @@ def _predicate(table: Table, condition: Condition) -> Leaf:
     return Leaf(condition.column, operator, (from_python(literal, field.type),))
 
 
-def _java_type(text: str, *, required: bool) -> Any:
+def declared_type(text: str, *, required: bool = False) -> Any:
+    """A type as other clients take it, without the ids of members."""
     declared = _without_ids(type_to_json(parse_data_type(text)))
     return f"{declared} NOT NULL" if required else declared
 

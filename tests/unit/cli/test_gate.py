@@ -94,6 +94,16 @@ def test_a_saved_plan_keeps_how_it_was_judged(
     assert lakewright(catalog, "alter", "db.t", "--plan", str(plan)).code == 0
 
 
+def test_a_waiver_may_name_a_column_that_the_change_adds_renames_or_drops(
+    catalog: Catalog, lakewright: Lakewright, table: Table
+) -> None:
+    changes = ("--add", "w INT", "--rename", "v:vv", "--drop", "day", "--dry-run")
+    for column in ("w", "v", "vv", "day"):
+        waived = ("--waive", f"column-used:{column}", "--owner", "ann", "--until", "2999-01-31")
+        said = lakewright(catalog, "alter", "db.t", *changes, *waived)
+        assert (said.code, said.err) == (1, ""), column
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -102,6 +112,10 @@ def test_a_saved_plan_keeps_how_it_was_judged(
         (("--waive", "values-lost", "--owner", "a", "--until", "soon"), "'soon', which is no day"),
         (("--waive", "values-lost", "--owner", "a"), "until is missing"),
         (("--waive", "values-lost", "--until", "2999-01-31"), "owner is missing"),
+        (
+            ("--waive", "values-lost:vv", "--owner", "a", "--until", "2999-01-31"),
+            "waive names 'vv', which is no column of db.t; did you mean 'v'?",
+        ),
         (("--owner", "a"), "belong to a waiver"),
         (("--contract", "vv"), "no column of db.t"),
         (("--compatibility", "sideways"), "backward_transitive"),

@@ -19,8 +19,10 @@ from tests.support.tables.builders import EVENTS, events, new_table, rows
 _CODES = re.compile(r"\x1b\[[?0-9;]*[A-Za-z]|\r")
 
 
-def on_terminal(catalog: Catalog, *arguments: str, columns: int, **environment: str) -> str:
-    """All that a terminal of so many columns gets from a command that ends well."""
+def on_terminal(
+    catalog: Catalog, *arguments: str, columns: int, code: int = 0, **environment: str
+) -> str:
+    """All that a terminal of so many columns gets from a command, which ends with this code."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     inherited = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "NO_COLOR")}
@@ -42,7 +44,7 @@ def on_terminal(catalog: Catalog, *arguments: str, columns: int, **environment: 
             break
         printed += piece
     os.close(ours)
-    assert process.wait() == 0, printed
+    assert process.wait() == code, printed
     return printed.decode()
 
 
@@ -79,6 +81,26 @@ def test_listings_lose_nothing_on_a_narrow_terminal(long_values: Catalog) -> Non
         # A value that goes on below begins where it began above.
         folded = "".join(line.rsplit("  ", 1)[-1] for line in lines_of(printed))
         assert all(user in folded for user in users), printed
+
+
+def test_long_findings_are_blocks_on_a_narrow_terminal_and_rows_on_a_wide_one(
+    long_values: Catalog,
+) -> None:
+    words = ("alter", "db.t", "--drop", "day", "--type", "v:INT", "--dry-run")
+    narrow = lines_of(on_terminal(long_values, *words, columns=80, code=2))
+    assert max(map(len, narrow)) <= 80
+    (at, other) = [at for at, line in enumerate(narrow) if line.startswith("  severity ")]
+    assert [line.split()[0] for line in narrow[at : at + 4]] == [
+        "severity",
+        "rule",
+        "column",
+        "message",
+    ]
+    assert narrow[other - 1] == ""
+    wide = lines_of(on_terminal(long_values, *words, columns=240, code=2))
+    assert [line.split()[:3] for line in wide if line.startswith("severity")] == [
+        ["severity", "rule", "column"]
+    ]
 
 
 def test_rows_are_cut_to_a_narrow_terminal(long_values: Catalog) -> None:

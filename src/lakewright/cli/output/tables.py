@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 # A moment has 23 characters; a value up to this length is not broken over lines.
 _MOST_WHOLE = 24
+# A cell that would need more lines than this in its column makes each row a block of its own.
+_MOST_LINES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +121,8 @@ def row_lines(
 def _print_fitted(block: TextTable | Facts) -> None:
     """Print for a terminal; long text continues on the next line, in its own column.
 
-    Short values stay whole. If they leave too little room, each row is printed as facts.
+    Short values stay whole. If they or long texts leave too little room, each row is printed as
+    facts.
     """
     from rich.padding import Padding
 
@@ -133,7 +136,9 @@ def _print_fitted(block: TextTable | Facts) -> None:
         words = [TextColumn(max(each.title.split(), key=len, default="")) for each in block.columns]
         least = [min(width, _MOST_WHOLE) for width in column_widths(words, cells)]
         fitted = fitted_widths(widths, least, (width_of_terminal(sys.stdout) or 0) - indent)
-        if fitted is None:
+        if fitted is None or any(
+            width > _MOST_LINES * room for width, room in zip(widths, fitted, strict=True)
+        ):
             _print_rows_as_facts(block.columns, cells)
             return
         drawn = _drawn_table(block.columns, fitted, cells)

@@ -14,6 +14,16 @@ from tests.support.tables.builders import spec
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "no column": ({"columns": {}}, "at least one column"),
     "empty name": ({"columns": {" ": "INT"}}, "empty name"),
+    "newline": ({"columns": {"a\nb": "INT"}}, r"'a\\nb' has the control character '\\n' at 2"),
+    "NUL": ({"columns": {"\0": "INT"}}, "the control character"),
+    "surrogate": ({"columns": {"a\ud800": "INT"}}, "the control character"),
+    "line separator": ({"columns": {"a\u2028b": "INT"}}, "the control character"),
+    "empty member": ({"columns": {"r": "ROW<` ` INT>"}}, "empty name"),
+    "newline in a member": ({"columns": {"r": "ARRAY<ROW<`a\n` INT>>"}}, "control character"),
+    "long partition key": (
+        {"columns": {"ä" * 120: "INT", "a": "INT"}, "partitions": ["ä" * 120]},
+        "takes 240 bytes in the name of a folder, which has room for 233",
+    ),
     "reserved": ({"columns": {"_SEQUENCE_NUMBER": "INT"}}, "is reserved"),
     "key prefix": ({"columns": {"_KEY_a": "INT"}}, "is reserved"),
     "row kind": ({"columns": {"_rowkind": "INT"}}, "is reserved"),

@@ -253,6 +253,11 @@ WRONG: dict[str, tuple[SchemaChange, str]] = {
     "there": (AddColumn("id", "INT"), "a column 'id' already"),
     "member there": (AddColumn("r.a", "INT"), "a column 'a' already"),
     "reserved": (AddColumn("_ROW_ID", "INT"), "is reserved"),
+    "newline": (AddColumn("`a\nb`", "INT"), "the control character"),
+    "empty member": (AddColumn("z", "ROW<` ` INT>"), "empty name"),
+    "doubled member": (AddColumn("z", "ROW<a INT, a INT>"), "member 'a' more than once"),
+    "NUL in a new name": (RenameColumn("a", "b\0"), "the control character"),
+    "empty new name": (RenameColumn("a", " "), "empty name"),
     "no such neighbour": (
         AddColumn("x", "INT", position=Position(Side.AFTER, "zz")),
         "no column 'zz'",
