@@ -14,6 +14,7 @@ from lakewright.storage.codec.manifest_avro import (
     encode_manifest,
     encode_manifest_list,
 )
+from lakewright.storage.codec.manifest_columns import EntryColumns, decode_entry_columns
 from lakewright.storage.env import Env, FileSystem
 from lakewright.storage.errors import FileMissing, UnreadableManifest
 from lakewright.storage.files.paths import TablePaths
@@ -86,12 +87,27 @@ class ManifestStore:
         for entry in self.read_manifest(meta.file_name):
             count += 1
             yield entry
+        self._check_count(meta, count)
+
+    def _check_count(self, meta: ManifestFileMeta, count: int) -> None:
         expected = meta.num_added_files + meta.num_deleted_files
         if count != expected:
             # A file that is cut short between two blocks still decodes.
             raise self._unreadable(
                 meta.file_name, f"holds {count} entries where its list says {expected}"
             )
+
+    def read_columns(self, meta: ManifestFileMeta) -> EntryColumns:
+        """Entries of a manifest as columns, whose number must be that of its list.
+
+        Raises:
+            UnreadableManifest: also if their number contradicts the list.
+        """
+        name = meta.file_name
+        with self._reading(name):
+            found = decode_entry_columns(self._read(name), name=self.paths.manifest(name))
+        self._check_count(meta, len(found))
+        return found
 
     def read_index_manifest(self, name: str) -> tuple[IndexEntry, ...]:
         """Every index file of a snapshot."""

@@ -125,18 +125,23 @@ def readable_entries(files: TableFiles, entries: Iterable[ManifestEntry]) -> lis
     Raises:
         UnsupportedError: a primary key had another type when one of the files was written.
     """
-    # Also called for tables with unreadable merge options: their files can still be counted.
-    engine = files.schema.options.get("merge-engine", "").strip().lower()
-    skips_level_0 = files.schema.has_primary_key and (
-        files.options.deletion_vectors_enabled or engine == MergeEngine.FIRST_ROW.value
-    )
+    hides_level_0 = level_0_waits(files)
     readable = [
         entry
         for entry in entries
-        if entry.bucket >= 0 and not (skips_level_0 and entry.file.level == 0)
+        if entry.bucket >= 0 and not (hides_level_0 and entry.file.level == 0)
     ]
     check_key_types(files, {entry.file.schema_id for entry in readable})
     return readable
+
+
+def level_0_waits(files: TableFiles) -> bool:
+    """Whether a compaction must take up files of level 0 before their rows are visible."""
+    # Also called for tables with unreadable merge options: their files can still be counted.
+    engine = files.schema.options.get("merge-engine", "").strip().lower()
+    return files.schema.has_primary_key and (
+        files.options.deletion_vectors_enabled or engine == MergeEngine.FIRST_ROW.value
+    )
 
 
 def deletions_by_bucket(
