@@ -113,6 +113,11 @@ class EntryColumns(ABC):
     def size_bytes(self) -> int:
         """About how much memory they take."""
 
+    @property
+    def is_packed(self) -> bool:
+        """Whether entries become objects only on use."""
+        return isinstance(self, PackedEntries)
+
 
 def decode_entry_columns(data: bytes, *, name: str) -> EntryColumns:
     """The entries of a manifest; error messages call the file `name`.

@@ -22,11 +22,11 @@ from lakewright.storage.operations.state.live_columns import (
     LiveColumns,
     PlannedFiles,
     live_columns,
-    readable_rows,
 )
 from lakewright.storage.operations.state.live_files import (
     deletions_by_bucket,
     index_entries,
+    readable_rows,
     snapshot_manifests,
 )
 from lakewright.storage.operations.state.partition_filter import PartitionFilter

@@ -17,8 +17,6 @@ import pyarrow as pa
 
 from lakewright.storage.codec.manifest_columns import EntryColumns
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.state.keys import check_key_types
-from lakewright.storage.operations.state.live_files import level_0_waits
 from lakewright.storage.operations.state.partition_filter import PartitionFilter
 from lakewright.storage.spec.manifest import (
     DataFileMeta,
@@ -245,17 +243,3 @@ def _folded(
         folded = fold_entries(entry for _, entry in by_entry.values())
         live += [by_entry[id(entry)][0] for entry in folded.values() if entry.kind is FileKind.ADD]
     return live
-
-
-def readable_rows(files: TableFiles, live: LiveColumns, rows: np.ndarray) -> np.ndarray:
-    """The rows of files whose rows a reader sees, as `readable_entries` chooses them.
-
-    Raises:
-        UnsupportedError: a primary key had another type when one of the files was written.
-    """
-    readable = live.numbers("_BUCKET", rows) >= 0
-    if level_0_waits(files):
-        readable &= live.numbers("_FILE._LEVEL", rows) != 0
-    found: np.ndarray = rows[readable]
-    check_key_types(files, np.unique(live.numbers("_FILE._SCHEMA_ID", found)).tolist())
-    return found
