@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewright.storage.codec.avro_columns import RecordPositions, UnknownLayout, find_records
-from lakewright.storage.codec.byte_slices import sliced
+from lakewright.storage.codec.byte_slices import keys_of, sliced
 from lakewright.storage.codec.manifest_avro import decode_manifest, entry_from_record
 from lakewright.storage.errors import StorageError, UnreadableManifest
 from lakewright.storage.spec.manifest import MANIFEST_VERSION, FileKind, ManifestEntry
@@ -85,6 +85,10 @@ class EntryColumns(ABC):
     @abstractmethod
     def texts(self, name: str, rows: np.ndarray | None = None) -> pa.LargeBinaryArray:
         """The bytes of a field, of all entries or some."""
+
+    @abstractmethod
+    def name_keys(self) -> np.ndarray:
+        """A number for the name of each file: different numbers are of different names."""
 
     @abstractmethod
     def null_counts(self, name: str, index: int, rows: np.ndarray) -> np.ndarray:
@@ -154,6 +158,13 @@ class ObjectEntries(EntryColumns):
 
     def texts(self, name: str, rows: np.ndarray | None = None) -> pa.LargeBinaryArray:
         return pa.array(map(_BYTES[name], self._chosen(rows)), pa.large_binary())
+
+    def name_keys(self) -> np.ndarray:
+        names = self.texts("_FILE._FILE_NAME")
+        _, offsets, data = names.buffers()
+        bounds = np.frombuffer(offsets, np.int64)[: len(names) + 1]
+        held = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+        return keys_of(held, bounds[:-1], bounds[1:])
 
     def null_counts(self, name: str, index: int, rows: np.ndarray) -> np.ndarray:
         counts = map(_COUNTS[name], self._chosen(rows))
@@ -247,10 +258,10 @@ class PackedEntries(EntryColumns):
         return found
 
     def texts(self, name: str, rows: np.ndarray | None = None) -> pa.LargeBinaryArray:
-        at = self._at(name, rows)
-        if isinstance(self.records.types[name], list):
-            at = self._inner(at)
-        return sliced(self.records.data, *self.records.texts(at))
+        return sliced(self.records.data, *self._spans(name, rows))
+
+    def name_keys(self) -> np.ndarray:
+        return keys_of(self.records.data, *self._spans("_FILE._FILE_NAME"))
 
     def null_counts(self, name: str, index: int, rows: np.ndarray) -> np.ndarray:
         found = np.full(len(rows), NO_NUMBER, np.int64)
@@ -319,6 +330,13 @@ class PackedEntries(EntryColumns):
         at = self.records.fields[name]
         chosen = at if rows is None else at[rows]
         return chosen.astype(np.int64)
+
+    def _spans(self, name: str, rows: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Where the bytes of a field begin and end."""
+        at = self._at(name, rows)
+        if isinstance(self.records.types[name], list):
+            at = self._inner(at)
+        return self.records.texts(at)
 
     def _is_filled(self, name: str, at: np.ndarray) -> np.ndarray:
         """Whether fields hold a value other than null or an array without elements."""

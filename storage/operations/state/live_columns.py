@@ -47,10 +47,8 @@ class LiveColumns:
         """The bytes of a field, of some rows in any order."""
         found = [part.texts(name, inner) for part, inner in self._divided(rows)]
         joined = pa.concat_arrays(found) if found else pa.array([], pa.large_binary())
-        order = np.argsort(self._part_of(rows), kind="stable")
-        if (np.diff(order) == 1).all():
-            return joined
-        return joined.take(pa.array(np.argsort(order)))
+        order = self._order(rows)
+        return joined if order is None else joined.take(pa.array(np.argsort(order)))
 
     def null_counts(self, name: str, index: int, rows: np.ndarray) -> np.ndarray:
         """The null count of the column at an index, of some rows; below zero for unknown."""
@@ -88,22 +86,32 @@ class LiveColumns:
 
     @cached_property
     def _ends(self) -> np.ndarray:
-        return np.cumsum([len(part) for part in self.parts])
+        return np.cumsum([len(part) for part in self.parts], dtype=np.int64)
 
     @cached_property
     def _begins(self) -> np.ndarray:
-        return np.concatenate([[0], self._ends[:-1]])
+        return np.append([0], self._ends).astype(np.int64)[:-1]
 
     def _part_of(self, rows: np.ndarray) -> np.ndarray:
         found: np.ndarray = np.searchsorted(self._ends, rows, side="right")
         return found
 
+    def _order(self, rows: np.ndarray) -> np.ndarray | None:
+        """Rows by part, as indexes; None if they are in that order."""
+        of_part = self._part_of(rows)
+        return None if (of_part[1:] >= of_part[:-1]).all() else np.argsort(of_part, kind="stable")
+
     def _divided(self, rows: np.ndarray) -> list[tuple[EntryColumns, np.ndarray]]:
         """The rows by part, in their order, as the part counts them."""
-        of_part = self._part_of(rows)
+        order = self._order(rows)
+        sorted_rows = rows if order is None else rows[order]
+        bounds = np.searchsorted(self._part_of(sorted_rows), np.arange(len(self.parts) + 1))
         return [
-            (self.parts[part], rows[of_part == part] - self._begins[part])
-            for part in np.unique(of_part).tolist()
+            (part, sorted_rows[begin:end] - first)
+            for part, first, begin, end in zip(
+                self.parts, self._begins, bounds[:-1].tolist(), bounds[1:].tolist(), strict=True
+            )
+            if begin < end
         ]
 
     def _gathered(self, rows: np.ndarray, found: Sequence[np.ndarray]) -> np.ndarray:
@@ -111,8 +119,11 @@ class LiveColumns:
         if not found:
             return np.zeros(0, np.int64)
         joined = np.concatenate(found)
+        order = self._order(rows)
+        if order is None:
+            return joined
         gathered = np.empty_like(joined)
-        gathered[np.argsort(self._part_of(rows), kind="stable")] = joined
+        gathered[order] = joined
         return gathered
 
 
@@ -197,22 +208,23 @@ def _selected(part: EntryColumns, wanted: PartitionFilter) -> EntryColumns:
 def _live(found: LiveColumns) -> np.ndarray:
     """The rows whose file is added, and not removed after."""
     added = found.numbers("_KIND", found.rows) == FileKind.ADD
-    names = found.texts("_FILE._FILE_NAME", found.rows).dictionary_encode().indices.to_numpy()
-    counts = np.bincount(names)
-    if added.all() and len(counts) == len(added):
-        return found.rows
-    several = np.flatnonzero(counts[names] > 1)
+    keys = [part.name_keys() for part in found.parts]
+    order = np.argsort(np.concatenate(keys)) if keys else found.rows
+    ordered = np.concatenate(keys)[order] if keys else found.rows
+    again = np.zeros(len(order), bool)
+    again[1:] = ordered[1:] == ordered[:-1]
+    again[:-1] |= again[1:]
     live = added.copy()
-    if len(several):
+    if again.any():
+        several = np.sort(order[again])
         live[several] = False
-        live[_folded(found, several, names[several], added)] = True
+        live[_folded(found, several, added)] = True
     return np.flatnonzero(live)
 
 
-def _folded(
-    found: LiveColumns, rows: np.ndarray, names: np.ndarray, added: np.ndarray
-) -> list[int]:
-    """The live rows among those that share a name with others."""
+def _folded(found: LiveColumns, rows: np.ndarray, added: np.ndarray) -> list[int]:
+    """The live rows among those that may share a name with others."""
+    names = found.texts("_FILE._FILE_NAME", rows).dictionary_encode().indices.to_numpy()
     partitions = found.texts("_PARTITION", rows).dictionary_encode().indices.to_numpy()
     places = (
         found.numbers("_FILE._LEVEL", rows),
