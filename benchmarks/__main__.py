@@ -17,6 +17,7 @@ from pathlib import Path
 
 from benchmarks import report
 from benchmarks.memory import DEFAULT_BUDGET_MIB, memory_section, run_memory
+from benchmarks.planning import FILE_COUNTS, QUICK_FILE_COUNTS, PlanningRunner, planning_section
 from benchmarks.processes import ROOT
 from benchmarks.results import ResultFile, Run
 from benchmarks.running import Runner, Settings
@@ -33,6 +34,8 @@ from benchmarks.workload import CASES
 
 MEMORY = "memory"
 MANY_VERSIONS = "versions"
+PLANNING = "planning"
+_OTHER_CASES = (MEMORY, MANY_VERSIONS, PLANNING)
 _BEGIN = "<!-- figures: written by `python -m benchmarks --report` -->"
 _END = "<!-- end of figures -->"
 LARGE_ROWS = 6_000_000
@@ -55,7 +58,10 @@ def main(arguments: list[str] | None = None) -> int:
     if not parsed.report:
         _measure(parsed, file)
     text = (
-        report.render(file.results(), file.runs()) + memory_section(file) + versions_section(file)
+        report.render(file.results(), file.runs())
+        + memory_section(file)
+        + versions_section(file)
+        + planning_section(file)
     )
     if parsed.quick:
         sys.stdout.write(text)
@@ -100,6 +106,19 @@ def _measure(parsed: argparse.Namespace, file: ResultFile) -> None:
             files=files,
             keep_data=parsed.keep_data,
         ).measure()
+    if PLANNING in (parsed.cases or [PLANNING]):
+        PlanningRunner(
+            work_dir=settings.work_dir,
+            oracles=settings.oracles,
+            file=file,
+            run=run.run,
+            say=_say,
+            peers=frozenset(contestants),
+            repeats=parsed.repeats or 3,
+            peer_cap_seconds=parsed.peer_cap,
+            file_counts=QUICK_FILE_COUNTS if parsed.quick else FILE_COUNTS,
+            keep_data=parsed.keep_data,
+        ).measure()
 
 
 def _scopes(parsed: argparse.Namespace) -> list[Scope]:
@@ -112,7 +131,7 @@ def _scopes(parsed: argparse.Namespace) -> list[Scope]:
         scopes.append(
             Scope(
                 rows=rows,
-                cases=tuple(case for case in cases if case not in (MEMORY, MANY_VERSIONS)),
+                cases=tuple(case for case in cases if case not in _OTHER_CASES),
                 repeats=repeats,
                 slow_repeats=min(repeats, parsed.slow_repeats),
             )
@@ -126,7 +145,7 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--rows", type=int, nargs="+", default=[5_000_000], help="rows of the full load")
     large = f"all of them if not given, {' and '.join(LARGE_CASES)} beyond {LARGE_ROWS:,} rows"
-    add("--cases", nargs="+", choices=[*CASES, MEMORY, MANY_VERSIONS], help=large)
+    add("--cases", nargs="+", choices=[*CASES, *_OTHER_CASES], help=large)
     add("--operations", nargs="+", default=list(OPERATIONS), choices=OPERATIONS)
     add("--peers", nargs="*", choices=peers, help="all of them, if not given")
     add("--repeats", type=int, help=f"3 if not given, 2 beyond {LARGE_ROWS:,} rows")

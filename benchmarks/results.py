@@ -91,6 +91,24 @@ class VersionsResult:
     note: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanningResult:
+    """The repeats of one plan of a table of many files; `again` are those of a table kept open."""
+
+    run: str
+    planned_files: int
+    work: str
+    contestant: str
+    status: Status
+    first_seconds: float = 0.0
+    first_cpu_seconds: float = 0.0
+    growth_bytes: int = 0
+    seconds: tuple[float, ...] = ()
+    cpu_seconds: tuple[float, ...] = ()
+    again_seconds: tuple[float, ...] = ()
+    note: str = ""
+
+
 class ResultFile:
     """The lines of one file."""
 
@@ -124,7 +142,7 @@ class ResultFile:
         """Results of the case `versions`, the last of each piece of work on a table."""
         found: dict[tuple[object, ...], VersionsResult] = {}
         for record in self._records():
-            if "contestant" in record:
+            if "contestant" in record and "kind" in record:
                 for name in ("seconds", "cpu_seconds"):
                     record[name] = tuple(record[name])
                 record["status"] = Status(record["status"])
@@ -133,7 +151,18 @@ class ResultFile:
                 found[key] = each
         return list(found.values())
 
-    def append(self, record: Result | Run | MemoryResult | VersionsResult) -> None:
+    def planning_results(self) -> list[PlanningResult]:
+        """Results of the case `planning`, the last of each plan."""
+        found: dict[tuple[object, ...], PlanningResult] = {}
+        for record in self._records():
+            if "planned_files" in record:
+                for name in ("seconds", "cpu_seconds", "again_seconds"):
+                    record[name] = tuple(record[name])
+                each = PlanningResult(**{**record, "status": Status(record["status"])})
+                found[each.planned_files, each.work, each.contestant] = each
+        return list(found.values())
+
+    def append(self, record: Result | Run | MemoryResult | VersionsResult | PlanningResult) -> None:
         """Add a line."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         line = json.dumps(asdict(record), default=lambda value: value.value)

@@ -43,6 +43,7 @@ CONTESTANTS = {
             name="lakewright-full", title="Lakewright, files read back", process="lakewright"
         ),
         Contestant(name="pyarrow", title="pyarrow floor", process="pyarrow"),
+        Contestant(name="fastavro", title="fastavro, records only", process="pyarrow"),
         Contestant(name="pyarrow-keys", title="pyarrow floor, key columns too", process="pyarrow"),
         Contestant(
             name="pypaimon",

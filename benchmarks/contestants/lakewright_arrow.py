@@ -42,6 +42,18 @@ def plan(request: Request) -> Work:
     return work
 
 
+def plan_again(request: Request) -> Work:
+    """Plan with a table that has planned the same before."""
+    table = _table(request)
+    table.scan(where(request))
+
+    def work() -> Callable[[], Outcome]:
+        scan = table.scan(where(request))
+        return lambda: (sum(len(split.files) for split in scan.splits), None)
+
+    return work
+
+
 def read(request: Request) -> Work:
     """Read the table, or what is asked for of it, into memory."""
 
@@ -91,6 +103,7 @@ if __name__ == "__main__":
         {
             "upsert": upsert,
             "plan": plan,
+            "plan_again": plan_again,
             "read": read,
             "read_batches": read_batches,
             "compact": compact,

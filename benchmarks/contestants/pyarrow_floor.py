@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import fastavro
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
@@ -88,6 +89,19 @@ def _reading(request: Request, columns: Sequence[str] | None) -> Work:
     return work
 
 
+def decode_manifests(request: Request) -> Work:
+    """Decode every record of the manifests of a folder, and plan nothing."""
+
+    def work() -> Callable[[], Outcome]:
+        count = 0
+        for path in request["files"]:
+            with Path(path).open("rb") as manifest:
+                count += sum(1 for _ in fastavro.reader(manifest))
+        return lambda: (count, None)
+
+    return work
+
+
 def _rows(paths: Sequence[str], columns: Sequence[str] | None) -> pa.Table:
     names = None if columns is None else list(columns)
     return ds.dataset(list(paths), format="parquet").to_table(columns=names)
@@ -103,6 +117,7 @@ if __name__ == "__main__":
             "read": read,
             "read_with_keys": read_with_keys,
             "read_each": read_each,
+            "decode_manifests": decode_manifests,
             "compact": read_and_write,
             "upsert": write_sorted,
         }

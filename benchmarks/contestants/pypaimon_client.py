@@ -61,6 +61,9 @@ class Pypaimon:
 
     def _asked(self, request: Request) -> Any:
         builder = self._table(request).new_read_builder()
+        if "day" in request:
+            predicates = builder.new_predicate_builder()
+            builder = builder.with_filter(predicates.equal("day", request["day"]))
         if "below" in request:
             predicates = builder.new_predicate_builder()
             builder = builder.with_filter(predicates.less_than("id", request["below"]))

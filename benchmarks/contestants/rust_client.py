@@ -65,6 +65,9 @@ def plan(request: Request) -> Work:
 
 def _asked(request: Request) -> Any:
     builder = _table(request).new_read_builder()
+    if "day" in request:
+        equal = {"method": "equal", "field": "day", "literals": [request["day"]]}
+        builder = builder.with_filter(equal)
     if "below" in request:
         below = {"method": "lessThan", "field": "id", "literals": [request["below"]]}
         builder = builder.with_filter(below)

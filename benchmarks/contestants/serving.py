@@ -52,6 +52,8 @@ def _answer(operations: Mapping[str, Prepare], request: Request) -> dict[str, An
 
 def where(request: Request) -> str | None:
     """The filter of a request, as text."""
+    if "day" in request:
+        return f"day = '{request['day']}'"
     return f"id < {request['below']}" if "below" in request else None
 
 

@@ -124,17 +124,21 @@ class StatsCollector:
         return stats, None if len(types) == self._all else tuple(self._columns)
 
 
-def file_bounds(file: DataFileMeta, schema: TableSchema) -> dict[str, Bounds]:
-    """Bounds of a file's columns from its statistics, by the column names in the file's schema."""
+def covered_fields(file: DataFileMeta, schema: TableSchema) -> Sequence[DataField]:
+    """The fields that a file's statistics are of, none if its schema does not have them all."""
     covered: Sequence[str]
     if file.value_stats_cols is not None:
         covered = file.value_stats_cols
     else:
         covered = file.write_cols if file.write_cols is not None else schema.field_names
     fields = schema.fields_of(name for name in covered if name in schema.field_names)
-    if len(fields) != len(covered) or not fields:
-        return {}
-    return stats_bounds(file.value_stats, fields, file.row_count)
+    return fields if len(fields) == len(covered) else ()
+
+
+def file_bounds(file: DataFileMeta, schema: TableSchema) -> dict[str, Bounds]:
+    """Bounds of a file's columns from its statistics, by the column names in the file's schema."""
+    fields = covered_fields(file, schema)
+    return stats_bounds(file.value_stats, fields, file.row_count) if fields else {}
 
 
 def stats_bounds(

@@ -170,7 +170,7 @@ def decode_manifest(data: bytes, *, name: str) -> Iterator[ManifestEntry]:
         UnreadableManifest: the file is not a manifest, or ends too early.
         UnsupportedError: it is of another version.
     """
-    return decode_records(data, _entry_from_record, version=MANIFEST_VERSION, name=name)
+    return decode_records(data, entry_from_record, version=MANIFEST_VERSION, name=name)
 
 
 def encode_manifest_list(metas: Iterable[ManifestFileMeta], *, compression: str) -> bytes:
@@ -213,7 +213,8 @@ def _entry_to_record(entry: ManifestEntry) -> Record:
     }
 
 
-def _entry_from_record(record: Record) -> ManifestEntry:
+def entry_from_record(record: Record) -> ManifestEntry:
+    """An entry of a decoded record."""
     check_types(record, _ENTRY_TYPES)
     return ManifestEntry(
         kind=FileKind(record["_KIND"]),

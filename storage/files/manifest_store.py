@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from threading import Lock
 
 from lakewright.storage.codec.column_stats import partition_stats
 from lakewright.storage.codec.index_manifest import decode_index_manifest, encode_index_manifest
@@ -14,6 +15,7 @@ from lakewright.storage.codec.manifest_avro import (
     encode_manifest,
     encode_manifest_list,
 )
+from lakewright.storage.codec.manifest_columns import EntryColumns, decode_entry_columns
 from lakewright.storage.env import Env, FileSystem
 from lakewright.storage.errors import FileMissing, UnreadableManifest
 from lakewright.storage.files.paths import TablePaths
@@ -28,6 +30,8 @@ KeepEntry = Callable[[ManifestEntry], bool]
 
 # So many bytes of manifests are kept for a second reading; of larger tables, the first ones.
 _MOST_KEPT_BYTES = 1 << 25
+# Decoded manifests of about half a million data files.
+_MOST_DECODED_BYTES = 1 << 28
 
 
 @dataclass(slots=True)
@@ -41,6 +45,38 @@ class ReadManifests:
         if name not in self.by_name and self.size_bytes + len(data) <= _MOST_KEPT_BYTES:
             self.by_name[name] = data
             self.size_bytes += len(data)
+
+
+@dataclass(slots=True)
+class DecodedManifests:
+    """Large manifests that plans of one table decoded last; their names are never reused.
+
+    Small ones are read again each time, so that what is kept pays for its memory.
+    """
+
+    by_name: dict[str, EntryColumns] = field(default_factory=dict)
+    size_bytes: int = 0
+    lock: Lock = field(default_factory=Lock)
+
+    def find(self, name: str) -> EntryColumns | None:
+        with self.lock:
+            found = self.by_name.pop(name, None)
+            if found is not None:
+                # The dict is in the order of the last use.
+                self.by_name[name] = found
+            return found
+
+    def keep(self, name: str, columns: EntryColumns) -> None:
+        size_bytes = columns.size_bytes
+        if not columns.is_packed or size_bytes > _MOST_DECODED_BYTES:
+            return
+        with self.lock:
+            if name in self.by_name:
+                return
+            self.by_name[name] = columns
+            self.size_bytes += size_bytes
+            while self.size_bytes > _MOST_DECODED_BYTES:
+                self.size_bytes -= self.by_name.pop(next(iter(self.by_name))).size_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +93,7 @@ class ManifestStore:
     # The table's name, for error messages.
     table: str = ""
     known: ReadManifests | None = None
+    decoded: DecodedManifests | None = None
 
     def read_list(self, name: str, *, size: int | None = None) -> tuple[ManifestFileMeta, ...]:
         """The manifests of a list; `size` is its length in bytes according to the snapshot."""
@@ -86,12 +123,31 @@ class ManifestStore:
         for entry in self.read_manifest(meta.file_name):
             count += 1
             yield entry
+        self._check_count(meta, count)
+
+    def _check_count(self, meta: ManifestFileMeta, count: int) -> None:
         expected = meta.num_added_files + meta.num_deleted_files
         if count != expected:
             # A file that is cut short between two blocks still decodes.
             raise self._unreadable(
                 meta.file_name, f"holds {count} entries where its list says {expected}"
             )
+
+    def read_columns(self, meta: ManifestFileMeta) -> EntryColumns:
+        """Entries of a manifest as columns, whose number must be that of its list.
+
+        Raises:
+            UnreadableManifest: also if their number contradicts the list.
+        """
+        name = meta.file_name
+        found = self.decoded.find(name) if self.decoded else None
+        if found is None:
+            with self._reading(name):
+                found = decode_entry_columns(self._read(name), name=self.paths.manifest(name))
+            if self.decoded:
+                self.decoded.keep(name, found)
+        self._check_count(meta, len(found))
+        return found
 
     def read_index_manifest(self, name: str) -> tuple[IndexEntry, ...]:
         """Every index file of a snapshot."""

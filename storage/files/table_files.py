@@ -10,7 +10,11 @@ from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.files.external_files import external_file_path, own_file_path
 from lakewright.storage.files.index_store import IndexStore
 from lakewright.storage.files.lease_store import LeaseStore
-from lakewright.storage.files.manifest_store import ManifestStore, ReadManifests
+from lakewright.storage.files.manifest_store import (
+    DecodedManifests,
+    ManifestStore,
+    ReadManifests,
+)
 from lakewright.storage.files.metadata_stores import ReferenceStore, SchemaStore, SnapshotStore
 from lakewright.storage.files.partitions import TablePartitions
 from lakewright.storage.files.paths import TablePaths
@@ -24,7 +28,7 @@ from lakewright.storage.spec.options import TableOptions, read_options
 from lakewright.storage.spec.partition import Place
 from lakewright.storage.spec.schema import TableSchema
 
-_KEPT_HERE = frozenset(["partitions", "_schemas_read", "read_manifests"])
+_KEPT_HERE = frozenset(["partitions", "_schemas_read", "_decoded", "read_manifests"])
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,9 @@ class TableFiles:
 
     @property
     def manifests(self) -> ManifestStore:
-        return ManifestStore(self.fs, self.paths, self.env, self.name, self.read_manifests)
+        return ManifestStore(
+            self.fs, self.paths, self.env, self.name, self.read_manifests, self._decoded
+        )
 
     @property
     def references(self) -> ReferenceStore:
@@ -95,6 +101,7 @@ class TableFiles:
             schema = self._schemas_read[schema_id] = self.schemas.read(schema_id)
         seen = replace(self, schema=schema)
         vars(seen)["_schemas_read"] = self._schemas_read
+        vars(seen)["_decoded"] = self._decoded
         return seen
 
     @cached_property
@@ -107,6 +114,10 @@ class TableFiles:
     @cached_property
     def _schemas_read(self) -> dict[int, TableSchema]:
         return {}
+
+    @cached_property
+    def _decoded(self) -> DecodedManifests:
+        return DecodedManifests()
 
     def __getstate__(self) -> dict[str, object]:
         """Without what was read here: tasks decode the few partitions that they work on."""

@@ -11,11 +11,12 @@ from bisect import bisect_right, insort
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heappush, heapreplace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.values import Value, order_key
 
+Item = TypeVar("Item")
 Key = tuple[Value, ...]
 DecodeKey = Callable[[bytes], Key]
 # A file with the order keys of its first and its last key.
@@ -42,7 +43,7 @@ class Section:
 def sections_of(files: Iterable[DataFileMeta], decode_key: DecodeKey) -> tuple[Section, ...]:
     """Sections of a bucket's files, in key order."""
     keyed = [
-        (_sortable(decode_key(file.min_key)), _sortable(decode_key(file.max_key)), file)
+        (sortable(decode_key(file.min_key)), sortable(decode_key(file.max_key)), file)
         for file in files
     ]
     keyed.sort(key=lambda each: each[:2])
@@ -52,28 +53,33 @@ def sections_of(files: Iterable[DataFileMeta], decode_key: DecodeKey) -> tuple[S
     for low, high, file in keyed:
         # Equal bounds overlap too: both files could hold that key.
         if bound is not None and low > bound:
-            sections.append(_arranged(current))
+            sections.append(_section(current))
             current, bound = [], None
         current.append((low, high, file))
         bound = high if bound is None or high > bound else bound
     if current:
-        sections.append(_arranged(current))
+        sections.append(_section(current))
     return tuple(sections)
 
 
-def _arranged(keyed: Sequence[_Keyed]) -> Section:
-    runs: list[list[DataFileMeta]] = []
+def _section(keyed: Iterable[_Keyed]) -> Section:
+    return Section(tuple(map(tuple, arranged(keyed))))
+
+
+def arranged(keyed: Iterable[tuple[Any, Any, Item]]) -> list[list[Item]]:
+    """As few sorted runs as hold overlapping items, given with their bounds and sorted by them."""
+    runs: list[list[Item]] = []
     # A heap of each run's last key and number; the run that ends first is on top.
-    ends: list[tuple[tuple[Any, ...], int]] = []
-    for low, high, file in keyed:
+    ends: list[tuple[Any, int]] = []
+    for low, high, item in keyed:
         if ends and low > ends[0][0]:
             number = ends[0][1]
-            runs[number].append(file)
+            runs[number].append(item)
             heapreplace(ends, (high, number))
         else:
             heappush(ends, (high, len(runs)))
-            runs.append([file])
-    return Section(tuple(tuple(run) for run in runs))
+            runs.append([item])
+    return runs
 
 
 def runs_by_age(
@@ -82,7 +88,7 @@ def runs_by_age(
     """Sorted runs in which, wherever keys overlap, the later run holds the newer file."""
     runs: list[list[_Keyed]] = []
     for file in oldest_first:
-        low, high = _sortable(decode_key(file.min_key)), _sortable(decode_key(file.max_key))
+        low, high = sortable(decode_key(file.min_key)), sortable(decode_key(file.max_key))
         place = len(runs)
         while place and not _meets(runs[place - 1], low, high):
             place -= 1
@@ -103,7 +109,8 @@ def _first_key(keyed: _Keyed) -> tuple[Any, ...]:
     return keyed[0]
 
 
-def _sortable(key: Key) -> tuple[Any, ...]:
+def sortable(key: Key) -> tuple[Any, ...]:
+    """A key with the order of the format."""
     # Nulls come first; only keys that are whole rows hold nulls.
     return tuple((value is not None, order_key(value)) for value in key)
 

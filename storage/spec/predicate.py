@@ -147,7 +147,7 @@ def may_match(predicate: Predicate, bounds: Mapping[str, Bounds]) -> bool:
         case Or(parts=parts):
             return any(may_match(part, bounds) for part in parts)
         case Not():
-            negated = _push_not(predicate.part)
+            negated = push_not(predicate.part)
             return True if negated is None else may_match(negated, bounds)
         case Leaf():
             known = bounds.get(predicate.column)
@@ -166,7 +166,7 @@ _INVERSE = {
 }
 
 
-def _push_not(predicate: Predicate) -> Predicate | None:
+def push_not(predicate: Predicate) -> Predicate | None:
     """The negation without a NOT, None if there is no such form."""
     match predicate:
         case Leaf(operator=operator) if operator in _INVERSE:

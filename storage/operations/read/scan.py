@@ -8,46 +8,34 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
-import pyarrow as pa
+import numpy as np
 
-from lakewright.storage.codec.arrow_types import to_arrow_schema
-from lakewright.storage.codec.arrow_values import array_of
-from lakewright.storage.codec.binary_row import decode_row
-from lakewright.storage.codec.bucket_hash import buckets_of
+from lakewright.storage.codec.manifest_columns import NO_NUMBER
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.lsm.sections import sections_of
-from lakewright.storage.operations.read.blank_keys import first_key_read, hashed_with_blanks
-from lakewright.storage.operations.state.file_schemas import FileSchemas
-from lakewright.storage.operations.state.keys import key_decoder
+from lakewright.storage.operations.read.key_sections import key_sections
+from lakewright.storage.operations.read.prune_files import FilePruner
+from lakewright.storage.operations.state.live_columns import (
+    LiveColumns,
+    PlannedFiles,
+    live_columns,
+)
 from lakewright.storage.operations.state.live_files import (
     deletions_by_bucket,
-    grouped_by_bucket,
     index_entries,
-    live_entries,
-    readable_entries,
+    readable_rows,
     snapshot_manifests,
 )
 from lakewright.storage.operations.state.partition_filter import PartitionFilter
 from lakewright.storage.spec.index import DeletionVectorRange
-from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
-from lakewright.storage.spec.options import BucketMode
+from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.partition import Place
-from lakewright.storage.spec.predicate import (
-    Bounds,
-    Leaf,
-    Operator,
-    Predicate,
-    conjuncts,
-    may_match,
-    only_on,
-)
+from lakewright.storage.spec.predicate import Predicate
 from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import Snapshot
-from lakewright.storage.spec.values import Value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +48,7 @@ class DataSplit:
 
     partition: bytes
     bucket: int
-    files: tuple[DataFileMeta, ...]
+    files: Sequence[DataFileMeta]
     merge: bool
     deletions: tuple[tuple[str, DeletionVectorRange], ...] = ()
 
@@ -98,149 +86,150 @@ def plan_scan(
     With a level only its files are read: the state after some compaction.
     """
     total = snapshot_manifests(files, snapshot) if snapshot is not None else ()
-    entries = live_entries(files, snapshot, predicate=predicate, manifests=total)
-    if level is not None:
-        entries = [entry for entry in entries if entry.file.level == level]
     wanted = PartitionFilter(files, predicate=predicate)
-    pruner = _FilePruner(files, predicate)
-    deletions = deletions_by_bucket(index_entries(files, snapshot))
-    splits: list[DataSplit] = []
-    for place, group in grouped_by_bucket(readable_entries(files, entries)).items():
-        if pruner.takes_bucket(group):
-            splits += _bucket_splits(files, place, group, pruner, deletions.get(place, ()))
+    live = live_columns(files, total, wanted)
+    rows = live.rows
+    if level is not None:
+        rows = rows[live.numbers("_FILE._LEVEL", rows) == level]
     return ScanPlan(
         snapshot=snapshot,
         predicate=predicate,
-        splits=tuple(splits),
+        splits=tuple(_Splitter(files, snapshot, live, predicate).splits(rows)),
         manifests_read=sum(wanted.may_hold(meta) for meta in total),
         manifests_total=len(total),
-        files_live=len(entries),
+        files_live=len(rows),
     )
 
 
-def _bucket_splits(
-    files: TableFiles,
-    place: Place,
-    entries: list[ManifestEntry],
-    pruner: _FilePruner,
-    deletions: tuple[tuple[str, DeletionVectorRange], ...],
-) -> list[DataSplit]:
-    metas = [entry.file for entry in entries]
+@dataclass(frozen=True, slots=True)
+class _Buckets:
+    """Rows sorted by partition and bucket; bucket n has those from `bounds[n]` on."""
 
-    def split(chosen: tuple[DataFileMeta, ...], *, merge: bool) -> DataSplit:
-        names = {file.file_name for file in chosen}
-        gone = tuple(each for each in deletions if each[1].data_file in names)
+    rows: np.ndarray
+    bounds: np.ndarray
+    places: list[Place]
+    numbers: np.ndarray
+    total_buckets: np.ndarray
+
+    def of(self, index: int) -> np.ndarray:
+        found: np.ndarray = self.rows[self.bounds[index] : self.bounds[index + 1]]
+        return found
+
+    @property
+    def index_of_row(self) -> np.ndarray:
+        """The bucket of each row."""
+        found: np.ndarray = np.repeat(np.arange(len(self.places)), np.diff(self.bounds))
+        return found
+
+
+class _Splitter:
+    """Divides live files into splits, and leaves out those that the filter excludes."""
+
+    def __init__(
+        self,
+        files: TableFiles,
+        snapshot: Snapshot | None,
+        live: LiveColumns,
+        predicate: Predicate | None,
+    ) -> None:
+        self._files = files
+        self._live = live
+        self._pruner = FilePruner(files, live, predicate)
+        self._deletions = deletions_by_bucket(index_entries(files, snapshot))
+        self._merges = files.schema.is_keyed and not files.options.deletion_vectors_enabled
+
+    def splits(self, rows: np.ndarray) -> Iterator[DataSplit]:
+        """The splits of some live files, by partition and bucket."""
+        buckets = self._buckets(readable_rows(self._files, self._live, rows))
+        taken = self._pruner.takes_buckets(buckets.numbers, buckets.total_buckets, buckets.of)
+        chosen = np.flatnonzero(taken[buckets.index_of_row])
+        if self._files.schema.is_keyed:
+            # A file outside of the requested key range holds no version of these keys.
+            chosen = chosen[self._pruner.takes_keys(buckets.rows[chosen])]
+        if self._merges:
+            yield from self._section_splits(buckets, chosen)
+            return
+        # Append tables have no keys; deletion vectors leave one visible row of each key.
+        chosen = chosen[self._pruner.takes_values(buckets.rows[chosen])]
+        rows = buckets.rows[chosen]
+        for index, begin, end in _runs(buckets.index_of_row[chosen]):
+            yield self._split(buckets.places[index], PlannedFiles(self._live, rows, begin, end))
+
+    def _buckets(self, rows: np.ndarray) -> _Buckets:
+        live = self._live
+        numbers = live.numbers("_BUCKET", rows)
+        encoded = live.texts("_PARTITION", rows).dictionary_encode()
+        partitions = encoded.dictionary.to_pylist()
+        by_bytes = sorted(range(len(partitions)), key=partitions.__getitem__)
+        rank = np.empty(len(partitions), np.int64)
+        rank[by_bytes] = np.arange(len(partitions))
+        of_row = rank[encoded.indices.to_numpy()] if len(rows) else np.zeros(0, np.int64)
+        order = np.lexsort((numbers, of_row))
+        bounds = np.flatnonzero(_changes(of_row[order], numbers[order]))
+        first = order[bounds]
+        if not self._files.schema.is_keyed:
+            created = live.numbers("_FILE._CREATION_TIME", rows)
+            created[created == NO_NUMBER] = 0
+            sequence = live.numbers("_FILE._MIN_SEQUENCE_NUMBER", rows)
+            order = np.lexsort((created, sequence, numbers, of_row))
+        places = [
+            Place(partitions[by_bytes[partition]], bucket)
+            for partition, bucket in zip(
+                of_row[first].tolist(), numbers[first].tolist(), strict=True
+            )
+        ]
+        return _Buckets(
+            rows[order],
+            np.append(bounds, len(rows)),
+            places,
+            numbers[first],
+            live.numbers("_TOTAL_BUCKETS", rows[first]),
+        )
+
+    def _section_splits(self, buckets: _Buckets, chosen: np.ndarray) -> list[DataSplit]:
+        """Of each bucket the files that share no key in one split, then overlapping files."""
+        rows, of_row = buckets.rows[chosen], buckets.index_of_row[chosen]
+        sections = key_sections(self._files.schema, self._live, rows, of_row)
+        found: list[tuple[int, int, DataSplit]] = []
+        # A counted row may exist several times, or not at all.
+        alone = [] if self._files.schema.counts_rows else sections.alone
+        raw = np.array(alone, np.int64)
+        raw = raw[self._pruner.takes_values(rows[raw])]
+        for index, begin, end in _runs(of_row[raw]):
+            planned = PlannedFiles(self._live, rows[raw], begin, end)
+            found.append((index, 0, self._split(buckets.places[index], planned)))
+        merged = sections.merged
+        if self._files.schema.counts_rows:
+            merged = sorted([*merged, *([each] for each in sections.alone)])
+        for number, section in enumerate(merged, start=1):
+            index = int(of_row[section[0]])
+            planned = PlannedFiles(self._live, rows[section], 0, len(section))
+            found.append((index, number, self._split(buckets.places[index], planned, merge=True)))
+        return [split for *_, split in sorted(found, key=itemgetter(0, 1))]
+
+    def _split(self, place: Place, planned: PlannedFiles, *, merge: bool = False) -> DataSplit:
+        gone = self._deletions.get(place, ())
+        if gone:
+            names = {file.file_name for file in planned}
+            gone = tuple(each for each in gone if each[1].data_file in names)
         return DataSplit(
             partition=place.partition,
             bucket=place.bucket,
-            files=chosen,
+            files=planned,
             merge=merge,
             deletions=gone,
         )
 
-    if not files.schema.is_keyed:
-        metas.sort(key=lambda file: (file.min_sequence_number, file.creation_time or 0))
-        kept = tuple(file for file in metas if pruner.takes_values(file))
-        return [split(kept, merge=False)] if kept else []
-    # A file outside of the requested key range holds no version of these keys.
-    metas = [file for file in metas if pruner.takes_keys(file)]
-    splits = []
-    raw: list[DataFileMeta] = []
-    if files.options.deletion_vectors_enabled:
-        # Each key has one visible row: deletion vectors remove the others.
-        kept = tuple(file for file in metas if pruner.takes_values(file))
-        return [split(kept, merge=False)] if kept else []
-    for section in sections_of(metas, key_decoder(files.schema)):
-        # A counted row may exist several times, or not at all.
-        if section.needs_merge or files.schema.counts_rows:
-            splits.append(split(section.files, merge=True))
-        elif pruner.takes_values(section.files[0]):
-            raw.append(section.files[0])
-    return [split(tuple(raw), merge=False), *splits] if raw else splits
+
+def _changes(*columns: np.ndarray) -> np.ndarray:
+    """Whether each row differs from the one before it."""
+    found = np.ones(len(columns[0]), bool)
+    found[1:] = np.logical_or.reduce([each[1:] != each[:-1] for each in columns])
+    return found
 
 
-class _FilePruner:
-    """Decides by bucket and statistics which files may hold matching rows."""
-
-    def __init__(self, files: TableFiles, predicate: Predicate | None) -> None:
-        self._files = files
-        self._predicate = predicate
-        self._on_keys = only_on(predicate, frozenset(files.schema.key_names))
-        self._schemas = FileSchemas(files)
-        self._bucket_fields = files.schema.fields_of(files.options.bucket_keys)
-        self._buckets: dict[int, frozenset[int] | None] = {}
-
-    def takes_bucket(self, entries: Sequence[ManifestEntry]) -> bool:
-        bucket, total_buckets = entries[0].bucket, entries[0].total_buckets
-        if total_buckets <= 0 or self._predicate is None:
-            return True
-        if total_buckets not in self._buckets:
-            self._buckets[total_buckets] = self._buckets_asked_for(total_buckets)
-        asked = self._buckets[total_buckets]
-        if asked is None or bucket in asked:
-            return True
-        return hashed_with_blanks(entries, self._bucket_fields)
-
-    def takes_keys(self, file: DataFileMeta) -> bool:
-        if self._on_keys is None:
-            return True
-        fields = self._files.schema.key_fields
-        types = [field.type for field in fields]
-        low, high = decode_row(file.min_key, types), decode_row(file.max_key, types)
-        low = first_key_read(file, low, fields)
-        bounds: dict[str, Bounds] = {}
-        if file.key_stats.null_counts:
-            bounds = self._schemas.key_bounds_of(file)
-        # A key range bounds only the first key column by itself.
-        if low[0] is not None:
-            bounds[fields[0].name] = Bounds(low[0], high[0], 0, file.row_count)
-        return may_match(self._on_keys, bounds)
-
-    def takes_values(self, file: DataFileMeta) -> bool:
-        if self._predicate is None:
-            return True
-        known = self._schemas.bounds_of(file)
-        bounds = self._schemas.mapping_of(file).bounds(known, file.row_count)
-        return may_match(self._predicate, bounds)
-
-    def _buckets_asked_for(self, total_buckets: int) -> frozenset[int] | None:
-        """The buckets of the keys that the filter names by equality; None means all buckets."""
-        options = self._files.options
-        if options.bucket_mode not in (BucketMode.FIXED, BucketMode.POSTPONE):
-            return None
-        fields = self._bucket_fields
-        literals: list[tuple[Value, ...]] = []
-        for field in fields:
-            for part in conjuncts(self._predicate):
-                if (
-                    isinstance(part, Leaf)
-                    and part.column == field.name
-                    and part.operator in (Operator.EQ, Operator.IN)
-                    and None not in part.literals
-                ):
-                    asked = _all_bits(part.literals)
-                    if asked is None:
-                        return None
-                    literals.append(asked)
-                    break
-            else:
-                return None
-        if len(fields) > 1 and any(len(values) > 1 for values in literals):
-            return None
-        arrays = [
-            array_of(values, field.type) for field, values in zip(fields, literals, strict=True)
-        ]
-        rows = pa.table(arrays, schema=to_arrow_schema(fields))
-        buckets = buckets_of(rows, fields, total_buckets, options.bucket_function)
-        return frozenset(buckets.tolist())
-
-
-def _all_bits(literals: Sequence[Value]) -> tuple[Value, ...] | None:
-    """The literals, with both zeros where one is given: they are equal but hash differently.
-
-    None if a literal is NaN, which has too many bit patterns to list.
-    """
-    floats = [value for value in literals if isinstance(value, float)]
-    if any(map(math.isnan, floats)):
-        return None
-    return (*literals, *(-value for value in floats if value == 0))
+def _runs(indexes: np.ndarray) -> Iterator[tuple[int, int, int]]:
+    """Each index with where its run of equal ones begins and ends."""
+    begins = np.flatnonzero(_changes(indexes))
+    ends = [*begins[1:].tolist(), len(indexes)][: len(begins)]
+    return zip(indexes[begins].tolist(), begins.tolist(), ends, strict=True)

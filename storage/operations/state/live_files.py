@@ -6,9 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
+import numpy as np
+
 from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.state.keys import check_key_types
+from lakewright.storage.operations.state.live_columns import LiveColumns, live_columns
 from lakewright.storage.operations.state.partition_filter import PartitionFilter
 from lakewright.storage.spec.index import DeletionVectorRange, IndexEntry
 from lakewright.storage.spec.manifest import FileKind, ManifestEntry, ManifestFileMeta, fold_entries
@@ -59,8 +62,10 @@ def live_entries(
         return []
     wanted = PartitionFilter(files, rows=partitions, predicate=predicate)
     named = snapshot_manifests(files, snapshot) if manifests is None else manifests
-    metas = [meta for meta in named if wanted.may_hold(meta)]
-    return _live(_entries(files, metas, wanted))
+    if not wanted.takes_all:
+        # Of the other partitions nothing becomes an object.
+        return live_columns(files, named, wanted).entries()
+    return _live(_entries(files, named, wanted))
 
 
 def _entries(
@@ -125,18 +130,37 @@ def readable_entries(files: TableFiles, entries: Iterable[ManifestEntry]) -> lis
     Raises:
         UnsupportedError: a primary key had another type when one of the files was written.
     """
-    # Also called for tables with unreadable merge options: their files can still be counted.
-    engine = files.schema.options.get("merge-engine", "").strip().lower()
-    skips_level_0 = files.schema.has_primary_key and (
-        files.options.deletion_vectors_enabled or engine == MergeEngine.FIRST_ROW.value
-    )
+    hides_level_0 = level_0_waits(files)
     readable = [
         entry
         for entry in entries
-        if entry.bucket >= 0 and not (skips_level_0 and entry.file.level == 0)
+        if entry.bucket >= 0 and not (hides_level_0 and entry.file.level == 0)
     ]
     check_key_types(files, {entry.file.schema_id for entry in readable})
     return readable
+
+
+def readable_rows(files: TableFiles, live: LiveColumns, rows: np.ndarray) -> np.ndarray:
+    """The rows of files whose rows a reader sees, as `readable_entries` chooses them.
+
+    Raises:
+        UnsupportedError: a primary key had another type when one of the files was written.
+    """
+    readable = live.numbers("_BUCKET", rows) >= 0
+    if level_0_waits(files):
+        readable &= live.numbers("_FILE._LEVEL", rows) != 0
+    found: np.ndarray = rows[readable]
+    check_key_types(files, np.unique(live.numbers("_FILE._SCHEMA_ID", found)).tolist())
+    return found
+
+
+def level_0_waits(files: TableFiles) -> bool:
+    """Whether a compaction must take up files of level 0 before their rows are visible."""
+    # Also called for tables with unreadable merge options: their files can still be counted.
+    engine = files.schema.options.get("merge-engine", "").strip().lower()
+    return files.schema.has_primary_key and (
+        files.options.deletion_vectors_enabled or engine == MergeEngine.FIRST_ROW.value
+    )
 
 
 def deletions_by_bucket(

@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Self
 
+import numpy as np
+import pyarrow as pa
+
 from lakewright.storage.codec.binary_row import row_arity
+from lakewright.storage.codec.bounds_columns import BoundsColumn, OpenQuestion, may_match_groups
 from lakewright.storage.codec.column_stats import stats_bounds
+from lakewright.storage.codec.row_columns import SerialisedRows
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.spec.manifest import ManifestEntry, ManifestFileMeta
 from lakewright.storage.spec.partition import Partition, PartitionKeys
@@ -89,6 +94,35 @@ class PartitionFilter:
         if taken is None:
             taken = decided[row] = self._takes_values(self._partitions.of_row(row, schema_id))
         return taken
+
+    def takes_rows(self, rows: pa.LargeBinaryArray, schema_id: int) -> np.ndarray:
+        """Which of many partition rows, read with the keys of a schema, are selected."""
+        taken = np.ones(len(rows), bool)
+        if self._by_values and len(rows) > _MANY:
+            taken = self._may_take_rows(rows, schema_id)
+        chosen = np.flatnonzero(taken)
+        few = rows.take(pa.array(chosen)).to_pylist()
+        taken[chosen] = [self.takes_row(row, schema_id) for row in few]
+        return taken
+
+    def _may_take_rows(self, rows: pa.LargeBinaryArray, schema_id: int) -> np.ndarray:
+        """Which rows the predicate may select, without decoding each of them."""
+        keys = self._partitions.keys_of_row(rows[0].as_py(), schema_id)
+        predicate = self._predicate_on(keys)
+        if predicate is None or not keys.fields:
+            return np.ones(len(rows), bool)
+        serialised = SerialisedRows(rows, keys.types)
+        one = np.ones(len(rows), np.int64)
+
+        def bounds(name: str) -> BoundsColumn:
+            found = serialised.column(keys.names.index(name))
+            if found is None:
+                raise OpenQuestion
+            return BoundsColumn((~found.valid).astype(np.int64), one, found, found)
+
+        may = may_match_groups(predicate, bounds, len(rows)).may
+        found: np.ndarray = may | ~serialised.whole
+        return found
 
     def _takes_values(self, partition: Partition) -> bool:
         if self._named is not None and not any(map(partition.is_named, self._named)):

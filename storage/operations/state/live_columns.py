@@ -1,0 +1,257 @@
+"""The live data files of a snapshot as columns, of which only those asked for become objects.
+
+1. Leave out manifests whose bounds exclude the wanted partitions.
+2. Decode each manifest to columns, and keep the entries of the wanted partitions.
+3. Fold ADD and DELETE entries: files of one name in one place are compared, all others are live.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import overload
+
+import numpy as np
+import pyarrow as pa
+
+from lakewright.storage.codec.manifest_columns import EntryColumns
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.state.partition_filter import PartitionFilter
+from lakewright.storage.spec.manifest import (
+    DataFileMeta,
+    FileKind,
+    ManifestEntry,
+    ManifestFileMeta,
+    fold_entries,
+)
+
+
+@dataclass(frozen=True)
+class LiveColumns:
+    """Entries of several manifests; `rows` are the live ones among them, in manifest order."""
+
+    parts: tuple[EntryColumns, ...]
+    rows: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def numbers(self, name: str, rows: np.ndarray) -> np.ndarray:
+        """A number of some rows in any order, `NO_NUMBER` for null."""
+        return self._gathered(
+            rows, [part.numbers(name, inner) for part, inner in self._divided(rows)]
+        )
+
+    def texts(self, name: str, rows: np.ndarray) -> pa.LargeBinaryArray:
+        """The bytes of a field, of some rows in any order."""
+        found = [part.texts(name, inner) for part, inner in self._divided(rows)]
+        joined = pa.concat_arrays(found) if found else pa.array([], pa.large_binary())
+        order = self._order(rows)
+        return joined if order is None else joined.take(pa.array(np.argsort(order)))
+
+    def null_counts(self, name: str, index: int, rows: np.ndarray) -> np.ndarray:
+        """The null count of the column at an index, of some rows; below zero for unknown."""
+        return self._gathered(
+            rows, [part.null_counts(name, index, inner) for part, inner in self._divided(rows)]
+        )
+
+    def layouts(self, rows: np.ndarray) -> np.ndarray:
+        """A number for each of some rows: equal only where statistics and files name equal columns.
+
+        Files that name equal columns have several numbers if they are of several manifests.
+        """
+        found: list[np.ndarray] = []
+        first = 0
+        for part, inner in self._divided(rows):
+            numbers = part.layouts(inner)
+            found.append(np.where(numbers == 0, 0, numbers + first))
+            first += int(numbers.max(initial=0))
+        return self._gathered(rows, found)
+
+    def are_plain(self, rows: np.ndarray) -> np.ndarray:
+        """Whether a file has no extra files, no embedded index and no external path."""
+        return self._gathered(rows, [part.are_plain(inner) for part, inner in self._divided(rows)])
+
+    def entry(self, row: int) -> ManifestEntry:
+        part = int(np.searchsorted(self._ends, row, side="right"))
+        return self.parts[part].entry(row - int(self._begins[part]))
+
+    def file(self, row: int) -> DataFileMeta:
+        return self.entry(row).file
+
+    def entries(self) -> list[ManifestEntry]:
+        """All live entries, in manifest order."""
+        return [self.entry(row) for row in self.rows.tolist()]
+
+    @cached_property
+    def _ends(self) -> np.ndarray:
+        return np.cumsum([len(part) for part in self.parts], dtype=np.int64)
+
+    @cached_property
+    def _begins(self) -> np.ndarray:
+        return np.append([0], self._ends).astype(np.int64)[:-1]
+
+    def _part_of(self, rows: np.ndarray) -> np.ndarray:
+        found: np.ndarray = np.searchsorted(self._ends, rows, side="right")
+        return found
+
+    def _order(self, rows: np.ndarray) -> np.ndarray | None:
+        """Rows by part, as indexes; None if they are in that order."""
+        of_part = self._part_of(rows)
+        return None if (of_part[1:] >= of_part[:-1]).all() else np.argsort(of_part, kind="stable")
+
+    def _divided(self, rows: np.ndarray) -> list[tuple[EntryColumns, np.ndarray]]:
+        """The rows by part, in their order, as the part counts them."""
+        order = self._order(rows)
+        sorted_rows = rows if order is None else rows[order]
+        bounds = np.searchsorted(self._part_of(sorted_rows), np.arange(len(self.parts) + 1))
+        return [
+            (part, sorted_rows[begin:end] - first)
+            for part, first, begin, end in zip(
+                self.parts, self._begins, bounds[:-1].tolist(), bounds[1:].tolist(), strict=True
+            )
+            if begin < end
+        ]
+
+    def _gathered(self, rows: np.ndarray, found: Sequence[np.ndarray]) -> np.ndarray:
+        """What was found by part, in the order of the rows."""
+        if not found:
+            return np.zeros(0, np.int64)
+        joined = np.concatenate(found)
+        order = self._order(rows)
+        if order is None:
+            return joined
+        gathered = np.empty_like(joined)
+        gathered[order] = joined
+        return gathered
+
+
+class PlannedFiles(Sequence[DataFileMeta]):
+    """Some data files in order, each decoded when it is asked for; pickled as a tuple."""
+
+    __slots__ = ("_begin", "_end", "_live", "_rows")
+
+    def __init__(self, live: LiveColumns, rows: np.ndarray, begin: int, end: int) -> None:
+        # Positions in one array instead of an array each: a plan has as many as splits.
+        self._live, self._rows, self._begin, self._end = live, rows, begin, end
+
+    def __len__(self) -> int:
+        return self._end - self._begin
+
+    @overload
+    def __getitem__(self, index: int) -> DataFileMeta: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[DataFileMeta, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> DataFileMeta | tuple[DataFileMeta, ...]:
+        chosen = range(self._begin, self._end)[index]
+        if isinstance(chosen, range):
+            return tuple(self._live.file(int(self._rows[each])) for each in chosen)
+        return self._live.file(int(self._rows[chosen]))
+
+    def __iter__(self) -> Iterator[DataFileMeta]:
+        return map(self._live.file, self._rows[self._begin : self._end].tolist())
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PlannedFiles | tuple):
+            return NotImplemented
+        return tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))
+
+    def __reduce__(self) -> tuple[type[tuple[DataFileMeta, ...]], tuple[tuple[DataFileMeta, ...]]]:
+        return tuple, (tuple(self),)
+
+
+def live_columns(
+    files: TableFiles, metas: Iterable[ManifestFileMeta], wanted: PartitionFilter
+) -> LiveColumns:
+    """The live files that manifests hold in the wanted partitions.
+
+    Raises:
+        CorruptionError: a file is added twice.
+        UnreadableManifest: a manifest is missing or damaged.
+    """
+    parts: list[EntryColumns] = []
+    for meta in metas:
+        if wanted.may_hold(meta):
+            part = _selected(files.manifests.read_columns(meta), wanted)
+            if len(part):
+                parts.append(part)
+    everything = np.arange(sum(map(len, parts)))
+    found = LiveColumns(tuple(parts), everything)
+    return replace(found, rows=_live(found))
+
+
+def _selected(part: EntryColumns, wanted: PartitionFilter) -> EntryColumns:
+    if wanted.takes_all:
+        return part
+    schema_ids = part.numbers("_FILE._SCHEMA_ID")
+    encoded = part.texts("_PARTITION").dictionary_encode()
+    codes = encoded.indices.to_numpy()
+    taken = np.zeros(len(part), bool)
+    for schema_id in np.unique(schema_ids).tolist():
+        of_schema = schema_ids == schema_id
+        found = np.zeros(len(encoded.dictionary), bool)
+        asked = np.unique(codes[of_schema])
+        found[asked] = wanted.takes_rows(encoded.dictionary.take(pa.array(asked)), schema_id)
+        taken[of_schema] = found[codes[of_schema]]
+    return part if taken.all() else part.take(np.flatnonzero(taken))
+
+
+def _live(found: LiveColumns) -> np.ndarray:
+    """The rows whose file is added, and not removed after."""
+    added = found.numbers("_KIND", found.rows) == FileKind.ADD
+    keys = [part.name_keys() for part in found.parts]
+    order = np.argsort(np.concatenate(keys)) if keys else found.rows
+    ordered = np.concatenate(keys)[order] if keys else found.rows
+    again = np.zeros(len(order), bool)
+    again[1:] = ordered[1:] == ordered[:-1]
+    again[:-1] |= again[1:]
+    live = added.copy()
+    if again.any():
+        several = np.sort(order[again])
+        live[several] = False
+        live[_folded(found, several, added)] = True
+    return np.flatnonzero(live)
+
+
+def _folded(found: LiveColumns, rows: np.ndarray, added: np.ndarray) -> list[int]:
+    """The live rows among those that may share a name with others."""
+    names = found.texts("_FILE._FILE_NAME", rows).dictionary_encode().indices.to_numpy()
+    partitions = found.texts("_PARTITION", rows).dictionary_encode().indices.to_numpy()
+    places = (
+        found.numbers("_FILE._LEVEL", rows),
+        found.numbers("_BUCKET", rows),
+        partitions.astype(np.int64),
+        names.astype(np.int64),
+    )
+    order = np.lexsort(places)
+    rows, keys = rows[order], [each[order] for each in places]
+    begins = np.ones(len(rows), bool)
+    begins[1:] = np.logical_or.reduce([each[1:] != each[:-1] for each in keys])
+    first = np.flatnonzero(begins)
+    sizes = np.diff(np.append(first, len(rows)))
+    alone = rows[first[sizes == 1]]
+    pairs = first[sizes == 2]
+    plain = found.are_plain(rows)
+    # A file that was added and then removed, and no more: neither entry is left.
+    gone = pairs[added[rows[pairs]] & ~added[rows[pairs + 1]] & plain[pairs] & plain[pairs + 1]]
+    left = np.setdiff1d(first[sizes > 1], gone, assume_unique=True)
+    size_of = dict(zip(first.tolist(), sizes.tolist(), strict=True))
+    live: list[int] = alone[added[alone]].tolist()
+    for begin in left.tolist():
+        group = rows[begin : begin + size_of[begin]].tolist()
+        by_entry = {
+            id(entry): (row, entry)
+            for row, entry in zip(group, map(found.entry, group), strict=True)
+        }
+        folded = fold_entries(entry for _, entry in by_entry.values())
+        live += [by_entry[id(entry)][0] for entry in folded.values() if entry.kind is FileKind.ADD]
+    return live
