@@ -27,7 +27,7 @@ def sliced(data: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> pa.LargeBi
 def keys_of(data: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
     """A number for each part of a buffer: parts with different numbers are different."""
     lengths = ends - begins
-    keys = lengths.astype(np.uint64) * _FACTOR
+    keys: np.ndarray = lengths.astype(np.uint64) * _FACTOR
     if not len(keys):
         return keys
     for index in range(int(lengths.max()) // _WORD_BYTES):
