@@ -330,8 +330,13 @@ class JavaPaimon:
             travel["scan.tag-name"] = tag
         source = self._table(warehouse, table, travel)
         row_type = self._row_type(source)
-        # Format tables have a builder of their own.
-        builder = source.newReadBuilder()
+        # Format tables have a builder of their own; the gateway sees no default method of others.
+        is_format_table = "FormatTable" in source.getClass().getSimpleName()
+        builder = (
+            source.newReadBuilder()
+            if is_format_table
+            else self._paimon.table.source.ReadBuilderImpl(source)
+        )
         for condition in where:
             builder.withFilter(self._predicate(row_type, *condition))
         table_read = builder.newRead().withIOManager(self._io_manager)
