@@ -17,15 +17,9 @@ _WITHOUT_HOST = ("s3", "gs", "memory")
 _OPTION = "data-file.external-paths"
 
 
-def own_file_uri(fs: FileSystem, path: str) -> str:
-    """The URI of a file of the table, as clients of the format write it: nothing is escaped."""
-    uri = fs.uri(path)
-    return f"file:{path}" if uri.startswith("file:") else uri
-
-
 def own_file_path(fs: FileSystem, uri: str, *, root: str) -> str | None:
     """The path of a file that a URI places below the table's root; None if it lies elsewhere."""
-    root_uri = own_file_uri(fs, root)
+    root_uri = external_uri(fs, root)
     if root_uri.startswith("file:"):
         path = _path(uri, "file")
         inside = path is not None and path.startswith(f"{root}/")

@@ -165,6 +165,15 @@ class TableFiles:
         """Whether a data file lies outside of the table; then no process of ours deletes it."""
         return file.external_path is not None and self._own_path(file) is None
 
+    def holds_partition_columns(self, file: DataFileMeta) -> bool:
+        """Whether a data file is sure to have them: Paimon writers put them into each file.
+
+        The names of their files begin with the table's prefix.
+        """
+        return not self.is_foreign(file) and file.file_name.startswith(
+            self.options.data_file_prefix
+        )
+
     def _own_path(self, file: DataFileMeta) -> str | None:
         """The path of a file that its manifest places below the table's root by a URI."""
         if file.external_path is None:

@@ -125,14 +125,10 @@ def _divide(
 
 
 def _has_partition_columns(files: TableFiles, file: DataFileMeta) -> bool:
-    """Whether a file surely holds its partition columns; Spark would read others as null.
-
-    Files that another system wrote may have them in the names of their folders alone. Writers of
-    Paimon files begin the names with the table's prefix.
-    """
+    """Whether a file surely holds its partition columns; Spark would read others as null."""
     if not files.schema.partition_keys or files.schema.is_keyed:
         return True
-    return not files.is_foreign(file) and file.file_name.startswith(files.options.data_file_prefix)
+    return files.holds_partition_columns(file)
 
 
 def _stored_columns(

@@ -20,7 +20,7 @@ from typing import TypeAlias
 
 from lakewright.storage.codec.binary_row import encode_row, row_arity
 from lakewright.storage.errors import UnsupportedError
-from lakewright.storage.files.external_files import own_file_uri
+from lakewright.storage.files.external_files import external_uri
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.read.key_values import KeyValues
 from lakewright.storage.operations.running.engine import Engine
@@ -136,7 +136,7 @@ class Restatement:
         file = entry.file
         path = file.external_path
         if path is None:
-            path = own_file_uri(self.files.fs, self.files.data_file_path(entry.place, file))
+            path = external_uri(self.files.fs, self.files.data_file_path(entry.place, file))
         schema_id = self.schemas.get(file.schema_id, file.schema_id)
         return replace(
             entry, partition=row, file=replace(file, external_path=path, schema_id=schema_id)

@@ -156,6 +156,7 @@ def plan_respec(
     values = KeyValues(files, files.schema.fields_of(keys))
     with _told_if_replaced(files, lambda: snapshot):
         values.look(entries, engine or LocalEngine(env=files.env))
+    _check_columns_stay(files, keys, entries)
     several = [each for each in entries if values.single(each.file) is None]
     single = [each for each in entries if values.single(each.file) is not None]
     if keys == files.schema.partition_keys and keys_stand(files):
@@ -277,6 +278,7 @@ class _Run:
         """Give the table the keys of one step, after a split of what they need split."""
         for _ in range(_MOST_ROUNDS):
             self.seen = files.snapshots.latest()
+            _check_columns_stay(files, keys, live_entries(files, self.seen))
             values = KeyValues(files, files.schema.fields_of(keys))
             if any(key not in files.schema.partition_keys for key in keys):
                 self.split(files, keys, None)
@@ -436,6 +438,24 @@ def _check_keys(files: TableFiles, keys: tuple[str, ...]) -> None:
             "reset the option scan.fallback-branch first",
             table=files.name,
             option="scan.fallback-branch",
+        )
+
+
+def _check_columns_stay(
+    files: TableFiles, keys: tuple[str, ...], entries: Iterable[ManifestEntry]
+) -> None:
+    """Refuse to let a key go while files may lack its column, whose values are in folders only."""
+    old = files.schema.partition_keys
+    if keys[: len(old)] == old:
+        return
+    lacking = [each for each in entries if not files.holds_partition_columns(each.file)]
+    if lacking:
+        raise UnsupportedError(
+            f"{len(lacking)} data files of {files.name} were taken over from other systems (the "
+            f"first is {lacking[0].file.file_name}), and may have the values of "
+            f"{', '.join(old)} in the names of their folders only; compact the table fully first, "
+            "which writes the columns",
+            table=files.name,
         )
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lakewright.storage import AddColumn, Catalog, RespecPlan, Table
@@ -322,6 +325,29 @@ def test_a_flood_of_partitions_or_files_is_refused_with_the_numbers(catalog: Cat
     with pytest.raises(InvalidRequestError, match=r"7 files .* the limit is 6"):
         table.upkeep.plan_respec(["dt", "hh"], most_files=6)
     table.upkeep.plan_respec(["dt", "hh"], most_partitions=6, most_files=7)
+
+
+def test_files_that_may_lack_their_partition_columns_keep_their_keys_until_they_are_written_anew(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    """Their values are in the names of folders alone."""
+    table = new_table(catalog, COLUMNS, partitions=["dt"])
+    (tmp_path / "theirs" / "dt=a").mkdir(parents=True)
+    for number in (1, 2):
+        kept = pa.table(
+            {"hh": pa.array([number], pa.int32()), "o": ["x"], "v": pa.array([number], pa.int32())}
+        )
+        pq.write_table(kept, tmp_path / "theirs" / "dt=a" / f"{number}.parquet")
+    table.upkeep.add_partitions(str(tmp_path / "theirs"), age_ms=0)
+    table = catalog.table(table.name)
+    due = content(table)
+    with pytest.raises(UnsupportedError, match=r"2 data files .* taken over from other systems"):
+        table.upkeep.plan_respec([])
+    finer = respec(catalog, table, "dt", "hh")
+    assert content(finer) == due
+    with pytest.raises(UnsupportedError, match="taken over"):
+        finer.upkeep.plan_respec(["hh"])
+    compact(finer, full=True, min_file_num=2)
 
 
 def test_what_waits_for_the_present_keys_forbids_it(catalog: Catalog) -> None:
