@@ -329,8 +329,13 @@ class JavaPaimon:
             travel["scan.tag-name"] = tag
         source = self._table(warehouse, table, travel)
         row_type = self._row_type(source)
-        # Format tables have a builder of their own.
-        builder = source.newReadBuilder()
+        is_plain = "FormatTable" in source.getClass().getName()
+        # Py4J does not find this method, which other tables inherit, in every version.
+        builder = (
+            source.newReadBuilder()
+            if is_plain
+            else self._paimon.table.source.ReadBuilderImpl(source)
+        )
         for condition in where:
             builder.withFilter(self._predicate(row_type, *condition))
         table_read = builder.newRead().withIOManager(self._io_manager)
