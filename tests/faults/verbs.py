@@ -490,7 +490,7 @@ CASES = (
     Case("repair partitions", _repair, ("append",), _drifted),
     Case(
         "drop partitions",
-        lambda at: at.table.upkeep.run(at.table.upkeep.plan_drop_partitions("day IN ('a', 'c')")),
+        _run("drop_partitions", "day IN ('a', 'c')"),
         UNTAGGED_KINDS,
         done=(PartitionNotFound,),
     ),
@@ -504,14 +504,14 @@ CASES = (
     Case("mark partitions as done", _run("mark_done", "day = 'a'"), ("append", "fixed")),
     Case(
         "exchange a partition",
-        lambda at: at.table.upkeep.exchange_partition("db.other", [{"day": "x"}]),
+        _run("exchange_partition", "db.other", [{"day": "x"}]),
         UNTAGGED_KINDS,
         _beside_another,
         done=(PartitionNotFound,),
     ),
     Case(
         "rename a partition",
-        lambda at: at.table.upkeep.rename_partition({"day": "a"}, {"day": "z"}),
+        _run("rename_partition", {"day": "a"}, {"day": "z"}),
         tuple(name for name in UNTAGGED_KINDS if name != "postponed"),
         done=(PartitionNotFound,),
         # Rows of deletion vectors that waited come into sight.

@@ -277,6 +277,28 @@ class TableMachine(RuleBasedStateMachine):
             table.upkeep.run(table.upkeep.plan_analyze())
             self.committed(branch, lambda state: state)
 
+    @rule(branch=BRANCHES, day=DAYS)
+    def drop_partition(self, branch: str, day: str) -> None:
+        if branch in self.models:
+            self.seen(branch).upkeep.drop_partitions(partitions=[{"day": day}], if_exists=True)
+            self.committed(branch, self.overwritten([], {"day": day}, dynamic=False))
+
+    @precondition(lambda self: not self.waits)
+    @rule(branch=BRANCHES, days=st.permutations(["p", "q"]))
+    def rename_partition(self, branch: str, days: list[str]) -> None:
+        if branch not in self.models:
+            return
+        one, other = days
+        table = self.seen(branch)
+        if {each.spec["day"] for each in table.at().partitions()} == {one}:
+            table.upkeep.rename_partition({"day": one}, {"day": other})
+            self.committed(branch, lambda state: self.renamed(state, one, other))
+
+    def renamed(self, state: State, one: str, other: str) -> State:
+        days = {one: other}
+        rows = tuple({**row, "day": days.get(row["day"], row["day"])} for row in state.rows)
+        return replace(state, rows=rows)
+
     # --- what goes ------------------------------------------------------------------------------
 
     @rule(branch=BRANCHES, keep=st.integers(1, 3), limit=st.sampled_from([None, 1, 2]))

@@ -5,8 +5,8 @@
 3. Drop the partitions in the source.
 
 Each table changes in one commit. Between the two, readers see the rows in both tables, and never in
-none. After a crash there, another call finds the copies by their names and goes on. If another
-commit changes a partition of the source meanwhile, the copies are dropped again.
+none. After a crash there, or if another commit changes the source there, another call finds the
+copies by their names, copies what is new, and goes on.
 
 Files are copied, and not named by `_EXTERNAL_PATH`: an expiry or a drop of the source would delete
 files that the target reads, and readers before Paimon 1.0 know no external paths.
@@ -27,11 +27,7 @@ from lakewright.storage.errors import (
 from lakewright.storage.files.metadata_stores import SchemaStore
 from lakewright.storage.files.paths import DATABASE_SUFFIX, TablePaths
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.commit.replace_partitions import (
-    HeldNames,
-    commit_partitions,
-    names_by_partition,
-)
+from lakewright.storage.operations.commit.replace_partitions import HeldNames, commit_partitions
 from lakewright.storage.operations.partitions.copy_partition import CopyRun, origin_of
 from lakewright.storage.operations.partitions.held_partitions import (
     HeldFiles,
@@ -213,7 +209,8 @@ def run_exchange_partition(
     """Carry a plan out: one commit here, then one in the source.
 
     Raises:
-        StalePlan: another commit changed a partition, in one of the tables; nothing is moved.
+        StalePlan: another commit changed a partition. Nothing is moved; or, if the message says so,
+            the rows are in both tables until another call.
         SchemaMoved: this table's schema changed since it was opened.
         CommitOutcomeUnknownError: the store failed during a commit; call again.
     """
@@ -227,8 +224,8 @@ def run_exchange_partition(
     taken, due = here.names(planned), there.names(planned)
     _check_no_rows_of_others(files, taken, due)
     lacking = {row for row in planned if _origins(taken[row]) != _origins(due[row])}
-    snapshot, copies = _copy(files, other, there, {row: taken[row] for row in lacking})
-    source_snapshot = _drop(files, other, there, due, {**taken, **copies})
+    snapshot = _copy(files, other, there, {row: taken[row] for row in lacking})
+    source_snapshot = _drop(files, other, there, due)
     copied = [
         each.bytes for row, each in zip(planned, plan.partitions, strict=True) if row in lacking
     ]
@@ -251,12 +248,10 @@ def _check_no_rows_of_others(files: TableFiles, taken: HeldNames, due: HeldNames
             )
 
 
-def _copy(
-    files: TableFiles, other: TableFiles, there: HeldNow, held: HeldNames
-) -> tuple[Snapshot | None, HeldNames]:
-    """Copy partitions and commit them here, in place of older copies; return the new names."""
+def _copy(files: TableFiles, other: TableFiles, there: HeldNow, held: HeldNames) -> Snapshot | None:
+    """Copy partitions and commit them here, in place of older copies."""
     if not held:
-        return None, {}
+        return None
     entries = [each for each in there.entries if each.partition in held]
     indexes = [each for each in there.indexes if each.partition in held]
     schema_ids = _schema_ids(files, other, {each.file.schema_id for each in entries})
@@ -272,9 +267,7 @@ def _copy(
         sweep_after_failure(files, [run.run_id], since_snapshot_id=base_id)
         check_not_overtaken(other, there.snapshot, error)
         raise
-    added = [entry for each in messages for entry in each.entries(each.new_files)]
-    new_indexes = [entry for each in messages for entry in each.new_index_entries]
-    return snapshot, names_by_partition(added, new_indexes)
+    return snapshot
 
 
 def _schema_ids(files: TableFiles, other: TableFiles, ids: set[int]) -> dict[int, int]:
@@ -295,21 +288,18 @@ def _schema_ids(files: TableFiles, other: TableFiles, ids: set[int]) -> dict[int
     return {each: known for each, known in found.items() if known is not None}
 
 
-def _drop(
-    files: TableFiles, other: TableFiles, there: HeldNow, due: HeldNames, copies: HeldNames
-) -> Snapshot | None:
-    """Drop the partitions in the source; if others changed them, drop the copies here."""
+def _drop(files: TableFiles, other: TableFiles, there: HeldNow, due: HeldNames) -> Snapshot | None:
+    """Drop the partitions in the source.
+
+    The copies stay in any case: another call may have dropped the partitions in the source since it
+    saw the copies, and then these are all there is.
+    """
     try:
         snapshot, _ = commit_partitions(other, due, user=files.env.new_id(), base=there.snapshot)
     except StalePlan as error:
-        base = files.snapshots.latest()
-        try:
-            commit_partitions(files, copies, user=files.env.new_id(), base=base)
-        except StalePlan:
-            raise StalePlan(
-                f"{error}; others have changed the copies in {files.name} too, so the rows are in "
-                f"both tables: drop the partitions in one of them",
-                table=files.name,
-            ) from error
-        raise
+        raise StalePlan(
+            f"{error}; {files.name} has copies by now of what {other.name} held: as long as both "
+            "have the partition, its rows are in both; exchange again, which copies what is new",
+            table=files.name,
+        ) from error
     return snapshot

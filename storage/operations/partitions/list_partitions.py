@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import chain
 
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.partitions.last_updates import last_updates
-from lakewright.storage.operations.partitions.select_partitions import Selection, selected_entries
+from lakewright.storage.operations.partitions.select_partitions import Selection
+from lakewright.storage.operations.state.live_files import live_entries
 from lakewright.storage.operations.state.table_stats import PartitionStats, partition_stats
 from lakewright.storage.spec.snapshot import Snapshot
 
@@ -16,9 +16,9 @@ def list_partitions(
     files: TableFiles, snapshot: Snapshot | None, asked: Selection, *, last_update: bool = False
 ) -> tuple[PartitionStats, ...]:
     """The selected partitions of a snapshot, sorted by their values."""
-    entries = selected_entries(files, snapshot, asked)
-    listed = partition_stats(files, chain.from_iterable(entries.values()))
+    every = partition_stats(files, live_entries(files, snapshot, predicate=asked.pruning))
+    listed = tuple(each for each in every if asked.takes(each.partition))
     if not last_update:
         return listed
-    updates = last_updates(files, snapshot, entries)
+    updates = last_updates(files, snapshot, [each.partition for each in listed])
     return tuple(replace(each, last_update=updates.get(each.partition)) for each in listed)

@@ -23,7 +23,7 @@ COMMANDS: dict[str, dict[str, str]] = {
     },
     "Upkeep": {
         "alter": "change the schema: columns, types, options",
-        "diff": "what a declaration or data contract would change and break",
+        "diff": "what a declaration or contract would change and break",
         "export-contract": "a table as a data contract (ODCS)",
         "validate-schema": "read samples of old rows under the current schema",
         "compact": "merge small files into fewer, larger ones",
@@ -31,6 +31,12 @@ COMMANDS: dict[str, dict[str, str]] = {
         "rescale": "change the number of buckets",
         "respec": "change the partition keys of a live table",
         "postpone-compact": "assign postponed rows to buckets",
+        "expire-snapshots": "delete old snapshots, and the files that only they need",
+        "remove-orphans": "set aside files that no reference keeps",
+        "quarantine": "the files that were set aside: list, restore, purge",
+        "analyze": "compute and publish statistics of columns",
+    },
+    "Partitions": {
         "add-partitions": "take over folders of files of other systems",
         "repair-partitions": "compare with the folders that were taken over",
         "drop-partitions": "drop whole partitions",
@@ -38,10 +44,6 @@ COMMANDS: dict[str, dict[str, str]] = {
         "rename-partition": "give the rows of a partition other values of its keys",
         "exchange-partition": "move partitions of another table to this one",
         "mark-done": "mark partitions as done, by a success file",
-        "expire-snapshots": "delete old snapshots, and the files that only they need",
-        "remove-orphans": "set aside files that no reference keeps",
-        "quarantine": "the files that were set aside: list, restore, purge",
-        "analyze": "compute and publish statistics of columns",
     },
     "References": {
         "tag": "names of snapshots, which then outlive expiry",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -45,10 +44,6 @@ def pair(catalog: Catalog, kind: str = "append", **changes: Any) -> tuple[Table,
     if kind == "vectors":
         compact(source, full=True)
     return new_table(catalog, partitions=("day",), **{**settings, **changes}), source
-
-
-def over_both(table: Table, fs: WatchedFiles) -> Table:
-    return Table(replace(table.table_files, fs=fs))
 
 
 def puts_snapshot_of(table: Table) -> Callable[[Call], bool]:
@@ -172,7 +167,9 @@ def test_after_a_crash_at_a_commit_another_call_ends_right(catalog: Catalog, whi
     remove_orphans(source)
 
 
-def test_rows_that_come_to_the_source_meanwhile_stay_and_nothing_moves(catalog: Catalog) -> None:
+def test_rows_that_come_to_the_source_meanwhile_are_moved_by_another_call(
+    catalog: Catalog,
+) -> None:
     table, source = pair(catalog)
     late, done = rows(source, events(7, 8, day="a")), []
 
@@ -181,12 +178,28 @@ def test_rows_that_come_to_the_source_meanwhile_stay_and_nothing_moves(catalog: 
             done.append(source.write(late))
 
     seen = over(table, WatchedFiles(table.table_files.fs, before=write))
-    with pytest.raises(StalePlan, match=r"of db\.staged"):
+    with pytest.raises(StalePlan, match="its rows are in both; exchange again"):
         seen.upkeep.exchange_partition("db.staged", A)
-    assert content(table) == []
-    assert len(content(source)) == 10
+    assert (len(content(table)), len(content(source))) == (6, 10)
     table.upkeep.exchange_partition("db.staged", A)
-    assert len(content(table)) == 7
+    assert (len(content(table)), len(content(source))) == (7, 3)
+
+
+@pytest.mark.parametrize("which", ["the first commit", "the second commit"])
+def test_two_calls_at_once_move_the_rows_once(catalog: Catalog, which: str) -> None:
+    table, source = pair(catalog)
+    moved, stays = content(source, where="day = 'a'"), content(source, where="day = 'b'")
+    moment, done = puts_snapshot_of(table if which == "the first commit" else source), []
+
+    def overtake(call: Call) -> None:
+        if moment(call) and not done:
+            done.append(call)
+            table.upkeep.exchange_partition("db.staged", A)
+
+    slow = over(table, WatchedFiles(table.table_files.fs, before=overtake))
+    with pytest.raises(StalePlan):
+        slow.upkeep.exchange_partition("db.staged", A)
+    assert (content(table), content(source)) == (moved, stays)
 
 
 def test_a_crash_before_the_source_changed_is_repaired_with_the_new_rows(catalog: Catalog) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from dataclasses import replace
 from typing import Any
 
@@ -72,8 +73,8 @@ def test_a_dry_run_says_what_is_due_and_since_when(catalog: Catalog) -> None:
 def test_a_partition_exactly_as_old_as_allowed_stays(catalog: Catalog, env: FixedEnv) -> None:
     table = daily(catalog, "2023-12-25")
     env.clock.step_ms = 0
-    # The first moment of 2024, local time being UTC here.
-    env.clock.now_ms = 1_704_067_200_000
+    # The first moment of 2024 where the machine is.
+    env.clock.now_ms = int(dt.datetime(2024, 1, 1).astimezone().timestamp()) * 1000
     assert not table.upkeep.plan_expire_partitions().partitions
     env.clock.now_ms += 1
     assert table.upkeep.plan_expire_partitions().partitions
