@@ -281,7 +281,7 @@ class PackedEntries(EntryColumns):
         return end_with(data, begins, ends, _PARQUET.encode())
 
     def name_keys(self) -> np.ndarray:
-        return keys_of(self.records.data, *self._spans("_FILE._FILE_NAME"))
+        return self._name_keys
 
     def null_counts(self, name: str, index: int, rows: np.ndarray) -> np.ndarray:
         found = np.full(len(rows), NO_NUMBER, np.int64)
@@ -338,6 +338,11 @@ class PackedEntries(EntryColumns):
     @property
     def size_bytes(self) -> int:
         return self.records.size_bytes
+
+    @cached_property
+    def _name_keys(self) -> np.ndarray:
+        # Each plan that a kept manifest serves asks for them.
+        return keys_of(self.records.data, *self._spans("_FILE._FILE_NAME"))
 
     @cached_property
     def _parsed(self) -> Any:
