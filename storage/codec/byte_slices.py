@@ -18,10 +18,29 @@ def sliced(data: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> pa.LargeBi
     bounds = np.empty(2 * len(begins) + 2, np.int64)
     bounds[0], bounds[-1] = 0, len(data)
     bounds[1:-1:2], bounds[2:-1:2] = begins, ends
-    array = pa.Array.from_buffers(
+    array: pa.LargeBinaryArray = pa.Array.from_buffers(
         pa.large_binary(), len(bounds) - 1, [None, pa.py_buffer(bounds), pa.py_buffer(data)]
     )
     return array.take(pa.array(np.arange(1, len(bounds) - 1, 2)))
+
+
+def array_spans(array: pa.LargeBinaryArray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The buffer of a column, and where in it the values begin and end."""
+    _, offsets, held = array.buffers()
+    if not len(array):
+        # Such an array may have no buffers.
+        nowhere = np.zeros(0, np.int64)
+        return np.zeros(0, np.uint8), nowhere, nowhere
+    bounds = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
+    data = np.zeros(0, np.uint8) if held is None else np.frombuffer(held, np.uint8)
+    return data, bounds[:-1], bounds[1:]
+
+
+def end_with(data: np.ndarray, begins: np.ndarray, ends: np.ndarray, ending: bytes) -> np.ndarray:
+    """Whether parts of a buffer end with eight bytes."""
+    found: np.ndarray = ends - begins >= _WORD_BYTES
+    found[found] = _words(data, ends[found] - _WORD_BYTES) == int.from_bytes(ending, "little")
+    return found
 
 
 def keys_of(data: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> np.ndarray:

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewright.storage.codec.avro_columns import RecordPositions, UnknownLayout, find_records
-from lakewright.storage.codec.byte_slices import keys_of, sliced
+from lakewright.storage.codec.byte_slices import array_spans, end_with, keys_of, sliced
 from lakewright.storage.codec.manifest_avro import decode_manifest, entry_from_record
 from lakewright.storage.errors import StorageError, UnreadableManifest
 from lakewright.storage.spec.manifest import MANIFEST_VERSION, FileKind, ManifestEntry
@@ -28,6 +28,8 @@ from lakewright.storage.spec.manifest import MANIFEST_VERSION, FileKind, Manifes
 NO_NUMBER = np.iinfo(np.int64).min
 # With fewer blocks than this, one record after the other is decoded faster.
 LEAST_BLOCKS = 24
+
+_PARQUET = ".parquet"
 
 _REQUIRED_NUMBERS: dict[str, Callable[[ManifestEntry], int]] = {
     "_KIND": lambda entry: int(entry.kind),
@@ -85,6 +87,14 @@ class EntryColumns(ABC):
     @abstractmethod
     def texts(self, name: str, rows: np.ndarray | None = None) -> pa.LargeBinaryArray:
         """The bytes of a field, of all entries or some."""
+
+    @abstractmethod
+    def spans(self, name: str, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """A buffer, and where in it the bytes of a field begin and end, of some entries."""
+
+    @abstractmethod
+    def are_parquet(self, rows: np.ndarray) -> np.ndarray:
+        """Whether the names of files end as those of Parquet files."""
 
     @abstractmethod
     def name_keys(self) -> np.ndarray:
@@ -159,12 +169,15 @@ class ObjectEntries(EntryColumns):
     def texts(self, name: str, rows: np.ndarray | None = None) -> pa.LargeBinaryArray:
         return pa.array(map(_BYTES[name], self._chosen(rows)), pa.large_binary())
 
+    def spans(self, name: str, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return array_spans(self.texts(name, rows))
+
+    def are_parquet(self, rows: np.ndarray) -> np.ndarray:
+        names = (entry.file.file_name for entry in self._chosen(rows))
+        return np.array([name.endswith(_PARQUET) for name in names], bool)
+
     def name_keys(self) -> np.ndarray:
-        names = self.texts("_FILE._FILE_NAME")
-        _, offsets, data = names.buffers()
-        bounds = np.frombuffer(offsets, np.int64)[: len(names) + 1]
-        held = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
-        return keys_of(held, bounds[:-1], bounds[1:])
+        return keys_of(*array_spans(self.texts("_FILE._FILE_NAME")))
 
     def null_counts(self, name: str, index: int, rows: np.ndarray) -> np.ndarray:
         counts = map(_COUNTS[name], self._chosen(rows))
@@ -260,8 +273,15 @@ class PackedEntries(EntryColumns):
     def texts(self, name: str, rows: np.ndarray | None = None) -> pa.LargeBinaryArray:
         return sliced(self.records.data, *self._spans(name, rows))
 
+    def spans(self, name: str, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return self.records.data, *self._spans(name, rows)
+
+    def are_parquet(self, rows: np.ndarray) -> np.ndarray:
+        data, begins, ends = self.spans("_FILE._FILE_NAME", rows)
+        return end_with(data, begins, ends, _PARQUET.encode())
+
     def name_keys(self) -> np.ndarray:
-        return keys_of(self.records.data, *self._spans("_FILE._FILE_NAME"))
+        return self._name_keys
 
     def null_counts(self, name: str, index: int, rows: np.ndarray) -> np.ndarray:
         found = np.full(len(rows), NO_NUMBER, np.int64)
@@ -318,6 +338,11 @@ class PackedEntries(EntryColumns):
     @property
     def size_bytes(self) -> int:
         return self.records.size_bytes
+
+    @cached_property
+    def _name_keys(self) -> np.ndarray:
+        # Each plan that a kept manifest serves asks for them.
+        return keys_of(self.records.data, *self._spans("_FILE._FILE_NAME"))
 
     @cached_property
     def _parsed(self) -> Any:

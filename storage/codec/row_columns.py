@@ -5,8 +5,10 @@ The rows are those of `binary_row`, which decodes one at a time and every type.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +19,7 @@ from lakewright.storage.codec.binary_row import (
     INLINE_BYTES,
     null_bits_size,
 )
-from lakewright.storage.codec.byte_slices import sliced
+from lakewright.storage.codec.byte_slices import array_spans, sliced
 from lakewright.storage.spec.data_types import AtomicType, DataType, TypeRoot
 from lakewright.storage.spec.values import NANOS_PER_MILLI
 
@@ -51,22 +53,32 @@ class RowValues:
 
 @dataclass(frozen=True)
 class SerialisedRows:
-    """Rows with as many fields as there are types; `whole` tells which rows really have them."""
+    """Rows in a buffer, with a field of each type; `whole` tells which rows really have them."""
 
-    rows: pa.LargeBinaryArray
+    data: np.ndarray
+    begins: np.ndarray
+    ends: np.ndarray
     types: tuple[DataType, ...]
+
+    @classmethod
+    def of_array(cls, rows: pa.LargeBinaryArray, types: Sequence[DataType]) -> Self:
+        """The rows of a column."""
+        return cls(*array_spans(rows), tuple(types))
+
+    def __len__(self) -> int:
+        return len(self.begins)
 
     @cached_property
     def whole(self) -> np.ndarray:
         """Whether each row has all fields; of the others no values are meant."""
         arity = len(self.types)
         least = _ARITY_BYTES + null_bits_size(arity) + 8 * arity
-        long_enough = (self._bounds[1:] - self._bounds[:-1]) >= least
+        long_enough = (self.ends - self.begins) >= least
         if not long_enough.any():
-            return np.zeros(len(self.rows), bool)
-        begins = np.where(long_enough, self._bounds[:-1], self._safe(long_enough))
+            return np.zeros(len(self), bool)
+        begins = np.where(long_enough, self.begins, self._safe(long_enough))
         expected = np.frombuffer(arity.to_bytes(_ARITY_BYTES, "big"), np.uint8)
-        told = self._data[begins[:, None] + np.arange(_ARITY_BYTES)]
+        told = self.data[begins[:, None] + np.arange(_ARITY_BYTES)]
         found: np.ndarray = long_enough & (told == expected).all(axis=1)
         return found
 
@@ -80,7 +92,7 @@ class SerialisedRows:
             return None
         root = data_type.root
         slots = self._begins + null_bits_size(len(self.types)) + 8 * index
-        nulls = self._data[self._begins + (index + 8) // 8] & (1 << ((index + 8) % 8))
+        nulls = self.data[self._begins + (index + 8) // 8] & (1 << ((index + 8) % 8))
         valid = nulls == 0
         if root in _NUMBERS:
             return RowValues(data_type, valid, self._numbers(slots, _NUMBERS[root]))
@@ -93,35 +105,24 @@ class SerialisedRows:
         return None
 
     @cached_property
-    def _bounds(self) -> np.ndarray:
-        offsets = np.frombuffer(self.rows.buffers()[1], np.int64)
-        found: np.ndarray = offsets[self.rows.offset : self.rows.offset + len(self.rows) + 1]
-        return found
-
-    @cached_property
-    def _data(self) -> np.ndarray:
-        held = self.rows.buffers()[2]
-        return np.zeros(0, np.uint8) if held is None else np.frombuffer(held, np.uint8)
-
-    @cached_property
     def _begins(self) -> np.ndarray:
         """Where each row begins, after its arity; another row in place of one that is not whole."""
-        begins = np.where(self.whole, self._bounds[:-1], self._safe(self.whole))
+        begins = np.where(self.whole, self.begins, self._safe(self.whole))
         found: np.ndarray = begins + _ARITY_BYTES
         return found
 
     def _safe(self, usable: np.ndarray) -> int:
-        return int(self._bounds[int(np.argmax(usable))])
+        return int(self.begins[int(np.argmax(usable))])
 
     def _numbers(self, at: np.ndarray, kind: str) -> np.ndarray:
         width = np.dtype(kind).itemsize
-        found: np.ndarray = self._data[at[:, None] + np.arange(width)].view(kind)[:, 0]
+        found: np.ndarray = self.data[at[:, None] + np.arange(width)].view(kind)[:, 0]
         return found.astype(np.float64 if found.dtype.kind == "f" else np.int64)
 
     def _texts(
         self, slots: np.ndarray, valid: np.ndarray, data_type: AtomicType
     ) -> RowValues | None:
-        mark = self._data[slots + 7].astype(np.int64)
+        mark = self.data[slots + 7].astype(np.int64)
         inline = mark >= 0x80
         words = self._numbers(slots, "<i8")
         lengths = np.where(inline, mark & 0x7F, words & 0xFFFFFFFF)
@@ -130,14 +131,14 @@ class SerialisedRows:
         begins = np.where(valid, begins, 0)
         ends = begins + lengths
         # Where a row is not whole, its place is taken by one that is.
-        limit = np.where(self.whole, self._bounds[1:], len(self._data))
+        limit = np.where(self.whole, self.ends, len(self.data))
         if (
             (inline & valid & (lengths > INLINE_BYTES)).any()
             or (begins < 0).any()
             or (valid & (ends > limit)).any()
         ):
             return None
-        return RowValues(data_type, valid, sliced(self._data, begins, ends))
+        return RowValues(data_type, valid, sliced(self.data, begins, ends))
 
     def _timestamps(
         self, slots: np.ndarray, valid: np.ndarray, data_type: AtomicType
@@ -147,7 +148,7 @@ class SerialisedRows:
             millis, nanos = words, np.zeros(len(words), np.int64)
         else:
             at = np.where(valid, self._begins + (words >> 32), 0)
-            if (at < 0).any() or (at + 8 > len(self._data)).any():
+            if (at < 0).any() or (at + 8 > len(self.data)).any():
                 return None
             millis, nanos = self._numbers(at, "<i8"), words & 0xFFFFFFFF
         if (valid & (np.abs(millis) > _MOST_MILLIS)).any():

@@ -81,7 +81,7 @@ def _ranks(
         [live.texts("_FILE._MIN_KEY", rows), live.texts("_FILE._MAX_KEY", rows)]
     )
     types = tuple(field.type for field in schema.key_fields)
-    ranks = _column_ranks(SerialisedRows(keys, types))
+    ranks = _column_ranks(SerialisedRows.of_array(keys, types))
     if ranks is None:
         values = [sortable(decode_row(key, types)) for key in keys.to_pylist()]
         rank_of = {key: rank for rank, key in enumerate(sorted(set(values)))}
@@ -93,7 +93,7 @@ def _column_ranks(keys: SerialisedRows) -> np.ndarray | None:
     """The ranks of keys; None if a column has an order that arrays do not know."""
     if not keys.whole.all():
         return None
-    ranks = np.zeros(len(keys.rows), np.int64)
+    ranks = np.zeros(len(keys), np.int64)
     for index in range(len(keys.types)):
         found = keys.column(index)
         if found is None or not found.valid.all():

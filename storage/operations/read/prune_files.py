@@ -12,7 +12,6 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakewright.storage.codec.arrow_types import to_arrow_schema
 from lakewright.storage.codec.arrow_values import array_of
@@ -26,6 +25,7 @@ from lakewright.storage.codec.bounds_columns import (
 from lakewright.storage.codec.bucket_hash import buckets_of
 from lakewright.storage.codec.char_blanks import is_char
 from lakewright.storage.codec.column_stats import covered_fields
+from lakewright.storage.codec.manifest_columns import EntryColumns
 from lakewright.storage.codec.row_columns import SerialisedRows
 from lakewright.storage.files.data_files import format_of_path
 from lakewright.storage.files.table_files import TableFiles
@@ -50,7 +50,6 @@ from lakewright.storage.spec.values import Value
 
 _KEY_STATS = "_FILE._KEY_STATS"
 _VALUE_STATS = "_FILE._VALUE_STATS"
-_FORMAT_ENDINGS = (".parquet", ".orc", ".avro")
 
 
 class FilePruner:
@@ -83,21 +82,29 @@ class FilePruner:
 
     def takes_keys(self, rows: np.ndarray) -> np.ndarray:
         """Which files may hold keys that match."""
-        if self._on_keys is None or not len(rows):
-            return np.ones(len(rows), bool)
-        bounds = _KeyBounds(self._live, rows, self._files.schema.key_fields)
-        return self._decided(self._on_keys, bounds.of, bounds.whole, rows, self._takes_keys)
+        taken = np.ones(len(rows), bool)
+        if self._on_keys is None:
+            return taken
+        fields = self._files.schema.key_fields
+        for part, inner, there in self._live.by_part(rows):
+            bounds = _KeyBounds(part, inner, fields)
+            taken[there] = self._decided(
+                self._on_keys, bounds.of, bounds.whole, rows[there], self._takes_keys
+            )
+        return taken
 
     def takes_values(self, rows: np.ndarray) -> np.ndarray:
         """Which files may hold rows that match, each taken for itself."""
         taken = np.ones(len(rows), bool)
         if self._predicate is None:
             return taken
-        for chosen in self._alike(rows):
-            bounds = _ValueBounds(self._live, rows[chosen], self._schemas)
-            taken[chosen] = self._decided(
-                self._predicate, bounds.of, bounds.whole, rows[chosen], self._takes_values
-            )
+        for part, inner, there in self._live.by_part(rows):
+            for chosen in _alike(part, inner):
+                bounds = _ValueBounds(part, inner[chosen], self._schemas)
+                indexes = there[chosen]
+                taken[indexes] = self._decided(
+                    self._predicate, bounds.of, bounds.whole, rows[indexes], self._takes_values
+                )
         return taken
 
     def _decided(
@@ -115,16 +122,6 @@ class FilePruner:
         for index in open_rows.tolist():
             taken[index] = takes(self._live.file(int(rows[index])))
         return taken
-
-    def _alike(self, rows: np.ndarray) -> Iterator[np.ndarray]:
-        """Indexes of files with equal schemas, equal columns and one treatment of blanks."""
-        if not len(rows):
-            return
-        schema_ids = self._live.numbers("_FILE._SCHEMA_ID", rows)
-        keys = np.stack([schema_ids, self._live.layouts(rows), _is_orc(self._live, rows)])
-        kinds, of_kind = np.unique(keys, axis=1, return_inverse=True)
-        for kind in range(kinds.shape[1]):
-            yield np.flatnonzero(of_kind.reshape(-1) == kind)
 
     def _takes_keys(self, file: DataFileMeta) -> bool:
         assert self._on_keys is not None
@@ -178,18 +175,31 @@ class FilePruner:
         return frozenset(buckets.tolist())
 
 
+def _alike(part: EntryColumns, rows: np.ndarray) -> Iterator[np.ndarray]:
+    """Indexes of files with equal schemas, equal columns and one treatment of blanks."""
+    keys = np.stack(
+        [part.numbers("_FILE._SCHEMA_ID", rows), part.layouts(rows), _are_orc(part, rows)]
+    )
+    if (keys == keys[:, :1]).all():
+        yield np.arange(len(rows))
+        return
+    kinds, of_kind = np.unique(keys, axis=1, return_inverse=True)
+    for kind in range(kinds.shape[1]):
+        yield np.flatnonzero(of_kind.reshape(-1) == kind)
+
+
 class _StoredBounds:
     """The bounds that one kind of statistics of some files holds."""
 
     def __init__(
-        self, live: LiveColumns, rows: np.ndarray, kind: str, fields: Sequence[DataField]
+        self, part: EntryColumns, rows: np.ndarray, kind: str, fields: Sequence[DataField]
     ) -> None:
-        self._live, self._rows, self._kind, self._fields = live, rows, kind, fields
+        self._part, self._rows, self._kind = part, rows, kind
+        self._types = tuple(field.type for field in fields)
 
     @cached_property
     def row_counts(self) -> np.ndarray:
-        counts: np.ndarray = self._live.numbers("_FILE._ROW_COUNT", self._rows)
-        return counts
+        return self._part.numbers("_FILE._ROW_COUNT", self._rows)
 
     @cached_property
     def low(self) -> SerialisedRows:
@@ -200,7 +210,7 @@ class _StoredBounds:
         return self._rows_of("_MAX_VALUES")
 
     def null_counts(self, index: int) -> np.ndarray:
-        return self._live.null_counts(f"{self._kind}._NULL_COUNTS", index, self._rows)
+        return self._part.null_counts(f"{self._kind}._NULL_COUNTS", index, self._rows)
 
     def column(self, index: int) -> BoundsColumn:
         low, high = self.low.column(index), self.high.column(index)
@@ -209,22 +219,21 @@ class _StoredBounds:
         return BoundsColumn(self.null_counts(index), self.row_counts, low, high)
 
     def _rows_of(self, side: str) -> SerialisedRows:
-        types = tuple(field.type for field in self._fields)
-        return SerialisedRows(self._live.texts(f"{self._kind}.{side}", self._rows), types)
+        return SerialisedRows(*self._part.spans(f"{self._kind}.{side}", self._rows), self._types)
 
 
 class _ValueBounds:
     """The bounds of the columns that are read, of files with equal schemas and columns."""
 
-    def __init__(self, live: LiveColumns, rows: np.ndarray, schemas: FileSchemas) -> None:
-        first = live.file(int(rows[0]))
+    def __init__(self, part: EntryColumns, rows: np.ndarray, schemas: FileSchemas) -> None:
+        first = part.entry(int(rows[0])).file
         self._columns = {
             column.field.name: column for column in schemas.mapping_of(first).columns.values()
         }
         self._fields = covered_fields(first, schemas.schema_of(first))
         self._names = [field.name for field in self._fields]
         self._keeps_blanks = format_of_path(first.file_name) != ORC
-        self._stored = _StoredBounds(live, rows, _VALUE_STATS, self._fields)
+        self._stored = _StoredBounds(part, rows, _VALUE_STATS, self._fields)
 
     def whole(self) -> np.ndarray:
         if not self._fields:
@@ -250,15 +259,14 @@ class _ValueBounds:
 class _KeyBounds:
     """The bounds of the primary key of files: of its first column by their range of keys."""
 
-    def __init__(self, live: LiveColumns, rows: np.ndarray, fields: Sequence[DataField]) -> None:
-        self._fields = fields
+    def __init__(self, part: EntryColumns, rows: np.ndarray, fields: Sequence[DataField]) -> None:
         self._names = [field.name for field in fields]
         types = tuple(field.type for field in fields)
-        self._low = SerialisedRows(live.texts("_FILE._MIN_KEY", rows), types)
-        self._high = SerialisedRows(live.texts("_FILE._MAX_KEY", rows), types)
-        self._stored = _StoredBounds(live, rows, _KEY_STATS, fields)
+        self._low = SerialisedRows(*part.spans("_FILE._MIN_KEY", rows), types)
+        self._high = SerialisedRows(*part.spans("_FILE._MAX_KEY", rows), types)
+        self._stored = _StoredBounds(part, rows, _KEY_STATS, fields)
         self._has_blanks = any(is_char(field.type) for field in fields) and bool(
-            _is_orc(live, rows).any()
+            _are_orc(part, rows).any()
         )
 
     def whole(self) -> np.ndarray:
@@ -283,22 +291,16 @@ class _KeyBounds:
         return self._stored.column(index)
 
 
-def _is_orc(live: LiveColumns, rows: np.ndarray) -> np.ndarray:
+def _are_orc(part: EntryColumns, rows: np.ndarray) -> np.ndarray:
     """Whether files are ORC files.
 
     Raises:
         UnsupportedError: a file is of a format that is not implemented.
     """
-    names = live.texts("_FILE._FILE_NAME", rows).cast(pa.large_string())
     found = np.zeros(len(rows), bool)
-    known = found.copy()
-    for ending in _FORMAT_ENDINGS:
-        ends = pc.ends_with(names, ending).to_numpy(zero_copy_only=False)
-        known |= ends
-        if ending == f".{ORC}":
-            found |= ends
-    for index in np.flatnonzero(~known).tolist():
-        found[index] = format_of_path(names[index].as_py()) == ORC
+    others = np.flatnonzero(~part.are_parquet(rows))
+    names = part.texts("_FILE._FILE_NAME", rows[others]).to_pylist()
+    found[others] = [format_of_path(name.decode()) == ORC for name in names]
     return found
 
 

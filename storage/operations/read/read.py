@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -64,6 +65,8 @@ class SplitReader:
         Raises:
             SnapshotNotFound: the snapshot expired while it was read.
         """
+        # A plan decodes the metadata of a file each time that it is asked for.
+        split = replace(split, files=tuple(split.files))
         if split.merge:
             pieces = merged_rows(self._merging_rows, split, self._needed, memory=memory)
         else:

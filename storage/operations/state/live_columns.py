@@ -50,24 +50,12 @@ class LiveColumns:
         order = self._order(rows)
         return joined if order is None else joined.take(pa.array(np.argsort(order)))
 
-    def null_counts(self, name: str, index: int, rows: np.ndarray) -> np.ndarray:
-        """The null count of the column at an index, of some rows; below zero for unknown."""
-        return self._gathered(
-            rows, [part.null_counts(name, index, inner) for part, inner in self._divided(rows)]
-        )
-
-    def layouts(self, rows: np.ndarray) -> np.ndarray:
-        """A number for each of some rows: equal only where statistics and files name equal columns.
-
-        Files that name equal columns have several numbers if they are of several manifests.
-        """
-        found: list[np.ndarray] = []
-        first = 0
-        for part, inner in self._divided(rows):
-            numbers = part.layouts(inner)
-            found.append(np.where(numbers == 0, 0, numbers + first))
-            first += int(numbers.max(initial=0))
-        return self._gathered(rows, found)
+    def by_part(self, rows: np.ndarray) -> Iterator[tuple[EntryColumns, np.ndarray, np.ndarray]]:
+        """Each part, the rows in it as it counts them, and their indexes among the rows."""
+        of_part = self._part_of(rows)
+        for part in np.unique(of_part).tolist():
+            there = np.flatnonzero(of_part == part)
+            yield self.parts[part], rows[there] - self._begins[part], there
 
     def are_plain(self, rows: np.ndarray) -> np.ndarray:
         """Whether a file has no extra files, no embedded index and no external path."""

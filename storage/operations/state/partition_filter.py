@@ -111,7 +111,7 @@ class PartitionFilter:
         predicate = self._predicate_on(keys)
         if predicate is None or not keys.fields:
             return np.ones(len(rows), bool)
-        serialised = SerialisedRows(rows, keys.types)
+        serialised = SerialisedRows.of_array(rows, keys.types)
         one = np.ones(len(rows), np.int64)
 
         def bounds(name: str) -> BoundsColumn:
