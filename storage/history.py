@@ -31,7 +31,6 @@ from lakewright.storage.operations.references.fast_forward import (
 from lakewright.storage.operations.references.rollback import (
     RollbackPlan,
     plan_rollback,
-    run_rollback,
 )
 from lakewright.storage.operations.references.tags import (
     DeleteTagsPlan,
@@ -42,6 +41,7 @@ from lakewright.storage.operations.references.tags import (
     replace_tag,
     run_delete_tags,
 )
+from lakewright.storage.operations.respec.roll_back import roll_back
 from lakewright.storage.operations.running.plan import Plan, ResultT, Runs, find_run
 from lakewright.storage.operations.state.time_travel import Time, time_ms
 
@@ -55,7 +55,7 @@ _RUNS: Runs = {
     DeleteTagsPlan: run_delete_tags,
     DeleteBranchPlan: run_delete_branch,
     FastForwardPlan: run_fast_forward,
-    RollbackPlan: run_rollback,
+    RollbackPlan: roll_back,
 }
 
 

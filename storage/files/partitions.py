@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from lakewright.storage.codec.binary_row import decode_row, encode_row, row_arity
-from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.errors import InvalidRequestError, SchemaMoved
 from lakewright.storage.files.metadata_stores import SchemaStore
 from lakewright.storage.spec.manifest import ManifestEntry, ManifestFileMeta
 from lakewright.storage.spec.options import TableOptions
@@ -49,12 +49,19 @@ class TablePartitions:
         """The partition of a row under a schema, or under this version of it.
 
         Raises:
-            CorruptionError: the row has fewer values than either has keys.
+            SchemaMoved: the row has fewer values than there are keys.
         """
         schema_id = self._schema.id if schema_id is None else schema_id
         known = self._known.get((schema_id, row))
         if known is None:
             keys = self.keys_of_row(row, schema_id)
+            if row_arity(row) < len(keys.fields):
+                raise SchemaMoved(
+                    f"a partition of {self._table} has {row_arity(row)} values, and the keys were "
+                    f"{', '.join(keys.names)} when it was opened (schema {self._schema.id}); they "
+                    "have changed since, or its manifest is damaged: open the table again",
+                    table=self._table,
+                )
             known = Partition(keys, row, decode_row(row, keys.types, first=True))
             self._known[schema_id, row] = known
         return known

@@ -27,6 +27,9 @@ from lakewright.storage.spec.values import NANOS_PER_MICRO, Value
 # Each literal is a Spark expression, which costs the driver about a millisecond.
 _MOST_LITERALS = 1000
 
+# 1582-10-17, two days after the first day of the Gregorian calendar, in any time zone after it.
+_JULIAN = -12_219_120_000_000_000_000
+
 
 def is_spark_filter(predicate: Predicate, schema: TableSchema) -> bool:
     """Whether Spark can evaluate the filter: no nanoseconds, no TIME, not too many literals."""
@@ -63,6 +66,11 @@ def _leaf(leaf: Leaf, schema: TableSchema) -> Column:
         # Spark compares both zeros as equal, except in its set lookup.
         values = (*values, *(-each for each in values if isinstance(each, float) and each == 0))
     literals = [_literal(value, data_type) for value in values]
+    if _is_moment(data_type) and any(isinstance(each, int) and each < _JULIAN for each in values):
+        # Spark prunes row groups by Java timestamps, and moves moments of the days that the Julian
+        # calendar lacks. It does not prune by an expression.
+        column = f.unix_micros(column)
+        literals = [_long(each // NANOS_PER_MICRO) for each in values if isinstance(each, int)]
     match leaf.operator:
         case Operator.IN:
             return column.isin(*literals)
@@ -80,6 +88,10 @@ def _leaf(leaf: Leaf, schema: TableSchema) -> Column:
             return column > literals[0]
         case _:
             return column >= literals[0]
+
+
+def _is_moment(data_type: DataType) -> bool:
+    return isinstance(data_type, AtomicType) and data_type.root is TypeRoot.TIMESTAMP_LTZ
 
 
 def _is_floating(data_type: DataType) -> bool:

@@ -80,7 +80,8 @@ class Case:
     `done` is what a second try says when the first had taken effect. `steps`: what a reader sees
     goes from snapshot to snapshot. `mixes`:
     until it is done, history is of two tables, or has a gap. `repeats`: a second try may commit
-    once more, to no effect. `cleans_up`: when it fails it leaves nothing for a next try.
+    once more, to no effect. `cleans_up`: when it fails it leaves nothing for a next try. With
+    `names_places` manifests name whole paths afterwards, so no copy elsewhere can be judged.
     """
 
     name: str
@@ -93,6 +94,7 @@ class Case:
     repeats: bool = False
     cleans_up: bool = True
     quick: bool = True
+    names_places: bool = False
 
 
 # --- tables -------------------------------------------------------------------------------------
@@ -407,6 +409,31 @@ CASES = (
         ("bucketed", "fixed", "append in buckets", "telling", "vectors"),
         # Of deletion vectors rows that waited come into sight, partition by partition.
         steps=True,
+    ),
+    Case(
+        "respec to no keys",
+        lambda at: at.table.upkeep.respec([]),
+        ("append", "append in buckets", "tagging"),
+        steps=True,
+        repeats=True,
+        names_places=True,
+    ),
+    Case(
+        "respec to finer keys",
+        lambda at: at.table.upkeep.respec(["day", "v"]),
+        ("append", "append in buckets"),
+        steps=True,
+        repeats=True,
+        names_places=True,
+    ),
+    Case(
+        "respec to other keys",
+        lambda at: at.table.upkeep.respec(["v"]),
+        ("append",),
+        steps=True,
+        repeats=True,
+        names_places=True,
+        quick=False,
     ),
     Case("postpone compact", _run("postpone_compact"), POSTPONED, steps=True),
     Case("analyze", _run("analyze"), EVERY_KIND, repeats=True),

@@ -69,6 +69,14 @@ def _error_table() -> dict[tuple[str, str], tuple[str, ...]]:
     found["alter", "alter"] = found["alter", "rescale"] = ("SchemaMoved",)
     for one in _REWRITES:
         found[one, "alter"] = ("SchemaMoved",)
+    # Partitions, staged rows and plans are those of the keys that the table was opened with.
+    for one in (*_COMMITS, "rollback", "alter", "respec"):
+        found[one, "respec"] = ("SchemaMoved", "StalePlan", "InvalidRequestError")
+    # The column is a partition key by then.
+    found["alter", "respec"] += ("ColumnInUse",)
+    for one in ("alter", "rescale", "rollback"):
+        found["respec", one] = ("SchemaMoved", "StalePlan")
+    found["read", "respec"] = ("FileMissing",)
     # Whose turn it was to ask the store for the time, every time.
     found["orphans", "orphans"] = ("UnavailableError",)
     # The other one went back as far already.
@@ -391,6 +399,9 @@ def _entries(data: bytes, root: str) -> list[tuple[int, tuple[Any, ...], str]]:
         # The last letter of a partition's bytes is its day: the values are one letter long.
         day = "a" if b"a" in entry["_PARTITION"] else "b"
         path = f"{root}/day={day}/bucket-{bucket}/{file['_FILE_NAME']}"
+        if file.get("_EXTERNAL_PATH") is not None:
+            # Of an entry that was restated under other keys.
+            path = root + file["_EXTERNAL_PATH"].partition(root)[2]
         found.append((entry["_KIND"], (day, bucket, file["_LEVEL"], file["_FILE_NAME"]), path))
     return found
 

@@ -93,20 +93,59 @@ def difference_plan(
     with told_if_expired(files, after.id, None if before is None else before.id):
         old, new = _State.of(files, before, predicate), _State.of(files, after, predicate)
     places = sorted(old.buckets.keys() | new.buckets.keys())
+    if before is not None and _keys_of(files, before) != _keys_of(files, after):
+        splits = list(_split_across_keys(places, old, new))
+        return _plan(files, before, after, splits)
     moving = _partitions_with_moving_keys(files, old, new)
-    splits: list[ChangeSplit] = []
+    splits = []
     for partition, group in groupby(places, lambda place: place[0]):
         if partition in moving:
             splits += _partition_splits(files, list(group), old, new)
         else:
             for place in group:
                 splits += _bucket_splits(files, place, old, new)
+    return _plan(files, before, after, splits)
+
+
+def _plan(
+    files: TableFiles, before: Snapshot | None, after: Snapshot, splits: Sequence[ChangeSplit]
+) -> ChangePlan:
     return ChangePlan(
         table=files.name,
         mode=IncrementalMode.DIFF,
         snapshot_ids=tuple(each.id for each in (before, after) if each is not None),
         splits=tuple(splits),
     )
+
+
+def _keys_of(files: TableFiles, snapshot: Snapshot) -> tuple[str, ...]:
+    return files.at_schema(snapshot.schema_id).schema.partition_keys
+
+
+def _split_across_keys(places: Sequence[Place], old: _State, new: _State) -> Iterator[ChangeSplit]:
+    """One split of all files that only one state has, since partitions of other keys do not meet.
+
+    A restated file keeps its name, and is in another place with the same rows.
+    """
+    known = [
+        {
+            (identity.file_name, marks)
+            for place in places
+            for identity, marks in each.versions(place)
+        }
+        for each in (old, new)
+    ]
+    alike = {name for name, _ in known[0] & known[1]}
+    parts = [
+        tuple(
+            split
+            for place in places
+            if (split := state.split(place, set(state.numbers.get(place, {})) - alike)).files
+        )
+        for state in (old, new)
+    ]
+    if any(parts):
+        yield ChangeSplit(source=ChangeSource.DIFFERENCE, after=parts[1], before=parts[0])
 
 
 def _partitions_with_moving_keys(files: TableFiles, old: _State, new: _State) -> set[bytes]:

@@ -81,6 +81,7 @@ _USUAL_PATIENCE_MS = 60_000
 # A process that changes the partition keys needs far less from its first snapshot to its last.
 # After this time it counts as dead, and a committer ends the change.
 _KEYS_CHANGE_WITHIN_MS = 10_000
+_KEYS_POLL_MS = 250
 
 # Builds the change on the latest snapshot; None if there is nothing to change.
 BuildChange = Callable[[Snapshot | None, LiveFiles], Change | None]
@@ -93,6 +94,7 @@ def commit_change(files: TableFiles, build: BuildChange, committable: Committabl
     waited_ms = 0.0
     for attempt in count():
         started_ms = files.env.now_ms()
+        keys_change = False
         latest = files.snapshots.latest()
         earlier = _committed_before(files, committable, latest)
         if earlier is not None:
@@ -110,7 +112,7 @@ def commit_change(files: TableFiles, build: BuildChange, committable: Committabl
                     else None
                 )
             else:
-                snapshot = None
+                snapshot, keys_change = None, True
                 since_ms = files.env.now_ms() - latest.time_millis
                 if max(waited_ms, since_ms) >= _KEYS_CHANGE_WITHIN_MS:
                     end_change_of_keys(files)
@@ -126,6 +128,8 @@ def commit_change(files: TableFiles, build: BuildChange, committable: Committabl
         if latest is not None:
             committable = replace(committable, base_commit=latest.delta_manifest_list)
         wait_ms = _wait_ms(files.env, attempt, files.env.now_ms() - started_ms)
+        if keys_change:
+            wait_ms = max(wait_ms, _KEYS_POLL_MS)
         files.env.sleep_ms(wait_ms)
         waited_ms += wait_ms
     raise RetriesExhausted(

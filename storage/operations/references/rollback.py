@@ -227,7 +227,7 @@ def run_rollback(files: TableFiles, plan: RollbackPlan) -> RollbackResult:
     """
     check_supported(files.schema, Use.EXPIRE, table=files.name)
     started = files.env.now_ms()
-    plan = _checked(files, plan)
+    plan = check_rollback(files, plan)
     pin = f"{ROLLBACK_PIN}{plan.target_id}-{files.env.new_id()[:8]}"
     target, snapshot_file = _pin(files, plan, pin)
     snapshots = _delete_later(files, plan, snapshot_file, pin)
@@ -429,7 +429,7 @@ def check_nothing_newer(files: TableFiles, latest_id: int, while_what: str) -> N
         )
 
 
-def _checked(files: TableFiles, plan: RollbackPlan) -> RollbackPlan:
+def check_rollback(files: TableFiles, plan: RollbackPlan) -> RollbackPlan:
     """The plan, with the files that a new plan names too; a plan may be old or edited."""
     _check_current(files, plan)
     tag = plan.restored_tag

@@ -6,8 +6,7 @@ The new keys begin with the present ones, or the present ones with the new.
    reads these rows under either list, since it decodes the first values of a row.
 2. If no other commit followed, create the schema with the new keys. From that moment the table has
    them.
-3. Commit the base with rows of the new keys. Commits that others made between 1 and 3 are restated
-   with it.
+3. If keys went, or if others committed since 1, commit the base with rows of the new keys.
 
 Lakewright's committers wait from 1 to 3, and end a change whose process died. Clients that opened
 the table before 2 may still commit rows of the former keys; the next committer restates them.
@@ -30,11 +29,15 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.commit_loop import restate
-from lakewright.storage.operations.commit.restated_base import Restatement, schemas_with_keys
+from lakewright.storage.operations.commit.restated_base import (
+    Restatement,
+    has_rows_of,
+    schemas_with_keys,
+)
 from lakewright.storage.operations.read.key_values import KeyValues
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.state.latest import is_latest, read_latest
-from lakewright.storage.operations.state.live_files import live_entries
+from lakewright.storage.operations.state.live_files import live_entries, snapshot_manifests
 from lakewright.storage.spec.manifest import ManifestEntry
 from lakewright.storage.spec.partition import PartitionKeys
 from lakewright.storage.spec.schema import TableSchema
@@ -94,6 +97,8 @@ def cut_over(
         _, entries = read_latest(files, partial(live_entries, files))
         found = schemas_with_keys(files, _schema_ids(entries))
         ids = {each: alike for each, alike in found.items() if alike is not None}
+    if not ids and keys_stand(now):
+        return CutOver(now, tuple(made), len(entries))
     try:
         snapshot, entries = _restate(now, now.partitions.keys, values, engine, ids)
     except SeveralValues:
@@ -103,6 +108,16 @@ def cut_over(
         raise
     made.append(snapshot.id)
     return CutOver(now, tuple(made), len(entries))
+
+
+def keys_stand(files: TableFiles) -> bool:
+    """Whether all partition rows of the latest snapshot have a value for each of the keys."""
+    _, stand = read_latest(files, partial(_stand, files))
+    return stand
+
+
+def _stand(files: TableFiles, latest: Snapshot | None) -> bool:
+    return latest is None or has_rows_of(snapshot_manifests(files, latest), files.partitions.keys)
 
 
 def _keys_of(files: TableFiles, names: Sequence[str]) -> PartitionKeys:

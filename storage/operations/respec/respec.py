@@ -12,21 +12,31 @@ A run that is stopped leaves a table that every client reads. Planned again, it 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
 
-from lakewright.storage.errors import CommitConflictError, InvalidRequestError, UnsupportedError
+from lakewright.storage.errors import (
+    CommitConflictError,
+    CorruptionError,
+    FileMissing,
+    InvalidRequestError,
+    SchemaMoved,
+    StalePlan,
+    UnsupportedError,
+)
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.pending import pending_batches
-from lakewright.storage.operations.commit.restated_base import has_rows_of
 from lakewright.storage.operations.read.key_values import KeyRow, KeyValues
-from lakewright.storage.operations.respec.cut_over import SeveralValues, cut_over
+from lakewright.storage.operations.respec.cut_over import SeveralValues, cut_over, keys_stand
 from lakewright.storage.operations.respec.split_files import planned_splits, split_files
 from lakewright.storage.operations.rewrite.compaction_plan import CompactionPlan
 from lakewright.storage.operations.running.engine import Engine, LocalEngine
 from lakewright.storage.operations.running.plan import Plan
-from lakewright.storage.operations.state.latest import read_latest
-from lakewright.storage.operations.state.live_files import live_entries, snapshot_manifests
+from lakewright.storage.operations.state.latest import is_latest, read_latest
+from lakewright.storage.operations.state.live_files import live_entries
+from lakewright.storage.operations.state.partition_filter import PartitionFilter
 from lakewright.storage.operations.state.rewrite_schema import check_current_schema
 from lakewright.storage.operations.write.verify import VerifyLevel
 from lakewright.storage.spec.arguments import whole_number
@@ -35,6 +45,7 @@ from lakewright.storage.spec.manifest import ManifestEntry
 from lakewright.storage.spec.partition import partition_path
 from lakewright.storage.spec.schema import TableSchema, listed_names
 from lakewright.storage.spec.shown import Shown
+from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
 
 # More than these make a table slow to plan; a caller may raise them.
@@ -51,6 +62,14 @@ class Layout:
     files: int
     bytes: int
     rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Becoming:
+    """A present partition, and the partitions that its rows come to, by their paths."""
+
+    partition: str
+    becomes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +90,7 @@ class RespecPlan(Plan["RespecResult"]):
     split: Layout
     splits: CompactionPlan
     files_after: int
-    becomes: dict[str, tuple[str, ...]]
+    becomes: tuple[Becoming, ...]
     most_partitions: int = MOST_PARTITIONS
     most_files: int = MOST_FILES
 
@@ -81,7 +100,7 @@ class RespecPlan(Plan["RespecResult"]):
 
     @property
     def partitions_after(self) -> int:
-        return len({each for found in self.becomes.values() for each in found})
+        return len({each for found in self.becomes for each in found.becomes})
 
     @property
     def changes_nothing(self) -> bool:
@@ -130,14 +149,16 @@ def plan_respec(
     _check_keys(files, keys)
     _check_nothing_waits(files)
     files = files.reading_once()
-    snapshot, entries = read_latest(files, lambda latest: live_entries(files, latest))
+    snapshot, entries = read_latest(files, partial(live_entries, files))
+    if partitions is not None:
+        wanted = PartitionFilter.of_specs(files, partitions)
+        entries = [each for each in entries if wanted.takes(each)]
     values = KeyValues(files, files.schema.fields_of(keys))
-    values.look(entries, engine or LocalEngine(env=files.env))
+    with _told_if_replaced(files, lambda: snapshot):
+        values.look(entries, engine or LocalEngine(env=files.env))
     several = [each for each in entries if values.single(each.file) is None]
     single = [each for each in entries if values.single(each.file) is not None]
-    metas = () if snapshot is None else snapshot_manifests(files, snapshot)
-    stands = keys == files.schema.partition_keys
-    if stands and has_rows_of(metas, files.partitions.keys):
+    if keys == files.schema.partition_keys and keys_stand(files):
         several, single = [], []
     plan = RespecPlan(
         table=files.name,
@@ -175,17 +196,17 @@ def run_respec(
     """
     started_ms = files.env.now_ms()
     check_current_schema(files)
+    if plan.schema_id != files.schema.id:
+        raise SchemaMoved(
+            f"the plan to change the partition keys of {files.name} was made for schema "
+            f"{plan.schema_id}, and the table has schema {files.schema.id}; plan again",
+            table=files.name,
+        )
     _check_keys(files, plan.keys)
     _check_nothing_waits(files)
     run = _Run(files, plan, engine, verify)
-    only = [dict(task.partition) for task in plan.splits.tasks] if not plan.steps else None
-    now = files
-    for keys in plan.steps:
-        now = run.step(now, keys)
-    if not plan.steps and plan.split.files:
-        run.split(now, plan.keys, only)
-    elif not plan.steps and plan.restate.files:
-        now = run.step(now, plan.keys)
+    with _told_if_replaced(files, lambda: run.seen):
+        now = run.whole()
     return RespecResult(
         schema=now.schema,
         former_keys=plan.former_keys,
@@ -197,28 +218,72 @@ def run_respec(
     )
 
 
+@contextmanager
+def _told_if_replaced(files: TableFiles, seen: Callable[[], Snapshot | None]) -> Iterator[None]:
+    """Tell a missing file apart from one that went since a snapshot was the latest.
+
+    Raises:
+        StalePlan: the snapshot is the latest no more.
+    """
+    try:
+        yield
+    except (CorruptionError, FileMissing) as error:
+        if is_latest(files, seen()):
+            raise
+        raise StalePlan(
+            f"{files.name} was rolled back, or files of it were replaced, while its files were "
+            "read for a change of its partition keys; plan again",
+            table=files.name,
+        ) from error
+
+
 class _Run:
     """Carries the steps of one plan out, and counts what they do."""
 
     def __init__(
         self, files: TableFiles, plan: RespecPlan, engine: Engine, verify: VerifyLevel
     ) -> None:
+        self.files = files
         self.plan = plan
         self.engine = engine
         self.verify = verify
         self.snapshot_ids: list[int] = []
         self.restated = self.files_split = self.bytes_rewritten = 0
+        self.seen = files.snapshots.latest()
         self._known = KeyValues(files, files.schema.fields_of(plan.keys))
+
+    def whole(self) -> TableFiles:
+        """Carry all steps out; returns the table with its new keys."""
+        plan, now = self.plan, self.files
+        self.end_change_of_keys()
+        for keys in plan.steps:
+            now = self.step(now, keys)
+        if not plan.steps and plan.split.files:
+            self.split(now, plan.keys, [dict(task.partition) for task in plan.splits.tasks])
+        return now
+
+    def end_change_of_keys(self) -> None:
+        """Restate what a stopped change left, unless a file must be split under former keys."""
+        files = self.files
+        if keys_stand(files):
+            return
+        values = KeyValues(files, files.schema.partition_fields)
+        with suppress(SeveralValues):
+            done = cut_over(files, files.schema.partition_keys, values, self.engine)
+            self.snapshot_ids += done.snapshot_ids
+            self.restated = done.files
 
     def step(self, files: TableFiles, keys: tuple[str, ...]) -> TableFiles:
         """Give the table the keys of one step, after a split of what they need split."""
         for _ in range(_MOST_ROUNDS):
+            self.seen = files.snapshots.latest()
             values = KeyValues(files, files.schema.fields_of(keys))
             if any(key not in files.schema.partition_keys for key in keys):
                 self.split(files, keys, None)
             try:
                 done = cut_over(files, keys, values, self.engine)
             except SeveralValues:
+                files = _unchanged(files)
                 continue
             self.snapshot_ids += done.snapshot_ids
             self.restated = max(self.restated, done.files)
@@ -237,7 +302,10 @@ class _Run:
         partitions: Sequence[Mapping[str, object]] | None,
     ) -> None:
         """Split the files that hold several values of the keys."""
-        _, entries = read_latest(files, lambda latest: live_entries(files, latest))
+        _, entries = read_latest(files, partial(live_entries, files))
+        if partitions is not None:
+            wanted = PartitionFilter.of_specs(files, partitions)
+            entries = [each for each in entries if wanted.takes(each)]
         values = KeyValues(files, files.schema.fields_of(keys), self._known.found)
         values.look(entries, self.engine)
         names = {each.file.file_name for each in entries if values.single(each.file) is None}
@@ -247,6 +315,21 @@ class _Run:
             self.bytes_rewritten += done.bytes_before
             if done.snapshot is not None:
                 self.snapshot_ids.append(done.snapshot.id)
+
+
+def _unchanged(files: TableFiles) -> TableFiles:
+    """The table under its latest schema, which a cut-over in vain may have made.
+
+    Raises:
+        SchemaMoved: another client changed the schema.
+    """
+    now = files.at_schema(files.schemas.latest_id(table=files.name))
+    if (
+        replace(now.schema, id=files.schema.id, time_millis=files.schema.time_millis)
+        != files.schema
+    ):
+        check_current_schema(files)
+    return now
 
 
 def steps_between(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
@@ -286,7 +369,7 @@ def _layout(entries: Iterable[ManifestEntry]) -> Layout:
 
 def _becomes(
     files: TableFiles, entries: Iterable[ManifestEntry], values: KeyValues
-) -> dict[str, tuple[str, ...]]:
+) -> tuple[Becoming, ...]:
     """The paths of the new partitions of each present partition."""
     found: dict[str, set[str]] = {}
     paths: dict[KeyRow, str] = {}
@@ -302,7 +385,10 @@ def _becomes(
                     legacy_name=now.legacy_name,
                 )
             of_partition.add(paths[row])
-    return {path: tuple(sorted(each)) for path, each in sorted(found.items())}
+    return tuple(
+        Becoming(partition=path, becomes=tuple(sorted(each)))
+        for path, each in sorted(found.items())
+    )
 
 
 # --- what rules a change out ------------------------------------------------------------------

@@ -1,0 +1,46 @@
+"""Rolls a table back, also to a snapshot that has other partition keys.
+
+The table first gets the keys of the target, so that its schema and its latest snapshot agree for
+every reader at every moment. Then the later snapshots go.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.references.rollback import (
+    RollbackPlan,
+    RollbackResult,
+    check_rollback,
+    plan_rollback,
+    run_rollback,
+)
+from lakewright.storage.operations.respec.respec import plan_respec, run_respec
+from lakewright.storage.operations.running.engine import LocalEngine
+from lakewright.storage.operations.state.time_travel import choose_snapshot
+
+
+def roll_back(files: TableFiles, plan: RollbackPlan) -> RollbackResult:
+    """Carry a plan out.
+
+    Raises:
+        StalePlan: a new plan is another one; see `references.rollback`.
+        UnsupportedError: the target has other partition keys, and pending batches or consumers
+            know the table by the present ones.
+    """
+    by = {"tag": plan.restored_tag} if plan.restored_tag else {"snapshot_id": plan.target_id}
+    target = choose_snapshot(files, **by)
+    now = files.at_schema(files.schemas.latest_id(table=files.name))
+    keys = now.schema.partition_keys
+    if target is not None:
+        keys = files.at_schema(target.schema_id).schema.partition_keys
+    if keys == now.schema.partition_keys:
+        return run_rollback(files, plan)
+    check_rollback(files, plan)
+    engine = LocalEngine(env=files.env)
+    respec = plan_respec(
+        now, keys, most_partitions=sys.maxsize, most_files=sys.maxsize, engine=engine
+    )
+    now = now.at_schema(run_respec(now, respec, engine).schema.id)
+    return run_rollback(now, plan_rollback(now, **by))

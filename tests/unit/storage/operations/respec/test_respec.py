@@ -1,0 +1,339 @@
+"""Changing partition keys: rows, files and history before, during and after."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lakewright.storage import AddColumn, Catalog, RespecPlan, Table
+from lakewright.storage.errors import (
+    CommitConflictError,
+    InvalidRequestError,
+    SchemaMoved,
+    UnsupportedError,
+)
+from lakewright.storage.operations.commit.commit import commit_compaction
+from lakewright.storage.operations.state.live_files import grouped_by_bucket
+from lakewright.storage.spec.commit import CommitMessage
+from tests.support.tables.builders import (
+    compact,
+    content,
+    expire,
+    new_table,
+    remove_orphans,
+    rows,
+)
+from tests.support.tables.invariants import assert_only_reachable_files, assert_readable_history
+
+COLUMNS = {"dt": "STRING", "hh": "INT", "o": "STRING", "v": "INT"}
+pytestmark = pytest.mark.mission("PT1")
+
+
+def hours(table: Table, dt: str | None, *given: int | None, first: int = 0) -> None:
+    """One write of rows of a day, one row for each hour."""
+    listed = [
+        {"dt": dt, "hh": hour, "o": f"o{number % 2}", "v": first + number}
+        for number, hour in enumerate(given)
+    ]
+    table.write(rows(table, listed))
+
+
+def by_day(catalog: Catalog, **options: str) -> Table:
+    table = new_table(catalog, COLUMNS, partitions=["dt"], options=options)
+    hours(table, "a", 1, 1)
+    hours(table, "a", 1, 2, 3, None, first=10)
+    hours(table, None, 2, 2, first=20)
+    hours(table, "b", None, first=30)
+    return table
+
+
+def respec(catalog: Catalog, table: Table, *keys: str) -> Table:
+    table.upkeep.respec(keys)
+    return catalog.table(table.name)
+
+
+def partitions(table: Table) -> list[dict[str, Any]]:
+    return [each.spec for each in table.at().partitions()]
+
+
+def test_a_plan_tells_what_is_restated_split_and_becomes_of_each_partition(
+    catalog: Catalog,
+) -> None:
+    table = by_day(catalog)
+    plan = table.upkeep.plan_respec(["dt", "hh"])
+    assert (plan.former_keys, plan.keys, plan.steps) == (("dt",), ("dt", "hh"), (("dt", "hh"),))
+    assert (plan.restate.files, plan.split.files, plan.split.rows) == (3, 1, 4)
+    assert (plan.partitions_before, plan.partitions_after, plan.files_after) == (3, 6, 7)
+    assert plan.becomes[1].partition == "dt=a"
+    assert plan.becomes[1].becomes == (
+        "dt=a/hh=1",
+        "dt=a/hh=2",
+        "dt=a/hh=3",
+        "dt=a/hh=__DEFAULT_PARTITION__",
+    )
+    assert RespecPlan.from_json(plan.to_json()) == plan
+    assert len(table.history.snapshots()) == 4
+
+
+@pytest.mark.mission("PT2", "PT3", "PT4")
+@pytest.mark.parametrize(
+    "way",
+    [
+        [("dt", "hh")],
+        [("hh",)],
+        [()],
+        [("hh", "o"), ("o",), ("o", "dt"), ()],
+        [("dt", "hh", "o"), ("dt", "hh"), ("dt",)],
+    ],
+    ids=str,
+)
+def test_rows_and_history_stay_and_files_are_not_written_where_one_value_lies(
+    catalog: Catalog, way: Sequence[tuple[str, ...]]
+) -> None:
+    table = by_day(catalog)
+    due = content(table)
+    old = {each.id: content(table.at(snapshot=each.id)) for each in table.history.snapshots()}
+    for number, keys in enumerate(way):
+        several = table.upkeep.plan_respec(keys).split.files
+        before = {entry.file.file_name for entry in table.at().files()}
+        table = respec(catalog, table, *keys)
+        assert content(table) == due
+        kept = before & {entry.file.file_name for entry in table.at().files()}
+        assert len(before - kept) == several
+        assert table.schema.partition_keys == keys
+        assert table.upkeep.plan_respec(keys).changes_nothing
+        assert sum(each.row_count for each in table.at().partitions()) == len(due)
+        hours(table, "c", 7, 8, first=100 * (number + 1))
+        due = content(table)
+        for name in keys:
+            for value in ("a", 1, "o1"):
+                text = f"{name} = {value!r}"
+                if isinstance(value, str) == (name != "hh"):
+                    assert content(table, where=text) == [
+                        row for row in due if f'"{name}": {_json(value)}' in row
+                    ]
+        assert_readable_history(table, mixed=False)
+        assert_only_reachable_files(table)
+    for snapshot_id, then in old.items():
+        assert content(table.at(snapshot=snapshot_id)) == then
+
+
+def _json(value: object) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def test_splitting_of_some_partitions_leaves_the_keys_and_is_not_done_again(
+    catalog: Catalog,
+) -> None:
+    table = by_day(catalog)
+    hours(table, "b", 1, 2, first=40)
+    table.upkeep.respec(["dt", "hh"], [{"dt": "a"}])
+    assert table.schema.partition_keys == ("dt",)
+    assert catalog.table(table.name).schema == table.schema
+    assert table.upkeep.plan_respec(["dt", "hh"], [{"dt": "a"}]).splits.tasks == ()
+    plan = table.upkeep.plan_respec(["dt", "hh"])
+    assert [task.partition for task in plan.splits.tasks] == [{"dt": "b"}]
+    assert table.upkeep.run(plan).files_split == 1
+
+
+def test_writes_after_it_go_to_the_new_partitions_and_overwrites_replace_them_whole(
+    catalog: Catalog,
+) -> None:
+    """Of other formats it is known that a dynamic overwrite leaves rows of the old layout."""
+    table = respec(catalog, by_day(catalog), "dt", "hh")
+    given = [{"dt": "a", "hh": 1, "o": "new", "v": 0}]
+    table.write(rows(table, given), mode="overwrite")
+    assert table.read("dt = 'a' AND hh = 1").to_pylist() == given
+    assert table.read("dt = 'a'").num_rows == 4
+    table.write(rows(table, given), mode="overwrite", partition={"dt": "a"}, dynamic=False)
+    assert table.read("dt = 'a'").to_pylist() == given
+    table.write(rows(table, given), mode="overwrite", partition={}, dynamic=False)
+    assert table.read().to_pylist() == given
+    assert_only_reachable_files(table)
+
+
+def test_compaction_merges_restated_files_with_new_ones(catalog: Catalog) -> None:
+    table = respec(catalog, by_day(catalog), "dt", "hh")
+    hours(table, "a", 1, first=50)
+    due = content(table)
+    result = compact(table, [{"dt": "a", "hh": 1}], full=True, min_file_num=2)
+    assert (result.files_before, result.files_after) == (3, 1)
+    assert content(table) == due
+    expire(table)
+    assert content(table) == due
+    assert_only_reachable_files(table)
+
+
+def test_tags_branches_expiry_and_orphan_removal_work_across_it(catalog: Catalog) -> None:
+    table = by_day(catalog)
+    due = content(table)
+    table.history.create_tag("before")
+    table.history.create_branch("side", tag="before")
+    table = respec(catalog, table, "hh")
+    hours(table, "z", 9, first=90)
+    remove_orphans(table)
+    expire(table)
+    assert len(table.history.snapshots()) == 1
+    assert content(table.at(tag="before")) == due
+    assert content(table.history.at_branch("side")) == due
+    assert len(content(table)) == len(due) + 1
+    assert_only_reachable_files(table)
+    side = table.history.at_branch("side")
+    hours(side, "s", 4, first=95)
+    assert side.schema.partition_keys == ("dt",)
+    assert len(content(side)) == len(due) + 1
+    table.history.run(table.history.plan_delete_branch("side"))
+    table.history.run(table.history.plan_delete_tags("before"))
+    remove_orphans(table)
+    assert len(content(table)) == len(due) + 1
+    assert_only_reachable_files(table)
+
+
+@pytest.mark.parametrize("keys", [("dt", "hh"), ("hh",), ()], ids=str)
+def test_a_rollback_takes_it_back(catalog: Catalog, keys: tuple[str, ...]) -> None:
+    table = by_day(catalog)
+    due, files = content(table), sorted(map(str, table.at().files()))
+    table = respec(catalog, table, *keys)
+    hours(table, "z", 8, 9, first=90)
+    table.history.rollback(snapshot=4)
+    table = catalog.table(table.name)
+    assert table.schema.partition_keys == ("dt",)
+    assert content(table) == due
+    assert sorted(map(str, table.at().files())) == files
+    hours(table, "z", 8, 9, first=90)
+    assert len(content(table)) == len(due) + 2
+    assert_only_reachable_files(table)
+
+
+def test_changes_between_snapshots_are_told_across_it(catalog: Catalog) -> None:
+    table = by_day(catalog)
+    table = respec(catalog, table, "dt", "o")
+    hours(table, "z", 9, first=90)
+    latest = table.history.snapshots()[-1].id
+    for mode in ("delta", "diff"):
+        found = table.read_changes(4, latest, mode=mode).to_pylist()
+        assert [row["v"] for row in found] == [90], mode
+
+
+@pytest.mark.parametrize("keys", [("dt", "hh"), ()], ids=str)
+def test_deleted_rows_stay_deleted(catalog: Catalog, keys: tuple[str, ...]) -> None:
+    """Of other formats it is known that a delete across partition specs was lost."""
+    table = by_day(catalog, **{"deletion-vectors.enabled": "true"})
+    delete_first_rows(table)
+    due = content(table)
+    assert len(due) == 5
+    table = respec(catalog, table, *keys)
+    assert content(table) == due
+    assert_only_reachable_files(table)
+    compact(table, full=True)
+    assert content(table) == due
+    expire(table)
+    assert_only_reachable_files(table)
+
+
+def delete_first_rows(table: Table) -> None:
+    """Delete the first row of each file, as Java does with DELETE: by an index file a bucket."""
+    files = table.table_files
+    messages = []
+    for place, group in grouped_by_bucket(table.at().files()).items():
+        marks = {entry.file.file_name: np.array([0]) for entry in group}
+        index = files.indexes.write_deletion_vectors(marks, write_id=files.env.new_id())
+        messages.append(
+            CommitMessage(
+                partition=place.partition,
+                bucket=place.bucket,
+                total_buckets=-1,
+                new_indexes=(index,),
+            )
+        )
+    commit_compaction(
+        files, messages, user="delete", base_snapshot_id=table.history.snapshots()[-1].id
+    )
+
+
+def test_a_write_staged_before_it_is_refused_and_named(catalog: Catalog) -> None:
+    table = by_day(catalog)
+    staged = table.stage(rows(table, [{"dt": "a", "hh": 5, "o": "x", "v": 1}]))
+    now = respec(catalog, table, "dt", "hh")
+    for opened in (table, now):
+        with pytest.raises(SchemaMoved, match="keys"):
+            opened.commit(staged)
+    with pytest.raises(SchemaMoved, match=r"partition keys of db\.t were dt"):
+        hours(table, "a", 5)
+    now.abort(staged)
+    assert_only_reachable_files(now)
+
+
+def test_a_compaction_planned_before_it_is_planned_again(catalog: Catalog) -> None:
+    table = by_day(catalog)
+    plan = table.upkeep.plan_compact(full=True, min_file_num=2)
+    now = respec(catalog, table, "dt", "hh")
+    for opened in (table, now):
+        with pytest.raises((CommitConflictError, InvalidRequestError), match="plan again"):
+            opened.upkeep.run(plan)
+    assert len(content(now)) == 9
+
+
+def test_an_empty_table_gets_keys_by_its_schema_alone(catalog: Catalog) -> None:
+    table = new_table(catalog, COLUMNS)
+    table = respec(catalog, table, "dt")
+    assert table.schema.partition_keys == ("dt",)
+    assert table.history.snapshots() == ()
+    hours(table, "a", 1)
+    assert partitions(table) == [{"dt": "a"}]
+
+
+def test_columns_of_later_schemas_and_files_of_older_ones_are_restated(catalog: Catalog) -> None:
+    table = by_day(catalog)
+    table = table.alter(AddColumn("late", "INT"))
+    table.write(rows(table, [{"dt": "b", "hh": 1, "o": "x", "v": 40, "late": 5}]))
+    due = content(table)
+    for keys in (("late",), ("dt", "late"), ()):
+        plan = table.upkeep.plan_respec(keys)
+        assert plan.split.files == 0
+        table = respec(catalog, table, *keys)
+        assert content(table) == due
+        assert table.read("late = 5").num_rows == 1
+        assert table.read("late IS NULL").num_rows == 9
+
+
+@pytest.mark.parametrize(
+    ("keys", "named"),
+    [
+        (["nix"], "'nix' is not a column"),
+        (["dt", "dt"], "repeat a column"),
+        (["dt", "hh", "o", "v"], "every column"),
+        ("dt", r"give a list: \['dt'\]"),
+    ],
+)
+def test_bad_keys_are_refused_by_name(catalog: Catalog, keys: Any, named: str) -> None:
+    table = by_day(catalog)
+    with pytest.raises(InvalidRequestError, match=named):
+        table.upkeep.plan_respec(keys)
+
+
+def test_a_flood_of_partitions_or_files_is_refused_with_the_numbers(catalog: Catalog) -> None:
+    table = by_day(catalog)
+    with pytest.raises(InvalidRequestError, match=r"6 partitions .* the limit is 5"):
+        table.upkeep.plan_respec(["dt", "hh"], most_partitions=5)
+    with pytest.raises(InvalidRequestError, match=r"7 files .* the limit is 6"):
+        table.upkeep.plan_respec(["dt", "hh"], most_files=6)
+    table.upkeep.plan_respec(["dt", "hh"], most_partitions=6, most_files=7)
+
+
+def test_what_waits_for_the_present_keys_forbids_it(catalog: Catalog) -> None:
+    table = by_day(catalog)
+    table.history.set_consumer("flink", 2)
+    with pytest.raises(UnsupportedError, match=r"consumer flink .* reads from snapshot 2"):
+        table.upkeep.plan_respec(["hh"])
+    table.history.set_consumer("flink", 5)
+    kept = table.keep_pending(
+        table.stage(rows(table, [{"dt": "a", "v": 1}]), commit_user="job", commit_identifier=7)
+    )
+    with pytest.raises(UnsupportedError, match="1 pending batches"):
+        table.upkeep.plan_respec(["hh"])
+    table.abort(kept)
+    table.upkeep.plan_respec(["hh"])
