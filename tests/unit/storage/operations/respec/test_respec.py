@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakewright.storage import AddColumn, Catalog, RespecPlan, Table
+from lakewright.storage import AddColumn, Catalog, DropColumn, RespecPlan, Table
 from lakewright.storage.errors import (
+    ColumnInUse,
     CommitConflictError,
     InvalidRequestError,
     SchemaMoved,
@@ -316,6 +317,15 @@ def test_bad_keys_are_refused_by_name(catalog: Catalog, keys: Any, named: str) -
     table = by_day(catalog)
     with pytest.raises(InvalidRequestError, match=named):
         table.upkeep.plan_respec(keys)
+
+
+@pytest.mark.mission("SE19")
+def test_a_column_that_is_or_was_a_key_cannot_be_dropped(catalog: Catalog) -> None:
+    """Files of before may be asked for by it, at a tag or a snapshot."""
+    table = respec(catalog, by_day(catalog), "hh")
+    for column in ("hh", "dt"):
+        with pytest.raises(ColumnInUse, match=column):
+            table.alter(DropColumn(column))
 
 
 def test_a_flood_of_partitions_or_files_is_refused_with_the_numbers(catalog: Catalog) -> None:
