@@ -42,6 +42,9 @@ _SPARK_PRECISION = 6
 def to_spark_type(data_type: DataType) -> t.DataType:
     """The Spark type of a column; timestamps lose digits below microseconds.
 
+    Elements, values and members may be null in it: Spark casts nothing that may be null to a type
+    without null, and so reads all columns of files.
+
     Raises:
         UnsupportedError: Spark has no such type, as for TIME.
     """
@@ -56,11 +59,11 @@ def to_spark_type(data_type: DataType) -> t.DataType:
                 )
             return _PLAIN[root]
         case ArrayType(element=element):
-            return t.ArrayType(to_spark_type(element), element.nullable)
+            return t.ArrayType(to_spark_type(element), True)
         case MapType(key=key, value=value):
-            return t.MapType(to_spark_type(key), to_spark_type(value), value.nullable)
+            return t.MapType(to_spark_type(key), to_spark_type(value), True)
         case MultisetType(element=element):
-            return t.MapType(to_spark_type(element), t.IntegerType(), valueContainsNull=False)
+            return t.MapType(to_spark_type(element), t.IntegerType(), True)
         case RowType(fields=fields):
             return to_spark_schema(fields)
 
