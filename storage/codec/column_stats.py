@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewright.storage.codec.arrow_values import value_of
-from lakewright.storage.codec.binary_row import decode_row, encode_row
+from lakewright.storage.codec.binary_row import decode_row, encode_row, row_arity
 from lakewright.storage.spec.data_types import AtomicType, DataField, DataType, TypeRoot
 from lakewright.storage.spec.manifest import DataFileMeta, SimpleStats
 from lakewright.storage.spec.predicate import Bounds
@@ -133,6 +133,9 @@ def file_bounds(file: DataFileMeta, schema: TableSchema) -> dict[str, Bounds]:
         covered = file.write_cols if file.write_cols is not None else schema.field_names
     fields = schema.fields_of(name for name in covered if name in schema.field_names)
     if len(fields) != len(covered) or not fields:
+        return {}
+    if file.value_stats_cols is None and row_arity(file.value_stats.min_values) != len(fields):
+        # Java 0.9 rewrites manifests without the names of the columns that statistics cover.
         return {}
     return stats_bounds(file.value_stats, fields, file.row_count)
 
