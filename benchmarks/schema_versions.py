@@ -267,7 +267,7 @@ def _ratios(plain: VersionsResult | None, evolved: VersionsResult | None) -> Ite
     for name in ("seconds", "cpu_seconds"):
         pair = [getattr(each, name, ()) for each in (evolved, plain)]
         top, bottom = (statistics.median(each) if each else 0.0 for each in pair)
-        # CPU time comes in hundredths, and a Spark worker that ended takes its own away.
+        # CPU time comes in ticks of a hundredth, and a worker that ended takes its own away.
         yield f"{top / bottom:.2f}" if min(top, bottom) > 0 else "–"
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewright.storage.codec.arrow_values import value_of
-from lakewright.storage.codec.binary_row import decode_row, encode_row
+from lakewright.storage.codec.binary_row import decode_row, encode_row, row_arity
 from lakewright.storage.spec.data_types import AtomicType, DataField, DataType, TypeRoot
 from lakewright.storage.spec.manifest import DataFileMeta, SimpleStats
 from lakewright.storage.spec.predicate import Bounds
@@ -138,7 +138,12 @@ def covered_fields(file: DataFileMeta, schema: TableSchema) -> Sequence[DataFiel
 def file_bounds(file: DataFileMeta, schema: TableSchema) -> dict[str, Bounds]:
     """Bounds of a file's columns from its statistics, by the column names in the file's schema."""
     fields = covered_fields(file, schema)
-    return stats_bounds(file.value_stats, fields, file.row_count) if fields else {}
+    if not fields:
+        return {}
+    if file.value_stats_cols is None and row_arity(file.value_stats.min_values) != len(fields):
+        # Java 0.9 rewrites manifests without the names of the columns that statistics cover.
+        return {}
+    return stats_bounds(file.value_stats, fields, file.row_count)
 
 
 def stats_bounds(

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from lakewright.storage import Catalog, ChangeType, RenameColumn
+from lakewright.storage.codec.binary_row import row_arity
 from tests.interop.test_they_read_ours import as_read_by
 from tests.oracles.client import JavaOracle, OracleError, WritingOracle
 from tests.support.histories.carrying_out import HistoryDiffers
@@ -158,3 +159,18 @@ def test_java_takes_one_new_name_inside_of_a_column_at_a_time(
     table = table.alter(RenameColumn("r.x", "xx"), RenameColumn("r.y", "yy"))
     assert table.read().to_pylist() == [{"k": 1, "r": {"xx": 1, "yy": 2}}]
     assert as_read_by(java_latest, shared, table) == content(table)
+
+
+def test_filters_find_rows_of_pypaimon_after_java_0_9_has_moved_their_file_up_a_level(
+    shared: Catalog, java: JavaOracle, pypaimon: WritingOracle
+) -> None:
+    """Java 0.9 drops the names of the columns that statistics cover, and pypaimon covers none."""
+    table = new_table(shared, {"k": "INT", "a": "INT"}, keys=["k"], options={"bucket": "1"})
+    pypaimon.write(shared.root, table.name, [{"k": number, "a": 7} for number in range(3)])
+    java.compact(shared.root, table.name)
+    (entry,) = table.at().files()
+    assert entry.file.value_stats_cols is None
+    assert row_arity(entry.file.value_stats.min_values) == 0
+    assert table.read("a = 7").num_rows == 3
+    assert table.read("k > 0 AND a IS NULL").num_rows == 0
+    assert table.read("a > 7").num_rows == 0

@@ -66,7 +66,7 @@ FORMATS = ("parquet", "orc", "avro")
 class Kind:
     """A kind of table, who changes it, and which steps its histories have.
 
-    `hands` change the table by turns, and read it after every step with `readers`. `is_nested`:
+    `hands` change the table by turns, and all of them read it after every step. `is_nested`:
     members of rows, elements and values change too. Columns become only what is in `types`.
     """
 
@@ -127,7 +127,7 @@ Step = Write | Alter | Compact | Tag | Expire
 
 @dataclass(frozen=True)
 class SchemaHistory:
-    """The steps of one table, and where each filter of a check comes from."""
+    """The steps of one table; `creator` makes it, and each step names its hand."""
 
     kind: Kind
     seed: int
@@ -323,7 +323,7 @@ class _Drawing:
 
     def _move(self, model: EvolvedTable) -> list[SchemaChange]:
         path, row = self._row(model)
-        names = _changeable(row)
+        names = [name for name in _changeable(row) if name != row.fields[0].name]
         # Java moves columns of the table only.
         if path or not names:
             return []

@@ -131,8 +131,11 @@ class EvolvedTable:
             case MoveColumn(column, position):
                 holder, name = self._holder(column)
                 moved = _named(holder, name)
-                holder.fields.remove(moved)
                 assert position.side is Side.FIRST
+                if moved is holder.fields[0]:
+                    # Java moves no column to where it is.
+                    raise Invalid(change)
+                holder.fields.remove(moved)
                 holder.fields.insert(0, moved)
             case SetOption():
                 pass
