@@ -35,7 +35,7 @@ from lakewright.storage import (
     Table,
     VerifyLevel,
 )
-from lakewright.storage.errors import InvalidRequestError, StalePlan
+from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.operations.respec.respec import MOST_FILES, MOST_PARTITIONS, Layout
 from lakewright.storage.operations.rewrite.compaction_plan import CompactionTask
 
@@ -111,12 +111,6 @@ def _lease(table: Table, plan: RespecPlan) -> LeaseNeed | None:
 
 
 def _run(table: Table, plan: RespecPlan, options: RespecOptions, work: Work) -> RespecResult:
-    if plan.schema_id != table.schema.id:
-        raise StalePlan(
-            f"the plan is of schema {plan.schema_id} of {table.name}, which has schema "
-            f"{table.schema.id} by now; plan again",
-            table=table.name,
-        )
     engine: Engine = LocalEngine()
     if plan.splits.tasks:
         engine = work.engine(options.engine, plan.splits.bytes_before)
@@ -149,14 +143,14 @@ def _report(_: Table, done: Done) -> Report:
             "schema_id": result.schema.id,
             "snapshots": list(result.snapshot_ids),
             "duration_ms": result.duration_ms,
-            "becomes": {each.partition: list(each.becomes) for each in plan.becomes},
+            "becomes": [asdict(each) for each in plan.becomes],
         }
         left = max(0, plan.split.files - result.files_split)
         facts |= {**did, "files_to_split": left, "seconds": round(result.duration_ms / 1000, 3)}
         if result.snapshot_ids:
             facts["snapshot_id"] = result.snapshot_ids[-1]
         if not _is_idle(plan):
-            summary, notes = _told(plan, result), _left(plan, left)
+            summary, notes = _told(plan, result), ()
     return Report(
         summary=summary,
         facts=facts,
@@ -202,18 +196,12 @@ def _told(plan: RespecPlan, result: RespecResult) -> str:
 
 def _notes(plan: RespecPlan) -> tuple[str, ...]:
     if _is_idle(plan) or _only_splits(plan):
-        return _left(plan, plan.split.files - plan.splits.files_before)
+        return ()
     return (
         f"restated where they lie: {_layout_text(plan.restate)}",
         f"split first: {_layout_text(plan.split)}",
         f"limits: {plan.most_partitions:,} partitions, {plan.most_files:,} files",
     )
-
-
-def _left(plan: RespecPlan, files: int) -> tuple[str, ...]:
-    if not _only_splits(plan) or files <= 0:
-        return ()
-    return (f"{counted(files, 'file')} of other partitions still to split",)
 
 
 def _sizes(plan: CompactionPlan) -> str:
@@ -287,11 +275,11 @@ def _tables(plan: RespecPlan, *, is_done: bool) -> dict[str, list[dict[str, obje
 def _becomes(plan: RespecPlan) -> list[dict[str, Any]]:
     return [
         {
-            "partition": found.partition or _WHOLE,
-            "becomes": [each or _WHOLE for each in found.becomes],
-            "count": len(found.becomes),
+            "partition": each.partition or _WHOLE,
+            "becomes": [path or _WHOLE for path in each.becomes],
+            "count": len(each.becomes),
         }
-        for found in plan.becomes
+        for each in plan.becomes
     ]
 
 

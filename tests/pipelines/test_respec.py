@@ -164,12 +164,13 @@ def test_a_backfill_splits_by_partition_of_the_asset_and_redoes_nothing(days: La
     first = split("2024-01-01-01:00")
     assert first[None]["lakewright/files_split"] == 1
     # The ledger: another partition has a file to split.
-    assert first[None]["lakewright/files_to_split"] == 1
+    (left,) = days.run("respec", dry_run=True).outputs["to split"]
+    assert (left.data["partition"], left.data["files"]) == ("dt=2024-01-02", 1)
     assert "2024-01-01" in first
     # All hours of a day are split together.
     assert split("2024-01-01-02:00") == {}
     assert days.table().schema.partition_keys == ("dt",)
-    assert split("2024-01-02-07:00")[None]["lakewright/files_to_split"] == 0
+    assert split("2024-01-02-07:00")[None]["lakewright/files_split"] == 1
     done = days.run("respec")
     assert done.success, done.failure
     assert done.observations[None]["lakewright/files_split"] == 0

@@ -49,7 +49,7 @@ def test_a_change_is_shown_before_it_is_made_and_the_command_ends_with_the_new_k
 
     done = lakewright(catalog, *BY_HOUR)
     assert (done.code, done.err) == (0, "")
-    told = "3 snapshots (4 to 6) of db.t: 2 files split, 5 files restated where they lie, in "
+    told = "2 snapshots (4 to 5) of db.t: 2 files split, 5 files restated where they lie, in "
     assert done.lines[5].startswith(told)
     assert done.lines[5].endswith("; it has the partition keys dt, hh")
     table = catalog.table("db.t")
@@ -70,10 +70,10 @@ def test_programs_get_every_figure_and_what_becomes_of_every_partition(
     assert (summary["to_restate"]["files"], summary["to_split"]["files"]) == (1, 2)
     assert (summary["partitions_before"], summary["partitions_after"]) == (2, 5)
     assert (summary["max_partitions"], summary["max_files"]) == (10_000, 100_000)
-    assert planned["becomes"]["dt=b"] == ["dt=b/hh=1", "dt=b/hh=2"]
+    assert planned["becomes"][1] == {"partition": "dt=b", "becomes": ["dt=b/hh=1", "dt=b/hh=2"]}
     done = lakewright(catalog, *BY_HOUR, "--format", "json").json
     assert done["operation"] == "respec"
-    assert (done["keys"], done["snapshots"]) == (["dt", "hh"], [4, 5, 6])
+    assert (done["keys"], done["snapshots"]) == (["dt", "hh"], [4, 5])
     assert (done["files_split"], done["files_restated"]) == (2, 5)
     assert done["becomes"] == planned["becomes"]
     assert done["schema_id"] == catalog.table("db.t").schema.id
@@ -88,11 +88,9 @@ def test_partitions_are_split_before_and_never_again(
     assert any(
         each.startswith("db.t to split by dt, hh, at snapshot 3: 1 file, ") for each in planned
     )
-    assert "  1 file of other partitions still to split" in planned
     done = lakewright(catalog, *split, "--partition", "dt=a")
     assert done.code == 0
     assert any("1 file split, in " in each for each in done.lines)
-    assert "  1 file of other partitions still to split" in done.lines
     assert catalog.table("db.t").schema.partition_keys == ("dt",)
     again = lakewright(catalog, *split, "--partition", "dt=a")
     assert again.lines[0] == "nothing to split by dt, hh in db.t, at snapshot 4"
@@ -128,10 +126,8 @@ def test_a_plan_of_another_schema_is_stale(
     lakewright(catalog, *BY_HOUR, "--save-plan", str(plan))
     table.alter(AddColumn("w", "INT"))
     late = lakewright(catalog, "respec", "db.t", "--plan", str(plan))
-    assert (late.code, "the plan is of schema 0 of db.t, which has schema 1" in late.err) == (
-        5,
-        True,
-    )
+    assert late.code == 5
+    assert "was made for schema 0, and the table has schema 1; plan again" in late.err
 
 
 def test_a_table_loses_its_keys_and_gets_others(
