@@ -1,6 +1,7 @@
 """A change becomes the next snapshot; a losing committer retries on the snapshot that won.
 
 1. Read the latest snapshot. Search for a snapshot that an earlier attempt of this commit made.
+   If a change of the partition keys is under way, wait; end it if its process died.
 2. Build the change on the latest snapshot.
 3. Check for conflicts: every file that the change removes must be live.
 4. Write the base list (merged manifests), the delta manifest and its list, and those of the

@@ -122,10 +122,11 @@ def _check_supported_state(
 
 
 def named_files(files: TableFiles, change: Change) -> set[str]:
-    """Paths of the data, changelog, index and statistics files that a change adds."""
+    """Paths of the data, changelog, index and statistics files that a change adds or copies."""
     added = [entry for entry in change.entries if entry.kind is FileKind.ADD]
     paths = {path for entry in (*added, *change.changelog) for path in files.entry_paths(entry)}
-    paths |= {files.paths.index(entry.file.file_name) for entry in change.new_indexes}
+    indexes = [*change.new_indexes, *(() if change.base is None else change.base.indexes)]
+    paths |= {files.paths.index(entry.file.file_name) for entry in indexes}
     if change.statistics is not None:
         paths.add(files.paths.statistics(change.statistics))
     return paths
