@@ -26,6 +26,7 @@ _REWRITES = {"compact", "rescale"}
 _OF_PARTITIONS = ("drop", "rename")
 _COMMITS = {*WRITERS, *_REWRITES, *_OF_PARTITIONS}
 _UNKNOWN = "CommitOutcomeUnknownError"
+_MOVED = ("SchemaMoved", "StalePlan", "InvalidRequestError")
 
 
 def allowed_errors(verb: str, others: set[str]) -> set[str]:
@@ -72,7 +73,10 @@ def _error_table() -> dict[tuple[str, str], tuple[str, ...]]:
         found[one, "alter"] = ("SchemaMoved",)
     # Partitions, staged rows and plans are those of the keys that the table was opened with.
     for one in (*_COMMITS, "rollback", "alter", "respec"):
-        found[one, "respec"] = ("SchemaMoved", "StalePlan", "InvalidRequestError")
+        found[one, "respec"] = _MOVED
+    # A partition of former keys, which was planned for, is none any more.
+    for one in ("drop", "rename"):
+        found[one, "respec"] = (*found.get((one, "respec"), ()), *_MOVED, "PartitionNotFound")
     # The column is a partition key by then.
     found["alter", "respec"] += ("ColumnInUse",)
     for one in ("alter", "rescale", "rollback"):
