@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cache
 from types import FunctionType, MethodType
@@ -47,15 +47,21 @@ def _on_every_kind() -> Iterator[tuple[Case, str, bool]]:
             yield case, kind, case.quick and not number
 
 
-cases = pytest.mark.parametrize(
-    ("case", "kind"),
-    [
-        pytest.param(
-            case, kind, id=f"{case.name}, {kind}", marks=[] if is_quick else [pytest.mark.deep]
-        )
-        for case, kind, is_quick in _on_every_kind()
-    ],
-)
+def _parametrized(tried: Iterable[tuple[Case, str, bool]]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize(
+        ("case", "kind"),
+        [
+            pytest.param(
+                case, kind, id=f"{case.name}, {kind}", marks=[] if is_quick else [pytest.mark.deep]
+            )
+            for case, kind, is_quick in tried
+        ],
+    )
+
+
+cases = _parametrized(_on_every_kind())
+# Those whose tables can be copied to another store.
+cases_that_move = _parametrized(each for each in _on_every_kind() if not each[0].names_places)
 
 
 # Of deaths one in `make test`: what the others leave is much like what failures leave.

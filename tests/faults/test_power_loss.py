@@ -12,7 +12,7 @@ import pytest
 
 from lakewright.storage import Catalog, Table
 from tests.faults.local_trials import in_memory, laid_out
-from tests.faults.test_every_call import cases, trial_of
+from tests.faults.test_every_call import cases_that_move, trial_of
 from tests.faults.trials import READS, _tables, opened
 from tests.faults.verbs import Case, Place
 from tests.support.stores.disks import LOSSES, RANDOM_LOSSES, LossyDisk
@@ -28,7 +28,7 @@ def _empty_memory() -> Iterator[None]:
     empty_memory()
 
 
-@cases
+@cases_that_move
 def test_what_a_verb_did_outlives_a_power_loss_once_it_has_returned(
     case: Case, kind: str, tmp_path: Path
 ) -> None:
@@ -46,7 +46,7 @@ def test_what_a_verb_did_outlives_a_power_loss_once_it_has_returned(
     tally("power losses after a verb", len(lost))
 
 
-@cases
+@cases_that_move
 def test_a_power_loss_amid_a_verb_leaves_the_table_as_it_was_or_as_it_is_to_be(
     case: Case, kind: str, tmp_path: Path
 ) -> None:
