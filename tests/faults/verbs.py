@@ -84,7 +84,7 @@ class Case:
     goes from snapshot to snapshot. `mixes`:
     until it is done, history is of two tables, or has a gap. `repeats`: a second try may commit
     once more, to no effect. `cleans_up`: when it fails it leaves nothing for a next try. With
-    `names_places` manifests name whole paths afterwards, so no copy elsewhere can be judged.
+    `names_places` the verb or its manifests name whole paths, so no copy elsewhere can be judged.
     """
 
     name: str
@@ -485,9 +485,16 @@ CASES = (
         quick=False,
     ),
     # Whole partitions.
-    Case("add partitions", _take_over, ("append",), _landed),
-    Case("add partitions as copies", _copy_over, ("append",), _landed, done=(PartitionExists,)),
-    Case("repair partitions", _repair, ("append",), _drifted),
+    Case("add partitions", _take_over, ("append",), _landed, names_places=True),
+    Case(
+        "add partitions as copies",
+        _copy_over,
+        ("append",),
+        _landed,
+        done=(PartitionExists,),
+        names_places=True,
+    ),
+    Case("repair partitions", _repair, ("append",), _drifted, names_places=True),
     Case(
         "drop partitions",
         _run("drop_partitions", "day IN ('a', 'c')"),
