@@ -6,7 +6,7 @@ The new keys begin with the present ones, or the present ones with the new.
    reads these rows under either list, since it decodes the first values of a row.
 2. If no other commit followed, create the schema with the new keys. From that moment the table has
    them.
-3. If keys went, or if others committed since 1, commit the base with rows of the new keys.
+3. Commit the base with rows of the new keys, in a snapshot of the new schema.
 
 Lakewright's committers wait from 1 to 3, and end a change whose process died. Clients that opened
 the table before 2 may still commit rows of the former keys; the next committer restates them.
@@ -111,13 +111,19 @@ def cut_over(
 
 
 def keys_stand(files: TableFiles) -> bool:
-    """Whether all partition rows of the latest snapshot have a value for each of the keys."""
+    """Whether the latest snapshot has the keys: its schema, and each partition row."""
     _, stand = read_latest(files, partial(_stand, files))
     return stand
 
 
 def _stand(files: TableFiles, latest: Snapshot | None) -> bool:
-    return latest is None or has_rows_of(snapshot_manifests(files, latest), files.partitions.keys)
+    if latest is None:
+        return True
+    keys = files.partitions.keys
+    schema = files.at_schema(latest.schema_id).schema
+    return schema.partition_keys == keys.names and has_rows_of(
+        snapshot_manifests(files, latest), keys
+    )
 
 
 def _keys_of(files: TableFiles, names: Sequence[str]) -> PartitionKeys:

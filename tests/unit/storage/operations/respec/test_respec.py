@@ -171,6 +171,14 @@ def test_compaction_merges_restated_files_with_new_ones(catalog: Catalog) -> Non
     assert_only_reachable_files(table)
 
 
+def test_the_latest_snapshot_is_one_of_the_new_keys(catalog: Catalog) -> None:
+    """What reads it by its id sees the table as what reads the latest state."""
+    table = respec(catalog, by_day(catalog), "dt", "hh")
+    latest = table.history.snapshots()[-1].id
+    assert table.at(snapshot=latest).schema.partition_keys == ("dt", "hh")
+    assert [each.spec for each in table.at(snapshot=latest).partitions()] == partitions(table)
+
+
 def test_tags_branches_expiry_and_orphan_removal_work_across_it(catalog: Catalog) -> None:
     table = by_day(catalog)
     due = content(table)
