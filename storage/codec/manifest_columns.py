@@ -19,7 +19,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewright.storage.codec.avro_columns import RecordPositions, UnknownLayout, find_records
-from lakewright.storage.codec.byte_slices import array_spans, end_with, keys_of, sliced
+from lakewright.storage.codec.byte_slices import (
+    array_spans,
+    end_with,
+    joined,
+    keys_of,
+    sliced,
+)
 from lakewright.storage.codec.manifest_avro import decode_manifest, entry_from_record
 from lakewright.storage.errors import StorageError, UnreadableManifest
 from lakewright.storage.spec.manifest import MANIFEST_VERSION, FileKind, ManifestEntry
@@ -167,7 +173,7 @@ class ObjectEntries(EntryColumns):
         return _numbers(map(get, chosen), len(chosen))
 
     def texts(self, name: str, rows: np.ndarray | None = None) -> pa.LargeBinaryArray:
-        return pa.array(map(_BYTES[name], self._chosen(rows)), pa.large_binary())
+        return joined([_BYTES[name](each) for each in self._chosen(rows)])
 
     def spans(self, name: str, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return array_spans(self.texts(name, rows))

@@ -461,7 +461,7 @@ CASES = (
     ),
     Case(
         "respec to no keys",
-        lambda at: at.table.upkeep.respec([]),
+        lambda at: at.table.upkeep.run(at.table.upkeep.plan_respec([])),
         ("append", "append in buckets", "tagging"),
         steps=True,
         repeats=True,

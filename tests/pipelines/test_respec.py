@@ -164,7 +164,7 @@ def test_a_backfill_splits_by_partition_of_the_asset_and_redoes_nothing(days: La
     first = split("2024-01-01-01:00")
     assert first[None]["lakewright/files_split"] == 1
     # The ledger: another partition has a file to split.
-    (left,) = days.run("respec", dry_run=True).outputs["to split"]
+    (left,) = days.run("respec", dry_run=True).outputs["to split"].records
     assert (left.data["partition"], left.data["files"]) == ("dt=2024-01-02", 1)
     assert "2024-01-01" in first
     # All hours of a day are split together.

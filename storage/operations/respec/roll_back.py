@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 
+from lakewright.storage.errors import InvalidRequestError, NotFoundError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.references.rollback import (
     RollbackPlan,
@@ -30,7 +31,11 @@ def roll_back(files: TableFiles, plan: RollbackPlan) -> RollbackResult:
             know the table by the present ones.
     """
     by = {"tag": plan.restored_tag} if plan.restored_tag else {"snapshot_id": plan.target_id}
-    target = choose_snapshot(files, **by)
+    try:
+        target = choose_snapshot(files, **by)
+    except (InvalidRequestError, NotFoundError):
+        # The run tells what is wrong with the plan.
+        return run_rollback(files, plan)
     now = files.at_schema(files.schemas.latest_id(table=files.name))
     keys = now.schema.partition_keys
     if target is not None:

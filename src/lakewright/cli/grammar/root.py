@@ -53,7 +53,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "changelog": "the changes that outlive their snapshots",
     },
     "Plain files": {
-        "format-table": "folders of csv, json, text, parquet, orc or avro files as tables",
+        "format-table": "folders of plain files, such as CSV, as tables",
     },
     "Work under way": {
         "pending": "batches that wait to be committed",
