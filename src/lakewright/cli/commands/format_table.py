@@ -50,6 +50,7 @@ The files may be there before the table. Without --location they lie with the ta
 Paimon clients read them if their folders are named key=value.
 """,
     examples="""
+lakewright format-table create shop.views --column "id BIGINT" --column "dt DATE"
 lakewright format-table create shop.views --column "id BIGINT" --column "dt DATE" \\
     --partition-keys dt --file-format csv --location /landing/views
 """,
