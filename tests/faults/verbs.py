@@ -665,9 +665,7 @@ CASES = (
     # The warehouse.
     Case("create a database", lambda at: at.catalog.create_database("made")),
     Case("create a table", _create_table, (NO_TABLE, "keyed"), done=THERE),
-    Case(
-        "create a format table", _create_format_table, (NO_TABLE,), done=THERE, names_places=True
-    ),
+    Case("create a format table", _create_format_table, (NO_TABLE,), done=THERE, names_places=True),
     Case("drop a table", lambda at: at.catalog.drop_table(NAME), EVERY_KIND, done=GONE),
 )
 
