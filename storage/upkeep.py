@@ -1,4 +1,7 @@
-"""Upkeep: the verbs that keep a table healthy, each planned and then carried out."""
+"""Upkeep: the verbs that keep a table healthy, each planned and then carried out.
+
+The file is long since each verb stands here with its arguments, and with one call of its room.
+"""
 
 from __future__ import annotations
 

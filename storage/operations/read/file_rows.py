@@ -41,6 +41,7 @@ from lakewright.storage.errors import (
 from lakewright.storage.files.data_files import format_of_path, read_rows
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.merge import ORIGIN, POSITION
+from lakewright.storage.operations.read.row_positions import kept_positions, placed_rows
 from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.operations.read.unfit_values import (
     UNFIT,
@@ -351,7 +352,7 @@ class FileRows:
         arrow_fields += [to_arrow_field(field).with_nullable(True) for field in fields]
         schema = pa.schema(arrow_fields)
         for start, piece in self.pieces(path, wanted, file, batch_rows):
-            positions = _kept_positions(piece.num_rows, gone, start)
+            positions = kept_positions(piece.num_rows, gone, start)
             kept = piece if positions is None else piece.take(pa.array(positions - start))
             held = self._with_partition(kept, asked, split, file)
             rows = self._as_written(held, asked, split, file, path)
@@ -363,7 +364,7 @@ class FileRows:
             columns += mapped
             read = pa.table(columns, schema=schema)
             if placed:
-                read = _placed(read, split.files.index(file), start, positions)
+                read = placed_rows(read, split.files.index(file), start, positions)
             if casts:
                 read = self._with_marks(read, rows, asked, mapped, split.files.index(file))
             yield read
@@ -484,22 +485,3 @@ def _prove(
 
 def _is_fixed(field: DataField) -> bool:
     return isinstance(field.type, AtomicType) and field.type.root not in _OF_ANY_LENGTH
-
-
-def _placed(rows: pa.Table, origin: int, start: int, positions: np.ndarray | None) -> pa.Table:
-    if positions is None:
-        positions = np.arange(start, start + rows.num_rows, dtype=np.int64)
-    origins = pa.array(np.full(rows.num_rows, origin, dtype=np.int32))
-    return rows.append_column(ORIGIN, origins).append_column(POSITION, pa.array(positions))
-
-
-def _kept_positions(count: int, gone: np.ndarray | None, start: int) -> np.ndarray | None:
-    """The positions of rows that are not deleted; None if all remain. The first is at `start`."""
-    if gone is None:
-        return None
-    low, high = np.searchsorted(gone, [start, start + count])
-    if low == high:
-        return None
-    kept = np.ones(count, dtype=bool)
-    kept[gone[low:high] - start] = False
-    return np.flatnonzero(kept) + start
