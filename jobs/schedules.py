@@ -5,11 +5,8 @@ from __future__ import annotations
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
-from lakewright.platform.declare.declarations import (
-    PartitionPolicy,
-    SchemaValidation,
-    SnapshotPolicy,
-)
+from lakewright.platform.declare.declarations import SchemaValidation
+from lakewright.platform.declare.upkeep_policies import PartitionPolicy, SnapshotPolicy
 from lakewright.platform.orchestration.names import TableNames
 
 

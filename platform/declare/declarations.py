@@ -7,16 +7,14 @@ each problem.
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Mapping
-from contextlib import suppress
 from enum import Enum
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from lakewright.platform.declare.durations import duration_ms
+from lakewright.platform.declare.declared_values import Day, Declared, Moment, Text
 from lakewright.platform.declare.expectation_catalog import COLUMN_ARGUMENTS, snake_name
 from lakewright.platform.declare.partition_keys import PartitionColumn
 from lakewright.platform.declare.partition_schemes import (
@@ -28,11 +26,10 @@ from lakewright.platform.declare.partition_schemes import (
     TimeDimension,
     default_formats,
 )
+from lakewright.platform.declare.upkeep_policies import EngineChoice, UpkeepPolicy
 from lakewright.platform.declare.yaml_words import with_arguments_read
-from lakewright.storage import VerifyLevel
-from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.spec.data_types import parse_data_type
-from lakewright.storage.spec.partition_expiry import TIME_OPTION, ExpiryStrategy
+from lakewright.storage.spec.partition_expiry import TIME_OPTION
 from lakewright.storage.spec.schema import Column, SchemaSpec
 from lakewright.storage.spec.schema_gate import (
     EVERY_COLUMN,
@@ -41,58 +38,6 @@ from lakewright.storage.spec.schema_gate import (
     Rule,
     Waiver,
 )
-
-
-def _as_text(value: object) -> object:
-    """Numbers, dates and booleans of Python callers and of explicit YAML tags, as words."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (int, float, dt.date)):
-        return str(value)
-    return value
-
-
-def _as_moment(value: object) -> object:
-    moment = value
-    if isinstance(value, str):
-        # A month alone means its first day.
-        whole = f"{value}-01" if len(value) == len("2013-01") else value
-        with suppress(ValueError):
-            moment = dt.datetime.fromisoformat(whole)
-    match moment:
-        case dt.datetime(tzinfo=None):
-            return moment
-        case dt.datetime():
-            raise ValueError(f"{value} has a time zone; give the zone as `timezone` instead")
-        case dt.date():
-            return dt.datetime(moment.year, moment.month, moment.day)
-    raise ValueError(f"{value!r} is not a date; write for example 2013-01-01 or 2013-01-01T06:00")
-
-
-def _as_duration_ms(value: object) -> object:
-    try:
-        return duration_ms(value)
-    except InvalidRequestError as err:
-        raise ValueError(err.message) from None
-
-
-def _as_day(value: object) -> object:
-    try:
-        return dt.date.fromisoformat(str(value)).isoformat()
-    except ValueError:
-        raise ValueError(f"{value!r} is not a day; write for example 2027-01-31") from None
-
-
-Text = Annotated[str, BeforeValidator(_as_text)]
-Day = Annotated[str, BeforeValidator(_as_day)]
-Moment = Annotated[dt.datetime, BeforeValidator(_as_moment)]
-DurationMs = Annotated[int, BeforeValidator(_as_duration_ms)]
-
-
-class Declared(BaseModel):
-    """The base of all parts of a declaration: unknown keys are errors, and values never change."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
 
 class ColumnDeclaration(Declared):
@@ -187,14 +132,6 @@ class WriteKind(Enum):
     UPSERT = "upsert"
 
 
-class EngineChoice(Enum):
-    """Where the work is done; `auto` uses Spark for large work."""
-
-    AUTO = "auto"
-    SPARK = "spark"
-    LOCAL = "local"
-
-
 class WriteDeclaration(Declared):
     """How rows are written; by default, keyed tables are upserted and others overwritten."""
 
@@ -255,53 +192,6 @@ class ExpectationDeclaration(BaseModel):
                 break
         subject = "_and_".join(self.columns) if len(self.columns) <= 3 else ""
         return f"{subject}__{rest}" if subject else rest
-
-
-class CompactionPolicy(Declared):
-    """When buckets are compacted, and how much at once."""
-
-    enabled: bool = True
-    small_files: int = Field(default=5, ge=2)
-    full: bool = False
-    engine: EngineChoice = EngineChoice.AUTO
-    verify: VerifyLevel = VerifyLevel.CHECKSUMS
-    quiet_for: DurationMs = 0
-    max_partitions: int = Field(default=200, ge=1)
-    interval: DurationMs = 30_000
-
-
-class SnapshotPolicy(Declared):
-    """How much history is kept, and when expiry runs; the table's options give the defaults."""
-
-    enabled: bool = True
-    retain_min: int | None = Field(default=None, ge=1)
-    retain_max: int | None = Field(default=None, ge=1)
-    time_retained: DurationMs | None = None
-    max_deletes: int | None = Field(default=None, ge=1)
-    schedule: str = "17 3 * * *"
-    timezone: str = "UTC"
-
-
-class PartitionPolicy(Declared):
-    """When partitions expire; the table's options give the defaults."""
-
-    enabled: bool = True
-    older_than: DurationMs | None = None
-    strategy: ExpiryStrategy | None = None
-    pattern: Text | None = None
-    formatter: Text | None = None
-    max_partitions: int | None = Field(default=None, ge=1)
-    spare_tagged: bool = False
-    schedule: str = "37 2 * * *"
-    timezone: str = "UTC"
-
-
-class MaintenanceDeclaration(Declared):
-    """The declared upkeep of a table."""
-
-    compaction: CompactionPolicy = CompactionPolicy()
-    snapshots: SnapshotPolicy = SnapshotPolicy()
-    partitions: PartitionPolicy = PartitionPolicy()
 
 
 class OnDestructive(Enum):
@@ -389,7 +279,7 @@ class TableDeclaration(Declared):
     depends_on: tuple[str, ...] = ()
     write: WriteDeclaration = WriteDeclaration()
     expectations: tuple[ExpectationDeclaration, ...] = ()
-    maintenance: MaintenanceDeclaration = MaintenanceDeclaration()
+    maintenance: UpkeepPolicy = UpkeepPolicy()
     # Pydantic's models have a method `schema`.
     schema_policy: SchemaPolicy = Field(default=SchemaPolicy(), alias="schema")
 

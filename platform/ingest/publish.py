@@ -21,9 +21,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lakewright.platform.declare.declarations import EngineChoice, TableDeclaration, WriteKind
+from lakewright.platform.declare.declarations import TableDeclaration, WriteKind
 from lakewright.platform.declare.partition_keys import describe_partition, partition_identity
 from lakewright.platform.declare.schema_drift import Writing, check_other_columns
+from lakewright.platform.declare.upkeep_policies import EngineChoice
 from lakewright.platform.ingest.expectations import (
     ValidationReport,
     columns_needed,

@@ -13,11 +13,8 @@ from dataclasses import asdict, dataclass
 
 import pyarrow as pa
 
-from lakewright.platform.declare.declarations import (
-    EngineChoice,
-    ExpectationDeclaration,
-    SchemaValidation,
-)
+from lakewright.platform.declare.declarations import ExpectationDeclaration, SchemaValidation
+from lakewright.platform.declare.upkeep_policies import EngineChoice
 from lakewright.platform.ingest.expectations import ExpectationOutcome, validate_arrow
 from lakewright.platform.upkeep.verb import Outcome, Report, Verb, option
 from lakewright.platform.upkeep.words import counted, size_text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from lakewright.platform.declare.declarations import EngineChoice
+from lakewright.platform.declare.upkeep_policies import EngineChoice
 from lakewright.platform.upkeep.verb import Outcome, Report, Verb, option
 from lakewright.platform.upkeep.words import counted, duration_text, size_text
 from lakewright.storage import AnalyzePlan, AnalyzeResult, ColumnStatistics, Table

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
-from lakewright.platform.declare.declarations import CompactionPolicy
+from lakewright.platform.declare.upkeep_policies import CompactionPolicy
 from lakewright.platform.upkeep.compact import CompactOptions
 from lakewright.platform.upkeep.decide import (
     Asked,

@@ -10,7 +10,7 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lakewright.platform.declare.declarations import CompactionPolicy
+from lakewright.platform.declare.upkeep_policies import CompactionPolicy
 from lakewright.platform.upkeep.health import PartitionHealth, TableHealth
 from lakewright.platform.upkeep.words import counted
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from lakewright.platform.declare.declarations import EngineChoice, TableDeclaration
+from lakewright.platform.declare.declarations import TableDeclaration
+from lakewright.platform.declare.upkeep_policies import EngineChoice
 from lakewright.platform.declare.wrong_places import did_you_mean
 from lakewright.platform.upkeep.verb import Work, option
 from lakewright.storage import AlterPlan, Engine, Table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from lakewright.platform.declare.declarations import EngineChoice
+from lakewright.platform.declare.upkeep_policies import EngineChoice
 from lakewright.platform.upkeep.leases import partitions_scope
 from lakewright.platform.upkeep.rewrites import Partitions
 from lakewright.platform.upkeep.verb import (

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from lakewright.platform.declare.declarations import EngineChoice
 from lakewright.platform.declare.partition_keys import first_few, partition_identity
+from lakewright.platform.declare.upkeep_policies import EngineChoice
 from lakewright.platform.upkeep.known_partitions import check_partitions_known
 from lakewright.platform.upkeep.leases import partitions_scope, plan_scope
 from lakewright.platform.upkeep.rewrites import Partitions

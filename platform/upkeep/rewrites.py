@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar
 
-from lakewright.platform.declare.declarations import EngineChoice
 from lakewright.platform.declare.partition_keys import describe_partition
+from lakewright.platform.declare.upkeep_policies import EngineChoice
 from lakewright.platform.upkeep.engines import prefers_spark
 from lakewright.platform.upkeep.leases import plan_scope
 from lakewright.platform.upkeep.verb import LeaseNeed, NamedPartition, Report, Work, option

@@ -23,8 +23,8 @@ from typing import (
     get_type_hints,
 )
 
-from lakewright.platform.declare.declarations import EngineChoice
 from lakewright.platform.declare.partition_keys import describe_partition
+from lakewright.platform.declare.upkeep_policies import EngineChoice
 from lakewright.platform.upkeep.engines import compaction_engine
 from lakewright.platform.upkeep.leases import maintaining
 from lakewright.storage import Engine, Lease, LeaseKind, Snapshot, Table

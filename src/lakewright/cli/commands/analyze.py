@@ -9,7 +9,7 @@ from lakewright.cli.grammar.command import HowOption, command
 from lakewright.cli.grammar.options import columns_option
 from lakewright.cli.output.answers import Answer
 from lakewright.cli.upkeep.verbs import run_verb
-from lakewright.platform.declare.declarations import EngineChoice
+from lakewright.platform.declare.upkeep_policies import EngineChoice
 from lakewright.platform.upkeep.analyze import ANALYZE, AnalyzeOptions
 
 

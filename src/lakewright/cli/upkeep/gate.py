@@ -10,7 +10,7 @@ import click
 
 from lakewright.cli.output.answers import Answer
 from lakewright.platform.declare.declaration_files import DeclarationError
-from lakewright.platform.declare.declarations import EngineChoice
+from lakewright.platform.declare.upkeep_policies import EngineChoice
 from lakewright.platform.declare.variables import TABLES_VARIABLE
 from lakewright.platform.declare.workspace import Workspace, read_workspace
 from lakewright.platform.upkeep.gate_options import GateOptions

@@ -22,7 +22,7 @@ from lakewright.cli.output.answers import Answer
 from lakewright.cli.output.progress import CountedEngine, Steps, shown_steps
 from lakewright.cli.output.report_text import report_record, report_text
 from lakewright.cli.upkeep.plan_files import plan_data, read_plan, save_plan
-from lakewright.platform.declare.declarations import EngineChoice
+from lakewright.platform.declare.upkeep_policies import EngineChoice
 from lakewright.platform.upkeep.rewrites import Partitions
 from lakewright.platform.upkeep.verb import (
     AnyVerb,

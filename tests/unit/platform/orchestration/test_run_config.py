@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lakewright.platform.declare.declarations import EngineChoice
+from lakewright.platform.declare.upkeep_policies import EngineChoice
 from lakewright.platform.orchestration.run_config import choices_of, config_class, options_of_run
 from lakewright.platform.upkeep.compact import CompactOptions
 from lakewright.platform.upkeep.expire import ExpireOptions

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from lakewright.platform.declare.declarations import CompactionPolicy
+from lakewright.platform.declare.upkeep_policies import CompactionPolicy
 from lakewright.platform.upkeep.asking import Answer, Memory, ask
 from lakewright.platform.upkeep.compact import COMPACT, CompactOptions
 from lakewright.platform.upkeep.decide import Asked

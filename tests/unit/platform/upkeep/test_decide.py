@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lakewright.platform.declare.declarations import CompactionPolicy
 from lakewright.platform.declare.partition_keys import PartitionColumn
+from lakewright.platform.declare.upkeep_policies import CompactionPolicy
 from lakewright.platform.upkeep.decide import (
     Asked,
     Declined,

@@ -10,7 +10,7 @@ from typing import NoReturn
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from lakewright.platform.declare.declarations import EngineChoice
+from lakewright.platform.declare.upkeep_policies import EngineChoice
 from lakewright.platform.upkeep.alter import AlterOptions
 from lakewright.platform.upkeep.analyze import AnalyzeOptions
 from lakewright.platform.upkeep.clean import OrphansOptions, PurgeOptions, RestoreOptions

@@ -1,0 +1,75 @@
+"""What every declaration is made of: its base, and values as people write them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from contextlib import suppress
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict
+
+from lakewright.platform.declare.durations import duration_ms
+from lakewright.storage.errors import InvalidOption, InvalidRequestError
+from lakewright.storage.spec.option_values import parse_size
+
+
+def _as_text(value: object) -> object:
+    """Numbers, dates and booleans of Python callers and of explicit YAML tags, as words."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float, dt.date)):
+        return str(value)
+    return value
+
+
+def _as_moment(value: object) -> object:
+    moment = value
+    if isinstance(value, str):
+        # A month alone means its first day.
+        whole = f"{value}-01" if len(value) == len("2013-01") else value
+        with suppress(ValueError):
+            moment = dt.datetime.fromisoformat(whole)
+    match moment:
+        case dt.datetime(tzinfo=None):
+            return moment
+        case dt.datetime():
+            raise ValueError(f"{value} has a time zone; give the zone as `timezone` instead")
+        case dt.date():
+            return dt.datetime(moment.year, moment.month, moment.day)
+    raise ValueError(f"{value!r} is not a date; write for example 2013-01-01 or 2013-01-01T06:00")
+
+
+def _as_duration_ms(value: object) -> object:
+    try:
+        return duration_ms(value)
+    except InvalidRequestError as err:
+        raise ValueError(err.message) from None
+
+
+def _as_size_bytes(value: object) -> object:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    try:
+        return parse_size(value if isinstance(value, str) else "")
+    except InvalidOption:
+        raise ValueError(f"{value!r} is not a size; write for example 64 MB or 1 GB") from None
+
+
+def _as_day(value: object) -> object:
+    try:
+        return dt.date.fromisoformat(str(value)).isoformat()
+    except ValueError:
+        raise ValueError(f"{value!r} is not a day; write for example 2027-01-31") from None
+
+
+Text = Annotated[str, BeforeValidator(_as_text)]
+Day = Annotated[str, BeforeValidator(_as_day)]
+Moment = Annotated[dt.datetime, BeforeValidator(_as_moment)]
+DurationMs = Annotated[int, BeforeValidator(_as_duration_ms)]
+SizeBytes = Annotated[int, BeforeValidator(_as_size_bytes)]
+
+
+class Declared(BaseModel):
+    """The base of all parts of a declaration: unknown keys are errors, and values never change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
