@@ -27,6 +27,7 @@ def evolve_job(workspace: Workspace, declaration: TableDeclaration) -> UpkeepJob
         name=VERB,
         description="Change the schema of {table} to its declaration.",
         verbs=verbs,
-        declared=lambda table: EvolveOptions(on_destructive=table.schema_policy.on_destructive),
+        declared=lambda _: EvolveOptions(on_destructive=declaration.schema_policy.on_destructive),
+        options=EvolveOptions,
         may_come_early=True,
     )

@@ -41,7 +41,8 @@ def respec_job(declaration: TableDeclaration) -> UpkeepJob:
             "run for a partition only splits."
         ),
         verbs=lambda *_: (RESPEC,),
-        declared=lambda table: RespecOptions(keys=table.partition_keys),
+        declared=lambda _: RespecOptions(keys=declaration.partition_keys),
+        options=RespecOptions,
         for_partitions=_split_of,
         afterwards=follow,
     )

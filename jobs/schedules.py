@@ -6,7 +6,6 @@ import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 from lakewright.platform.declare.declarations import SchemaValidation
-from lakewright.platform.declare.upkeep_policies import PartitionPolicy, SnapshotPolicy
 from lakewright.platform.orchestration.names import TableNames
 
 
@@ -14,7 +13,7 @@ def build_schedule(
     names: TableNames,
     verb: str,
     job: dg.JobDefinition | UnresolvedAssetJobDefinition,
-    policy: SnapshotPolicy | PartitionPolicy | SchemaValidation,
+    policy: SchemaValidation,
     *,
     description: str,
 ) -> dg.ScheduleDefinition:

@@ -1,6 +1,8 @@
 """One job for any verb of upkeep: plan, lease, run, and report to Dagster.
 
-The run makes its own plan, because the table may have changed since the sensor's evaluation.
+A run is for the tables that its config names, one after the other. It makes its own plans, because
+a table may have changed since the sensor looked. A table that cannot be kept does not keep the run
+from the others.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -8,12 +10,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import dagster as dg
+from pydantic import Field, create_model
 
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.partition_keys import describe_partition, partition_identity
 from lakewright.platform.orchestration.asset_partitions import partitions_def
 from lakewright.platform.orchestration.failures import failures_for_dagster
-from lakewright.platform.orchestration.names import TableNames
+from lakewright.platform.orchestration.names import (
+    TABLE_TAG,
+    VERB_TAG,
+    TableNames,
+    UpkeepNames,
+    table_tag,
+)
 from lakewright.platform.orchestration.reports import (
     findings_metadata,
     partition_health_metadata,
@@ -27,10 +36,12 @@ from lakewright.platform.orchestration.runs import release_of_ended_runs
 from lakewright.platform.upkeep.health import TableHealth, read_health
 from lakewright.platform.upkeep.known_partitions import unknown_partitions
 from lakewright.platform.upkeep.verb import AnyVerb, Outcome, Report, Work, carry_out
+from lakewright.platform.upkeep.words import counted
+from lakewright.platform.warehouse.kept_tables import KeptTable, KeptTables
 from lakewright.storage import Table
 
-# The snapshot that a sensor looked at when it asked for the run.
-SENSOR_TAG = "lakewright/snapshot"
+# The sensor that asked for the run.
+SENSOR_TAG = "lakewright/asked_by"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +49,7 @@ class UpkeepJob:
     """What one kind of job does to a table.
 
     `name` is what names of jobs and tags begin with. `verbs` are carried out in turn, with the
-    options that `declared` reads in the table's declaration and that a run may change. Where
+    options that `declared` reads in the table's policy and that a run may change. Where
     `may_come_early`, a table that does not exist yet is no failure. A job with `for_partitions` is
     partitioned as the asset is: it gives the options of a run for partitions of a backfill, or None
     if the table has no such rows. `afterwards` gets the table as the verbs left it.
@@ -47,58 +58,96 @@ class UpkeepJob:
     name: str
     description: str
     verbs: Callable[[Table, dg.OpExecutionContext], Sequence[AnyVerb]]
-    declared: Callable[[TableDeclaration], object]
+    declared: Callable[[KeptTable], Any]
+    options: type[Any]
     needs_spark: bool = True
     may_come_early: bool = False
     for_partitions: Callable[[Any, Table, Sequence[Mapping[str, object]]], Any] | None = None
     afterwards: Callable[[Table, dg.OpExecutionContext], None] | None = None
 
 
+class AskedConfig(dg.Config):
+    """What the sensor saw when it asked for a verb on a table; the ledger keeps it."""
+
+    state: str = Field(default="", description="What the decision was made from, as a digest.")
+    reason: str = Field(default="", description="Why the verb was due.")
+    bytes: int = Field(default=0, description="Bytes that the run is predicted to read.")
+    files: int = Field(default=0, description="Files that the run is predicted to read.")
+    milliseconds: int = Field(default=0, description="How long it is predicted to take.")
+
+
 def build_upkeep_job(
+    kind: UpkeepJob,
+    tables: KeptTables,
+    *,
+    names: UpkeepNames | None = None,
+    resources: ResourceKeys | None = None,
+) -> dg.JobDefinition:
+    """The job of a kind for all tables; a run names those that it is for."""
+    names = names or UpkeepNames()
+    keys = resources or ResourceKeys()
+
+    def keep_tables(context: dg.OpExecutionContext, config: Any) -> None:
+        if not config.tables:
+            told = "the run names no table; write for example tables: {database.table: {}}"
+            raise dg.Failure(told, allow_retries=False)
+        context.instance.add_run_tags(context.run_id, {TABLE_TAG: table_tag(config.tables)})
+        troubles: dict[str, Exception] = {}
+        for name, given in config.tables.items():
+            try:
+                one = _OneTable(kind, TableNames(name), tables.table(name), context, keys)
+                one.keep(given, names.job(kind.name), dry_run=config.dry_run)
+            except (dg.Failure, dg.RetryRequested) as trouble:
+                if len(config.tables) == 1:
+                    raise
+                # The other tables are kept all the same.
+                context.log.warning("%s: %s", name, _told(trouble))
+                troubles[name] = trouble
+        _raise_for(troubles, len(config.tables))
+
+    config_type = _config_of_tables(kind.options)
+    # Dagster reads run config's type here, and it is made of the verb's options.
+    keep_tables.__annotations__["config"] = config_type
+    op = dg.op(
+        name=names.op(kind.name),
+        pool=names.pool(kind.name),
+        required_resource_keys=_resource_keys(kind, keys),
+        description=kind.description,
+    )(keep_tables)
+
+    @dg.job(
+        name=names.job(kind.name),
+        tags={VERB_TAG: kind.name},
+        executor_def=dg.in_process_executor,
+        description=kind.description,
+    )
+    def upkeep_job() -> None:
+        op.alias(names.job(kind.name))()
+
+    return upkeep_job
+
+
+def build_table_job(
     kind: UpkeepJob, declaration: TableDeclaration, *, resources: ResourceKeys | None = None
 ) -> dg.JobDefinition:
-    """The job of a kind for the table."""
+    """The job of a kind that needs a job for each table: its partitions are those of the asset."""
     keys = resources or ResourceKeys()
     names = TableNames(declaration.table)
-    declared = kind.declared(declaration)
-    description = kind.description.format(table=declaration.table)
+    kept = KeptTable(
+        name=declaration.table, policy=declaration.maintenance, declaration=declaration
+    )
 
     def keep_table(context: dg.OpExecutionContext, config: VerbConfig) -> None:
-        warehouse: WarehouseResource = getattr(context.resources, keys.warehouse)
-        with failures_for_dagster():
-            catalog = warehouse.catalog()
-            if kind.may_come_early and not catalog.table_exists(declaration.table):
-                context.log.info("table %s does not exist yet", declaration.table)
-                return
-            table = catalog.table(declaration.table)
-            options = _without_gone(options_of_run(config, declared, table), table, context)
-            if options is None:
-                return
-            if kind.for_partitions is not None and context.has_partition_key:
-                spec = declaration.scheme.spec_of(context.partition_key)
-                options = kind.for_partitions(options, table, (spec,))
-                if options is None:
-                    context.log.info("%s has no rows of %s", table.name, context.partition_key)
-                    return
-            if not config.dry_run:
-                release_of_ended_runs(context.instance, table, tell=context.log.info)
-            spark: SparkResource | None = getattr(context.resources, keys.spark, None)
-            work = Work(
-                run=commit_user(context.run, names.job(kind.name)),
-                session=(spark or SparkResource()).session,
-            )
-            for verb in kind.verbs(table, context):
-                _Run(kind, names, context, table, verb, options, work).carry_out(config.dry_run)
-            if kind.afterwards is not None and not config.dry_run:
-                kind.afterwards(catalog.table(declaration.table), context)
+        one = _OneTable(kind, names, kept, context, keys)
+        one.keep(config, names.job(kind.name), dry_run=config.dry_run)
 
-    # Dagster reads run config's type here, and it is made of the verb's options.
-    config_type = config_class(type(declared))  # type: ignore[arg-type]  # classes are hashable
+    config_type = config_class(kind.options)  # type: ignore[arg-type]  # classes are hashable
     keep_table.__annotations__["config"] = config_type
+    description = kind.description.format(table=declaration.table)
     op = dg.op(
         name=names.op(kind.name),
         pool=names.pool,
-        required_resource_keys={keys.warehouse} | ({keys.spark} if kind.needs_spark else set()),
+        required_resource_keys=_resource_keys(kind, keys),
         description=description,
     )(keep_table)
 
@@ -116,6 +165,27 @@ def build_upkeep_job(
     return upkeep_job
 
 
+def _config_of_tables(options: type[Any]) -> type[dg.Config]:
+    """Run config with the options of each table by its name."""
+    one = config_class(options, dg.Config)  # type: ignore[arg-type]  # classes are hashable
+    given: dict[str, Any] = {
+        "tables": (
+            dict[str, one],  # type: ignore[valid-type]  # made for these options
+            Field(default={}, description="The tables by their names, each with its options."),
+        ),
+        "asked": (
+            dict[str, AskedConfig],
+            Field(default={}, description="By table, what the upkeep sensor asked for."),
+        ),
+    }
+    made: type[dg.Config] = create_model(f"{one.__name__}OfTables", __base__=VerbConfig, **given)
+    return made
+
+
+def _resource_keys(kind: UpkeepJob, keys: ResourceKeys) -> set[str]:
+    return {keys.warehouse} | ({keys.spark} if kind.needs_spark else set())
+
+
 def _partitions(
     kind: UpkeepJob, declaration: TableDeclaration
 ) -> dg.PartitionsDefinition[str] | None:
@@ -123,6 +193,68 @@ def _partitions(
     if kind.for_partitions is None or not declaration.columns:
         return None
     return partitions_def(declaration.scheme, TableNames(declaration.table))
+
+
+def _raise_for(troubles: Mapping[str, Exception], tables: int) -> None:
+    """Fail or try again for the tables that could not be kept; the others plan nothing anew."""
+    if not troubles:
+        return
+    for trouble in troubles.values():
+        if isinstance(trouble, dg.RetryRequested):
+            raise trouble
+    told = "; ".join(f"{name}: {_told(each)}" for name, each in troubles.items())
+    raise dg.Failure(
+        description=f"{counted(len(troubles), 'table')} of {tables} could not be kept: {told}",
+        metadata={name: _told(each) for name, each in troubles.items()},
+        allow_retries=False,
+    )
+
+
+def _told(trouble: Exception) -> str:
+    return str(trouble.description if isinstance(trouble, dg.Failure) else trouble.__cause__)
+
+
+@dataclass(frozen=True, slots=True)
+class _OneTable:
+    """One table in one run of a job."""
+
+    kind: UpkeepJob
+    names: TableNames
+    kept: KeptTable
+    context: dg.OpExecutionContext
+    keys: ResourceKeys
+
+    def keep(self, config: dg.Config, job: str, *, dry_run: bool) -> None:
+        """Carry out the verbs of the job, with what the run's config says of this table."""
+        kind, context = self.kind, self.context
+        warehouse: WarehouseResource = getattr(context.resources, self.keys.warehouse)
+        with failures_for_dagster():
+            catalog = warehouse.catalog()
+            if kind.may_come_early and not catalog.table_exists(self.kept.name):
+                context.log.info("table %s does not exist yet", self.kept.name)
+                return
+            table = catalog.table(self.kept.name)
+            options = options_of_run(config, kind.declared(self.kept), table)
+            options = _without_gone(options, table, context)
+            if options is None:
+                return
+            if kind.for_partitions is not None and context.has_partition_key:
+                assert self.kept.declaration is not None
+                spec = self.kept.declaration.scheme.spec_of(context.partition_key)
+                options = kind.for_partitions(options, table, (spec,))
+                if options is None:
+                    context.log.info("%s has no rows of %s", table.name, context.partition_key)
+                    return
+            if not dry_run:
+                release_of_ended_runs(context.instance, table, tell=context.log.info)
+            spark: SparkResource | None = getattr(context.resources, self.keys.spark, None)
+            work = Work(
+                run=commit_user(context.run, job), session=(spark or SparkResource()).session
+            )
+            for verb in kind.verbs(table, context):
+                _Run(kind, self.names, context, table, verb, options, work).carry_out(dry_run)
+            if kind.afterwards is not None and not dry_run:
+                kind.afterwards(catalog.table(self.kept.name), context)
 
 
 def _without_gone(options: Any, table: Table, context: dg.OpExecutionContext) -> Any:

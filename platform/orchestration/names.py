@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import dagster as dg
@@ -10,6 +11,44 @@ import dagster as dg
 TABLE_TAG = "lakewright/table"
 # The tag with the work of a run: ingest, compact or expire_snapshots.
 VERB_TAG = "lakewright/verb"
+# Between the names of tables in the tag of a run of several.
+_BETWEEN_TABLES = ", "
+
+
+def table_tag(tables: Iterable[str]) -> str:
+    """The value of the tag for a run on these tables."""
+    return _BETWEEN_TABLES.join(tables)
+
+
+def tables_of_tag(value: str) -> tuple[str, ...]:
+    """The tables that a tag names."""
+    return tuple(value.split(_BETWEEN_TABLES))
+
+
+@dataclass(frozen=True, slots=True)
+class UpkeepNames:
+    """The names in Dagster of the upkeep of all tables.
+
+    `group` tells those of several components in one code location apart.
+    """
+
+    group: str = ""
+
+    def job(self, verb: str) -> str:
+        """The name of a verb's job and of its step; run config uses the step's name."""
+        return f"{verb}__{self.group}" if self.group else verb
+
+    def op(self, verb: str) -> str:
+        """The name of the op behind the step; Dagster requires it to differ from the job's name."""
+        return self.job(f"{verb}_op")
+
+    def pool(self, verb: str) -> str:
+        """The pool that admits one run of a verb at a time."""
+        return f"lakewright/{self.job(verb)}"
+
+    @property
+    def sensor(self) -> str:
+        return self.job("upkeep_sensor")
 
 
 @dataclass(frozen=True, slots=True)

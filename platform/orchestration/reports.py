@@ -12,7 +12,6 @@ import dagster as dg
 from lakewright.platform.ingest.expectations import ExpectationOutcome
 from lakewright.platform.ingest.publish import PartitionTotals, Published
 from lakewright.platform.orchestration.pictures import as_markdown, file_sizes_picture
-from lakewright.platform.upkeep.decide import Decision
 from lakewright.platform.upkeep.health import PartitionHealth
 from lakewright.platform.upkeep.verb import Report
 from lakewright.storage import Table, TableSchema, WriterCompaction
@@ -184,11 +183,6 @@ def partition_health_metadata(before: PartitionHealth | None, after: PartitionHe
         metadata["lakewright/files_before"] = before.file_count
         metadata["lakewright/bytes_before"] = before.size_bytes
     return metadata
-
-
-def decision_table(decisions: Iterable[Decision]) -> str:
-    """Reasons as text, one a line."""
-    return "\n".join(each.reason for each in decisions)
 
 
 def _rows_table(rows: Sequence[Mapping[str, object]]) -> dg.TableMetadataValue | dg.MetadataValue:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
 from dagster._core.execution.backfill import BulkActionsFilter, BulkActionStatus
 
-from lakewright.platform.orchestration.names import TABLE_TAG, TableNames
+from lakewright.platform.orchestration.names import TABLE_TAG, TableNames, tables_of_tag
 from lakewright.platform.orchestration.run_identity import ROOT_RUN, origin_of
 from lakewright.storage import Table
 from lakewright.storage.operations.leases.leases import release_lease
@@ -23,20 +23,47 @@ _IN_FLIGHT = [
 
 
 def work_in_flight(
-    instance: dg.DagsterInstance, names: TableNames, *, except_run_id: str | None = None
-) -> tuple[str, ...]:
-    """Runs and backfills that write or keep the table, each described in a few words.
+    instance: dg.DagsterInstance, tables: Sequence[str]
+) -> dict[str, tuple[str, ...]]:
+    """Runs and backfills that write or keep tables, by table, each described in a few words.
 
-    Runs of the table's own jobs carry it as a tag. An asset that is materialized from the UI, or
-    in another job, is found by the asset.
+    Runs of upkeep name their tables in a tag or in their config. An asset that is materialized from
+    the UI, or in another job, is found by the asset.
     """
-    planned_in = _last_planned_run(instance, names)
-    found = [
-        f"run {run.run_id[:8]} of {_job(run)} ({run.status.value.lower()})"
-        for run in instance.get_runs(filters=dg.RunsFilter(statuses=_IN_FLIGHT))
-        if run.run_id != except_run_id and (_concerns(run, names) or run.run_id == planned_in)
-    ]
-    return (*found, *_backfills(instance, names))
+    found: dict[str, list[str]] = {}
+    unnamed: dict[str, str] = {}
+    for run in instance.get_runs(filters=dg.RunsFilter(statuses=_IN_FLIGHT)):
+        told = f"run {run.run_id[:8]} of {_job(run)} ({run.status.value.lower()})"
+        concerned = tables_of(run)
+        for table in concerned:
+            found.setdefault(table, []).append(told)
+        if not concerned:
+            unnamed[run.run_id] = told
+    if unnamed:
+        keys = [TableNames(table).asset_key for table in tables]
+        for record in instance.get_asset_records(keys):
+            planned_in = record.asset_entry.last_planned_materialization_run_id
+            if planned_in in unnamed:
+                found.setdefault(_table(record.asset_entry.asset_key), []).append(
+                    unnamed[planned_in]
+                )
+    for key, told in _backfills(instance):
+        found.setdefault(_table(key), []).append(told)
+    return {table: tuple(told) for table, told in found.items()}
+
+
+def op_configs(run: dg.DagsterRun) -> list[Mapping[str, Any]]:
+    """The config of each op of a run."""
+    ops: Any = run.run_config.get("ops", {})
+    return [op.get("config") or {} for op in ops.values()]
+
+
+def tables_of(run: dg.DagsterRun) -> tuple[str, ...]:
+    """The tables that a run writes or keeps, as far as the run itself tells."""
+    if TABLE_TAG in run.tags:
+        return tables_of_tag(run.tags[TABLE_TAG])
+    named = [table for config in op_configs(run) for table in config.get("tables", {})]
+    return (*named, *map(_table, sorted(run.asset_selection or (), key=str)))
 
 
 def release_of_ended_runs(
@@ -62,28 +89,19 @@ def _has_ended(instance: dg.DagsterInstance, name: str) -> bool:
     return all(run.is_finished for run in (first, *later))
 
 
-def _concerns(run: dg.DagsterRun, names: TableNames) -> bool:
-    if TABLE_TAG in run.tags:
-        return run.tags[TABLE_TAG] == names.table
-    return names.asset_key in (run.asset_selection or ())
-
-
-def _last_planned_run(instance: dg.DagsterInstance, names: TableNames) -> str | None:
-    """The last run, of any job, that planned to materialize the asset."""
-    for record in instance.get_asset_records([names.asset_key]):
-        return record.asset_entry.last_planned_materialization_run_id
-    return None
+def _table(key: dg.AssetKey) -> str:
+    return ".".join(key.path)
 
 
 def _job(run: dg.DagsterRun) -> str:
     return "the asset" if run.job_name.startswith("__") else run.job_name
 
 
-def _backfills(instance: dg.DagsterInstance, names: TableNames) -> Iterator[str]:
-    """Backfills still being turned into runs."""
+def _backfills(instance: dg.DagsterInstance) -> Iterator[tuple[dg.AssetKey, str]]:
+    """The assets of backfills that are still being turned into runs."""
     requested: list[Any] = list(
         instance.get_backfills(filters=BulkActionsFilter(statuses=[BulkActionStatus.REQUESTED]))
     )
     for backfill in requested:
-        if names.asset_key in (backfill.asset_selection or ()):
-            yield f"backfill {backfill.backfill_id}"
+        for key in backfill.asset_selection or ():
+            yield key, f"backfill {backfill.backfill_id}"

@@ -32,6 +32,7 @@ class PartitionHealth:
     last_file_creation_ms: int | None
     waiting_files: int = 0
     waiting_rows: int = 0
+    small_bytes: int = 0
 
     @property
     def name(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
 
 
@@ -24,6 +25,11 @@ def duration_text(duration_ms: int) -> str:
         return f"{duration_ms / 1000:.1f} s"
     minutes, seconds = divmod(round(duration_ms / 1000), 60)
     return f"{minutes} min {seconds} s"
+
+
+def time_text(time_ms: int) -> str:
+    """`2026-01-31 04:05 UTC`."""
+    return dt.datetime.fromtimestamp(time_ms / 1000, dt.UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def counted(count: int, noun: str) -> str:

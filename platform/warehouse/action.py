@@ -43,6 +43,6 @@ class Action:
     snapshot_after: int | None = None
     predicted_cost: Cost | None = None
     predicted_benefit: Benefit | None = None
-    cost: Cost = Cost()
-    benefit: Benefit = Benefit()
+    cost: Cost = field(default_factory=Cost)
+    benefit: Benefit = field(default_factory=Benefit)
     quarantines: tuple[str, ...] = ()

@@ -82,7 +82,8 @@ class Intent:
     """A verb that is to be carried out on a table, most useful first.
 
     `partitions` are the keys of the partitions concerned, None for the whole table. `options` are
-    those of the verb, as run config has them. `score` orders intents: benefit for each byte.
+    those of the verb, as run config has them. `state` changes whenever the reason does, so that
+    what was asked for is known again. `score` orders intents: benefit for each MiB rewritten.
     """
 
     table: str
@@ -93,6 +94,7 @@ class Intent:
     options: Mapping[str, object] = field(default_factory=dict)
     cost: Cost = Cost()
     benefit: Benefit = Benefit()
+    state: str = ""
     score: float = 0.0
 
 

@@ -7,6 +7,7 @@ attributes:
 """
 
 import functools
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -43,6 +44,10 @@ class LakehouseTables(dg.Component, dg.Model, dg.Resolvable):
         str | None,
         Field(description="Path or URI of the warehouse; without one, LAKEWRIGHT_WAREHOUSE says."),
     ] = None
+    adopt: Annotated[
+        Sequence[str],
+        Field(description="Patterns of database.table: tables of the warehouse that are kept too."),
+    ] = ()
     spark_master: Annotated[str | None, Field(description="Spark master URL.")] = None
     spark_remote: Annotated[str | None, Field(description="Spark Connect address.")] = None
     spark_conf: Annotated[Mapping[str, str], Field(description="Further Spark settings.")] = {}
@@ -64,4 +69,6 @@ class LakehouseTables(dg.Component, dg.Model, dg.Resolvable):
             warehouse=_warehouse(self.warehouse),
             spark=_spark(self.spark_master, self.spark_remote, frozenset(self.spark_conf.items())),
             resources=ResourceKeys.with_prefix(self.resource_prefix),
+            adopted=self.adopt,
+            group=re.sub(r"\W", "_", folder.name),
         )

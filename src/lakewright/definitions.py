@@ -16,39 +16,22 @@ import dagster as dg
 from lakewright.assets.schema_check import build_schema_check
 from lakewright.assets.stored_rows_check import build_stored_rows_check
 from lakewright.assets.tables import build_asset
-from lakewright.jobs.compact import COMPACT_JOB
-from lakewright.jobs.compact_sensor import build_compact_sensor
-from lakewright.jobs.drop_partitions import DROP_PARTITIONS_JOB
 from lakewright.jobs.evolve_schema import evolve_job
-from lakewright.jobs.exchange_partition import EXCHANGE_PARTITION_JOB
-from lakewright.jobs.expire_partitions import (
-    EXPIRE_PARTITIONS_JOB,
-    build_expire_partitions_schedule,
-)
-from lakewright.jobs.expire_snapshots import EXPIRE_JOB, build_expire_schedule
-from lakewright.jobs.external_partitions import ADD_PARTITIONS_JOB, REPAIR_PARTITIONS_JOB
 from lakewright.jobs.ingest import build_ingest_job
-from lakewright.jobs.mark_done import MARK_DONE_JOB
-from lakewright.jobs.rename_partition import RENAME_PARTITION_JOB
 from lakewright.jobs.respec import respec_job
 from lakewright.jobs.schema_sensor import build_schema_sensor
-from lakewright.jobs.upkeep import UpkeepJob, build_upkeep_job
+from lakewright.jobs.upkeep import build_table_job, build_upkeep_job
+from lakewright.jobs.upkeep_sensor import build_upkeep_sensor
 from lakewright.jobs.validate_schema import build_validate_job, build_validate_schedule
+from lakewright.jobs.verbs import KEEPING_JOBS, REQUESTED_JOBS
 from lakewright.platform.declare.variables import TABLES_VARIABLE
 from lakewright.platform.declare.workspace import Workspace, read_workspace
 from lakewright.platform.orchestration.dagster_checks import check_for_dagster
+from lakewright.platform.orchestration.names import UpkeepNames
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
+from lakewright.platform.warehouse.kept_tables import KeptTables
 
-# Jobs on whole partitions that run on request only.
-PARTITION_JOBS: tuple[UpkeepJob, ...] = (
-    ADD_PARTITIONS_JOB,
-    REPAIR_PARTITIONS_JOB,
-    DROP_PARTITIONS_JOB,
-    RENAME_PARTITION_JOB,
-    EXCHANGE_PARTITION_JOB,
-    MARK_DONE_JOB,
-)
 DEMO_TABLES = Path(__file__).parent / "demo" / "tables"
 
 
@@ -58,6 +41,8 @@ def build_definitions(
     warehouse: WarehouseResource | None = None,
     spark: SparkResource | None = None,
     resources: ResourceKeys | None = None,
+    adopted: Sequence[str] = (),
+    group: str = "",
 ) -> dg.Definitions:
     """Definitions of all tables declared in files and folders.
 
@@ -65,7 +50,14 @@ def build_definitions(
         DeclarationError: something is wrong with the declarations; all of it is listed.
     """
     workspace = read_workspace(paths, check=check_for_dagster)
-    return definitions_of(workspace, warehouse=warehouse, spark=spark, resources=resources)
+    return definitions_of(
+        workspace,
+        warehouse=warehouse,
+        spark=spark,
+        resources=resources,
+        adopted=adopted,
+        group=group,
+    )
 
 
 def definitions_of(
@@ -74,38 +66,43 @@ def definitions_of(
     warehouse: WarehouseResource | None = None,
     spark: SparkResource | None = None,
     resources: ResourceKeys | None = None,
+    adopted: Sequence[str] = (),
+    group: str = "",
 ) -> dg.Definitions:
-    """Definitions of the declared tables of a workspace."""
+    """Definitions of the declared tables of a workspace, and of the upkeep of all tables.
+
+    `adopted` are patterns of names: the tables of the warehouse that match are kept too. `group`
+    tells the names of jobs apart from those of another workspace in the same code location.
+    """
     keys = resources or ResourceKeys()
     assets: list[dg.AssetsDefinition] = []
     checks: list[dg.AssetChecksDefinition] = []
     jobs: list[Any] = []
     sensors: list[dg.SensorDefinition] = []
     schedules: list[dg.ScheduleDefinition] = []
+    tables = KeptTables(
+        declarations={each.table: each for each in workspace.declarations}, adopted=tuple(adopted)
+    )
+    names = UpkeepNames(group)
+    keeping = [build_upkeep_job(kind, tables, names=names, resources=keys) for kind in KEEPING_JOBS]
+    jobs += keeping
+    jobs += [build_upkeep_job(kind, tables, names=names, resources=keys) for kind in REQUESTED_JOBS]
+    sensors.append(build_upkeep_sensor(tables, keeping, names=names, resources=keys))
     for declaration in workspace.declarations:
         assets.append(build_asset(declaration, workspace=workspace, resources=keys))
         checks.append(build_stored_rows_check(declaration, resources=keys))
+        validate = build_validate_job(declaration)
+        jobs.append(validate)
+        schedules.append(build_validate_schedule(declaration, validate))
+        if declaration.is_written_here:
+            jobs.append(build_ingest_job(declaration))
         if declaration.columns:
             checks.append(build_schema_check(workspace, declaration, resources=keys))
             sensors.append(build_schema_sensor(workspace, declaration, resources=keys))
-        if declaration.is_written_here:
-            jobs.append(build_ingest_job(declaration))
-        compact = build_upkeep_job(COMPACT_JOB, declaration, resources=keys)
-        sensors.append(build_compact_sensor(declaration, compact, resources=keys))
-        expire = build_upkeep_job(EXPIRE_JOB, declaration, resources=keys)
-        schedules.append(build_expire_schedule(declaration, expire))
-        validate = build_validate_job(declaration)
-        schedules.append(build_validate_schedule(declaration, validate))
-        jobs += [compact, expire, validate]
-        if declaration.may_have_partitions:
-            age_out = build_upkeep_job(EXPIRE_PARTITIONS_JOB, declaration, resources=keys)
-            jobs.append(age_out)
-            jobs += [build_upkeep_job(each, declaration, resources=keys) for each in PARTITION_JOBS]
-            if declaration.expires_partitions:
-                schedules.append(build_expire_partitions_schedule(declaration, age_out))
-        if declaration.columns:
-            for kind in (evolve_job(workspace, declaration), respec_job(declaration)):
-                jobs.append(build_upkeep_job(kind, declaration, resources=keys))
+            jobs += [
+                build_table_job(kind, declaration, resources=keys)
+                for kind in (evolve_job(workspace, declaration), respec_job(declaration))
+            ]
     return dg.Definitions(
         assets=assets,
         asset_checks=checks,

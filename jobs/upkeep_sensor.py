@@ -1,0 +1,118 @@
+"""The upkeep sensor: looks at all kept tables, and asks for what is due, in few runs.
+
+It only looks and asks. Each tick decides anew from the tables' metadata, their policies and the
+runs that Dagster knows of; its cursor is the time of the last tick. What it read of a table whose
+snapshot did not change is kept in this process, to spare reading it again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+import dagster as dg
+
+from lakewright.jobs.upkeep import SENSOR_TAG
+from lakewright.jobs.verbs import KEEPING_JOBS
+from lakewright.platform.orchestration.cron import last_tick_ms
+from lakewright.platform.orchestration.names import TABLE_TAG, VERB_TAG, UpkeepNames, table_tag
+from lakewright.platform.orchestration.past_runs import past_runs
+from lakewright.platform.orchestration.resource_keys import ResourceKeys
+from lakewright.platform.orchestration.resources import WarehouseResource
+from lakewright.platform.warehouse.budget import batches
+from lakewright.platform.warehouse.decide import Clock, Past
+from lakewright.platform.warehouse.intents import Intent
+from lakewright.platform.warehouse.kept_tables import KeptTables
+from lakewright.platform.warehouse.look import Watch
+from lakewright.storage.env import SystemEnv
+
+_MOST_LOGGED = 50
+
+
+def build_upkeep_sensor(
+    tables: KeptTables,
+    jobs: Sequence[dg.JobDefinition],
+    *,
+    names: UpkeepNames | None = None,
+    resources: ResourceKeys | None = None,
+) -> dg.SensorDefinition:
+    """The sensor of all kept tables."""
+    names = names or UpkeepNames()
+    keys = resources or ResourceKeys()
+    watch = Watch(tables)
+    verbs = [kind.name for kind in KEEPING_JOBS]
+
+    @dg.sensor(
+        name=names.sensor,
+        jobs=list(jobs),
+        minimum_interval_seconds=max(tables.warehouse().interval // 1000, 1),
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        required_resource_keys={keys.warehouse},
+        description=(
+            "Looks at the metadata of every kept table and asks for the upkeep that is due: the "
+            "most useful first, in few runs, within the budget of the day."
+        ),
+    )
+    def upkeep_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        warehouse: WarehouseResource = getattr(context.resources, keys.warehouse)
+        now_ms = SystemEnv().now_ms()
+        clock = Clock(now_ms=now_ms, last_tick_ms=partial(last_tick_ms, now_ms))
+        catalog = warehouse.catalog()
+        past = past_runs(context.instance, names, watch.names(catalog), verbs)
+        look = watch.look(catalog, past, clock)
+        for told in look.news[:_MOST_LOGGED]:
+            context.log.info("%s", told)
+        requests = [_request(batch, names, past) for batch in batches(look.choice.chosen)]
+        cursor = str(now_ms)
+        if not requests:
+            return dg.SensorResult(skip_reason=look.summary, cursor=cursor)
+        return dg.SensorResult(run_requests=requests, cursor=cursor)
+
+    return upkeep_sensor
+
+
+def _request(batch: Sequence[Intent], names: UpkeepNames, past: Past) -> dg.RunRequest:
+    verb = batch[0].verb
+    config = {
+        "tables": {
+            each.table: {
+                **({} if each.partitions is None else {"partitions": list(each.partitions)}),
+                **each.options,
+            }
+            for each in batch
+        },
+        "asked": {
+            each.table: {
+                "state": each.state,
+                "reason": each.reason,
+                "bytes": each.cost.bytes,
+                "files": each.cost.files,
+                "milliseconds": each.cost.milliseconds,
+            }
+            for each in batch
+        },
+    }
+    return dg.RunRequest(
+        run_key=_run_key(batch, past),
+        job_name=names.job(verb),
+        run_config={"ops": {names.job(verb): {"config": config}}},
+        tags={
+            TABLE_TAG: table_tag(each.table for each in batch),
+            VERB_TAG: verb,
+            SENSOR_TAG: names.sensor,
+        },
+    )
+
+
+def _run_key(batch: Iterable[Intent], past: Past) -> str:
+    """The same for the same tables in the same state, until a run of it has ended.
+
+    Dagster launches a key once: a tick that is evaluated twice asks for one run.
+    """
+    parts = []
+    for each in batch:
+        tried = past.tries.get((each.table, each.verb))
+        times = tried.times if tried is not None and tried.state == each.state else 0
+        parts.append(f"{each.table} {each.verb} {each.state} {times}")
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:24]

@@ -1,0 +1,78 @@
+"""What Dagster knows of earlier and present runs of upkeep, for the next decisions.
+
+Nothing of it is kept elsewhere: a lost cursor, a restarted daemon or a run that was killed leaves
+nothing behind that could hold a table back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import dagster as dg
+
+from lakewright.platform.orchestration.names import VERB_TAG, UpkeepNames
+from lakewright.platform.orchestration.runs import op_configs, tables_of, work_in_flight
+from lakewright.platform.warehouse.decide import Past, Try
+from lakewright.platform.warehouse.intents import Cost
+
+# Runs of a verb that are looked at, newest first.
+_RUNS = 200
+_GOOD = dg.DagsterRunStatus.SUCCESS
+_MS = 1000
+
+
+def past_runs(
+    instance: dg.DagsterInstance,
+    names: UpkeepNames,
+    tables: Sequence[str],
+    verbs: Iterable[str],
+    *,
+    spent: Cost | None = None,
+) -> Past:
+    """The last tries of each verb on each table, and what runs now."""
+    tries: dict[tuple[str, str], Try] = {}
+    done: dict[tuple[str, str], int] = {}
+    for verb in verbs:
+        filters = dg.RunsFilter(job_name=names.job(verb))
+        for record in instance.get_run_records(filters=filters, limit=_RUNS):
+            run = record.dagster_run
+            if not run.is_finished:
+                continue
+            started_ms = int((record.start_time or record.create_timestamp.timestamp()) * _MS)
+            ended_ms = int((record.end_time or record.update_timestamp.timestamp()) * _MS)
+            asked = _asked(run)
+            for table in tables_of(run):
+                key = (table, verb)
+                if run.status is _GOOD and not _is_dry(run):
+                    done.setdefault(key, started_ms)
+                state = asked.get(table, {}).get("state")
+                if state is None:
+                    continue
+                last = tries.get(key)
+                if last is None:
+                    tries[key] = Try(state=state, ended_ms=ended_ms)
+                elif last.state == state:
+                    tries[key] = Try(state=state, ended_ms=last.ended_ms, times=last.times + 1)
+    return Past(
+        tries=tries,
+        done_ms=done,
+        in_flight=work_in_flight(instance, tables),
+        spent=spent or Cost(),
+    )
+
+
+def verb_of(run: dg.DagsterRun) -> str | None:
+    """The verb of a run of upkeep."""
+    return run.tags.get(VERB_TAG)
+
+
+def _asked(run: dg.DagsterRun) -> Mapping[str, Mapping[str, Any]]:
+    found: dict[str, Mapping[str, Any]] = {}
+    for config in op_configs(run):
+        found |= config.get("asked", {})
+    return found
+
+
+def _is_dry(run: dg.DagsterRun) -> bool:
+    return any(config.get("dry_run") for config in op_configs(run))

@@ -1,0 +1,448 @@
+"""Decides for one table which verbs are due, and why the others are not.
+
+A pure function of the table's state, its policy, and what is known of runs and time. Equal input
+gives equal decisions, so a decision that was lost is made again at the next look.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lakewright.platform.declare.day_hours import DayHours
+from lakewright.platform.declare.upkeep_policies import CompactionPolicy, UpkeepPolicy
+from lakewright.platform.upkeep.health import PartitionHealth
+from lakewright.platform.upkeep.words import counted, duration_text, size_text, time_text
+from lakewright.platform.warehouse.intents import (
+    Benefit,
+    Cost,
+    Decision,
+    Declined,
+    Intent,
+    Why,
+    WhyNot,
+)
+from lakewright.platform.warehouse.table_state import TableState
+
+COMPACT = "compact"
+EXPIRE_SNAPSHOTS = "expire_snapshots"
+EXPIRE_PARTITIONS = "expire_partitions"
+REWRITE_MANIFESTS = "rewrite_manifests"
+REMOVE_ORPHANS = "remove_orphans"
+PURGE = "purge"
+SORT_COMPACT = "sort_compact"
+ANALYZE = "analyze"
+# What a decision about a table as a whole is told of.
+EVERY_VERB = "upkeep"
+
+# The first delay before a verb is asked for again in an unchanged state; it doubles each time.
+_ASKED_AGAIN_AFTER_MS = 600_000
+_MOST_TIMES_ASKED = 8
+_MOST_TOLD = 5
+_MIB = 1 << 20
+_OFF = "is switched off by its policy"
+_NO_COST, _NO_BENEFIT = Cost(), Benefit()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Try:
+    """The last time that a verb was asked for on a table, in which state, and how often in it."""
+
+    state: str
+    ended_ms: int
+    times: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """What is known of earlier work, by table and verb.
+
+    `done_ms` is the start of the last run that ended well, also if it found nothing to do.
+    `in_flight` describes the runs on a table. `spent` is what the upkeep of the warehouse took
+    since its day began.
+    """
+
+    tries: Mapping[tuple[str, str], Try] = field(default_factory=dict)
+    done_ms: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    in_flight: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    spent: Cost = field(default_factory=Cost)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clock:
+    """The time, and the last time at which a cron schedule was due in a time zone."""
+
+    now_ms: int
+    last_tick_ms: Callable[[str, str], int]
+
+
+def decide(
+    state: TableState, policy: UpkeepPolicy, past: Past, clock: Clock
+) -> tuple[Decision, ...]:
+    """Decide on every verb for a table; a verb that cannot apply to it gets no decision."""
+    look = _Look(state, policy, past, clock)
+    hindered = look.hindered()
+    if hindered is not None:
+        return (hindered,)
+    judges = (
+        look.compaction,
+        look.sort,
+        look.snapshots,
+        look.partitions,
+        look.manifests,
+        look.orphans,
+        look.quarantine,
+        look.statistics,
+    )
+    return tuple(decision for judge in judges for decision in judge())
+
+
+def intents(decisions: Iterable[Decision]) -> tuple[Intent, ...]:
+    """What is to be carried out."""
+    return tuple(each for each in decisions if isinstance(each, Intent))
+
+
+def summarize(decisions: Sequence[Decision], *, shown: int = _MOST_TOLD) -> str:
+    """The reasons in one text: what is due first, then what waits, then the rest."""
+    ordered = sorted(decisions, key=_rank)
+    lines = [each.reason for each in ordered[:shown]]
+    if len(ordered) > shown:
+        lines.append(f"and {counted(len(ordered) - shown, 'other decision')}")
+    return "; ".join(lines)
+
+
+def _rank(decision: Decision) -> int:
+    if isinstance(decision, Intent):
+        return 0
+    return 1 if decision.why_not.waits else 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """One look at a table: a method for each verb."""
+
+    state: TableState
+    policy: UpkeepPolicy
+    past: Past
+    clock: Clock
+
+    @property
+    def table(self) -> str:
+        return self.state.survey.table
+
+    def hindered(self) -> Declined | None:
+        """Why nothing at all is done to the table, if so."""
+        survey = self.state.survey
+        if survey.problem is not None:
+            told = f"cannot be read: {survey.problem}"
+            return self._declined(EVERY_VERB, WhyNot.UNREADABLE, told)
+        if survey.read_only is not None:
+            told = f"is only read: {survey.read_only}"
+            return self._declined(EVERY_VERB, WhyNot.READ_ONLY, told)
+        if self.policy.freeze:
+            return self._declined(EVERY_VERB, WhyNot.FROZEN, "is frozen by its policy")
+        return None
+
+    # --- files -----------------------------------------------------------------------------------
+
+    def compaction(self) -> Iterator[Decision]:
+        policy = self.policy.compaction
+        if not policy.enabled:
+            yield self._declined(COMPACT, WhyNot.DISABLED, _OFF)
+            return
+        due: list[tuple[PartitionHealth, str, Why]] = []
+        for partition in self.state.health.partitions:
+            reason, why = judge_partition(partition, policy, keyed=self.state.health.keyed)
+            if why is None:
+                yield self._left(partition, WhyNot.HEALTHY, f"{reason}: leave")
+                continue
+            obstacle = self._obstacle(partition, why, policy, taken=len(due))
+            if obstacle is None:
+                due.append((partition, reason, why))
+                continue
+            why_not, told, again_ms = obstacle
+            yield self._left(partition, why_not, f"{reason}: {told}", again_ms)
+        if due:
+            yield self._unless_busy(self._to_compact(due))
+
+    def _obstacle(
+        self, partition: PartitionHealth, why: Why, policy: CompactionPolicy, *, taken: int
+    ) -> tuple[WhyNot, str, int | None] | None:
+        now_ms, written_ms = self.clock.now_ms, partition.last_file_creation_ms
+        age_ms = None if written_ms is None else max(now_ms - written_ms, 0)
+        if policy.quiet_for and age_ms is not None and age_ms < policy.quiet_for:
+            ago, quiet = age_ms // 1000, policy.quiet_for // 1000
+            told = f"waits, written {ago} s ago, until it is quiet for {quiet} s"
+            return WhyNot.STILL_WRITTEN, told, now_ms - age_ms + policy.quiet_for
+        if why is not Why.ROWS_WAIT:
+            if policy.hours is not None:
+                hours = DayHours.parse(policy.hours, policy.timezone)
+                if not hours.contain(now_ms):
+                    told = f"waits for its hours, {policy.hours} {policy.timezone}"
+                    return WhyNot.OUT_OF_HOURS, told, hours.next_start_ms(now_ms)
+            little = partition.small_bytes < policy.min_bytes
+            if little and age_ms is not None and age_ms < policy.at_latest:
+                told = (
+                    f"waits, {size_text(partition.small_bytes)} of {size_text(policy.min_bytes)}, "
+                    f"at most until {duration_text(policy.at_latest)} after the last write"
+                )
+                return WhyNot.TOO_LITTLE, told, now_ms - age_ms + policy.at_latest
+        if taken >= policy.max_partitions:
+            told = f"waits, {policy.max_partitions} partitions are compacted at once"
+            return WhyNot.CAPPED, told, None
+        return None
+
+    def _to_compact(self, due: Sequence[tuple[PartitionHealth, str, Why]]) -> Intent:
+        partitions = [each for each, _, _ in due]
+        waiting = any(each.waiting_files for each in partitions)
+        cost = Cost(
+            bytes=sum(each.small_bytes for each in partitions),
+            files=sum(each.small_files or each.file_count for each in partitions),
+        )
+        benefit = Benefit(
+            files_fewer=sum(max(each.small_files - 1, 0) for each in partitions),
+            runs_fewer=sum(max(each.sorted_runs - 1, 0) for each in partitions),
+            rows_shown=sum(each.waiting_rows for each in partitions),
+        )
+        worst = sorted(due, key=lambda each: -weight(each[0]))
+        told = "; ".join(reason for _, reason, _ in worst[:_MOST_TOLD])
+        more = f"; and {len(due) - _MOST_TOLD} more" if len(due) > _MOST_TOLD else ""
+        keys = tuple(each.key for each in partitions)
+        return Intent(
+            table=self.table,
+            verb=COMPACT,
+            why=Why.ROWS_WAIT if waiting else worst[0][2],
+            reason=f"{told}{more}: compact",
+            partitions=keys if self.state.survey.partition_keys else None,
+            cost=cost,
+            benefit=benefit,
+            state=_digest(f"{each.key}={each.fingerprint}" for each in partitions),
+            score=_score(cost, benefit, rows_wait=waiting),
+        )
+
+    def sort(self) -> Iterator[Decision]:
+        policy, files = self.policy.sort, self.state.survey.files
+        if not policy.enabled or not policy.columns or self.state.survey.keyed:
+            return
+        told = f"sort by {', '.join(policy.columns)}"
+        cost = Cost(bytes=files.bytes, files=files.files)
+        yield self._scheduled(SORT_COMPACT, policy.schedule, policy.timezone, told, cost=cost)
+
+    # --- what expires ----------------------------------------------------------------------------
+
+    def snapshots(self) -> Iterator[Decision]:
+        policy, verb = self.policy.snapshots, EXPIRE_SNAPSHOTS
+        history = self.state.survey.history
+        kept = self.state.retention.under(policy)
+        if not policy.enabled:
+            yield self._declined(verb, WhyNot.DISABLED, _OFF)
+            return
+        since_ms = self.clock.now_ms - kept.time_retained_ms
+        is_old = history.earliest_ms is not None and history.earliest_ms < since_ms
+        gone = max(history.snapshots - kept.retain_max, 0)
+        if is_old:
+            gone = max(gone, history.snapshots - kept.retain_min)
+        told = f"{counted(history.snapshots, 'snapshot')}, at least {kept.retain_min} stay"
+        if gone <= 0 and not history.tags and not history.changelogs:
+            told = f"{counted(history.snapshots, 'snapshot')}, none past its time: leave"
+            yield self._declined(verb, WhyNot.HEALTHY, told)
+            return
+        benefit = Benefit(snapshots_fewer=gone)
+        yield self._scheduled(verb, policy.schedule, policy.timezone, told, benefit=benefit)
+
+    def partitions(self) -> Iterator[Decision]:
+        policy = self.policy.partitions
+        expires = policy.older_than is not None or self.state.expires_partitions
+        if not self.state.survey.partition_keys or not expires:
+            return
+        if not policy.enabled:
+            yield self._declined(EXPIRE_PARTITIONS, WhyNot.DISABLED, _OFF)
+            return
+        told = counted(self.state.survey.layout.partitions, "partition")
+        yield self._scheduled(EXPIRE_PARTITIONS, policy.schedule, policy.timezone, told)
+
+    # --- metadata and lost files -----------------------------------------------------------------
+
+    def manifests(self) -> Iterator[Decision]:
+        policy, found = self.policy.manifests, self.state.survey.manifests
+        if not policy.enabled:
+            yield self._declined(REWRITE_MANIFESTS, WhyNot.DISABLED, _OFF)
+            return
+        told = f"{counted(found.small, 'small manifest')} of {found.manifests}"
+        if found.small < policy.min_count:
+            told = f"{told}, fewer than {policy.min_count}: leave"
+            yield self._declined(REWRITE_MANIFESTS, WhyNot.HEALTHY, told)
+            return
+        benefit = Benefit(files_fewer=found.small - 1)
+        yield self._unless_busy(
+            Intent(
+                table=self.table,
+                verb=REWRITE_MANIFESTS,
+                why=Why.MANIFESTS,
+                reason=f"{self.table}: {told}, at least {policy.min_count}: rewrite",
+                cost=Cost(bytes=found.bytes, files=found.manifests),
+                benefit=benefit,
+                state=str(self.state.survey.history.latest_snapshot),
+                score=_score(_NO_COST, benefit),
+            )
+        )
+
+    def orphans(self) -> Iterator[Decision]:
+        policy, found = self.policy.orphans, self.state.survey.orphans
+        if not policy.enabled:
+            yield self._declined(REMOVE_ORPHANS, WhyNot.DISABLED, _OFF)
+            return
+        told = f"at most {counted(found.estimated_files, 'orphan')}, by a sample of its folders"
+        benefit = Benefit(bytes_freed=found.estimated_bytes)
+        yield self._scheduled(
+            REMOVE_ORPHANS, policy.schedule, policy.timezone, told, benefit=benefit
+        )
+
+    def quarantine(self) -> Iterator[Decision]:
+        policy, oldest_ms = self.policy.quarantine, self.state.oldest_quarantine_ms
+        if oldest_ms is None:
+            return
+        if not policy.enabled:
+            yield self._declined(PURGE, WhyNot.DISABLED, _OFF)
+            return
+        end_ms = oldest_ms + policy.keep
+        if self.clock.now_ms < end_ms:
+            told = f"the oldest quarantine stays until {time_text(end_ms)}"
+            yield self._declined(PURGE, WhyNot.NOT_YET, told, end_ms)
+            return
+        told = f"a quarantine is older than {duration_text(policy.keep)}"
+        yield self._scheduled(PURGE, policy.schedule, policy.timezone, told)
+
+    def statistics(self) -> Iterator[Decision]:
+        policy = self.policy.statistics
+        if policy.enabled:
+            told = "statistics of the rows"
+            yield self._scheduled(ANALYZE, policy.schedule, policy.timezone, told)
+
+    # --- what they share -------------------------------------------------------------------------
+
+    def _scheduled(
+        self,
+        verb: str,
+        schedule: str,
+        timezone: str,
+        told: str,
+        *,
+        cost: Cost = _NO_COST,
+        benefit: Benefit = _NO_BENEFIT,
+    ) -> Decision:
+        """A verb that is due once after each tick of its schedule."""
+        tick_ms = self.clock.last_tick_ms(schedule, timezone)
+        done_ms = self.past.done_ms.get((self.table, verb))
+        if self.state.survey.history.latest_snapshot is None:
+            return self._declined(verb, WhyNot.HEALTHY, "nothing was ever committed")
+        if done_ms is not None and done_ms >= tick_ms:
+            told = f"{told}; done at {time_text(done_ms)}, next by the schedule {schedule!r}"
+            return self._declined(verb, WhyNot.NOT_YET, told)
+        return self._unless_busy(
+            Intent(
+                table=self.table,
+                verb=verb,
+                why=Why.SCHEDULED,
+                reason=f"{self.table}: {told}; due since {time_text(tick_ms)}",
+                cost=cost,
+                benefit=benefit,
+                state=f"tick {tick_ms}",
+                score=_score(cost, benefit),
+            )
+        )
+
+    def _unless_busy(self, intent: Intent) -> Decision:
+        """The intent, unless the table is worked on, or was asked for in this state before."""
+        running = self.past.in_flight.get(self.table)
+        if running:
+            told = f"{intent.reason}: waits for {', '.join(running)}"
+            return self._waits(intent, WhyNot.IN_FLIGHT, told)
+        tried = self.past.tries.get((self.table, intent.verb))
+        if tried is None or tried.state != intent.state:
+            return intent
+        told = f"{intent.reason}: was asked for already in this state"
+        if tried.times >= _MOST_TIMES_ASKED:
+            return self._waits(intent, WhyNot.ASKED_BEFORE, told)
+        again_ms = tried.ended_ms + (_ASKED_AGAIN_AFTER_MS << (tried.times - 1))
+        if self.clock.now_ms >= again_ms:
+            return intent
+        told += f", and is again from {time_text(again_ms)} on"
+        return self._waits(intent, WhyNot.ASKED_BEFORE, told, again_ms)
+
+    def _waits(
+        self, intent: Intent, why_not: WhyNot, reason: str, again_ms: int | None = None
+    ) -> Declined:
+        return Declined(
+            table=intent.table,
+            verb=intent.verb,
+            why_not=why_not,
+            reason=reason,
+            again_ms=again_ms,
+        )
+
+    def _declined(
+        self, verb: str, why_not: WhyNot, told: str, again_ms: int | None = None
+    ) -> Declined:
+        return Declined(
+            table=self.table,
+            verb=verb,
+            why_not=why_not,
+            reason=f"{self.table}, {verb.replace('_', ' ')}: {told}",
+            again_ms=again_ms,
+        )
+
+    def _left(
+        self, partition: PartitionHealth, why_not: WhyNot, reason: str, again_ms: int | None = None
+    ) -> Declined:
+        return Declined(
+            table=self.table,
+            verb=COMPACT,
+            why_not=why_not,
+            reason=reason,
+            partition=partition.key or None,
+            again_ms=again_ms,
+        )
+
+
+def judge_partition(
+    partition: PartitionHealth, policy: CompactionPolicy, *, keyed: bool
+) -> tuple[str, Why | None]:
+    """The numbers that decide on a compaction of a partition, and why it is due, if it is."""
+    if partition.waiting_files:
+        files = counted(partition.waiting_files, "file")
+        rows = counted(partition.waiting_rows, "row")
+        verb = "waits" if partition.waiting_files == 1 else "wait"
+        return f"{partition.name}: {files} with {rows} {verb} for a compaction", Why.ROWS_WAIT
+    if keyed:
+        count, what, why = partition.sorted_runs, "sorted run", Why.SORTED_RUNS
+    else:
+        count, what, why = partition.small_files, "small file", Why.SMALL_FILES
+    due = count >= policy.small_files
+    where = f"{partition.name}: {counted(count, what)}"
+    if partition.worst_bucket > 0:
+        where += f" in bucket {partition.worst_bucket}"
+    return f"{where} {'≥' if due else '<'} {policy.small_files}", why if due else None
+
+
+def weight(partition: PartitionHealth) -> int:
+    """What partitions are ordered by, the worst first."""
+    return max(partition.small_files, partition.sorted_runs, partition.waiting_files)
+
+
+def _score(cost: Cost, benefit: Benefit, *, rows_wait: bool = False) -> float:
+    """Benefit for each MiB rewritten; rows that no reader sees yet come before all else."""
+    if rows_wait:
+        return float("inf")
+    gained = (
+        benefit.files_fewer
+        + benefit.runs_fewer
+        + benefit.snapshots_fewer
+        + (benefit.bytes_freed + benefit.metadata_bytes_fewer) / _MIB
+    )
+    return gained / (1 + cost.bytes / _MIB)
+
+
+def _digest(parts: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]

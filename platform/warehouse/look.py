@@ -1,0 +1,134 @@
+"""One look at all kept tables: what is due, what is chosen, what is declined, and what is new."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lakewright.platform.declare.upkeep_policies import UpkeepMode
+from lakewright.platform.upkeep.words import counted, size_text
+from lakewright.platform.warehouse.budget import Choice, choose
+from lakewright.platform.warehouse.decide import Clock, Past, decide, intents
+from lakewright.platform.warehouse.intents import Decision, Declined, Intent
+from lakewright.platform.warehouse.kept_tables import KeptTables
+from lakewright.platform.warehouse.table_state import TableState, read_state
+from lakewright.storage import Catalog
+from lakewright.storage.errors import StorageError
+
+# A state is read again after so long although no commit was made: tags, consumers and quarantines
+# change without one.
+_STATE_HOLDS_MS = 600_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What one look found.
+
+    `decisions` has every decision by table. `choice` is what is carried out now, and what waits for
+    budget or for another verb of the same table. `shadows` are intents of tables that are only
+    watched. `news` are reasons that the look before did not give.
+    """
+
+    decisions: Mapping[str, tuple[Decision, ...]]
+    choice: Choice
+    shadows: tuple[Intent, ...] = ()
+    news: tuple[str, ...] = ()
+
+    @property
+    def summary(self) -> str:
+        """What was looked at and what waits, in one sentence."""
+        looked = counted(len(self.decisions), "table")
+        waiting = [
+            each
+            for each in (*self.choice.declined, *_declined(self.decisions))
+            if each.why_not.waits
+        ]
+        told = f"looked at {looked}: nothing is due"
+        if waiting:
+            told = f"looked at {looked}: {waiting[0].reason}"
+            if len(waiting) > 1:
+                told += f"; and {len(waiting) - 1} more wait"
+        if self.shadows:
+            size = size_text(sum(each.cost.bytes for each in self.shadows))
+            told += f"; {counted(len(self.shadows), 'intent')} in shadow, {size} to rewrite"
+        return told
+
+
+@dataclass(slots=True)
+class _Known:
+    """What was read of a table, when, and at which snapshot."""
+
+    snapshot_id: int | None
+    read_ms: int
+    state: TableState
+    told: frozenset[str] = frozenset()
+
+
+@dataclass(slots=True)
+class Watch:
+    """Looks at tables again and again; it remembers only what it can read again."""
+
+    tables: KeptTables
+    _known: dict[str, _Known] = field(default_factory=dict)
+
+    def names(self, catalog: Catalog) -> list[str]:
+        """The kept tables that exist."""
+        return list(self.tables.present(catalog))
+
+    def look(
+        self, catalog: Catalog, past: Past, clock: Clock, *, day_ends_ms: int | None = None
+    ) -> Look:
+        """Decide on every kept table that exists, and choose among what is due."""
+        names = self.names(catalog)
+        for gone in self._known.keys() - set(names):
+            del self._known[gone]
+        decisions: dict[str, tuple[Decision, ...]] = {}
+        live: list[Intent] = []
+        shadows: list[Intent] = []
+        news: list[str] = []
+        for name in names:
+            kept = self.tables.table(name)
+            known = self._state(catalog, name, clock.now_ms)
+            found = decide(known.state, kept.policy, past, clock)
+            decisions[name] = found
+            due = intents(found)
+            (shadows if kept.policy.mode is UpkeepMode.SHADOW else live).extend(due)
+            told = frozenset(each.reason for each in _worth_telling(found))
+            news += sorted(told - known.told)
+            known.told = told
+        budget = self.tables.warehouse().budget
+        choice = choose(live, budget, past.spent, day_ends_ms=day_ends_ms)
+        return Look(decisions=decisions, choice=choice, shadows=tuple(shadows), news=tuple(news))
+
+    def _state(self, catalog: Catalog, name: str, now_ms: int) -> _Known:
+        known = self._known.get(name)
+        try:
+            table = catalog.table(name)
+            latest = table.history.latest_snapshot()
+        except StorageError:
+            # The survey says what is wrong with the table.
+            table, latest = None, None
+        snapshot_id = None if latest is None else latest.id
+        if (
+            known is not None
+            and known.snapshot_id == snapshot_id
+            and table is not None
+            and known.state.survey.uuid == table.uuid
+            and now_ms - known.read_ms < _STATE_HOLDS_MS
+        ):
+            return known
+        state = read_state(catalog, name, now_ms=now_ms)
+        told = frozenset() if known is None else known.told
+        self._known[name] = _Known(snapshot_id, now_ms, state, told)
+        return self._known[name]
+
+
+def _worth_telling(decisions: Iterable[Decision]) -> Iterator[Decision]:
+    """What is due or waits; of what is in order nothing is told."""
+    for each in decisions:
+        if isinstance(each, Intent) or each.why_not.waits:
+            yield each
+
+
+def _declined(decisions: Mapping[str, Sequence[Decision]]) -> list[Declined]:
+    return [each for found in decisions.values() for each in found if isinstance(each, Declined)]
