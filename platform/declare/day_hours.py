@@ -1,63 +1,84 @@
-"""Hours of the day, such as 22:00-06:00, in a time zone."""
+"""Hours of the day in which work may begin, such as 22:00-06:00."""
 
 from __future__ import annotations
 
 import datetime as dt
 import re
+import zoneinfo
 from dataclasses import dataclass
-from zoneinfo import ZoneInfo
 
 from lakewright.storage.errors import InvalidRequestError
 
-_FORM = re.compile(r"\s*(\d{1,2}):(\d{2})\s*-\s*(\d{1,2}):(\d{2})\s*")
+_HOURS = re.compile(r"(\d{1,2}):(\d\d)\s*-\s*(\d{1,2}):(\d\d)")
+_DAY_MINUTES = 24 * 60
+EXAMPLE = "22:00-06:00"
 
 
 @dataclass(frozen=True, slots=True)
 class DayHours:
-    """From `start` to `end`, which is left out; an end before the start is on the next day."""
+    """A span of each day, from one minute of the day to another one, which is not part of it.
 
-    start: dt.time
-    end: dt.time
-    timezone: ZoneInfo
+    A span whose end is not after its begin goes over midnight.
+    """
+
+    begin_minute: int
+    end_minute: int
 
     @classmethod
-    def parse(cls, text: str, timezone: str) -> DayHours:
-        """The hours of a text.
+    def parse(cls, text: str) -> DayHours:
+        """The hours of a text such as 22:00-06:00.
 
         Raises:
-            InvalidRequestError: the text has another form, or no such hour exists.
+            InvalidRequestError: it is no such text, or a span without a minute.
         """
-        found = _FORM.fullmatch(text)
-        try:
-            if found is None:
-                raise ValueError
-            start, end = (
-                dt.time(int(found[at]) % 24, int(found[at + 1]))
-                for at in (1, 3)
-                if int(found[at]) <= 24
-            )
-        except ValueError:
+        match = _HOURS.fullmatch(text.strip())
+        if match is None:
             raise InvalidRequestError(
-                f"{text!r} are no hours of the day; write for example 22:00-06:00"
-            ) from None
-        return cls(start, end, ZoneInfo(timezone))
+                f"{text!r} are no hours of the day; write for example {EXAMPLE}"
+            )
+        begin_hour, begin_past, end_hour, end_past = map(int, match.groups())
+        begin, end = begin_hour * 60 + begin_past, end_hour * 60 + end_past
+        if max(begin_past, end_past) > 59 or begin >= _DAY_MINUTES or end > _DAY_MINUTES:
+            raise InvalidRequestError(
+                f"{text!r} are no hours of the day, which are 00:00 to 24:00; write for example "
+                f"{EXAMPLE}"
+            )
+        if begin == end:
+            raise InvalidRequestError(
+                f"{text!r} has no minute between its ends; leave `hours` out for the whole day"
+            )
+        return cls(begin, end)
 
-    def contain(self, time_ms: int) -> bool:
-        """Whether the moment lies in the hours; equal ends mean the whole day."""
-        now = self._local(time_ms).time()
-        if self.start < self.end:
-            return self.start <= now < self.end
-        return now >= self.start or now < self.end
+    def __str__(self) -> str:
+        return f"{_clock(self.begin_minute)}-{_clock(self.end_minute)}"
 
-    def next_start_ms(self, time_ms: int) -> int:
-        """The first start after a moment."""
-        now = self._local(time_ms)
-        for days in range(3):
-            day = now.date() + dt.timedelta(days=days)
-            start = dt.datetime.combine(day, self.start, self.timezone)
-            if start > now:
-                return int(start.timestamp() * 1000)
-        raise AssertionError(self)
+    def hold(self, now_ms: int, timezone: str) -> bool:
+        """Whether a moment is within the hours, by the clock of a time zone."""
+        minute = _minute(_local(now_ms, timezone))
+        if self.begin_minute < self.end_minute:
+            return self.begin_minute <= minute < self.end_minute
+        return minute >= self.begin_minute or minute < self.end_minute
 
-    def _local(self, time_ms: int) -> dt.datetime:
-        return dt.datetime.fromtimestamp(time_ms / 1000, self.timezone)
+    def next_ms(self, now_ms: int, timezone: str) -> int:
+        """The first moment from now on that is within the hours."""
+        if self.hold(now_ms, timezone):
+            return now_ms
+        local = _local(now_ms, timezone)
+        days = 0 if _minute(local) < self.begin_minute else 1
+        day = local.date() + dt.timedelta(days=days)
+        hour, minute = divmod(self.begin_minute, 60)
+        return int(
+            dt.datetime.combine(day, dt.time(hour, minute), tzinfo=local.tzinfo).timestamp() * 1000
+        )
+
+
+def _clock(minute_of_day: int) -> str:
+    return f"{minute_of_day // 60:02d}:{minute_of_day % 60:02d}"
+
+
+def _local(now_ms: int, timezone: str) -> dt.datetime:
+    return dt.datetime.fromtimestamp(now_ms / 1000, zoneinfo.ZoneInfo(timezone))
+
+
+def _minute(local: dt.datetime) -> int:
+    return local.hour * 60 + local.minute

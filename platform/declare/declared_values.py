@@ -8,6 +8,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
+from lakewright.platform.declare.day_hours import DayHours
 from lakewright.platform.declare.durations import duration_ms
 from lakewright.storage.errors import InvalidOption, InvalidRequestError
 from lakewright.storage.spec.option_values import parse_size
@@ -49,10 +50,23 @@ def _as_duration_ms(value: object) -> object:
 def _as_size_bytes(value: object) -> object:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
+    # A person who writes 500 does not mean bytes.
+    if isinstance(value, str) and value.strip().isdigit():
+        bare = value.strip()
+        raise ValueError(f"{value!r} has no unit; write {bare} MB or {bare} GB (b, kb, mb, gb, tb)")
     try:
         return parse_size(value if isinstance(value, str) else "")
     except InvalidOption:
         raise ValueError(f"{value!r} is not a size; write for example 64 MB or 1 GB") from None
+
+
+def _as_hours(value: object) -> object:
+    if isinstance(value, DayHours):
+        return value
+    try:
+        return DayHours.parse(str(value))
+    except InvalidRequestError as err:
+        raise ValueError(err.message) from None
 
 
 def _as_day(value: object) -> object:
@@ -67,6 +81,7 @@ Day = Annotated[str, BeforeValidator(_as_day)]
 Moment = Annotated[dt.datetime, BeforeValidator(_as_moment)]
 DurationMs = Annotated[int, BeforeValidator(_as_duration_ms)]
 SizeBytes = Annotated[int, BeforeValidator(_as_size_bytes)]
+HoursOfDay = Annotated[DayHours, BeforeValidator(_as_hours)]
 
 
 class Declared(BaseModel):

@@ -1,11 +1,21 @@
-"""Checks of the declared upkeep of a table: numbers, schedules, the time of partitions."""
+"""Checks of the upkeep of a table: numbers, time zones, the time of partitions.
+
+The upkeep stands under `maintenance:` of a declaration, or is what policies of several levels say
+of a table together.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from lakewright.platform.declare.declarations import TableDeclaration
-from lakewright.platform.declare.marked_yaml import Place
+from lakewright.platform.declare.upkeep_policies import (
+    PartitionPolicy,
+    SnapshotPolicy,
+    SortPolicy,
+    UpkeepPolicy,
+    WarehousePolicy,
+)
 from lakewright.platform.declare.wrong_places import Finding, check_timezone
 from lakewright.storage.errors import StorageError
 from lakewright.storage.spec.partition_time import PartitionTimes
@@ -15,27 +25,45 @@ _MIN_INTERVAL_MS = 5_000
 
 def check_maintenance(declaration: TableDeclaration) -> Iterator[Finding]:
     """Problems of what is declared about the upkeep of a table, and about schedules."""
-    compaction = declaration.maintenance.compaction
-    if compaction.interval < _MIN_INTERVAL_MS:
-        yield ("maintenance", "compaction", "interval"), "the interval is at least 5s"
-    snapshots = declaration.maintenance.snapshots
-    place: Place = ("maintenance", "snapshots")
-    low, high = snapshots.retain_min, snapshots.retain_max
-    if low is not None and high is not None and high < low:
-        yield (*place, "retain_max"), f"retain_max is {high}, below retain_min, which is {low}"
-    yield from check_timezone(snapshots.timezone, (*place, "timezone"))
-    yield from _check_partition_expiry(declaration)
+    upkeep = declaration.maintenance
+    for place, message in check_upkeep(upkeep):
+        yield ("maintenance", *place), message
+    if upkeep.partitions.older_than is not None and not declaration.may_have_partitions:
+        place = ("maintenance", "partitions", "older_than")
+        yield place, f"{declaration.table} has no partition_keys to expire by"
     validation = declaration.schema_policy.validation
     yield from check_timezone(validation.timezone, ("schema", "validation", "timezone"))
 
 
-def _check_partition_expiry(declaration: TableDeclaration) -> Iterator[Finding]:
-    policy = declaration.maintenance.partitions
-    place: Place = ("maintenance", "partitions")
-    yield from check_timezone(policy.timezone, (*place, "timezone"))
-    if policy.older_than is not None and not declaration.may_have_partitions:
-        yield (*place, "older_than"), f"{declaration.table} has no partition_keys to expire by"
+def check_upkeep(policy: UpkeepPolicy) -> Iterator[Finding]:
+    """Problems of a policy, with places below it."""
+    for name, section in policy:
+        timezone = getattr(section, "timezone", None)
+        if timezone is not None:
+            yield from check_timezone(timezone, (name, "timezone"))
+    if policy.compaction.interval < _MIN_INTERVAL_MS:
+        yield ("compaction", "interval"), "the interval is at least 5s"
+    if isinstance(policy, WarehousePolicy) and policy.interval < _MIN_INTERVAL_MS:
+        yield ("interval",), "the interval is at least 5s"
+    yield from _check_snapshots(policy.snapshots)
+    yield from _check_sort(policy.sort)
+    yield from _check_partition_expiry(policy.partitions)
+
+
+def _check_snapshots(policy: SnapshotPolicy) -> Iterator[Finding]:
+    low, high = policy.retain_min, policy.retain_max
+    if low is not None and high is not None and high < low:
+        message = f"retain_max is {high}, below retain_min, which is {low}"
+        yield ("snapshots", "retain_max"), message
+
+
+def _check_sort(policy: SortPolicy) -> Iterator[Finding]:
+    if len(set(policy.columns)) < len(policy.columns):
+        yield ("sort", "columns"), "a column is named twice; keep one"
+
+
+def _check_partition_expiry(policy: PartitionPolicy) -> Iterator[Finding]:
     try:
         PartitionTimes(policy.pattern, policy.formatter).check()
     except StorageError as err:
-        yield (*place, "formatter"), str(err)
+        yield ("partitions", "formatter"), str(err)

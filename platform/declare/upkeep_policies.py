@@ -7,11 +7,19 @@ hold for a warehouse, a database, a pattern of names or a table.
 from __future__ import annotations
 
 from enum import Enum
+from typing import Any
 
 from pydantic import Field
 
-from lakewright.platform.declare.declared_values import Declared, DurationMs, SizeBytes, Text
+from lakewright.platform.declare.declared_values import (
+    Declared,
+    DurationMs,
+    HoursOfDay,
+    SizeBytes,
+    Text,
+)
 from lakewright.storage import VerifyLevel
+from lakewright.storage.lsm.sort_layout import SortOrder
 from lakewright.storage.spec.partition_expiry import ExpiryStrategy
 
 _HOUR_MS = 3_600_000
@@ -33,36 +41,63 @@ class UpkeepMode(Enum):
     SHADOW = "shadow"
 
 
+def _enabled(what: str, *, default: bool = True) -> Any:
+    return Field(default=default, description=f"whether {what}")
+
+
+def _schedule(cron: str) -> Any:
+    return Field(default=cron, description="cron of five fields, when it runs")
+
+
+def _timezone(what: str) -> Any:
+    return Field(default="UTC", description=f"the time zone of `{what}`")
+
+
 class CompactionPolicy(Declared):
     """When buckets are compacted, and how much at once.
 
     A partition with `small_files` in a bucket is due. It waits while its small files have less than
-    `min_bytes` and the last write is younger than `at_latest`. `hours` are those of the day in
-    which rewrites may start, such as 22:00-06:00.
+    `min_bytes` and the last write is younger than `at_latest`.
     """
 
-    enabled: bool = True
-    small_files: int = Field(default=5, ge=2)
-    full: bool = False
-    engine: EngineChoice = EngineChoice.AUTO
-    verify: VerifyLevel = VerifyLevel.CHECKSUMS
-    quiet_for: DurationMs = 0
-    min_bytes: SizeBytes = 0
-    at_latest: DurationMs = _HOUR_MS
-    hours: Text | None = None
-    timezone: str = "UTC"
-    max_partitions: int = Field(default=200, ge=1)
-    interval: DurationMs = 30_000
+    enabled: bool = _enabled("due partitions are compacted")
+    small_files: int = Field(
+        default=5, ge=2, description="so many small files or sorted runs in a bucket are due"
+    )
+    full: bool = Field(default=False, description="merge all files of a due bucket into one run")
+    engine: EngineChoice = Field(
+        default=EngineChoice.AUTO, description="where it runs; auto takes Spark for large work"
+    )
+    verify: VerifyLevel = Field(
+        default=VerifyLevel.CHECKSUMS, description="what is proved before it is published"
+    )
+    quiet_for: DurationMs = Field(
+        default=0, description="wait until the last write to the partition is so old"
+    )
+    min_bytes: SizeBytes = Field(
+        default=0, description="wait while the small files of a partition have less"
+    )
+    at_latest: DurationMs = Field(
+        default=_HOUR_MS, description="`min_bytes` delays no longer than this after a write"
+    )
+    hours: HoursOfDay | None = Field(
+        default=None, description="rewrites begin only within these hours, such as 22:00-06:00"
+    )
+    timezone: str = _timezone("hours")
+    max_partitions: int = Field(default=200, ge=1, description="at most so many partitions a run")
+    interval: DurationMs = Field(default=30_000, description="how often the table is looked at")
 
 
 class SortPolicy(Declared):
     """By which columns an append table is sorted, and how often."""
 
-    enabled: bool = False
-    columns: tuple[Text, ...] = ()
-    order: Text = "zorder"
-    schedule: str = "17 1 * * 0"
-    timezone: str = "UTC"
+    enabled: bool = _enabled("the table is sorted", default=False)
+    columns: tuple[Text, ...] = Field(default=(), description="sort by these, in this order")
+    order: SortOrder = Field(
+        default=SortOrder.ZORDER, description="by one column after another, or along a curve"
+    )
+    schedule: str = _schedule("17 1 * * 0")
+    timezone: str = _timezone("schedule")
 
 
 class SnapshotPolicy(Declared):
@@ -71,45 +106,63 @@ class SnapshotPolicy(Declared):
     Tags with a time to live and changelogs expire in the same run.
     """
 
-    enabled: bool = True
-    retain_min: int | None = Field(default=None, ge=1)
-    retain_max: int | None = Field(default=None, ge=1)
-    time_retained: DurationMs | None = None
-    max_deletes: int | None = Field(default=None, ge=1)
-    schedule: str = "17 3 * * *"
-    timezone: str = "UTC"
+    enabled: bool = _enabled("snapshots expire")
+    retain_min: int | None = Field(
+        default=None, ge=1, description="keep at least so many; without it the table's option"
+    )
+    retain_max: int | None = Field(
+        default=None, ge=1, description="keep at most so many; without it the table's option"
+    )
+    time_retained: DurationMs | None = Field(
+        default=None, description="keep what is younger; without it the table's option"
+    )
+    max_deletes: int | None = Field(
+        default=None, ge=1, description="at most so many a run; without it the table's option"
+    )
+    schedule: str = _schedule("17 3 * * *")
+    timezone: str = _timezone("schedule")
 
 
 class PartitionPolicy(Declared):
     """When partitions expire; the table's options give the defaults."""
 
-    enabled: bool = True
-    older_than: DurationMs | None = None
-    strategy: ExpiryStrategy | None = None
-    pattern: Text | None = None
-    formatter: Text | None = None
-    max_partitions: int | None = Field(default=None, ge=1)
-    spare_tagged: bool = False
-    schedule: str = "37 2 * * *"
-    timezone: str = "UTC"
+    enabled: bool = _enabled("partitions expire")
+    older_than: DurationMs | None = Field(
+        default=None, description="drop older partitions; without it the table's option"
+    )
+    strategy: ExpiryStrategy | None = Field(
+        default=None, description="count the age from their values, or from their last write"
+    )
+    pattern: Text | None = Field(
+        default=None, description="how partition columns make up a time, such as $dt $hour"
+    )
+    formatter: Text | None = Field(
+        default=None, description="the form of that time, such as yyyy-MM-dd"
+    )
+    max_partitions: int | None = Field(
+        default=None, ge=1, description="at most so many a run; without it the table's option"
+    )
+    spare_tagged: bool = Field(default=False, description="leave partitions that a tag keeps")
+    schedule: str = _schedule("37 2 * * *")
+    timezone: str = _timezone("schedule")
 
 
 class OrphanPolicy(Declared):
     """When files that nothing refers to are set aside, in quarantine."""
 
-    enabled: bool = True
-    older_than: DurationMs = _DAY_MS
-    schedule: str = "7 4 * * 0"
-    timezone: str = "UTC"
+    enabled: bool = _enabled("orphans are set aside")
+    older_than: DurationMs = Field(default=_DAY_MS, description="younger files stay")
+    schedule: str = _schedule("7 4 * * 0")
+    timezone: str = _timezone("schedule")
 
 
 class QuarantinePolicy(Declared):
     """When files in quarantine are deleted for good."""
 
-    enabled: bool = True
-    keep: DurationMs = 7 * _DAY_MS
-    schedule: str = "27 4 * * *"
-    timezone: str = "UTC"
+    enabled: bool = _enabled("files in quarantine are deleted")
+    keep: DurationMs = Field(default=7 * _DAY_MS, description="files can be restored so long")
+    schedule: str = _schedule("27 4 * * *")
+    timezone: str = _timezone("schedule")
 
 
 class ManifestPolicy(Declared):
@@ -118,17 +171,19 @@ class ManifestPolicy(Declared):
     They are due if at least `min_count` of them are smaller than the table's target size.
     """
 
-    enabled: bool = True
-    min_count: int = Field(default=100, ge=2)
+    enabled: bool = _enabled("due manifests are rewritten")
+    min_count: int = Field(default=100, ge=2, description="so many small manifests are due")
 
 
 class StatisticsPolicy(Declared):
     """When statistics of the rows are computed."""
 
-    enabled: bool = False
-    columns: tuple[Text, ...] | None = None
-    schedule: str = "57 4 * * 0"
-    timezone: str = "UTC"
+    enabled: bool = _enabled("statistics are computed", default=False)
+    columns: tuple[Text, ...] | None = Field(
+        default=None, description="of these columns; without it of all"
+    )
+    schedule: str = _schedule("57 4 * * 0")
+    timezone: str = _timezone("schedule")
 
 
 class UpkeepPolicy(Declared):
@@ -137,8 +192,10 @@ class UpkeepPolicy(Declared):
     A table under `freeze` is left alone by every verb.
     """
 
-    mode: UpkeepMode = UpkeepMode.LIVE
-    freeze: bool = False
+    mode: UpkeepMode = Field(
+        default=UpkeepMode.LIVE, description="carry decisions out, or only record them (shadow)"
+    )
+    freeze: bool = Field(default=False, description="whether every verb leaves the table alone")
     compaction: CompactionPolicy = CompactionPolicy()
     sort: SortPolicy = SortPolicy()
     snapshots: SnapshotPolicy = SnapshotPolicy()
@@ -152,17 +209,20 @@ class UpkeepPolicy(Declared):
 class Budget(Declared):
     """What the upkeep of a warehouse may rewrite in a day; None means no limit.
 
-    `bytes` are those of files that rewrites read, `time` is the sum of the runs' durations. A day
-    begins at midnight in `timezone`.
+    A day begins at midnight in `timezone`.
     """
 
-    bytes: SizeBytes | None = None
-    time: DurationMs | None = None
-    timezone: str = "UTC"
+    bytes: SizeBytes | None = Field(
+        default=None, description="bytes of the files that rewrites read in a day"
+    )
+    time: DurationMs | None = Field(
+        default=None, description="the sum of the durations of the rewrites of a day"
+    )
+    timezone: str = Field(default="UTC", description="the time zone in which a day begins")
 
 
 class WarehousePolicy(UpkeepPolicy):
     """The policy of a whole warehouse, with what only a warehouse has."""
 
     budget: Budget = Budget()
-    interval: DurationMs = 30_000
+    interval: DurationMs = Field(default=30_000, description="how often the warehouse is looked at")

@@ -1,5 +1,6 @@
 """The environment variables that name a workspace, and what they are without a value."""
 
 TABLES_VARIABLE = "LAKEWRIGHT_TABLES"
+POLICY_VARIABLE = "LAKEWRIGHT_POLICY"
 WAREHOUSE_VARIABLE = "LAKEWRIGHT_WAREHOUSE"
 DEFAULT_WAREHOUSE = "./warehouse"

@@ -11,6 +11,7 @@ from lakewright.platform.declare.column_lineage import Lineage
 from lakewright.platform.declare.declaration_files import load_declarations
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.wrong_places import Finding
+from lakewright.platform.declare.yaml_files import Written
 
 _SQL = ".sql"
 # Hidden folders are skipped too, such as `.venv` and `.git`.
@@ -30,12 +31,14 @@ class OtherAsset:
 class Workspace:
     """Declared tables by name, and where SQL files lie: files, and folders with all below them.
 
-    `other_assets` are those that the orchestrator knows beside the declared tables.
+    `other_assets` are those that the orchestrator knows beside the declared tables. `written` tells
+    by table where its declaration is; one that was made in Python has no entry.
     """
 
     declarations: tuple[TableDeclaration, ...] = ()
     sql_paths: tuple[Path, ...] = ()
     other_assets: tuple[OtherAsset, ...] = ()
+    written: Mapping[str, Written] = field(default_factory=dict)
 
     def declaration(self, table: str) -> TableDeclaration | None:
         """The declaration of a table, None if it is not declared."""
@@ -84,8 +87,12 @@ def read_workspace(
     Raises:
         DeclarationError: something is wrong with the declarations; all of it is listed.
     """
-    declarations = load_declarations(paths, check=check) if paths else ()
-    return Workspace(declarations, (*sql_beside(paths), *map(Path, sql)))
+    declared = load_declarations(paths, check=check) if paths else ()
+    return Workspace(
+        tuple(each.declaration for each in declared),
+        (*sql_beside(paths), *map(Path, sql)),
+        written={each.declaration.table: each.written for each in declared},
+    )
 
 
 def sql_beside(paths: Sequence[str | Path]) -> tuple[Path, ...]:

@@ -10,7 +10,7 @@ import dagster as dg
 import pytest
 from dagster.components.core.component_tree import ComponentTreeException
 
-from lakewright.platform.declare.declaration_files import DeclarationError
+from lakewright.platform.declare.yaml_files import DeclarationError
 from tests.pipelines.describe import describe
 from tests.pipelines.lake import EVENTS
 

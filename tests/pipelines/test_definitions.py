@@ -8,8 +8,8 @@ import dagster as dg
 import pytest
 
 from lakewright.definitions import defs
-from lakewright.platform.declare.declaration_files import DeclarationError
 from lakewright.platform.declare.variables import TABLES_VARIABLE
+from lakewright.platform.declare.yaml_files import DeclarationError
 from tests.pipelines.describe import REVIEWED, describe, describe_demo
 from tests.pipelines.lake import EVENTS, Lake
 

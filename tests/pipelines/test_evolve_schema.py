@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from lakewright.platform.declare.declaration_files import DeclarationError
+from lakewright.platform.declare.yaml_files import DeclarationError
 from lakewright.storage import AddColumn
 from tests.pipelines.lake import EVENTS, Lake, events
 

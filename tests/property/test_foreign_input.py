@@ -23,11 +23,8 @@ from hypothesis import strategies as st
 import lakewright.demo
 from lakewright.cli import main
 from lakewright.cli.grammar.root import ROOT
-from lakewright.platform.declare.declaration_files import (
-    DeclarationError,
-    Problem,
-    load_declarations,
-)
+from lakewright.platform.declare.declaration_files import load_declarations
+from lakewright.platform.declare.yaml_files import DeclarationError, Problem
 from lakewright.platform.orchestration.dagster_checks import check_for_dagster
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import InvalidPredicate, StorageError

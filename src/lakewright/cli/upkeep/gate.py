@@ -9,10 +9,10 @@ from typing import Any
 import click
 
 from lakewright.cli.output.answers import Answer
-from lakewright.platform.declare.declaration_files import DeclarationError
 from lakewright.platform.declare.upkeep_policies import EngineChoice
 from lakewright.platform.declare.variables import TABLES_VARIABLE
 from lakewright.platform.declare.workspace import Workspace, read_workspace
+from lakewright.platform.declare.yaml_files import DeclarationError
 from lakewright.platform.upkeep.gate_options import GateOptions
 from lakewright.platform.upkeep.verb import option_fields
 from lakewright.storage.errors import InvalidRequestError

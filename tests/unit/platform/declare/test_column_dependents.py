@@ -8,8 +8,8 @@ import pytest
 
 from lakewright.platform.declare.column_dependents import column_dependents
 from lakewright.platform.declare.column_lineage import UpstreamColumn
-from lakewright.platform.declare.declaration_files import DeclarationError
 from lakewright.platform.declare.workspace import OtherAsset, Workspace, read_workspace
+from lakewright.platform.declare.yaml_files import DeclarationError
 
 TABLES = """\
 tables:

@@ -8,9 +8,10 @@ from textwrap import dedent
 
 import pytest
 
-from lakewright.platform.declare.declaration_files import DeclarationError, load_declarations
+from lakewright.platform.declare.declaration_files import load_declarations
 from lakewright.platform.declare.declarations import Severity, TableDeclaration, WriteKind
 from lakewright.platform.declare.partition_schemes import StaticDimension
+from lakewright.platform.declare.yaml_files import DeclarationError
 from lakewright.platform.orchestration.dagster_checks import check_for_dagster
 from lakewright.storage import Catalog
 
@@ -33,7 +34,8 @@ def load(tmp_path: Path, text: str, name: str = "flights.yaml") -> tuple[TableDe
     folder = tmp_path / "tables"
     folder.mkdir(exist_ok=True)
     (folder / name).write_text(dedent(text), encoding="utf-8")
-    return load_declarations([folder], check=check_for_dagster)
+    declared = load_declarations([folder], check=check_for_dagster)
+    return tuple(each.declaration for each in declared)
 
 
 def problems(tmp_path: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:

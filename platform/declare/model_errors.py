@@ -1,0 +1,100 @@
+"""What a model found wrong in YAML, as a place and the correction."""
+
+from __future__ import annotations
+
+import re
+import typing
+from collections.abc import Mapping
+from enum import Enum
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+
+from lakewright.platform.declare.marked_yaml import Place
+from lakewright.platform.declare.wrong_places import Finding, did_you_mean
+
+
+def explain(detail: ErrorDetails, model: type[BaseModel]) -> Finding:
+    """The place of a problem that a model found, and the correction."""
+    place: Place = tuple(detail["loc"])
+    given = detail.get("input")
+    context = detail.get("ctx", {})
+    match detail["type"]:
+        case "missing":
+            # A missing key has no line, so the line of its mapping is used.
+            return place[:-1], f"{place[-1]} is missing; add it"
+        case "extra_forbidden":
+            known = known_keys(model, place[:-1])
+            return place, f"unknown key {place[-1]!r}; {did_you_mean(str(place[-1]), known)}"
+        case "value_error":
+            return place, str(context.get("error", detail["msg"]))
+        case "enum":
+            return place, f"{given!r} is not one of {context.get('expected', '')}".replace("'", "")
+        case "string_type" if given is None:
+            return place, 'null is not text; write "null" in quotes for the word, or leave it out'
+        case "string_type":
+            return place, f"{given!r} is not text; put it in quotes"
+        case "tuple_type" | "list_type" if place == ("columns",) and isinstance(given, dict):
+            shown = "; ".join(
+                f'- {{name: {name}, type: "{kind}"}}' for name, kind in list(given.items())[:3]
+            )
+            return place, f"columns are a list; write each on a line of its own as {shown}"
+        case "tuple_type" | "list_type" if isinstance(given, dict):
+            return place, f"{given!r:.60} is not a list; begin each of its lines with `- `"
+        case "tuple_type" | "list_type":
+            return place, f"{given!r} is not a list; write [{given}]"
+        case "model_type" | "model_attributes_type" if place == ("source",):
+            return place, f"{given!r} does not say what kind it is; write {_source_form(given)}"
+        case "mapping_type" | "dict_type" | "model_type" | "model_attributes_type":
+            shown = "null" if given is None else repr(given)
+            return place, f"{shown} is not a mapping of keys to values"
+        case _:
+            return place, f"{given!r}: {detail['msg'][:1].lower()}{detail['msg'][1:]}"
+
+
+def _source_form(given: object) -> str:
+    """How a source is written that was given as a word."""
+    text = str(given)
+    for kind in ("csv", "parquet"):
+        if text.lower().endswith(f".{kind}"):
+            return f"{kind}: {text}"
+    if re.fullmatch(r"[\w.]+:\w+", text):
+        return f"python: {text}"
+    return "one of python: module:function, parquet: path, csv: path"
+
+
+def known_keys(model: type[BaseModel], place: Place) -> list[str]:
+    """The keys of the model at a place below another one."""
+    parts = iter(place)
+    for part in parts:
+        field = fields_by_key(model).get(part)
+        if field is None:
+            continue
+        model = _model_in(field.annotation) or model
+        if _is_mapping(field.annotation):
+            # The next part is a name that the author chose.
+            next(parts, None)
+    return [str(key) for key in fields_by_key(model)]
+
+
+def fields_by_key(model: type[BaseModel]) -> dict[str | int, FieldInfo]:
+    """The fields of a model by the keys that people write."""
+    return {field.alias or name: field for name, field in model.model_fields.items()}
+
+
+def _is_mapping(annotation: object) -> bool:
+    origin = typing.get_origin(annotation)
+    return isinstance(origin, type) and issubclass(origin, Mapping)
+
+
+def _model_in(annotation: object) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    for argument in typing.get_args(annotation):
+        if isinstance(argument, type) and issubclass(argument, Enum):
+            continue
+        found = _model_in(argument)
+        if found is not None:
+            return found
+    return None

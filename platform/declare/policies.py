@@ -1,0 +1,247 @@
+"""Policies of upkeep with inheritance: what holds for a table, and which line decided it.
+
+Every key is inherited by itself. From weakest to strongest: the defaults, the warehouse, the
+table's database, the patterns that match its name (a later one wins), the table, and `maintenance:`
+of its declaration.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import cached_property
+from typing import TypeVar
+
+from lakewright.platform.declare.declared_values import Declared
+from lakewright.platform.declare.maintenance_checks import check_upkeep
+from lakewright.platform.declare.upkeep_policies import UpkeepPolicy, WarehousePolicy
+from lakewright.platform.declare.workspace import Workspace
+from lakewright.platform.declare.yaml_files import Problem, dotted
+
+# A key and the keys below it, such as ("compaction", "small_files").
+Key = tuple[str, ...]
+Policy = TypeVar("Policy", bound=UpkeepPolicy)
+
+
+class Level(IntEnum):
+    """What a part of a policy holds for; a higher level wins."""
+
+    WAREHOUSE = 1
+    DATABASE = 2
+    PATTERN = 3
+    TABLE = 4
+    DECLARATION = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The value of a key at one level; line 0 means that no file has it."""
+
+    value: object
+    level: Level
+    name: str
+    file: str
+    line: int
+
+    @property
+    def place(self) -> str:
+        """`policies/sales.yaml:12`."""
+        return f"{self.file}:{self.line}" if self.line else self.file
+
+    @property
+    def level_text(self) -> str:
+        """`pattern sales.tmp_*`."""
+        return " ".join(filter(None, (self.level.name.lower(), self.name)))
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """What is written for one warehouse, database, pattern or table in one place."""
+
+    level: Level
+    name: str
+    given: Mapping[Key, Given]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """The value of a key, the line that decided it, and those that lost, the strongest first.
+
+    Without `decided` the value is the default.
+    """
+
+    key: Key
+    value: object
+    decided: Given | None
+    lost: tuple[Given, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """`compaction.small_files`."""
+        return ".".join(self.key)
+
+
+@dataclass(frozen=True)
+class ResolvedPolicy:
+    """The policy that holds for a table; `layers` are those that say something, weakest first."""
+
+    table: str
+    policy: UpkeepPolicy
+    layers: tuple[Layer, ...]
+
+    @cached_property
+    def settings(self) -> tuple[Setting, ...]:
+        """Every key with its value and the lines that decided, in the order of the sections."""
+        return _settings(self.policy, self.layers)
+
+    @cached_property
+    def problems(self) -> tuple[Problem, ...]:
+        """What contradicts each other, such as a minimum above a maximum, of whichever levels."""
+        return tuple(_contradictions(self.policy, self.layers))
+
+
+@dataclass(frozen=True)
+class PolicySet:
+    """The policies of files, the later ones stronger within a level, and those of declarations."""
+
+    layers: tuple[Layer, ...] = ()
+    declared: Mapping[str, Layer] = field(default_factory=dict)
+
+    def of(self, table: str) -> ResolvedPolicy:
+        """The policy of a table, by its name `database.table`, whether or not it exists."""
+        return resolved(table, tuple(self._layers_of(table)))
+
+    @cached_property
+    def warehouse(self) -> WarehousePolicy:
+        """The policy of the warehouse, with what only a warehouse has."""
+        return _overlaid(WarehousePolicy(), self._of_warehouse)
+
+    @cached_property
+    def warehouse_settings(self) -> tuple[Setting, ...]:
+        """What only a warehouse has, with the lines that decided."""
+        own = WarehousePolicy.model_fields.keys() - UpkeepPolicy.model_fields.keys()
+        every = _settings(self.warehouse, self._of_warehouse)
+        return tuple(each for each in every if each.key[0] in own)
+
+    def unmatched(self, tables: Iterable[str]) -> tuple[Layer, ...]:
+        """The databases, patterns and tables of the policies that none of some tables matches."""
+        used = {id(layer) for table in tables for layer in self._layers_of(table)}
+        everywhere = {id(layer) for layer in self._of_warehouse}
+        return tuple(each for each in self.layers if id(each) not in used | everywhere)
+
+    def _layers_of(self, table: str) -> Iterator[Layer]:
+        yield from self._of_warehouse
+        yield from self._databases.get(table.split(".", maxsplit=1)[0], ())
+        yield from (layer for matches, layer in self._patterns if matches(table))
+        yield from self._tables.get(table, ())
+        if table in self.declared:
+            yield self.declared[table]
+
+    @cached_property
+    def _of_warehouse(self) -> tuple[Layer, ...]:
+        return tuple(each for each in self.layers if each.level is Level.WAREHOUSE)
+
+    @cached_property
+    def _databases(self) -> Mapping[str, tuple[Layer, ...]]:
+        return self._by_name(Level.DATABASE)
+
+    @cached_property
+    def _tables(self) -> Mapping[str, tuple[Layer, ...]]:
+        return self._by_name(Level.TABLE)
+
+    @cached_property
+    def _patterns(self) -> tuple[tuple[Callable[[str], object], Layer], ...]:
+        return tuple(
+            (re.compile(fnmatch.translate(each.name)).match, each)
+            for each in self.layers
+            if each.level is Level.PATTERN
+        )
+
+    def _by_name(self, level: Level) -> Mapping[str, tuple[Layer, ...]]:
+        found: dict[str, tuple[Layer, ...]] = {}
+        for each in self.layers:
+            if each.level is level:
+                found[each.name] = (*found.get(each.name, ()), each)
+        return found
+
+
+def leaves(policy: Declared, above: Key = ()) -> Iterator[tuple[Key, object]]:
+    """The keys that are given in a policy, with their values; defaults are left out."""
+    for name in type(policy).model_fields:
+        if name not in policy.model_fields_set:
+            continue
+        value = getattr(policy, name)
+        if isinstance(value, Declared):
+            yield from leaves(value, (*above, name))
+        else:
+            yield (*above, name), value
+
+
+def resolved(table: str, layers: tuple[Layer, ...]) -> ResolvedPolicy:
+    """The policy that layers make, the weakest first."""
+    return ResolvedPolicy(table, _overlaid(UpkeepPolicy(), layers), layers)
+
+
+def declared_layers(workspace: Workspace) -> dict[str, Layer]:
+    """What the declarations of a workspace say under `maintenance:`, by table."""
+    found: dict[str, Layer] = {}
+    for each in workspace.declarations:
+        written = workspace.written.get(each.table)
+        given = {}
+        for key, value in leaves(each.maintenance):
+            if written is None:
+                file, line = f"the declaration of {each.table}", 0
+            else:
+                file, line = written.file, written.line_of(("maintenance", *key))
+            given[key] = Given(value, Level.DECLARATION, each.table, file, line)
+        if given:
+            found[each.table] = Layer(Level.DECLARATION, each.table, given)
+    return found
+
+
+def _overlaid(policy: Policy, layers: Sequence[Layer]) -> Policy:
+    """The policy with what the layers say; of a key that several have, the last one counts."""
+    decided: dict[Key, object] = {}
+    for layer in layers:
+        decided.update((key, given.value) for key, given in layer.given.items())
+    sections: dict[str, dict[str, object]] = {}
+    update: dict[str, object] = {}
+    for (first, *below), value in decided.items():
+        if first not in type(policy).model_fields:
+            # A table has nothing of what only a warehouse has.
+            continue
+        if below:
+            sections.setdefault(first, {})[below[0]] = value
+        else:
+            update[first] = value
+    for name, values in sections.items():
+        update[name] = getattr(policy, name).model_copy(update=values)
+    return policy.model_copy(update=update)
+
+
+def _settings(policy: UpkeepPolicy, layers: Sequence[Layer]) -> tuple[Setting, ...]:
+    found = []
+    for key, value in _every_key(policy):
+        given = tuple(layer.given[key] for layer in reversed(layers) if key in layer.given)
+        found.append(Setting(key, value, given[0] if given else None, given[1:]))
+    return tuple(found)
+
+
+def _every_key(policy: Declared, above: Key = ()) -> Iterator[tuple[Key, object]]:
+    for name, value in policy:
+        if isinstance(value, Declared):
+            yield from _every_key(value, (*above, name))
+        else:
+            yield (*above, name), value
+
+
+def _contradictions(policy: UpkeepPolicy, layers: Sequence[Layer]) -> Iterator[Problem]:
+    decided = {each.key: each.decided for each in _settings(policy, layers) if each.decided}
+    for place, message in check_upkeep(policy):
+        # A default may contradict what is given in its section.
+        near = [given for key, given in decided.items() if key[0] == place[0]]
+        given = decided.get(tuple(map(str, place))) or near[0]
+        yield Problem(given.file, given.line, dotted(place), message)

@@ -1,0 +1,235 @@
+"""Policy files: reads YAML files as checked policies of upkeep, or lists every problem.
+
+```yaml
+warehouse:
+  mode: shadow
+  budget: {bytes: 500 GB, time: 4h}
+databases:
+  sales: {compaction: {small_files: 8}}
+patterns:
+  - match: "sales.tmp_*"
+    freeze: true
+tables:
+  sales.orders: {snapshots: {time_retained: 30d}}
+```
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from pydantic import Field, ValidationError
+
+from lakewright.platform.declare.declared_values import Declared, Text
+from lakewright.platform.declare.document_kinds import DocumentKind, kind_of
+from lakewright.platform.declare.maintenance_checks import check_upkeep
+from lakewright.platform.declare.marked_yaml import Place
+from lakewright.platform.declare.model_errors import explain
+from lakewright.platform.declare.policies import (
+    Given,
+    Layer,
+    Level,
+    PolicySet,
+    declared_layers,
+    leaves,
+    resolved,
+)
+from lakewright.platform.declare.upkeep_policies import UpkeepPolicy, WarehousePolicy
+from lakewright.platform.declare.variables import TABLES_VARIABLE
+from lakewright.platform.declare.workspace import Workspace
+from lakewright.platform.declare.wrong_places import Finding
+from lakewright.platform.declare.yaml_files import (
+    DeclarationError,
+    Problem,
+    Written,
+    documents_in,
+    yaml_files,
+)
+
+_TABLE = re.compile(r"[^.]+\.[^.]+")
+_WILD = re.compile(r"[*?\[]")
+
+_MODELS: Mapping[Level, type[UpkeepPolicy]] = {
+    Level.WAREHOUSE: WarehousePolicy,
+    Level.DATABASE: UpkeepPolicy,
+    Level.TABLE: UpkeepPolicy,
+}
+Check = Callable[[UpkeepPolicy], Iterable[Finding]]
+
+
+class PatternPolicy(UpkeepPolicy):
+    """The policy of the tables whose names match a pattern."""
+
+    match: Text = Field(
+        description="pattern of database.table: * stands for any text, ? for a character, [ab] "
+        "for a or b, [!ab] for others"
+    )
+
+
+class PolicyFile(Declared):
+    """Policies of upkeep; of the levels, the lower in this list wins, key by key."""
+
+    warehouse: WarehousePolicy = WarehousePolicy()
+    databases: Mapping[str, UpkeepPolicy] = Field(
+        default_factory=dict, description="policies by name of the database"
+    )
+    patterns: tuple[PatternPolicy, ...] = Field(
+        default=(), description="policies by pattern; of those that match, the last one wins"
+    )
+    tables: Mapping[str, UpkeepPolicy] = Field(
+        default_factory=dict, description="policies by name, as database.table"
+    )
+
+
+def load_policies(
+    paths: Sequence[str | Path],
+    *,
+    workspace: Workspace | None = None,
+    check: Check = lambda _: (),
+) -> PolicySet:
+    """The policies of files, and of all YAML files of folders, over those of declarations.
+
+    Files count in the order given, those of a folder in order of name. `check` finds problems that
+    the orchestrator would refuse; the error lists them too.
+
+    Raises:
+        DeclarationError: something is wrong; all of it is listed.
+    """
+    problems: list[Problem] = []
+    documents: list[Written] = []
+    for file in yaml_files(map(Path, paths), problems):
+        documents += documents_in(file, problems)
+    for each in documents:
+        if kind_of(each.value) is DocumentKind.DECLARATIONS:
+            message = f"these are declarations of tables; name the file in ${TABLES_VARIABLE}"
+            problems.append(each.problem((), message))
+    policies = [each for each in documents if kind_of(each.value) is not DocumentKind.DECLARATIONS]
+    found = read_policies(policies, problems, workspace=workspace or Workspace(), check=check)
+    if problems:
+        raise DeclarationError(problems)
+    return found
+
+
+def read_policies(
+    documents: Iterable[Written], problems: list[Problem], *, workspace: Workspace, check: Check
+) -> PolicySet:
+    """The policies in documents; adds to `problems` what is wrong."""
+    layers: list[Layer] = []
+    for document in documents:
+        problems += _wrong_shapes(document)
+        for level, name, place, policy in _valid_parts(document.value):
+            problems += _check(document, level, name, place, policy, check)
+            layers.append(_layer(document, level, name, place, policy))
+    found = PolicySet(tuple(layers), declared_layers(workspace))
+    if not problems:
+        problems += _contradictions(found)
+    return found
+
+
+def _wrong_shapes(document: Written) -> Iterator[Problem]:
+    try:
+        PolicyFile.model_validate(document.value)
+    except ValidationError as err:
+        for detail in err.errors():
+            place, message = explain(detail, PolicyFile)
+            if detail["type"] == "extra_forbidden":
+                message = _misplaced(place) or message
+            if not place:
+                message = "policies are a mapping of warehouse, databases, patterns or tables"
+            yield document.problem(place, message)
+
+
+def _misplaced(place: Place) -> str | None:
+    """Where a key belongs that stands at a wrong level."""
+    key = str(place[-1])
+    is_policy = len(place) == 3 and place[0] != "warehouse"
+    if key in UpkeepPolicy.model_fields and len(place) == 1:
+        return f"{key!r} is part of a policy; write it under `warehouse` for all tables"
+    own = WarehousePolicy.model_fields.keys() - UpkeepPolicy.model_fields.keys()
+    if key in own and (is_policy or len(place) == 1):
+        return f"only a whole warehouse has {key!r}; write it under `warehouse`"
+    return None
+
+
+def _valid_parts(value: object) -> Iterator[tuple[Level, str, Place, UpkeepPolicy]]:
+    """The parts of a document with their places, without those of a wrong shape.
+
+    So a mistake in one part does not hide those of the others.
+    """
+    for level, place, part in _parts(value):
+        model = _MODELS.get(level, PatternPolicy)
+        with suppress(ValidationError):
+            policy = model.model_validate(part)
+            name = policy.match if isinstance(policy, PatternPolicy) else str(place[-1])
+            yield level, "" if level is Level.WAREHOUSE else name, place, policy
+
+
+def _parts(value: object) -> Iterator[tuple[Level, Place, object]]:
+    if not isinstance(value, dict):
+        return
+    if "warehouse" in value:
+        yield Level.WAREHOUSE, ("warehouse",), value["warehouse"]
+    for key, level in (("databases", Level.DATABASE), ("tables", Level.TABLE)):
+        named = value.get(key)
+        if isinstance(named, dict):
+            yield from ((level, (key, name), each) for name, each in named.items())
+    patterns = value.get("patterns")
+    if isinstance(patterns, list):
+        yield from ((Level.PATTERN, ("patterns", at), each) for at, each in enumerate(patterns))
+
+
+def _check(
+    document: Written, level: Level, name: str, place: Place, policy: UpkeepPolicy, check: Check
+) -> Iterator[Problem]:
+    message = _wrong_name(level, name)
+    if message is not None:
+        at = (*place, "match") if level is Level.PATTERN else place
+        yield document.problem(at, message)
+    for below, message in (*check_upkeep(policy), *check(policy)):
+        yield document.problem((*place, *below), message)
+
+
+def _wrong_name(level: Level, name: str) -> str | None:
+    match level:
+        case Level.DATABASE if "." in name:
+            return f"{name!r} is no name of a database; write tables under `tables`"
+        case Level.DATABASE | Level.TABLE if _WILD.search(name):
+            return f"{name!r} is a pattern; write it under `patterns`, as `- match: {name!r}`"
+        case Level.TABLE if _TABLE.fullmatch(name) is None:
+            return f"{name!r} is no name of a table; write it as database.table"
+        case Level.PATTERN if "." not in name:
+            return (
+                f"{name!r} has no dot between database and table; write '*.{name}' for tables of "
+                f"such names, or '{name}.*' for all tables of such databases"
+            )
+        case _:
+            return None
+
+
+def _layer(document: Written, level: Level, name: str, place: Place, policy: UpkeepPolicy) -> Layer:
+    given = {
+        key: Given(value, level, name, document.file, document.line_of((*place, *key)))
+        for key, value in leaves(policy)
+        if key != ("match",)
+    }
+    return Layer(level, name, given)
+
+
+def _contradictions(policies: PolicySet) -> set[Problem]:
+    """Problems of values at different levels, for the names that files and declarations have.
+
+    A pattern counts with the warehouse alone, because the tables that match it are not known.
+    """
+    everywhere = tuple(each for each in policies.layers if each.level is Level.WAREHOUSE)
+    found = set(resolved("", everywhere).problems)
+    for layer in policies.layers:
+        if layer.level in (Level.DATABASE, Level.PATTERN):
+            found.update(resolved(layer.name, (*everywhere, layer)).problems)
+        elif layer.level is Level.TABLE:
+            found.update(policies.of(layer.name).problems)
+    for table in policies.declared:
+        found.update(policies.of(table).problems)
+    return found
