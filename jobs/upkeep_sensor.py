@@ -46,7 +46,7 @@ def build_upkeep_sensor(
     @dg.sensor(
         name=names.sensor,
         jobs=list(jobs),
-        minimum_interval_seconds=max(tables.warehouse().interval // 1000, 1),
+        minimum_interval_seconds=max(tables.warehouse.interval // 1000, 1),
         default_status=dg.DefaultSensorStatus.RUNNING,
         required_resource_keys={keys.warehouse},
         description=(
@@ -61,6 +61,8 @@ def build_upkeep_sensor(
         catalog = warehouse.catalog()
         past = past_runs(context.instance, names, watch.names(catalog), verbs)
         look = watch.look(catalog, past, clock)
+        for problem in tables.problems:
+            context.log.warning("%s; the policies of before hold", problem)
         for told in look.news[:_MOST_LOGGED]:
             context.log.info("%s", told)
         requests = [_request(batch, names, past) for batch in batches(look.choice.chosen)]

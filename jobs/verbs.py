@@ -29,7 +29,6 @@ from lakewright.platform.upkeep.verb import AnyVerb
 from lakewright.platform.upkeep.verbs import compaction_of
 from lakewright.platform.warehouse.decide import EXPIRE_SNAPSHOTS
 from lakewright.platform.warehouse.kept_tables import KeptTable
-from lakewright.storage.lsm.sort_layout import SortOrder
 
 # The next run goes on with what one does not get to.
 _MAX_DURATION_MS = 3_600_000
@@ -60,7 +59,7 @@ def _partition_expiry(kept: KeptTable) -> ExpirePartitionsOptions:
 
 def _sorting(kept: KeptTable) -> SortOptions:
     policy = kept.policy.sort
-    return SortOptions(by=policy.columns, order=SortOrder(policy.order))
+    return SortOptions(by=policy.columns, order=policy.order)
 
 
 def _as_it_is(verb: AnyVerb, description: str, *, needs_spark: bool = False) -> UpkeepJob:

@@ -10,7 +10,6 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from lakewright.platform.declare.day_hours import DayHours
 from lakewright.platform.declare.upkeep_policies import CompactionPolicy, UpkeepPolicy
 from lakewright.platform.upkeep.health import PartitionHealth
 from lakewright.platform.upkeep.words import counted, duration_text, size_text, time_text
@@ -176,11 +175,10 @@ class _Look:
             told = f"waits, written {ago} s ago, until it is quiet for {quiet} s"
             return WhyNot.STILL_WRITTEN, told, now_ms - age_ms + policy.quiet_for
         if why is not Why.ROWS_WAIT:
-            if policy.hours is not None:
-                hours = DayHours.parse(policy.hours, policy.timezone)
-                if not hours.contain(now_ms):
-                    told = f"waits for its hours, {policy.hours} {policy.timezone}"
-                    return WhyNot.OUT_OF_HOURS, told, hours.next_start_ms(now_ms)
+            if policy.hours is not None and not policy.hours.hold(now_ms, policy.timezone):
+                told = f"waits for its hours, {policy.hours} {policy.timezone}"
+                again_ms = policy.hours.next_ms(now_ms, policy.timezone)
+                return WhyNot.OUT_OF_HOURS, told, again_ms
             little = partition.small_bytes < policy.min_bytes
             if little and age_ms is not None and age_ms < policy.at_latest:
                 told = (
@@ -334,11 +332,12 @@ class _Look:
     ) -> Decision:
         """A verb that is due once after each tick of its schedule."""
         tick_ms = self.clock.last_tick_ms(schedule, timezone)
-        done_ms = self.past.done_ms.get((self.table, verb))
+        # A table is not behind with what was due before it was there.
+        begun_ms = self.past.done_ms.get((self.table, verb), self.state.created_ms)
         if self.state.survey.history.latest_snapshot is None:
             return self._declined(verb, WhyNot.HEALTHY, "nothing was ever committed")
-        if done_ms is not None and done_ms >= tick_ms:
-            told = f"{told}; done at {time_text(done_ms)}, next by the schedule {schedule!r}"
+        if begun_ms is not None and begun_ms >= tick_ms:
+            told = f"{told}; next by the schedule {schedule!r}"
             return self._declined(verb, WhyNot.NOT_YET, told)
         return self._unless_busy(
             Intent(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from lakewright.platform.declare.declarations import TableDeclaration
+from lakewright.platform.declare.policy_watch import PolicyFiles
 from lakewright.platform.declare.upkeep_policies import UpkeepPolicy, WarehousePolicy
+from lakewright.platform.declare.yaml_files import Problem
 from lakewright.storage import Catalog
 
 
@@ -24,22 +26,28 @@ class KeptTable:
 class KeptTables:
     """Declared tables, and tables of the warehouse whose names match one of the patterns.
 
-    `policy_of` gives the policy of a table, from its own `maintenance`, and `warehouse` that of the
-    warehouse. Both are asked anew each time, since policy files may change.
+    Policy files that change are read again; `problems` are those of the last reading, and until
+    they are put right the policies of before hold.
     """
 
+    files: PolicyFiles
     declarations: Mapping[str, TableDeclaration] = field(default_factory=dict)
     adopted: tuple[str, ...] = ()
-    policy_of: Callable[[str, UpkeepPolicy | None], UpkeepPolicy] = field(
-        default=lambda _, own: own or UpkeepPolicy()
-    )
-    warehouse: Callable[[], WarehousePolicy] = WarehousePolicy
+
+    @property
+    def warehouse(self) -> WarehousePolicy:
+        """The policy of the warehouse as a whole."""
+        return self.files.current().policies.warehouse
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What is wrong with policy files that were edited."""
+        return self.files.current().problems
 
     def table(self, name: str) -> KeptTable:
         """A table by its name, whether it exists or not."""
-        declaration = self.declarations.get(name)
-        own = None if declaration is None else declaration.maintenance
-        return KeptTable(name=name, policy=self.policy_of(name, own), declaration=declaration)
+        policy = self.files.current().policies.of(name).policy
+        return KeptTable(name=name, policy=policy, declaration=self.declarations.get(name))
 
     def present(self, catalog: Catalog) -> Iterator[str]:
         """The names of kept tables that exist, sorted."""

@@ -96,7 +96,7 @@ class Watch:
             told = frozenset(each.reason for each in _worth_telling(found))
             news += sorted(told - known.told)
             known.told = told
-        budget = self.tables.warehouse().budget
+        budget = self.tables.warehouse.budget
         choice = choose(live, budget, past.spent, day_ends_ms=day_ends_ms)
         return Look(decisions=decisions, choice=choice, shadows=tuple(shadows), news=tuple(news))
 

@@ -40,7 +40,7 @@ class TableState:
     """What metadata shows of a table at one snapshot.
 
     `retention` is what the table's options say, and `expires_partitions` whether these let
-    partitions expire.
+    partitions expire. `created_ms` is None if the first schema is gone or does not tell.
     """
 
     survey: TableSurvey
@@ -48,6 +48,7 @@ class TableState:
     retention: Retention = Retention()
     expires_partitions: bool = False
     oldest_quarantine_ms: int | None = None
+    created_ms: int | None = None
 
 
 def read_state(catalog: Catalog, name: str, *, now_ms: int) -> TableState:
@@ -63,6 +64,7 @@ def read_state(catalog: Catalog, name: str, *, now_ms: int) -> TableState:
 def _state(table: Table, now_ms: int) -> TableState:
     options = table.options
     health = read_health(table)
+    first = table.table_files.schemas.read(0) if table.table_files.schemas.exists(0) else None
     made = (each.created_ms for each in table.upkeep.quarantines())
     return TableState(
         survey=_survey(table, health, now_ms),
@@ -73,6 +75,7 @@ def _state(table: Table, now_ms: int) -> TableState:
             time_retained_ms=options.snapshot_time_retained_ms,
         ),
         expires_partitions=TIME_OPTION in table.schema.options,
+        created_ms=None if first is None else first.time_millis,
         oldest_quarantine_ms=min((each for each in made if each is not None), default=None),
     )
 

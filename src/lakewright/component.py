@@ -44,6 +44,10 @@ class LakehouseTables(dg.Component, dg.Model, dg.Resolvable):
         str | None,
         Field(description="Path or URI of the warehouse; without one, LAKEWRIGHT_WAREHOUSE says."),
     ] = None
+    policies: Annotated[
+        Sequence[str],
+        Field(description="Policy files and folders, relative to the component's folder."),
+    ] = ()
     adopt: Annotated[
         Sequence[str],
         Field(description="Patterns of database.table: tables of the warehouse that are kept too."),
@@ -69,6 +73,7 @@ class LakehouseTables(dg.Component, dg.Model, dg.Resolvable):
             warehouse=_warehouse(self.warehouse),
             spark=_spark(self.spark_master, self.spark_remote, frozenset(self.spark_conf.items())),
             resources=ResourceKeys.with_prefix(self.resource_prefix),
+            policies=[folder / each for each in self.policies],
             adopted=self.adopt,
             group=re.sub(r"\W", "_", folder.name),
         )

@@ -1,7 +1,8 @@
 """The definitions of a workspace: every declared table with its asset, jobs, sensor and schedule.
 
-`LAKEWRIGHT_TABLES` names the files and folders of declarations, parted as in
-PATH; without it the demonstration's are taken.
+`LAKEWRIGHT_TABLES` names the files and folders of declarations, parted as in PATH, and
+`LAKEWRIGHT_POLICY` those of policies, under which all tables of the warehouse are kept. Without
+any, the demonstration's declarations are taken.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ from lakewright.jobs.upkeep import build_table_job, build_upkeep_job
 from lakewright.jobs.upkeep_sensor import build_upkeep_sensor
 from lakewright.jobs.validate_schema import build_validate_job, build_validate_schedule
 from lakewright.jobs.verbs import KEEPING_JOBS, REQUESTED_JOBS
-from lakewright.platform.declare.variables import TABLES_VARIABLE
+from lakewright.platform.declare.policy_watch import PolicyFiles
+from lakewright.platform.declare.variables import POLICY_VARIABLE, TABLES_VARIABLE
 from lakewright.platform.declare.workspace import Workspace, read_workspace
-from lakewright.platform.orchestration.dagster_checks import check_for_dagster
+from lakewright.platform.orchestration.dagster_checks import check_for_dagster, check_schedules
 from lakewright.platform.orchestration.names import UpkeepNames
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
@@ -41,6 +43,7 @@ def build_definitions(
     warehouse: WarehouseResource | None = None,
     spark: SparkResource | None = None,
     resources: ResourceKeys | None = None,
+    policies: Sequence[str | Path] = (),
     adopted: Sequence[str] = (),
     group: str = "",
 ) -> dg.Definitions:
@@ -55,6 +58,7 @@ def build_definitions(
         warehouse=warehouse,
         spark=spark,
         resources=resources,
+        policies=policies,
         adopted=adopted,
         group=group,
     )
@@ -66,13 +70,15 @@ def definitions_of(
     warehouse: WarehouseResource | None = None,
     spark: SparkResource | None = None,
     resources: ResourceKeys | None = None,
+    policies: Sequence[str | Path] = (),
     adopted: Sequence[str] = (),
     group: str = "",
 ) -> dg.Definitions:
     """Definitions of the declared tables of a workspace, and of the upkeep of all tables.
 
-    `adopted` are patterns of names: the tables of the warehouse that match are kept too. `group`
-    tells the names of jobs apart from those of another workspace in the same code location.
+    `policies` are policy files and folders. `adopted` are patterns of names: the tables of the
+    warehouse that match are kept too. `group` tells the names of jobs apart from those of another
+    workspace in the same code location.
     """
     keys = resources or ResourceKeys()
     assets: list[dg.AssetsDefinition] = []
@@ -81,7 +87,9 @@ def definitions_of(
     sensors: list[dg.SensorDefinition] = []
     schedules: list[dg.ScheduleDefinition] = []
     tables = KeptTables(
-        declarations={each.table: each for each in workspace.declarations}, adopted=tuple(adopted)
+        files=PolicyFiles(policies, workspace=workspace, check=check_schedules),
+        declarations={each.table: each for each in workspace.declarations},
+        adopted=tuple(adopted),
     )
     names = UpkeepNames(group)
     keeping = [build_upkeep_job(kind, tables, names=names, resources=keys) for kind in KEEPING_JOBS]
@@ -119,8 +127,16 @@ def definitions_of(
 @dg.definitions
 def defs() -> dg.Definitions:
     """The workspace that `workspace.yaml` loads."""
-    given = os.environ.get(TABLES_VARIABLE, "")
-    paths = [Path(each) for each in given.split(os.pathsep) if each]
+    paths, policies = _named(TABLES_VARIABLE), _named(POLICY_VARIABLE)
     # The jobs bring their executor along; this one is for assets materialized without a job.
     in_process = dg.Definitions(executor=dg.in_process_executor)
-    return dg.Definitions.merge(build_definitions(paths or [DEMO_TABLES]), in_process)
+    # With policies, all tables of the warehouse are kept.
+    built = build_definitions(
+        paths or [DEMO_TABLES], policies=policies, adopted=["*"] if policies else []
+    )
+    return dg.Definitions.merge(built, in_process)
+
+
+def _named(variable: str) -> list[Path]:
+    """The paths in an environment variable, parted as in PATH."""
+    return [Path(each) for each in os.environ.get(variable, "").split(os.pathsep) if each]

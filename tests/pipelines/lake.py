@@ -16,7 +16,8 @@ from dagster._core.storage.asset_check_execution_record import (
 )
 
 from lakewright.definitions import build_definitions
-from lakewright.platform.orchestration.names import TableNames
+from lakewright.jobs.verbs import KEEPING_JOBS, REQUESTED_JOBS
+from lakewright.platform.orchestration.names import TableNames, UpkeepNames
 from lakewright.platform.orchestration.resources import WarehouseResource
 from lakewright.storage import Catalog, Table
 from tests.pipelines import sources
@@ -198,10 +199,19 @@ class Lake:
         )
 
     def run(self, verb: str, name: str = "shop.events", **config: Any) -> Outcome:
-        """Run a table's job for a verb."""
+        """Run the job of a verb for a table."""
         job = TableNames(name).job(verb)
+        if verb in {kind.name for kind in (*KEEPING_JOBS, *REQUESTED_JOBS)}:
+            job = verb
+            dry_run = {key: config.pop(key) for key in ("dry_run",) if key in config}
+            config = {"tables": {name: config}, **dry_run}
         run_config = {"ops": {job: {"config": config}}} if config else {}
         return self.run_job(job, run_config)
+
+    def request(self, request: dg.RunRequest) -> Outcome:
+        """Run what a sensor asked for, as the daemon would launch it."""
+        assert request.job_name is not None
+        return self.run_job(request.job_name, request.run_config, **request.tags)
 
     def run_job(self, job: str, run_config: Mapping[str, Any], **tags: str) -> Outcome:
         definition = self.definitions.resolve_job_def(job)
@@ -211,12 +221,15 @@ class Lake:
             )
         )
 
-    def tick(self, name: str = "shop.events", *, kind: str = "compact") -> Any:
-        """Let a sensor of the table look once, with the cursor of its last look.
+    def tick(self) -> Any:
+        """Let the upkeep sensor look once."""
+        return self.tick_of(UpkeepNames().sensor)
 
-        What it reports on the asset goes to the instance, as the daemon would do.
+    def tick_of(self, sensor_name: str) -> Any:
+        """Let a sensor look once, with the cursor of its last look.
+
+        What it reports on assets goes to the instance, as the daemon would do.
         """
-        sensor_name = TableNames(name).sensor(kind)
         sensor = self.definitions.get_repository_def().get_sensor_def(sensor_name)
         context = dg.build_sensor_context(
             instance=self.instance,

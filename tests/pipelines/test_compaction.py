@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import dagster as dg
 import pytest
 from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
@@ -14,7 +12,6 @@ from dagster._core.remote_origin import (
 )
 from dagster._core.test_utils import create_run_for_test
 
-from lakewright.platform.upkeep.asking import Memory
 from tests.pipelines.lake import EVENTS, Lake, events
 
 
@@ -28,37 +25,52 @@ def fragmented(lake: Lake) -> Lake:
     return lake
 
 
-def run_request(lake: Lake, request: dg.RunRequest) -> Any:
-    return lake.run_job("compact__shop__events", request.run_config, **request.tags)
-
-
 def test_a_table_that_does_not_exist_yet_is_no_failure(lake: Lake) -> None:
     lake.declare(EVENTS)
     answer = lake.tick()
     assert not answer.run_requests
-    assert answer.skip_message == "table shop.events does not exist yet"
+    assert answer.skip_message == "looked at 0 tables: nothing is due"
+    assert lake.run("expire_snapshots").success
 
 
 def test_the_sensor_asks_for_the_partitions_that_are_due_and_says_why(fragmented: Lake) -> None:
     answer = fragmented.tick()
 
     (request,) = answer.run_requests
-    assert request.run_config == {
-        "ops": {"compact__shop__events": {"config": {"partitions": ["2024-01-02"]}}}
-    }
+    assert request.job_name == "compact"
+    config = request.run_config["ops"]["compact"]["config"]
+    assert config["tables"] == {"shop.events": {"partitions": ["2024-01-02"]}}
     assert request.tags["lakewright/table"] == "shop.events"
-    said = Memory.from_cursor(answer.cursor).answer
-    assert "partition dt=2024-01-02: 3 small files ≥ 3: compact" in said
-    assert "partition dt=2024-01-01: 1 small files < 3: leave" in said
+    said = config["asked"]["shop.events"]
+    assert said["reason"] == "partition dt=2024-01-02: 3 small files ≥ 3: compact"
+    assert said["files"] == 3
 
 
-def test_the_sensor_asks_once_for_one_state(fragmented: Lake) -> None:
-    assert len(fragmented.tick().run_requests) == 1
-    for _ in range(3):
-        answer = fragmented.tick()
-        assert not answer.run_requests
-    assert "was asked for already in this state" in answer.skip_message
-    assert "nothing was committed since" in answer.skip_message
+def test_the_sensor_asks_under_one_key_until_a_run_of_it_has_ended(fragmented: Lake) -> None:
+    """Dagster launches a key once, so a tick that is lost or evaluated twice does no harm."""
+    (first,) = fragmented.tick().run_requests
+    (again,) = fragmented.tick().run_requests
+    assert again.run_key == first.run_key
+    fragmented.cursors.clear()
+    (anew,) = fragmented.tick().run_requests
+    assert anew.run_key == first.run_key
+
+
+def test_a_run_that_came_to_nothing_is_asked_for_again_later(fragmented: Lake) -> None:
+    (request,) = fragmented.tick().run_requests
+    create_run_for_test(
+        fragmented.instance,
+        job_name="compact",
+        status=dg.DagsterRunStatus.FAILURE,
+        run_config=dict(request.run_config),
+        tags=request.tags,
+    )
+    answer = fragmented.tick()
+    assert not answer.run_requests
+    assert "was asked for already in this state, and is again from" in answer.skip_message
+    fragmented.write_small_files("2024-01-02", 1)
+    (other,) = fragmented.tick().run_requests
+    assert other.run_key != request.run_key
 
 
 @pytest.mark.parametrize(
@@ -135,7 +147,7 @@ def test_the_run_leaves_fewer_files_and_the_same_rows(fragmented: Lake) -> None:
     before = fragmented.rows()
     (request,) = fragmented.tick().run_requests
 
-    outcome = run_request(fragmented, request)
+    outcome = fragmented.request(request)
 
     assert outcome.success, outcome.failure
     assert fragmented.rows() == before
@@ -151,20 +163,20 @@ def test_the_run_leaves_fewer_files_and_the_same_rows(fragmented: Lake) -> None:
 
 def test_after_the_run_the_sensor_is_content(fragmented: Lake) -> None:
     (request,) = fragmented.tick().run_requests
-    run_request(fragmented, request)
+    fragmented.request(request)
 
     answer = fragmented.tick()
 
     assert not answer.run_requests
-    assert "partition dt=2024-01-02: 1 small files < 3: leave" in answer.skip_message
+    assert answer.skip_message == "looked at 1 table: nothing is due"
 
 
 def test_a_run_that_comes_too_late_finds_nothing_to_do(fragmented: Lake) -> None:
     (request,) = fragmented.tick().run_requests
-    run_request(fragmented, request)
+    fragmented.request(request)
     snapshots = len(fragmented.table().history.snapshots())
 
-    outcome = run_request(fragmented, request)
+    outcome = fragmented.request(request)
 
     assert outcome.success, outcome.failure
     assert not outcome.observations
@@ -225,7 +237,7 @@ def test_a_partition_that_goes_while_its_compaction_waits_is_left_out(fragmented
     empty = table.arrow_schema.empty_table()
     table.write(empty, mode="overwrite", partition={"dt": "2024-01-02"}, dynamic=False)
 
-    outcome = run_request(fragmented, request)
+    outcome = fragmented.request(request)
 
     assert outcome.success, outcome.failure
     assert not outcome.observations
@@ -251,14 +263,14 @@ def test_a_keyed_table_is_compacted_when_it_has_many_sorted_runs(lake: Lake) -> 
         lake.give([{"id": 1, "name": name}], "shop.products")
         lake.materialize("shop.products")
 
-    (request,) = lake.tick("shop.products").run_requests
-    assert request.run_config == {"ops": {"compact__shop__products": {"config": {}}}}
-    outcome = lake.run_job("compact__shop__products", request.run_config)
+    (request,) = lake.tick().run_requests
+    assert request.run_config["ops"]["compact"]["config"]["tables"] == {"shop.products": {}}
+    outcome = lake.request(request)
 
     assert outcome.success, outcome.failure
     assert lake.rows("shop.products") == [{"id": 1, "name": "honey"}]
     assert lake.table("shop.products").at().partitions()[0].file_count == 1
-    assert not lake.tick("shop.products").run_requests
+    assert not lake.tick().run_requests
 
 
 def test_a_table_that_others_write_is_kept_too(lake: Lake) -> None:
@@ -269,7 +281,7 @@ def test_a_table_that_others_write_is_kept_too(lake: Lake) -> None:
     lake.declare("table: shop.events\n")
 
     (request,) = lake.tick().run_requests
-    outcome = run_request(lake, request)
+    outcome = lake.request(request)
 
     assert outcome.success, outcome.failure
     assert lake.table().at().partitions()[0].file_count == 1

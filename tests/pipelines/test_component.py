@@ -48,10 +48,9 @@ def test_a_defs_yaml_gives_asset_checks_jobs_sensor_and_schedule(project: Path) 
     said = describe(loaded)
     assert "asset shop/events in shop, 31 partitions, single run" in said
     assert "blocking check amount__be_between" in said
-    for verb in ("ingest", "compact", "expire_snapshots"):
-        assert f"job {verb}__shop__events" in said
-    assert "sensor compact_sensor__shop__events" in said
-    assert "schedule expire_snapshots_schedule__shop__events" in said
+    for job in ("ingest__shop__events", "compact__lake", "expire_snapshots__lake"):
+        assert f"job {job} " in said
+    assert "sensor upkeep_sensor__lake: " in said
     # The project's own executor is the project's business.
     assert loaded.executor is None
     warehouse = loaded.resources["lakewright_warehouse"]

@@ -10,6 +10,7 @@ import pytest
 from lakewright.definitions import defs
 from lakewright.platform.declare.variables import TABLES_VARIABLE
 from lakewright.platform.declare.yaml_files import DeclarationError
+from lakewright.platform.upkeep.verbs import VERBS
 from tests.pipelines.describe import REVIEWED, describe, describe_demo
 from tests.pipelines.lake import EVENTS, Lake
 
@@ -72,28 +73,23 @@ def test_time_and_list_partitions_cross(lake: Lake) -> None:
 def test_a_table_that_others_write_gets_upkeep_and_nothing_that_writes(lake: Lake) -> None:
     lake.declare("table: shop.events\n")
     said = describe(lake.definitions)
-    assert "job compact__shop__events" in said
-    assert "job expire_snapshots__shop__events" in said
+    assert "job compact " in said
     assert "ingest" not in said
     graph = lake.definitions.get_repository_def().asset_graph
     assert not graph.get(dg.AssetKey(["shop", "events"])).is_materializable
 
 
-def test_upkeep_that_is_switched_off_can_be_switched_on_in_the_ui(lake: Lake) -> None:
-    lake.declare(
-        """
-        table: shop.events
-        maintenance:
-          compaction: {enabled: false}
-          snapshots: {enabled: false}
-        """
-    )
-    said = describe(lake.definitions)
-    assert "sensor compact_sensor__shop__events: compact__shop__events, STOPPED" in said
-    assert "expire_snapshots__shop__events, STOPPED" in said
+def test_more_tables_bring_no_more_jobs_and_sensors_of_upkeep(lake: Lake) -> None:
+    lake.declare("table: shop.events\n")
+    few = lake.definitions.get_repository_def()
+    lake.declare("tables:\n" + "".join(f"  - table: shop.t{each}\n" for each in range(20)))
+    many = lake.definitions.get_repository_def()
+    assert len(many.sensor_defs) == len(few.sensor_defs) == 1
+    verbs = [each.name for each in few.get_all_jobs() if "validate" not in each.name]
+    assert set(verbs) == {each.name for each in many.get_all_jobs() if "validate" not in each.name}
 
 
-def test_steps_that_keep_a_table_share_a_pool_and_writers_have_another(lake: Lake) -> None:
+def test_runs_of_a_verb_share_a_pool_and_writers_have_another(lake: Lake) -> None:
     """A writer that queued behind a compaction could not take its part away from it."""
     lake.declare(EVENTS)
     repository = lake.definitions.get_repository_def()
@@ -102,10 +98,11 @@ def test_steps_that_keep_a_table_share_a_pool_and_writers_have_another(lake: Lak
         job.name: {node.definition.pool for node in job.graph.nodes} - {None}
         for job in repository.get_all_jobs()
     }
-    upkeep, writers = {"lakewright/shop/events"}, {"lakewright/shop/events/write"}
-    assert pools["compact__shop__events"] == pools["expire_snapshots__shop__events"] == upkeep
+    of_table, writers = {"lakewright/shop/events"}, {"lakewright/shop/events/write"}
+    assert pools["compact"] == {"lakewright/compact"}
+    assert pools["respec__shop__events"] == pools["evolve_schema__shop__events"] == of_table
     assert [name for name, pool in pools.items() if pool == writers]
-    assert all(pool in (upkeep, writers, set()) for pool in pools.values())
+    assert all(pool != writers for name, pool in pools.items() if name in VERBS)
 
 
 def test_the_workspace_file_names_the_definitions() -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import datetime as dt
-
-import dagster as dg
 import pyarrow as pa
 import pytest
 
+from lakewright.jobs import upkeep_sensor
+from lakewright.storage.env import SystemEnv
 from tests.pipelines.lake import EVENTS, Lake, events
+from tests.support.tables.environment import FixedClock, FixedEnv, SeededIds
 
 # The changes of three commits stay for a reader, and the rows of one.
 WITH_CHANGELOGS = EVENTS.replace(
@@ -173,19 +173,25 @@ def test_a_number_that_cannot_be_is_refused(with_history: Lake) -> None:
     assert "at least 1 snapshot" in outcome.failure
 
 
-def test_the_schedule_runs_when_the_policy_says(with_history: Lake) -> None:
-    repository = with_history.definitions.get_repository_def()
-    schedule = repository.get_schedule_def("expire_snapshots_schedule__shop__events")
-    assert schedule.cron_schedule == "5 4 * * *"
-    assert schedule.execution_timezone == "UTC"
-    assert schedule.default_status is dg.DefaultScheduleStatus.RUNNING
-    moment = dt.datetime(2024, 1, 1, 4, 5, tzinfo=dt.UTC)
-    with dg.build_schedule_context(
-        instance=with_history.instance, scheduled_execution_time=moment
-    ) as context:
-        data = schedule.evaluate_tick(context)
-    assert data.run_requests is not None
-    assert len(data.run_requests) == 1
+def test_the_sensor_asks_for_expiry_once_after_each_moment_of_the_schedule(
+    with_history: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A table is not behind with what was due before it was there.
+    assert not with_history.tick().run_requests
+
+    tomorrow = SystemEnv().now_ms() + 24 * 3_600_000
+    later = FixedEnv(FixedClock(now_ms=tomorrow), SeededIds())
+    monkeypatch.setattr(upkeep_sensor, "SystemEnv", lambda: later)
+    (request,) = with_history.tick().run_requests
+    assert request.job_name == "expire_snapshots"
+    assert (
+        "due since"
+        in request.run_config["ops"]["expire_snapshots"]["config"]["asked"]["shop.events"]["reason"]
+    )
+    assert with_history.request(request).success
+    assert len(with_history.table().history.snapshots()) == 2
+    (orphans,) = with_history.tick().run_requests
+    assert orphans.job_name == "remove_orphans"
 
 
 @pytest.mark.parametrize("setting", ["time_retained", "max_duration"])

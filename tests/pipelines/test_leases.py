@@ -11,9 +11,9 @@ import pytest
 from dagster._core.test_utils import create_run_for_test
 
 from lakewright.definitions import build_definitions
-from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.orchestration.resources import WarehouseResource
 from lakewright.platform.orchestration.run_identity import commit_user
+from lakewright.platform.upkeep.verbs import VERBS
 from lakewright.storage import Catalog, Lease, LeaseKind
 from lakewright.storage.operations.leases.leases import LeaseRequest, acquire_lease, whole_table
 from tests.pipelines.lake import EVENTS, Lake, Outcome, events
@@ -55,6 +55,8 @@ def run_interrupted(
     INTERRUPTIONS.append((when, once))
     warehouse = InterruptedWarehouse(uri=lake.warehouse.uri)
     definitions = build_definitions([lake.folder / "tables"], warehouse=warehouse)
+    if job in VERBS:
+        config = {"tables": {"shop.events": config or {}}}
     result = definitions.resolve_job_def(job).execute_in_process(
         instance=lake.instance,
         run_config={"ops": {job: {"config": config}}} if config else {},
@@ -87,7 +89,7 @@ def test_an_ingest_takes_its_day_away_from_a_running_compaction_which_publishes_
         lake.give(events(overwritten, 70, 72))
         ingested.append(lake.materialize(partitions=overwritten))
 
-    outcome = run_interrupted(lake, "compact__shop__events", new_file_of(FIRST), ingest)
+    outcome = run_interrupted(lake, "compact", new_file_of(FIRST), ingest)
 
     (writer,) = ingested
     assert writer.success, writer.failure
@@ -136,7 +138,7 @@ def test_a_writer_that_compacts_leaves_that_to_a_compaction_already_at_it(lake: 
 
     outcome = run_interrupted(
         lake,
-        "compact__shop__events",
+        "compact",
         new_file_of(FIRST),
         lambda: written.append(lake.materialize(partitions=FIRST, config={"compact": True})),
     )
@@ -168,7 +170,7 @@ def test_an_expiry_whose_lease_was_broken_ends_between_two_steps(lake: Lake) -> 
 
     outcome = run_interrupted(
         lake,
-        "expire_snapshots__shop__events",
+        "expire_snapshots",
         lambda call: call.name == "delete" and "/snapshot/snapshot-" in str(call.path),
         break_it,
     )
@@ -187,7 +189,7 @@ def test_an_expiry_whose_lease_was_broken_ends_between_two_steps(lake: Lake) -> 
 def test_upkeep_does_not_wait_for_a_run_that_dagster_knows_to_have_ended(
     two_days: Lake, verb: str
 ) -> None:
-    lake, job = two_days, TableNames("shop.events").job(verb)
+    lake, job = two_days, verb
     dead = create_run_for_test(lake.instance, job_name=job, status=dg.DagsterRunStatus.FAILURE)
     kind = LeaseKind.COMPACT if verb == "compact" else LeaseKind.EXPIRE
     table = lake.table()

@@ -18,9 +18,9 @@ def test_rows_that_wait_are_asked_for_and_get_their_buckets(lake: Lake) -> None:
     lake.write_small_files("2024-01-02", 2)
     assert lake.rows() == []
     (request,) = lake.tick().run_requests
-    config = request.run_config["ops"]["compact__shop__events"]["config"]
+    config = request.run_config["ops"]["compact"]["config"]["tables"]["shop.events"]
     assert config["partitions"] == ["2024-01-01", "2024-01-02"]
-    outcome = lake.run_job("compact__shop__events", request.run_config, **request.tags)
+    outcome = lake.request(request)
     assert outcome.success
     assert [row["dt"] for row in lake.rows()].count("2024-01-02") == 4
     assert [row["dt"] for row in lake.rows()].count("2024-01-01") == 3
@@ -34,7 +34,7 @@ def test_a_run_for_one_partition_leaves_the_others_waiting(lake: Lake) -> None:
     assert lake.run("compact", partitions=["2024-01-02"]).success
     assert {row["dt"] for row in lake.rows()} == {"2024-01-02"}
     (request,) = lake.tick().run_requests
-    config = request.run_config["ops"]["compact__shop__events"]["config"]
+    config = request.run_config["ops"]["compact"]["config"]["tables"]["shop.events"]
     assert config["partitions"] == ["2024-01-01"]
 
 

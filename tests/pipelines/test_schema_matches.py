@@ -194,14 +194,14 @@ def test_the_verdict_of_the_check_counts_who_uses_a_column(filled: Lake) -> None
 
 def test_a_gate_that_cannot_answer_stops_neither_check_nor_sensor(filled: Lake) -> None:
     filled.table().alter(SetOption("alter-column-null-to-not-null.disabled", "false"))
-    filled.tick(kind="schema")
+    filled.tick_of("schema_sensor__shop__events")
     (manifest,) = filled.folder.rglob("manifest/manifest-[!l]*-0")
     content = manifest.read_bytes()
     manifest.unlink()
     # Only manifests say whether there are nulls.
     filled.declare(EVENTS.replace("amount, type: DOUBLE", "amount, type: DOUBLE NOT NULL"))
     told = filled.check(CHECK)
-    ticked = filled.tick(kind="schema")
+    ticked = filled.tick_of("schema_sensor__shop__events")
     manifest.write_bytes(content)
     assert told.success, told.failure
     assert "the gate could not be asked: " in told.checks[CHECK].metadata["gate"].value
@@ -211,17 +211,17 @@ def test_a_gate_that_cannot_answer_stops_neither_check_nor_sensor(filled: Lake) 
 def test_a_late_result_about_an_older_schema_is_replaced_and_nothing_is_proposed_again(
     filled: Lake,
 ) -> None:
-    filled.tick(kind="schema")
+    filled.tick_of("schema_sensor__shop__events")
     early = filled.check_records(CHECK)[0].evaluation
     assert early is not None
     assert early.passed
     filled.declare(CHANGED)
-    assert len(filled.tick(kind="schema").asset_events) == 2
+    assert len(filled.tick_of("schema_sensor__shop__events").asset_events) == 2
     filled.instance.report_runless_asset_event(early)
-    (again,) = filled.tick(kind="schema").asset_events
+    (again,) = filled.tick_of("schema_sensor__shop__events").asset_events
     assert isinstance(again, dg.AssetCheckEvaluation)
     assert not again.passed
-    assert filled.tick(kind="schema").skip_message is not None
+    assert filled.tick_of("schema_sensor__shop__events").skip_message is not None
 
 
 @pytest.mark.mission("SE2")
@@ -238,23 +238,23 @@ def test_an_edited_declaration_is_proposed_on_the_asset_when_it_is_loaded_again(
             if each is not None and "plan" in each.metadata
         ]
 
-    filled.tick(kind="schema")
+    filled.tick_of("schema_sensor__shop__events")
     assert proposals() == []
     filled.declare(CHANGED)
-    filled.tick(kind="schema")
+    filled.tick_of("schema_sensor__shop__events")
     (proposed,) = proposals()
     assert "--rename amount:price --add 'city STRING'" in proposed
     assert filled.check_records(CHECK)[0].status is AssetCheckExecutionRecordStatus.FAILED
-    assert filled.tick(kind="schema").skip_message is not None
+    assert filled.tick_of("schema_sensor__shop__events").skip_message is not None
     assert len(proposals()) == 1
 
     evolved = filled.run("evolve_schema")
     assert evolved.success, evolved.failure
-    filled.tick(kind="schema")
+    filled.tick_of("schema_sensor__shop__events")
     assert filled.check_records(CHECK)[0].status is AssetCheckExecutionRecordStatus.SUCCEEDED
     # Another client alters the table ahead of its declaration.
     filled.table().alter(RenameColumn("city", "town"))
-    filled.tick(kind="schema")
+    filled.tick_of("schema_sensor__shop__events")
     assert "--drop town --add 'city STRING'" in proposals()[0]
 
 

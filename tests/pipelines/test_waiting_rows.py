@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from lakewright.platform.upkeep.asking import Memory
 from tests.pipelines.lake import EVENTS, Lake, events
 
 # A bucket with fewer sorted runs than this has no other reason to be compacted.
@@ -30,10 +29,10 @@ def compact_as_asked(lake: Lake) -> list[str]:
     requests = lake.tick().run_requests or ()
     asked: list[str] = []
     for request in requests:
-        outcome = lake.run_job("compact__shop__events", request.run_config, **request.tags)
+        outcome = lake.request(request)
         assert outcome.success, outcome.failure
-        config: dict[str, Any] = request.run_config["ops"]["compact__shop__events"]["config"]
-        asked += config["partitions"]
+        config: dict[str, Any] = request.run_config["ops"]["compact"]["config"]
+        asked += config["tables"]["shop.events"]["partitions"]
     return asked
 
 
@@ -95,11 +94,10 @@ def test_the_sensor_says_how_many_rows_wait_and_asks_for_no_other_partition(
     answer = lake.tick()
 
     (request,) = answer.run_requests
-    config = request.run_config["ops"]["compact__shop__events"]["config"]
-    assert config["partitions"] == ["2024-01-02"]
-    said = Memory.from_cursor(answer.cursor).answer
-    assert "partition dt=2024-01-02: 2 files with 2 rows wait for a compaction: compact" in said
-    assert "partition dt=2024-01-01: 1 sorted runs" in said
+    config = request.run_config["ops"]["compact"]["config"]
+    assert config["tables"]["shop.events"]["partitions"] == ["2024-01-02"]
+    said = config["asked"]["shop.events"]["reason"]
+    assert said == "partition dt=2024-01-02: 2 files with 2 rows wait for a compaction: compact"
 
 
 def test_rows_that_nobody_waits_for_are_no_reason(lake: Lake) -> None:
@@ -119,5 +117,3 @@ def test_rows_wait_on_while_their_partition_is_not_quiet(lake: Lake) -> None:
 
     assert not answer.run_requests
     assert "1 file with 3 rows waits for a compaction: waits, written" in answer.skip_message
-    # The moment will come without another commit, so the next look must not skip the table.
-    assert Memory.from_cursor(answer.cursor).seen == ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dagster as dg
 import pyarrow as pa
 import pytest
 
@@ -55,17 +54,6 @@ def test_partitions_expire_as_declared(filled: Lake) -> None:
     assert outcome.observations[None]["lakewright/partitions"] == 2
     assert filled.run("expire_partitions").success
     assert days(filled) == []
-
-
-def test_the_schedule_exists_where_a_time_is_declared(filled: Lake) -> None:
-    name = "expire_partitions_schedule__shop__events"
-    schedule = filled.definitions.get_repository_def().get_schedule_def(name)
-    assert schedule.cron_schedule == "5 2 * * *"
-    assert schedule.default_status is dg.DefaultScheduleStatus.RUNNING
-    filled.declare(EVENTS)
-    repository = filled.definitions.get_repository_def()
-    assert name not in {each.name for each in repository.schedule_defs}
-    assert repository.has_job("expire_partitions__shop__events")
 
 
 def test_a_partition_is_renamed(filled: Lake) -> None:

@@ -36,10 +36,10 @@ from lakewright.demo.evolution import (
 )
 from lakewright.demo.report import Change, TableState, render_changes, render_health, state_of
 from lakewright.demo.workspace import Workspace, find_workspace
-from lakewright.platform.warehouse.decide import COMPACT
-from lakewright.platform.warehouse.decide import EXPIRE_SNAPSHOTS as EXPIRE
 from lakewright.platform.declare.variables import TABLES_VARIABLE
 from lakewright.platform.orchestration.names import TableNames
+from lakewright.platform.warehouse.decide import COMPACT
+from lakewright.platform.warehouse.decide import EXPIRE_SNAPSHOTS as EXPIRE
 from lakewright.storage import Catalog, Table
 from lakewright.storage.env import SystemEnv
 from lakewright.storage.errors import UnavailableError
