@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import Annotated
+from enum import Enum
+from typing import Annotated, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic.fields import FieldInfo
 
 from lakewright.platform.declare.day_hours import DayHours
 from lakewright.platform.declare.durations import duration_ms
@@ -76,11 +79,18 @@ def _as_day(value: object) -> object:
         raise ValueError(f"{value!r} is not a day; write for example 2027-01-31") from None
 
 
+class Quantity(Enum):
+    """What a number measures, for those who show it."""
+
+    DURATION_MS = "duration"
+    SIZE_BYTES = "size"
+
+
 Text = Annotated[str, BeforeValidator(_as_text)]
 Day = Annotated[str, BeforeValidator(_as_day)]
 Moment = Annotated[dt.datetime, BeforeValidator(_as_moment)]
-DurationMs = Annotated[int, BeforeValidator(_as_duration_ms)]
-SizeBytes = Annotated[int, BeforeValidator(_as_size_bytes)]
+DurationMs = Annotated[int, BeforeValidator(_as_duration_ms), Quantity.DURATION_MS]
+SizeBytes = Annotated[int, BeforeValidator(_as_size_bytes), Quantity.SIZE_BYTES]
 HoursOfDay = Annotated[DayHours, BeforeValidator(_as_hours)]
 
 
@@ -88,3 +98,28 @@ class Declared(BaseModel):
     """The base of all parts of a declaration: unknown keys are errors, and values never change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+
+def quantity_of(field: FieldInfo) -> Quantity | None:
+    """What the number of a field measures; None if it is no number, or a count."""
+    every = (*field.metadata, *_metadata(field.annotation))
+    return next((each for each in every if isinstance(each, Quantity)), None)
+
+
+def _metadata(annotation: object) -> Iterator[object]:
+    yield from getattr(annotation, "__metadata__", ())
+    for each in get_args(annotation):
+        yield from _metadata(each)
+
+
+def plain(value: object) -> object:
+    """A declared value as JSON holds it."""
+    match value:
+        case None | bool() | int() | float() | str():
+            return value
+        case Enum():
+            return value.value
+        case tuple():
+            return [plain(each) for each in value]
+        case _:
+            return str(value)

@@ -17,9 +17,10 @@ from typing import TypeVar
 
 from lakewright.platform.declare.declared_values import Declared
 from lakewright.platform.declare.maintenance_checks import check_upkeep
+from lakewright.platform.declare.marked_yaml import Place
 from lakewright.platform.declare.upkeep_policies import UpkeepPolicy, WarehousePolicy
 from lakewright.platform.declare.workspace import Workspace
-from lakewright.platform.declare.yaml_files import Problem, dotted
+from lakewright.platform.declare.yaml_files import Problem, Written, dotted
 
 # A key and the keys below it, such as ("compaction", "small_files").
 Key = tuple[str, ...]
@@ -63,7 +64,17 @@ class Layer:
 
     level: Level
     name: str
+    file: str
+    line: int
     given: Mapping[Key, Given]
+
+    @property
+    def text(self) -> str:
+        """`pattern sales.tmp_*`."""
+        return " ".join(filter(None, (self.level.name.lower(), self.name)))
+
+    def problem(self, message: str) -> Problem:
+        return Problem(self.file, self.line, "", message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,15 +201,18 @@ def declared_layers(workspace: Workspace) -> dict[str, Layer]:
     found: dict[str, Layer] = {}
     for each in workspace.declarations:
         written = workspace.written.get(each.table)
-        given = {}
-        for key, value in leaves(each.maintenance):
-            if written is None:
-                file, line = f"the declaration of {each.table}", 0
-            else:
-                file, line = written.file, written.line_of(("maintenance", *key))
-            given[key] = Given(value, Level.DECLARATION, each.table, file, line)
+        file = f"the declaration of {each.table}" if written is None else written.file
+
+        def line_of(place: Place, written: Written | None = written) -> int:
+            return 0 if written is None else written.line_of(place)
+
+        given = {
+            key: Given(value, Level.DECLARATION, each.table, file, line_of(("maintenance", *key)))
+            for key, value in leaves(each.maintenance)
+        }
         if given:
-            found[each.table] = Layer(Level.DECLARATION, each.table, given)
+            line = line_of(("maintenance",))
+            found[each.table] = Layer(Level.DECLARATION, each.table, file, line, given)
     return found
 
 

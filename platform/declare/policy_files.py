@@ -172,13 +172,16 @@ def _parts(value: object) -> Iterator[tuple[Level, Place, object]]:
         return
     if "warehouse" in value:
         yield Level.WAREHOUSE, ("warehouse",), value["warehouse"]
-    for key, level in (("databases", Level.DATABASE), ("tables", Level.TABLE)):
-        named = value.get(key)
-        if isinstance(named, dict):
-            yield from ((level, (key, name), each) for name, each in named.items())
+    yield from _named(Level.DATABASE, "databases", value.get("databases"))
     patterns = value.get("patterns")
     if isinstance(patterns, list):
         yield from ((Level.PATTERN, ("patterns", at), each) for at, each in enumerate(patterns))
+    yield from _named(Level.TABLE, "tables", value.get("tables"))
+
+
+def _named(level: Level, key: str, parts: object) -> Iterator[tuple[Level, Place, object]]:
+    if isinstance(parts, dict):
+        yield from ((level, (key, name), each) for name, each in parts.items())
 
 
 def _check(
@@ -215,7 +218,8 @@ def _layer(document: Written, level: Level, name: str, place: Place, policy: Upk
         for key, value in leaves(policy)
         if key != ("match",)
     }
-    return Layer(level, name, given)
+    line = document.line_of((*place, "match"))
+    return Layer(level, name, document.file, line, given)
 
 
 def _contradictions(policies: PolicySet) -> set[Problem]:

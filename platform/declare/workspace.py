@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from lakewright.platform.declare.column_lineage import Lineage
-from lakewright.platform.declare.declaration_files import load_declarations
+from lakewright.platform.declare.declaration_files import DeclaredTable, load_declarations
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.wrong_places import Finding
 from lakewright.platform.declare.yaml_files import Written
@@ -88,9 +88,16 @@ def read_workspace(
         DeclarationError: something is wrong with the declarations; all of it is listed.
     """
     declared = load_declarations(paths, check=check) if paths else ()
+    return workspace_of_declared(declared, (*sql_beside(paths), *map(Path, sql)))
+
+
+def workspace_of_declared(
+    declared: Sequence[DeclaredTable], sql_paths: tuple[Path, ...] = ()
+) -> Workspace:
+    """The workspace of declarations that were read."""
     return Workspace(
         tuple(each.declaration for each in declared),
-        (*sql_beside(paths), *map(Path, sql)),
+        sql_paths,
         written={each.declaration.table: each.written for each in declared},
     )
 

@@ -20,6 +20,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "snapshots": "the snapshots of a table",
         "files": "the data files of a table, or those that a filter reads",
         "partitions": "the partitions of a table",
+        "explain": "the upkeep policy of a table, and the lines that decided",
     },
     "Upkeep": {
         "alter": "change the schema: columns, types, options",
@@ -60,6 +61,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "lease": "the processes that work on a table",
     },
     "Workspace": {
+        "check": "what is wrong in files of declarations and policies",
         "demo": "a tour with a year of real flights",
         "up": "the Dagster UI",
         "completion": "shell completion of commands and tables",
@@ -83,7 +85,7 @@ Exit codes:
   70   unexpected: please report it
   130  interrupted
   141  the reader of the output closed it
-In `alter --dry-run` and `diff`, 2 is also a change that is denied.
+In `alter --dry-run` and `diff`, 2 is also a change that is denied, in `check` a file that is wrong.
 """
 _EXAMPLES = """
 lakewright --warehouse ./warehouse show nyc.flights

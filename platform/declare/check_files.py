@@ -1,0 +1,69 @@
+"""Checks files of declarations and policies together, told apart by their keys."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lakewright.platform.declare import declaration_files, policy_files
+from lakewright.platform.declare.declaration_files import DeclaredTable, read_declarations
+from lakewright.platform.declare.document_kinds import DocumentKind, kind_of
+from lakewright.platform.declare.policies import Level, PolicySet
+from lakewright.platform.declare.policy_files import read_policies
+from lakewright.platform.declare.workspace import workspace_of_declared
+from lakewright.platform.declare.yaml_files import Problem, Written, documents_in, yaml_files
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedFiles:
+    """What files hold, and everything that is wrong with them."""
+
+    declared: tuple[DeclaredTable, ...]
+    policies: PolicySet
+    policy_documents: int
+    problems: tuple[Problem, ...]
+
+
+def check_files(
+    paths: Sequence[Path],
+    *,
+    check: declaration_files.Check,
+    check_policy: policy_files.Check,
+) -> CheckedFiles:
+    """Check files and folders; `check` and `check_policy` find what the orchestrator refuses."""
+    problems: list[Problem] = []
+    documents: list[Written] = []
+    for file in yaml_files(paths, problems):
+        documents += documents_in(file, problems)
+    kinds = [(each, kind_of(each.value) is DocumentKind.POLICY) for each in documents]
+    of_policies: list[Problem] = []
+    declared = read_declarations(
+        [each for each, is_policy in kinds if not is_policy], problems, check=check
+    )
+    policies = read_policies(
+        [each for each, is_policy in kinds if is_policy],
+        of_policies,
+        workspace=workspace_of_declared(declared),
+        check=check_policy,
+    )
+    return CheckedFiles(
+        declared,
+        policies,
+        sum(is_policy for _, is_policy in kinds),
+        tuple(sorted((*problems, *of_policies))),
+    )
+
+
+def unused_policies(policies: PolicySet, tables: Collection[str]) -> Iterator[Problem]:
+    """The databases, patterns and tables of policies that the warehouse has not, which is allowed.
+
+    `tables` are those of the warehouse and the declared ones.
+    """
+    databases = {table.split(".")[0] for table in tables}
+    for layer in policies.unmatched(tables):
+        known = databases if layer.level is Level.DATABASE else tables
+        near = difflib.get_close_matches(layer.name, known, n=1, cutoff=0.8)
+        hint = f"; did you mean {near[0]!r}?" if near and layer.level is not Level.PATTERN else ""
+        yield layer.problem(f"{layer.text} matches no table of the warehouse{hint}")

@@ -1,0 +1,92 @@
+"""`lakewright check`: what is wrong in files of declarations and policies."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from lakewright.cli.grammar.call import Call
+from lakewright.cli.grammar.command import command
+from lakewright.cli.output.answers import Answer, Record
+from lakewright.cli.upkeep.policies import PATHS, known_tables
+from lakewright.platform.declare.check_files import CheckedFiles, check_files, unused_policies
+from lakewright.platform.declare.variables import POLICY_VARIABLE, TABLES_VARIABLE
+from lakewright.platform.declare.yaml_files import Problem
+from lakewright.platform.upkeep.words import counted
+from lakewright.storage.errors import NotFoundError
+
+
+@command(
+    "check",
+    of_table=False,
+    notes=f"""
+Declarations and policies are told apart by their keys and may stand in one folder. Without PATH,
+those of ${TABLES_VARIABLE} and ${POLICY_VARIABLE} are checked. If there is a warehouse, policies
+for names that it has not are noted; they are no error.
+
+Exit codes:
+  0    everything is right
+  2    something is wrong; all of it is printed, each with its file and line
+""",
+    examples="""
+lakewright check tables policies
+lakewright check policy.yaml --format json
+""",
+)
+@click.argument("paths", metavar="[PATH]…", nargs=-1, type=PATHS)
+def check(call: Call, *, paths: tuple[Path, ...]) -> Answer:
+    """Check files of declarations and policies; list all that is wrong, with file and line."""
+    from lakewright.platform.orchestration.dagster_checks import check_for_dagster, check_schedules
+
+    named = paths or _of_environment()
+    if not named:
+        raise click.UsageError(
+            f"name files or folders, or set ${TABLES_VARIABLE} or ${POLICY_VARIABLE}",
+            click.get_current_context(),
+        )
+    checked = check_files(named, check=check_for_dagster, check_policy=check_schedules)
+    notes = _notes(call, checked)
+    return Answer(
+        text=lambda: _text(checked, notes),
+        value=lambda: _value(checked, notes),
+        records=lambda: [asdict(each) for each in checked.problems],
+        code=2 if checked.problems else 0,
+    )
+
+
+def _of_environment() -> tuple[Path, ...]:
+    given = [os.environ.get(each, "") for each in (TABLES_VARIABLE, POLICY_VARIABLE)]
+    return tuple(Path(path) for each in given for path in each.split(os.pathsep) if path)
+
+
+def _notes(call: Call, checked: CheckedFiles) -> list[Problem]:
+    if not checked.policy_documents:
+        return []
+    try:
+        tables = known_tables(call)
+    except NotFoundError:
+        return []
+    declared = {each.declaration.table for each in checked.declared}
+    return list(unused_policies(checked.policies, tables | declared))
+
+
+def _text(checked: CheckedFiles, notes: Sequence[Problem]) -> list[str]:
+    lines = [str(each) for each in checked.problems] + [f"note: {each}" for each in notes]
+    if checked.problems:
+        return [*lines, counted(len(checked.problems), "problem")]
+    declared = counted(len(checked.declared), "declaration")
+    policies = counted(checked.policy_documents, "policy file")
+    return [*lines, f"{declared} and {policies}: nothing is wrong"]
+
+
+def _value(checked: CheckedFiles, notes: Sequence[Problem]) -> Record:
+    return {
+        "declarations": len(checked.declared),
+        "policy_files": checked.policy_documents,
+        "problems": [asdict(each) for each in checked.problems],
+        "notes": [asdict(each) for each in notes],
+    }

@@ -1,0 +1,120 @@
+"""`lakewright explain`: the policy of a table, with the line that decided each setting."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from lakewright.cli.grammar.call import Call
+from lakewright.cli.grammar.command import command
+from lakewright.cli.output.answers import Answer, Record
+from lakewright.cli.output.tables import Block, TextColumn, TextTable
+from lakewright.cli.output.text import Cell
+from lakewright.cli.upkeep.gate import workspace_of
+from lakewright.cli.upkeep.policies import PATHS, known_tables, plain_setting, policies_of
+from lakewright.platform.declare.check_files import unused_policies
+from lakewright.platform.declare.policies import Given, Setting
+from lakewright.platform.declare.setting_text import setting_text
+from lakewright.platform.declare.variables import POLICY_VARIABLE, TABLES_VARIABLE
+from lakewright.storage.errors import NotFoundError
+
+
+@command(
+    "explain",
+    notes="""
+Each key is inherited by itself: a line for the table wins over one for a pattern, that over one for
+the database, that over one for the warehouse; `maintenance:` of the table's declaration wins over
+all of them. The column "instead of" has the lines that lost, the strongest first.
+Durations are in milliseconds and sizes in bytes in JSON and CSV.
+""",
+    examples="""
+lakewright explain sales.orders --policy policies
+lakewright explain sales.orders --policy policy.yaml --tables tables --format json
+""",
+)
+@click.option(
+    "--policy",
+    metavar="PATH",
+    type=PATHS,
+    multiple=True,
+    envvar=POLICY_VARIABLE,
+    help=f"Policy files, and folders of them; may be repeated (default: ${POLICY_VARIABLE}).",
+)
+@click.option(
+    "--tables",
+    metavar="PATH",
+    type=PATHS,
+    multiple=True,
+    envvar=TABLES_VARIABLE,
+    help=f"Declarations, whose `maintenance:` counts too (default: ${TABLES_VARIABLE}).",
+)
+def explain(call: Call, *, policy: tuple[Path, ...], tables: tuple[Path, ...]) -> Answer:
+    """Print the upkeep policy of a table, and which line decided each setting."""
+    from lakewright.storage.catalog import split_name
+
+    split_name(call.table_name)
+    workspace = workspace_of(tables, ())
+    policies = policies_of(policy, workspace)
+    resolved = policies.of(call.table_name)
+    settings = (*resolved.settings, *policies.warehouse_settings)
+    notes = []
+    exists: bool | None = None
+    try:
+        there = known_tables(call)
+    except NotFoundError as error:
+        notes.append(f"{error.message}; the policy follows from the name alone")
+    else:
+        exists = call.table_name in there
+        if not exists:
+            notes.append(
+                f"{call.table_name} does not exist in {call.warehouse}; its policy follows from "
+                "its name alone"
+            )
+        known = {*there, *(each.table for each in workspace.declarations)}
+        notes += map(str, unused_policies(policies, known))
+    if not policy:
+        notes.append(f"no policy files; name them with --policy or ${POLICY_VARIABLE}")
+    wrong = [str(problem) for problem in resolved.problems]
+
+    def text() -> Sequence[Block]:
+        blocks: list[Block] = [TextTable(_COLUMNS, [_cells(each) for each in settings])]
+        if wrong or notes:
+            blocks.append("")
+        blocks += [f"wrong: {each}" for each in wrong]
+        return [*blocks, *(f"note: {each}" for each in notes)]
+
+    def value() -> Record:
+        return {
+            "table": call.table_name,
+            "exists": exists,
+            "settings": [plain_setting(each) for each in settings],
+            "problems": wrong,
+            "notes": notes,
+        }
+
+    return Answer(
+        text=text,
+        value=value,
+        records=lambda: [plain_setting(each) for each in settings],
+        code=2 if wrong else 0,
+    )
+
+
+_COLUMNS = [
+    TextColumn("setting"),
+    TextColumn("value"),
+    TextColumn("decided by"),
+    TextColumn("instead of"),
+]
+
+
+def _cells(setting: Setting) -> list[Cell]:
+    decided = "default" if setting.decided is None else _line(setting.decided)
+    lost = [f"{setting_text(setting.key, each.value)} {_line(each)}" for each in setting.lost]
+    return [setting.name, setting_text(setting.key, setting.value), decided, ", ".join(lost)]
+
+
+def _line(given: Given) -> str:
+    return f"{given.place} ({given.level_text})"

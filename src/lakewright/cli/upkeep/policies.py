@@ -1,0 +1,67 @@
+"""Policies of upkeep on the command line: reads them, and shows their settings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from lakewright.platform.declare.declared_values import plain
+from lakewright.platform.declare.policies import Given, PolicySet, Setting
+from lakewright.platform.declare.policy_files import load_policies
+from lakewright.platform.declare.setting_text import setting_text
+from lakewright.platform.declare.yaml_files import DeclarationError
+from lakewright.storage.errors import InvalidRequestError
+
+if TYPE_CHECKING:
+    from lakewright.cli.grammar.call import Call
+    from lakewright.platform.declare.workspace import Workspace
+
+PATHS = click.Path(path_type=Path)
+
+
+def policies_of(paths: Sequence[Path], workspace: Workspace) -> PolicySet:
+    """The policies in files, over the declarations of a workspace.
+
+    Raises:
+        InvalidRequestError: a path does not exist, or a policy is wrong.
+    """
+    try:
+        return load_policies(paths, workspace=workspace)
+    except DeclarationError as error:
+        raise InvalidRequestError(f"the policies are wrong:\n{error}") from error
+
+
+def known_tables(call: Call) -> frozenset[str]:
+    """The tables of the warehouse.
+
+    Raises:
+        NotFoundError: the warehouse does not exist.
+    """
+    catalog = call.catalog()
+    databases = catalog.list_databases()
+    return frozenset(f"{each}.{name}" for each in databases for name in catalog.list_tables(each))
+
+
+def plain_setting(setting: Setting) -> dict[str, object]:
+    """A setting as JSON: its value, the line that decided, and those that lost."""
+    decided = setting.decided
+    return {
+        "setting": setting.name,
+        "value": plain(setting.value),
+        "text": setting_text(setting.key, setting.value),
+        "decided": None if decided is None else _plain_given(decided),
+        "lost": [_plain_given(each) for each in setting.lost],
+    }
+
+
+def _plain_given(given: Given) -> dict[str, object]:
+    return {
+        "value": plain(given.value),
+        "level": given.level.name.lower(),
+        "name": given.name,
+        "file": given.file,
+        "line": given.line,
+    }
