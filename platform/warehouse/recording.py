@@ -26,6 +26,7 @@ from lakewright.platform.upkeep.verb import (
 )
 from lakewright.platform.upkeep.verbs import VERBS
 from lakewright.platform.warehouse.action import Action, Verdict
+from lakewright.platform.warehouse.calibrate import Calibration
 from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import (
@@ -38,6 +39,7 @@ from lakewright.storage.files.store_failures import without_secrets
 
 LEDGER_VARIABLE = "LAKEWRIGHT_LEDGER"
 _LONGEST_ERROR = 2000
+_LEARNS_FROM_MS = 30 * 86_400_000
 
 Record = Callable[[Action], object]
 
@@ -47,13 +49,15 @@ class Recorder:
     """Carries verbs out, and hands each action to its sinks, such as the ledger.
 
     A sink that fails is a warning. `reason` says why a verb is carried out, and `predicted` what
-    was predicted when that was decided; without it, the verb's plan says what is to be expected.
+    was predicted when that was decided; without it, the verb's plan says what is to be expected,
+    corrected by what `learned` says of the verb's name and the table's.
     """
 
     sinks: tuple[Record, ...]
     warn: Callable[[str], object]
     reason: str = ""
     predicted: Measures | None = None
+    learned: Callable[[str, str], Calibration] = lambda *_: Calibration()
 
     @classmethod
     def of(
@@ -73,7 +77,11 @@ class Recorder:
             # The verb itself will tell what is wrong with the store.
             with suppress(StorageError):
                 use = ledger.exists()
-        return cls(sinks=(ledger.record_one,) if use else (), warn=warn)
+        return cls(
+            sinks=(ledger.record_one,) if use else (),
+            warn=warn,
+            learned=partial(_learned, ledger),
+        )
 
     def carry_out(
         self,
@@ -139,6 +147,13 @@ class Recorder:
 
     def _warn(self, told: str, error: Exception) -> None:
         self.warn(f"{told}: {without_secrets(str(error)) or type(error).__name__}")
+
+
+def _learned(ledger: Ledger, verb: str, table: str) -> Calibration:
+    """What runs of the last weeks say: those of the table, or if they are few, of all tables."""
+    since_ms = max(0, ledger.catalog.env.now_ms() - _LEARNS_FROM_MS)
+    own = Calibration.of(ledger.actions(table=table, verb=verb, since_ms=since_ms))
+    return own if own.ratios else Calibration.of(ledger.actions(verb=verb, since_ms=since_ms))
 
 
 def _asked() -> bool | None:
@@ -229,7 +244,9 @@ class _Watch:
         """What was expected: by the request, or by the plan of the first step."""
         if self.recorder.predicted is not None or self.first is None or not self.verb.measures:
             return self.recorder.predicted
-        return self.verb.measures(self.table, replace(self.first, result=None))
+        planned = self.verb.measures(self.table, replace(self.first, result=None))
+        learned = self.recorder.learned(self.verb.name, self.table.name)
+        return learned.measures(self.verb.name, self.table.name, planned)
 
     @cached_property
     def _uuid(self) -> str:

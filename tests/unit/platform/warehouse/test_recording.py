@@ -17,6 +17,7 @@ from lakewright.platform.upkeep.expire_all import EXPIRE
 from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
 from lakewright.platform.upkeep.verb import Outcome, Work
 from lakewright.platform.warehouse.action import Action, Verdict
+from lakewright.platform.warehouse.calibrate import modelled_ms
 from lakewright.platform.warehouse.ledger import LEDGER, Ledger
 from lakewright.platform.warehouse.recording import LEDGER_VARIABLE, Recorder
 from lakewright.storage import Catalog, LeaseKind, Table
@@ -63,6 +64,7 @@ def test_an_action_says_what_was_foreseen_and_what_came_of_it(
     recorder.carry_out(COMPACT, table, CompactOptions(min_files=2), WORK)
 
     action = only(catalog)
+    planned = Cost(bytes=bytes_before, files=3, bytes_written=bytes_before)
     bytes_after = sum(each.file.file_size for each in table.at().files())
     assert action == Action(
         id=action.id,
@@ -77,7 +79,7 @@ def test_an_action_says_what_was_foreseen_and_what_came_of_it(
         options={"min_files": 2},
         snapshot_before=3,
         snapshot_after=4,
-        predicted_cost=Cost(bytes=bytes_before, files=3, bytes_written=bytes_before),
+        predicted_cost=replace(planned, milliseconds=round(modelled_ms(planned))),
         predicted_benefit=Benefit(files_fewer=2),
         cost=Cost(
             bytes=bytes_before,
@@ -91,6 +93,24 @@ def test_an_action_says_what_was_foreseen_and_what_came_of_it(
     assert "3 files became 1" in action.summary
     assert action.started_ms < action.ended_ms
     assert not warnings
+
+
+def test_later_predictions_learn_from_the_runs_of_the_ledger(
+    catalog: Catalog, table: Table, recorder: Recorder
+) -> None:
+    for run in range(4):
+        recorder.carry_out(COMPACT, table, CompactOptions(full=True), WORK)
+        for at in range(3):
+            table.write(rows(table, events(10 * run + at, 10 * run + at + 1)))
+
+    first, *_, last = (each for each in Ledger(catalog).actions() if each.predicted_cost)
+
+    assert first.predicted_cost is not None
+    assert last.predicted_cost is not None
+    assert first.predicted_cost.bytes_written == first.cost.bytes
+    off = abs(last.predicted_cost.bytes_written - last.cost.bytes_written)
+    assert off < last.cost.bytes_written / 2
+    assert last.cost.bytes_written < last.cost.bytes / 2
 
 
 def test_what_the_caller_foresaw_and_why_are_recorded(
