@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 from lakewright.platform.declare.upkeep_policies import EngineChoice
+from lakewright.platform.upkeep.measures import Cost, Measures
 from lakewright.platform.upkeep.verb import Outcome, Report, Verb, option
 from lakewright.platform.upkeep.words import counted, duration_text, size_text
 from lakewright.storage import AnalyzePlan, AnalyzeResult, ColumnStatistics, Table
@@ -82,6 +83,15 @@ def _short(bound: str | None) -> str | None:
     return bound[: _MAX_WIDTH - 1] + "…"
 
 
+def _measures(_: Table, done: Outcome[AnalyzeOptions, AnalyzePlan, AnalyzeResult]) -> Measures:
+    plan, result = done.plan, done.result
+    snapshot = None if result is None else result.snapshot
+    return Measures(
+        cost=Cost(bytes=plan.bytes, files=plan.files),
+        snapshots=() if snapshot is None else (snapshot.id,),
+    )
+
+
 ANALYZE = Verb(
     name="analyze",
     description="compute statistics of the rows and publish them: counts, bounds, distinct values",
@@ -92,4 +102,5 @@ ANALYZE = Verb(
         plan, work.engine(options.engine, plan.bytes)
     ),
     report=_report,
+    measures=_measures,
 )

@@ -9,7 +9,8 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 
-from lakewright.platform.upkeep.deletions import deletion_report, plan_facts
+from lakewright.platform.upkeep.deletions import deletion_measures, deletion_report, plan_facts
+from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
 from lakewright.platform.upkeep.verb import Outcome, Report, Verb, option
 from lakewright.platform.upkeep.words import counted, duration_text, size_text
 from lakewright.storage import OrphansPlan, PurgePlan, RestorePlan, Table
@@ -83,6 +84,23 @@ def _orphans_plan_report(plan: OrphansPlan) -> Report:
     )
 
 
+def _orphans_measures(
+    _: Table, done: Outcome[OrphansOptions, OrphansPlan, OrphansResult]
+) -> Measures:
+    """What lies in a quarantine is not freed before a purge."""
+    plan, result = done.plan, done.result
+    if result is None:
+        freed = sum(file.size_bytes for file in plan.leftovers)
+        freed += plan.bytes if done.options.at_once else 0
+        files = len(plan.files) + len(plan.leftovers)
+        return Measures(cost=Cost(files=files), benefit=Benefit(bytes_freed=freed))
+    return Measures(
+        cost=Cost(files=result.files_moved + result.files_deleted),
+        benefit=Benefit(bytes_freed=result.bytes_deleted),
+        quarantines=result.quarantine_ids,
+    )
+
+
 REMOVE_ORPHANS = Verb(
     name="remove_orphans",
     description="set aside files that nothing refers to, left behind by processes that died",
@@ -93,6 +111,7 @@ REMOVE_ORPHANS = Verb(
     ),
     run=lambda table, plan, options, work: table.upkeep.run(plan, quarantine=not options.at_once),
     report=_orphans_report,
+    measures=_orphans_measures,
 )
 
 
@@ -137,6 +156,16 @@ def _restore_report(_: Table, done: Outcome[RestoreOptions, RestorePlan, Restore
     )
 
 
+def _restore_measures(
+    _: Table, done: Outcome[RestoreOptions, RestorePlan, RestoreResult]
+) -> Measures:
+    """What comes back is a cost; it saves nothing that could be counted."""
+    result = done.result
+    if result is None:
+        return Measures(cost=Cost(files=len(done.plan.files)))
+    return Measures(cost=Cost(files=result.files_restored))
+
+
 RESTORE = Verb(
     name="restore",
     description="bring files back from a quarantine to where they were",
@@ -145,6 +174,7 @@ RESTORE = Verb(
     plan=_plan_restore,
     run=lambda table, plan, options, work: table.upkeep.run(plan),
     report=_restore_report,
+    measures=_restore_measures,
 )
 
 
@@ -195,6 +225,7 @@ PURGE = Verb(
     plan=_plan_purge,
     run=lambda table, plan, options, work: table.upkeep.run(plan),
     report=_purge_report,
+    measures=lambda table, done: deletion_measures(done.plan, done.result),
 )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
+from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
 from lakewright.platform.upkeep.verb import Report
 from lakewright.platform.upkeep.words import counted, duration_text, size_text
 
@@ -68,3 +69,13 @@ def with_files(plan: Deletion) -> str:
     if not plan.files:
         return "and no file with that"
     return f"and with that {counted(len(plan.files), 'file')}, {size_text(plan.bytes)}"
+
+
+def deletion_measures(plan: Deletion, result: Deleted | None, *, snapshots: int = 0) -> Measures:
+    """The files that a verb deletes, or deleted, and the number of snapshots with them."""
+    files = len(plan.files) if result is None else result.files_deleted
+    freed = plan.bytes if result is None else result.bytes_deleted
+    return Measures(
+        cost=Cost(files=files),
+        benefit=Benefit(snapshots_fewer=snapshots, bytes_freed=freed),
+    )

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lakewright.platform.upkeep.measures import Measures
 from lakewright.platform.upkeep.rewrites import Partitions
 from lakewright.platform.upkeep.verb import Outcome, Report, Verb, option
-from lakewright.platform.upkeep.whole_partitions import held_facts, held_rows, held_text
+from lakewright.platform.upkeep.whole_partitions import (
+    dropped_measures,
+    held_facts,
+    held_rows,
+    held_text,
+)
 from lakewright.platform.upkeep.words import duration_text
 from lakewright.storage import DropPartitionsPlan, DropPartitionsResult, Table
 
@@ -54,6 +60,16 @@ def _report(
     )
 
 
+def _measures(
+    _: Table, done: Outcome[DropPartitionsOptions, DropPartitionsPlan, DropPartitionsResult]
+) -> Measures:
+    result = done.result
+    if result is None:
+        return dropped_measures(done.plan.partitions)
+    committed = () if result.snapshot is None else (result.snapshot,)
+    return dropped_measures(result.partitions, committed)
+
+
 DROP_PARTITIONS = Verb(
     name="drop_partitions",
     description="drop whole partitions in one commit",
@@ -62,4 +78,5 @@ DROP_PARTITIONS = Verb(
     plan=_plan,
     run=lambda table, plan, options, work: table.upkeep.run(plan),
     report=_report,
+    measures=_measures,
 )

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 
-from lakewright.platform.upkeep.deletions import deletion_report, plan_facts, with_files
+from lakewright.platform.upkeep.deletions import (
+    deletion_measures,
+    deletion_report,
+    plan_facts,
+    with_files,
+)
+from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
 from lakewright.platform.upkeep.verb import Outcome, Report, Steps, Verb, Work, option
 from lakewright.platform.upkeep.words import (
     counted,
@@ -110,6 +116,27 @@ def _snapshots_plan_report(plan: ExpirePlan) -> Report:
     )
 
 
+def snapshots_measures(plan: ExpirePlan, options: ExpireOptions) -> Measures:
+    """What an expiry is expected to free in all its steps, if they are like the first one."""
+    planned = len(plan.snapshot_ids)
+    going = planned + plan.waiting
+    if options.max_deletes is not None:
+        going = min(going, max(planned, options.max_deletes))
+    share = going / planned if planned else 0
+    return Measures(
+        cost=Cost(files=round(len(plan.files) * share)),
+        benefit=Benefit(snapshots_fewer=going, bytes_freed=round(plan.bytes * share)),
+    )
+
+
+def _snapshots_measures(
+    _: Table, done: Outcome[ExpireOptions, ExpirePlan, ExpireResult]
+) -> Measures:
+    if done.result is None:
+        return snapshots_measures(done.plan, done.options)
+    return deletion_measures(done.plan, done.result, snapshots=len(done.result.expired))
+
+
 EXPIRE_SNAPSHOTS = Verb(
     name="expire_snapshots",
     description="delete old snapshots, and the files that only they need",
@@ -120,6 +147,7 @@ EXPIRE_SNAPSHOTS = Verb(
     report=_snapshots_report,
     alone=LeaseKind.EXPIRE,
     steps=_steps,
+    measures=_snapshots_measures,
 )
 
 
@@ -144,6 +172,7 @@ EXPIRE_TAGS: Verb[ExpireTagsOptions, DeleteTagsPlan, DeleteTagsResult] = Verb(
     run=lambda table, plan, options, work: table.upkeep.run(plan),
     report=lambda table, done: tags_report(done.plan, done.result, "expire"),
     alone=LeaseKind.EXPIRE,
+    measures=lambda table, done: deletion_measures(done.plan, done.result),
 )
 
 
@@ -188,6 +217,7 @@ EXPIRE_CHANGELOGS = Verb(
     run=lambda table, plan, options, work: table.upkeep.run(plan),
     report=_changelogs_report,
     alone=LeaseKind.EXPIRE,
+    measures=lambda table, done: deletion_measures(done.plan, done.result),
 )
 
 

@@ -14,7 +14,9 @@ from lakewright.platform.upkeep.expire import (
     EXPIRE_SNAPSHOTS,
     ExpireOptions,
     snapshot_steps,
+    snapshots_measures,
 )
+from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
 from lakewright.platform.upkeep.verb import Outcome, Report, Steps, Verb, Work
 from lakewright.platform.upkeep.words import counted
 from lakewright.storage import (
@@ -171,6 +173,26 @@ def _steps(
         yield Outcome(options=options, plan=plan, result=expired)
 
 
+def _measures(_: Table, done: Outcome[ExpireOptions, ExpiryPlan, Expired]) -> Measures:
+    plan, expired = done.plan, done.result
+    if expired is not None:
+        return Measures(
+            cost=Cost(files=expired.files_deleted),
+            benefit=Benefit(
+                snapshots_fewer=len(expired.snapshots), bytes_freed=expired.bytes_deleted
+            ),
+        )
+    first = snapshots_measures(plan.snapshots, done.options)
+    own = (len(plan.snapshots.files), plan.snapshots.bytes)
+    return Measures(
+        cost=Cost(files=first.cost.files + plan.file_count - own[0]),
+        benefit=Benefit(
+            snapshots_fewer=first.benefit.snapshots_fewer,
+            bytes_freed=first.benefit.bytes_freed + plan.bytes - own[1],
+        ),
+    )
+
+
 def _report(table: Table, done: Outcome[ExpireOptions, ExpiryPlan, Expired]) -> Report:
     """What goes, or went, by number."""
     plan, expired = done.plan, done.result
@@ -248,4 +270,5 @@ EXPIRE = Verb(
     report=_report,
     alone=LeaseKind.EXPIRE,
     steps=_steps,
+    measures=_measures,
 )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakewright.platform.upkeep.drop_partitions import KEPT_ON_DISK
+from lakewright.platform.upkeep.measures import Measures
 from lakewright.platform.upkeep.verb import NamedPartition, Outcome, Report, Rows, Verb, option
-from lakewright.platform.upkeep.whole_partitions import held_facts, held_text
+from lakewright.platform.upkeep.whole_partitions import dropped_measures, held_facts, held_text
 from lakewright.platform.upkeep.words import counted, duration_text, size_text, snapshots_text
 from lakewright.storage import DuePartition, ExpirePartitionsPlan, ExpirePartitionsResult, Table
 
@@ -93,6 +94,15 @@ def _rows(going: tuple[DuePartition, ...]) -> Rows:
     ]
 
 
+def _measures(
+    _: Table, done: Outcome[ExpirePartitionsOptions, ExpirePartitionsPlan, ExpirePartitionsResult]
+) -> Measures:
+    result = done.result
+    if result is None:
+        return dropped_measures(done.plan.partitions)
+    return dropped_measures(result.partitions, result.snapshots)
+
+
 EXPIRE_PARTITIONS = Verb(
     name="expire_partitions",
     description="drop the partitions that are past their time",
@@ -101,4 +111,5 @@ EXPIRE_PARTITIONS = Verb(
     plan=_plan,
     run=lambda table, plan, options, work: table.upkeep.run(plan),
     report=_report,
+    measures=_measures,
 )

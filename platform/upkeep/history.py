@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakewright.platform.upkeep.deletions import deletion_report, with_files
+from lakewright.platform.upkeep.deletions import deletion_measures, deletion_report, with_files
 from lakewright.platform.upkeep.expire import tags_report
 from lakewright.platform.upkeep.verb import Outcome, Report, Verb, option
 from lakewright.platform.upkeep.words import counted, named, snapshots_text
@@ -48,6 +48,7 @@ DELETE_TAGS: Verb[DeleteTagsOptions, DeleteTagsPlan, DeleteTagsResult] = Verb(
     plan=_plan_tags,
     run=lambda table, plan, options, work: table.history.run(plan),
     report=lambda table, done: tags_report(done.plan, done.result, "delete"),
+    measures=lambda table, done: deletion_measures(done.plan, done.result),
 )
 
 
@@ -90,6 +91,7 @@ DELETE_BRANCH = Verb(
     plan=lambda table, options: table.history.plan_delete_branch(_branch(table, options)),
     run=lambda table, plan, options, work: table.history.run(plan),
     report=_delete_report,
+    measures=lambda table, done: deletion_measures(done.plan, done.result),
 )
 
 
@@ -131,6 +133,7 @@ FAST_FORWARD = Verb(
     plan=lambda table, options: table.history.plan_fast_forward(_branch(table, options)),
     run=lambda table, plan, options, work: table.history.run(plan),
     report=_forward_report,
+    measures=lambda table, done: deletion_measures(done.plan, done.result),
 )
 
 
@@ -201,4 +204,5 @@ ROLLBACK = Verb(
     ),
     run=lambda table, plan, options, work: table.history.run(plan),
     report=_rollback_report,
+    measures=lambda table, done: deletion_measures(done.plan, done.result),
 )

@@ -7,6 +7,7 @@ from lakewright.platform.upkeep.rewrites import (
     RewriteOptions,
     move_report,
     rewrite_lease,
+    rewrite_measures,
     run_rewrite,
 )
 from lakewright.platform.upkeep.verb import Outcome, Report, Verb
@@ -31,4 +32,5 @@ POSTPONE_COMPACT = Verb(
     run=run_rewrite,
     report=_report,
     lease=rewrite_lease,
+    measures=rewrite_measures,
 )

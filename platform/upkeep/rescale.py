@@ -9,6 +9,7 @@ from lakewright.platform.upkeep.rewrites import (
     RewriteOptions,
     move_report,
     rewrite_lease,
+    rewrite_measures,
     run_rewrite,
 )
 from lakewright.platform.upkeep.verb import Outcome, Report, Verb, option
@@ -55,4 +56,5 @@ RESCALE = Verb(
     run=run_rewrite,
     report=_report,
     lease=rewrite_lease,
+    measures=rewrite_measures,
 )

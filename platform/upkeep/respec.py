@@ -14,6 +14,7 @@ from lakewright.platform.declare.partition_keys import first_few, partition_iden
 from lakewright.platform.declare.upkeep_policies import EngineChoice
 from lakewright.platform.upkeep.known_partitions import check_partitions_known
 from lakewright.platform.upkeep.leases import partitions_scope, plan_scope
+from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
 from lakewright.platform.upkeep.rewrites import Partitions
 from lakewright.platform.upkeep.verb import (
     LeaseNeed,
@@ -123,6 +124,30 @@ def _only_splits(plan: RespecPlan) -> bool:
 
 def _is_idle(plan: RespecPlan) -> bool:
     return plan.changes_nothing or (_only_splits(plan) and not plan.splits.tasks)
+
+
+def _measures(_: Table, done: Done) -> Measures:
+    """Split files are rewritten; restated ones stay as they are."""
+    plan, result = done.plan, done.result
+    if _is_idle(plan):
+        return Measures()
+    cost = Cost(
+        bytes=plan.split.bytes,
+        files=plan.split.files + plan.restate.files,
+        bytes_written=plan.split.bytes,
+    )
+    if result is not None:
+        cost = Cost(
+            bytes=result.bytes_rewritten,
+            files=result.files_split + result.files_restated,
+            bytes_written=result.bytes_rewritten,
+        )
+    fewer = plan.split.files + plan.restate.files - plan.files_after
+    return Measures(
+        cost=cost,
+        benefit=Benefit(files_fewer=fewer),
+        snapshots=() if result is None else result.snapshot_ids,
+    )
 
 
 # --- report -----------------------------------------------------------------------------------
@@ -310,4 +335,5 @@ RESPEC = Verb(
     run=_run,
     report=_report,
     lease=_lease,
+    measures=_measures,
 )

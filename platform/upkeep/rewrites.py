@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from math import ceil
 from typing import Any, TypeVar
 
 from lakewright.platform.declare.partition_keys import describe_partition
 from lakewright.platform.declare.upkeep_policies import EngineChoice
 from lakewright.platform.upkeep.engines import prefers_spark
 from lakewright.platform.upkeep.leases import plan_scope
-from lakewright.platform.upkeep.verb import LeaseNeed, NamedPartition, Report, Work, option
+from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
+from lakewright.platform.upkeep.verb import (
+    LeaseNeed,
+    NamedPartition,
+    Outcome,
+    Report,
+    Work,
+    option,
+)
 from lakewright.platform.upkeep.words import counted, duration_text, size_text, snapshots_text
 from lakewright.storage import (
     CompactionPlan,
@@ -26,7 +35,10 @@ from lakewright.storage import (
     Table,
     VerifyLevel,
 )
+from lakewright.storage.operations.rewrite.compaction_plan import CompactionTask
 from lakewright.storage.operations.rewrite.postpone import PostponeTask
+from lakewright.storage.operations.rewrite.rescale import RescaleTask
+from lakewright.storage.operations.rewrite.runner import RewriteResult
 from lakewright.storage.operations.running.plan import Plan, RewritePlan
 from lakewright.storage.spec.options import BucketMode
 
@@ -77,6 +89,55 @@ def rewritten(plan: Plan[Any]) -> CompactionPlan | PostponePlan | RescalePlan:
         return plan.files
     assert isinstance(plan, CompactionPlan | PostponePlan | RescalePlan)
     return plan
+
+
+def rewrite_measures(table: Table, done: Outcome[Any, Any, Any]) -> Measures:
+    """Files and bytes of a rewrite; of a plan, new files of the target size are expected."""
+    plan, result = rewritten(done.plan), done.result
+    shows = isinstance(plan, PostponePlan)
+    if result is None:
+        after = sum(_files_after(task, table.options.target_file_size) for task in plan.tasks)
+        return Measures(
+            cost=Cost(
+                bytes=plan.bytes_before, files=plan.files_before, bytes_written=plan.bytes_before
+            ),
+            benefit=Benefit(
+                files_fewer=plan.files_before - after, rows_shown=plan.rows if shows else 0
+            ),
+        )
+    assert isinstance(result, RewriteResult)
+    if isinstance(result, CompactionResult):
+        committed = [result.snapshot] if result.snapshot is not None else []
+    else:
+        assert isinstance(result, RescaleResult | PostponeResult)
+        committed = list(result.snapshots)
+    return Measures(
+        cost=Cost(
+            bytes=result.bytes_before,
+            files=result.files_before,
+            bytes_written=result.bytes_after,
+        ),
+        benefit=Benefit(
+            files_fewer=result.files_before - result.files_after,
+            rows_shown=result.rows_after if shows else 0,
+            bytes_fewer=result.bytes_before - result.bytes_after,
+        ),
+        snapshots=tuple(each.id for each in committed),
+    )
+
+
+def _files_after(task: CompactionTask | PostponeTask | RescaleTask, target_bytes: int) -> int:
+    """How many files a task is expected to leave, if rows do not merge."""
+    if isinstance(task, CompactionTask):
+        if task.file_by_file:
+            return len(task.files)
+        moved = set(task.upgrades)
+        sizes = zip(task.files, task.file_sizes, strict=True)
+        merged = sum(size for file, size in sizes if file not in moved)
+        return len(moved) + ceil(merged / target_bytes)
+    buckets = task.bucket_count if isinstance(task, PostponeTask) else task.to_buckets
+    in_each = max(1, ceil(task.bytes / buckets / target_bytes))
+    return min(max(1, task.rows), buckets * in_each)
 
 
 # --- buckets that get other files --------------------------------------------------------------

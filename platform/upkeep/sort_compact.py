@@ -9,6 +9,7 @@ from lakewright.platform.upkeep.rewrites import (
     RewriteOptions,
     compaction_report,
     rewrite_lease,
+    rewrite_measures,
     run_rewrite,
 )
 from lakewright.platform.upkeep.verb import Verb, option
@@ -44,4 +45,5 @@ SORT_COMPACT = Verb(
     run=run_rewrite,
     report=lambda table, done: compaction_report(table, done.plan.files, done.result, done.options),
     lease=rewrite_lease,
+    measures=rewrite_measures,
 )

@@ -27,6 +27,7 @@ from lakewright.platform.declare.partition_keys import describe_partition
 from lakewright.platform.declare.upkeep_policies import EngineChoice
 from lakewright.platform.upkeep.engines import compaction_engine
 from lakewright.platform.upkeep.leases import maintaining
+from lakewright.platform.upkeep.measures import Measures
 from lakewright.storage import Engine, Lease, LeaseKind, Snapshot, Table
 from lakewright.storage.operations.leases.leases import whole_table
 from lakewright.storage.operations.running.plan import Plan
@@ -182,9 +183,10 @@ class Verb(Generic[OptionsT, PlanT, ResultT]):
     writes nothing, `run` carries out exactly the plan and reads only `at_run` options, and `report`
     describes both. A verb whose plan may read rows has `scan`, which completes the plan.
 
-    `lease` says what a plan needs to work alone on. A verb with `alone` leases the whole table
-    before it plans. `steps` plan and run until no work is left or a time limit ends, and yield the
-    total result after each step.
+    `measures` says what a plan will take and gain, and of a result what it did; without it,
+    nothing is known of either. `lease` says what a plan needs to work alone on. A verb with
+    `alone` leases the whole table before it plans. `steps` plan and run until no work is left or a
+    time limit ends, and yield the total result after each step.
     """
 
     name: str
@@ -198,6 +200,7 @@ class Verb(Generic[OptionsT, PlanT, ResultT]):
     alone: LeaseKind | None = None
     steps: Callable[[Table, OptionsT, Work], Steps[OptionsT, PlanT, ResultT]] | None = None
     scan: Callable[[Table, PlanT, OptionsT, Work], PlanT] | None = None
+    measures: Callable[[Table, Outcome[OptionsT, PlanT, ResultT]], Measures] | None = None
 
 
 AnyVerb = Verb[Any, Any, Any]

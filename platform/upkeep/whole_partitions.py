@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
 from lakewright.platform.upkeep.rewrites import Partitions
 from lakewright.platform.upkeep.verb import NamedPartition, Rows
 from lakewright.platform.upkeep.words import counted, size_text
-from lakewright.storage import Table
+from lakewright.storage import Snapshot, Table
 from lakewright.storage.errors import InvalidRequestError
 
 
@@ -71,3 +72,13 @@ def held_rows(held: Sequence[Held]) -> Rows:
         }
         for each in held
     ]
+
+
+def dropped_measures(held: Sequence[Held], snapshots: Sequence[Snapshot] = ()) -> Measures:
+    """What readers no longer open; an expiry of the snapshots before frees the storage."""
+    files = sum(len(each.files) for each in held)
+    return Measures(
+        cost=Cost(files=files),
+        benefit=Benefit(files_fewer=files, bytes_fewer=sum(each.bytes for each in held)),
+        snapshots=tuple(each.id for each in snapshots),
+    )

@@ -6,11 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from lakewright.platform.warehouse.intents import Benefit, Cost
+from lakewright.platform.upkeep.measures import Benefit, Cost
 
 
 class Verdict(Enum):
-    """How an action ended; a shadow was decided and predicted, and never carried out."""
+    """How an action ended.
+
+    It is beaten if the work of other processes was in its way. A shadow was decided and predicted,
+    and never carried out.
+    """
 
     DONE = "done"
     NOTHING_TO_DO = "nothing_to_do"
@@ -23,8 +27,10 @@ class Verdict(Enum):
 class Action:
     """One verb on one table: what was predicted, and what came of it.
 
-    `run` is the process's name for its work: a Dagster run, or a command. `quarantine` and the
-    snapshots before and after say what an undo can go by. Times are milliseconds of the epoch.
+    `run` is the process's name for its work: a Dagster run, or a command. The snapshots before and
+    after are the latest ones then, of whichever writer; `snapshots` are those that the verb
+    committed. With `quarantines`, they say what an undo can go by. Times are milliseconds of the
+    epoch.
     """
 
     id: str
@@ -46,3 +52,4 @@ class Action:
     cost: Cost = field(default_factory=Cost)
     benefit: Benefit = field(default_factory=Benefit)
     quarantines: tuple[str, ...] = ()
+    snapshots: tuple[int, ...] = ()

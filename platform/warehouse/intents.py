@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from lakewright.platform.upkeep.measures import Benefit, Cost
+
+__all__ = ["Benefit", "Cost", "Decision", "Declined", "Intent", "Why", "WhyNot"]
+
 
 class Why(Enum):
     """Why a verb is due."""
@@ -54,27 +58,6 @@ _WAITS = frozenset(
         WhyNot.CAPPED,
     }
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cost:
-    """What carrying out a verb takes."""
-
-    bytes: int = 0
-    files: int = 0
-    milliseconds: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Benefit:
-    """What is gained: files and bytes that no reader opens any more, and storage that is freed."""
-
-    files_fewer: int = 0
-    runs_fewer: int = 0
-    snapshots_fewer: int = 0
-    metadata_bytes_fewer: int = 0
-    bytes_freed: int = 0
-    rows_shown: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ A verb defines its options and its report. A command defines the spelling of the
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -30,9 +31,9 @@ from lakewright.platform.upkeep.verb import (
     Outcome,
     Report,
     Work,
-    carry_out,
     option_fields,
 )
+from lakewright.platform.warehouse.recording import Recorder
 from lakewright.storage import Engine, LocalEngine, Table
 
 # What help calls the value of an option, where TEXT would say too little.
@@ -89,27 +90,14 @@ def run_verb(
 
     `code_of` is the exit code of a dry run with a plan, and `code_of_result` that of a run.
     """
-    with shown_steps() as steps:
-        steps.begin(f"planning {call.command}")
-
-        def stepped(done: Outcome[Any, Any, Any]) -> None:
-            steps.begin(f"{call.command}: {verb.report(table, done).summary}")
-
-        outcome = carry_out(
-            verb,
-            table,
-            options,
-            _ShownWork(
-                run=f"lakewright {call.command} ({table.table_files.env.new_id()[:8]})",
-                session=lambda: _session(call.command, steps),
-                steps=steps,
-                step=call.command,
-            ),
-            plan=read_plan(call, table, verb.plan_type),
-            dry_run=call.only_plans,
-            planned=lambda _: steps.begin(call.command),
-            stepped=stepped,
-        )
+    # Told after the progress, which has the terminal to itself.
+    warnings: list[str] = []
+    recorder = Recorder.of(call.catalog(), warn=warnings.append)
+    try:
+        outcome = _carried_out(verb, call, table, options, recorder)
+    finally:
+        for warning in warnings:
+            sys.stderr.write(f"lakewright: warning: {warning}\n")
     report = verb.report(table, outcome)
     if outcome.result is None:
         answer = _planned(call, table, outcome.plan, report)
@@ -124,6 +112,32 @@ def run_verb(
         },
         code=CONFLICT if report.was_beaten else code_of_result(outcome.result),
     )
+
+
+def _carried_out(
+    verb: AnyVerb, call: Call, table: Table, options: object, recorder: Recorder
+) -> Outcome[Any, Any, Any]:
+    with shown_steps() as steps:
+        steps.begin(f"planning {call.command}")
+
+        def stepped(done: Outcome[Any, Any, Any]) -> None:
+            steps.begin(f"{call.command}: {verb.report(table, done).summary}")
+
+        return recorder.carry_out(
+            verb,
+            table,
+            options,
+            _ShownWork(
+                run=f"lakewright {call.command} ({table.table_files.env.new_id()[:8]})",
+                session=lambda: _session(call.command, steps),
+                steps=steps,
+                step=call.command,
+            ),
+            plan=read_plan(call, table, verb.plan_type),
+            dry_run=call.only_plans,
+            planned=lambda _: steps.begin(call.command),
+            stepped=stepped,
+        )
 
 
 def _planned(call: Call, table: Table, plan: Any, report: Report) -> Answer | None:

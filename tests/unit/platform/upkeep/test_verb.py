@@ -268,6 +268,48 @@ def test_a_plan_is_saved_and_done_as_it_stands(catalog: Catalog, case: Case) -> 
     assert done.plan is saved
 
 
+# They neither rewrite, delete nor publish data: nothing is measured but their time.
+_UNMEASURED = {
+    "alter",
+    "add_partitions",
+    "repair_partitions",
+    "rename_partition",
+    "exchange_partition",
+    "mark_done",
+}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.verb}-{case.table.__name__}")
+def test_a_verb_foresees_what_it_takes_on_a_table_that_nothing_else_changes(
+    catalog: Catalog, case: Case
+) -> None:
+    table, verb = case.table(catalog), VERBS[case.verb]
+    assert (verb.measures is None) == (case.verb in _UNMEASURED)
+    if verb.measures is None:
+        return
+    options = case.options_for(table)
+    before = len(table.at().files())
+    planned = verb.measures(table, carry_out(verb, table, options, WORK, dry_run=True))
+
+    did = verb.measures(table, carry_out(verb, table, options, WORK))
+
+    assert did.cost.bytes == planned.cost.bytes
+    if case.verb == "expire":
+        # Tags go after snapshots, and only then their files are planned.
+        assert did.cost.files > planned.cost.files
+    else:
+        assert did.cost.files == planned.cost.files
+        assert did.benefit.bytes_freed == planned.benefit.bytes_freed
+    assert did.benefit.snapshots_fewer == planned.benefit.snapshots_fewer
+    left = catalog.table(table.name)
+    if case.verb not in ("rollback", "fast_forward"):
+        assert did.benefit.files_fewer == before - len(left.at().files())
+        assert did.benefit.files_fewer == planned.benefit.files_fewer
+    committed = [each.id for each in left.history.snapshots() if each.id in did.snapshots]
+    assert committed == list(did.snapshots)
+    assert {each.id for each in left.upkeep.quarantines()} >= set(did.quarantines)
+
+
 @pytest.mark.parametrize("verb", VERBS.values(), ids=VERBS)
 def test_each_option_says_what_it_is_for(verb: AnyVerb) -> None:
     described = option_fields(verb.options)

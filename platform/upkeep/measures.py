@@ -1,0 +1,46 @@
+"""Measures of a verb's work: what it takes, and what is gained by it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What carrying out a verb takes.
+
+    `files` and their `bytes` are those that the verb replaces or reads; of files that are only
+    moved or deleted no byte is read. `bytes_written` are those of the new files.
+    """
+
+    bytes: int = 0
+    files: int = 0
+    milliseconds: int = 0
+    bytes_written: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Benefit:
+    """What is gained: files and bytes that no reader opens any more, and storage that is freed."""
+
+    files_fewer: int = 0
+    runs_fewer: int = 0
+    snapshots_fewer: int = 0
+    metadata_bytes_fewer: int = 0
+    bytes_freed: int = 0
+    rows_shown: int = 0
+    bytes_fewer: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measures:
+    """What a plan is expected to take and to gain, or what its result took and gained.
+
+    `snapshots` are those that the verb committed, and `quarantines` those that it filled. A verb
+    says nothing of its time, which the process that carries it out measures.
+    """
+
+    cost: Cost = Cost()
+    benefit: Benefit = Benefit()
+    snapshots: tuple[int, ...] = ()
+    quarantines: tuple[str, ...] = ()

@@ -1,0 +1,159 @@
+"""Predictions that learn from past runs: time, compression, and how much of a plan is carried out.
+
+A figure of the past is compared with what the predictor's model says of the same run, and the
+median of these ratios corrects the next prediction. Runs of the same table decide, else those of
+the same verb on other tables, else the model alone. Files and bytes of a plan stay as they were
+planned: a corrected figure would be corrected again by the next run.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median
+
+from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
+from lakewright.platform.warehouse.action import Action, Verdict
+
+# The model, measured on one core of a small server with a local disk.
+_MS_PER_RUN = 50.0
+_MS_PER_FILE = 2.0
+_MS_PER_MIB = 40.0
+_MIB = 1 << 20
+# Fewer runs than this say too little, and older ones than the last so many are out of date.
+_FEWEST, _MOST = 3, 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ratios:
+    """What past runs say, each as a median; `runs` is their number.
+
+    `time` is that of actual and modelled time, `share` of files that were worked on and planned
+    ones, `compression` of bytes written and read.
+    """
+
+    time: float = 1.0
+    share: float = 1.0
+    compression: float = 1.0
+    runs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """The ratios of verbs, and of verbs on single tables; without any, the model alone."""
+
+    ratios: Mapping[tuple[str, str | None], Ratios] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, actions: Iterable[Action]) -> Calibration:
+        """Learn from actions that were done, in any order."""
+        found: dict[tuple[str, str | None], list[Action]] = defaultdict(list)
+        for each in sorted(actions, key=lambda each: (each.started_ms, each.id)):
+            if each.verdict is Verdict.DONE and each.cost.milliseconds > 0:
+                found[each.verb, each.table].append(each)
+                found[each.verb, None].append(each)
+        return cls(
+            {key: _ratios(runs[-_MOST:]) for key, runs in found.items() if len(runs) >= _FEWEST}
+        )
+
+    def ratios_of(self, verb: str, table: str) -> Ratios:
+        """Those of the table, else of the verb, else none."""
+        for key in ((verb, table), (verb, None)):
+            if key in self.ratios:
+                return self.ratios[key]
+        return Ratios()
+
+    def measures(self, verb: str, table: str, planned: Measures) -> Measures:
+        """What a plan will take and gain, by what came of earlier ones."""
+        known, cost, benefit = self.ratios_of(verb, table), planned.cost, planned.benefit
+        read = round(cost.bytes * known.share)
+        written = round(read * known.compression) if cost.bytes_written else 0
+        model_ms = modelled_ms(replace(cost, files=round(cost.files * known.share), bytes=read))
+        return replace(
+            planned,
+            cost=replace(cost, milliseconds=round(model_ms * known.time), bytes_written=written),
+            benefit=Benefit(
+                files_fewer=round(benefit.files_fewer * known.share),
+                runs_fewer=round(benefit.runs_fewer * known.share),
+                snapshots_fewer=benefit.snapshots_fewer,
+                metadata_bytes_fewer=benefit.metadata_bytes_fewer,
+                bytes_freed=round(benefit.bytes_freed * known.share),
+                rows_shown=round(benefit.rows_shown * known.share),
+                bytes_fewer=read - written
+                if cost.bytes_written
+                else round(benefit.bytes_fewer * known.share),
+            ),
+        )
+
+    def milliseconds(self, verb: str, table: str, cost: Cost) -> int:
+        """The time that a verb will take."""
+        return self.measures(verb, table, Measures(cost=cost)).cost.milliseconds
+
+
+def modelled_ms(cost: Cost) -> float:
+    """The time for files and bytes where no run is known."""
+    return _MS_PER_RUN + _MS_PER_FILE * cost.files + _MS_PER_MIB * cost.bytes / _MIB
+
+
+def _ratios(runs: Sequence[Action]) -> Ratios:
+    shares = [
+        each.cost.files / each.predicted_cost.files
+        for each in runs
+        if each.predicted_cost is not None and each.predicted_cost.files
+    ]
+    compressions = [
+        each.cost.bytes_written / each.cost.bytes
+        for each in runs
+        if each.cost.bytes and each.cost.bytes_written
+    ]
+    return Ratios(
+        time=median(each.cost.milliseconds / modelled_ms(each.cost) for each in runs),
+        share=median(shares) if shares else 1.0,
+        compression=median(compressions) if compressions else 1.0,
+        runs=len(runs),
+    )
+
+
+# --- how good predictions are --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictionError:
+    """How far predictions were from what came, as a share of it: half of the runs were closer.
+
+    None where no run had both.
+    """
+
+    runs: int = 0
+    milliseconds: float | None = None
+    bytes_written: float | None = None
+    files_fewer: float | None = None
+    bytes_freed: float | None = None
+
+
+def prediction_error(actions: Iterable[Action]) -> PredictionError:
+    """The error over actions that were done and predicted."""
+    done = [each for each in actions if each.verdict is Verdict.DONE and each.predicted_cost]
+    pairs: dict[str, list[float]] = defaultdict(list)
+    for each in done:
+        was, came = each.predicted_cost, each.cost
+        assert was is not None
+        benefit, gained = each.predicted_benefit or Benefit(), each.benefit
+        # A caller that predicted no time said nothing about it.
+        if was.milliseconds:
+            pairs["milliseconds"].append(_error(was.milliseconds, came.milliseconds))
+        for name, predicted, actual in (
+            ("bytes_written", was.bytes_written, came.bytes_written),
+            ("files_fewer", benefit.files_fewer, gained.files_fewer),
+            ("bytes_freed", benefit.bytes_freed, gained.bytes_freed),
+        ):
+            if predicted or actual:
+                pairs[name].append(_error(predicted, actual))
+    return PredictionError(
+        runs=len(done), **{name: median(errors) for name, errors in pairs.items()}
+    )
+
+
+def _error(predicted: int, actual: int) -> float:
+    return abs(predicted - actual) / max(1, abs(actual))

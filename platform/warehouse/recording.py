@@ -1,0 +1,277 @@
+"""Carries out verbs and records what came of them: one action each, in the ledger.
+
+Recording never fails the upkeep itself: what cannot be recorded is a warning. A dry run records
+nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from functools import cached_property, partial
+from typing import Any
+
+from lakewright.platform.upkeep.measures import Measures
+from lakewright.platform.upkeep.verb import (
+    AnyVerb,
+    Outcome,
+    Report,
+    Work,
+    carry_out,
+    option_fields,
+)
+from lakewright.platform.upkeep.verbs import VERBS
+from lakewright.platform.warehouse.action import Action, Verdict
+from lakewright.platform.warehouse.calibrate import Calibration
+from lakewright.platform.warehouse.ledger import Ledger
+from lakewright.storage import Catalog, Table
+from lakewright.storage.errors import (
+    CommitConflictError,
+    InvalidRequestError,
+    LeaseHeld,
+    StorageError,
+)
+from lakewright.storage.files.store_failures import without_secrets
+
+LEDGER_VARIABLE = "LAKEWRIGHT_LEDGER"
+_LONGEST_ERROR = 2000
+_LEARNS_FROM_MS = 30 * 86_400_000
+
+Record = Callable[[Action], object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorder:
+    """Carries verbs out, and hands each action to its sinks, such as the ledger.
+
+    A sink that fails is a warning. `reason` says why a verb is carried out, and `predicted` what
+    was predicted when that was decided; without it, the verb's plan says what is to be expected,
+    corrected by what `learned` says of the verb's name and the table's.
+    """
+
+    sinks: tuple[Record, ...]
+    warn: Callable[[str], object]
+    reason: str = ""
+    predicted: Measures | None = None
+    learned: Callable[[str, str], Calibration] = lambda *_: Calibration()
+
+    @classmethod
+    def of(
+        cls, catalog: Catalog, *, warn: Callable[[str], object], use: bool | None = None
+    ) -> Recorder:
+        """Records in the warehouse's ledger, if it is to be used.
+
+        A ledger that exists is used, unless `use` or LAKEWRIGHT_LEDGER=off says otherwise; `use`
+        or LAKEWRIGHT_LEDGER=on makes it at the first action.
+
+        Raises:
+            InvalidRequestError: the variable is neither on, off nor auto.
+        """
+        ledger = Ledger(catalog)
+        use = _asked() if use is None else use
+        if use is None:
+            # The verb itself will tell what is wrong with the store.
+            with suppress(StorageError):
+                use = ledger.exists()
+        return cls(
+            sinks=(ledger.record_one,) if use else (),
+            warn=warn,
+            learned=partial(_learned, ledger),
+        )
+
+    def carry_out(
+        self,
+        verb: AnyVerb,
+        table: Table,
+        options: Any,
+        work: Work,
+        *,
+        plan: Any = None,
+        dry_run: bool = False,
+        planned: Callable[[Any], object] = lambda _: None,
+        stepped: Callable[[Outcome[Any, Any, Any]], object] = lambda _: None,
+    ) -> Outcome[Any, Any, Any]:
+        """Carry a verb out as `carry_out` does, and record its action.
+
+        A failure is recorded too, with what was done before it, and raised again. A request that
+        is wrong is refused before a plan is made, and no action; nor is a verb that only reads.
+        """
+        if dry_run or not self.sinks or verb.name not in VERBS:
+            return carry_out(
+                verb,
+                table,
+                options,
+                work,
+                plan=plan,
+                dry_run=dry_run,
+                planned=planned,
+                stepped=stepped,
+            )
+        watch = _Watch(verb, table, options, work, self)
+
+        def saw_plan(made: Any) -> None:
+            watch.saw(Outcome(options=options, plan=made))
+            planned(made)
+
+        def saw_step(done: Outcome[Any, Any, Any]) -> None:
+            watch.saw(done)
+            stepped(done)
+
+        try:
+            outcome = carry_out(
+                verb, table, options, work, plan=plan, planned=saw_plan, stepped=saw_step
+            )
+        except BaseException as error:
+            if not (isinstance(error, InvalidRequestError) and watch.done is None):
+                self._record(verb, table, partial(watch.failed, error))
+            raise
+        self._record(verb, table, partial(watch.ended, outcome))
+        return outcome
+
+    def _record(self, verb: AnyVerb, table: Table, action: Callable[[], Action]) -> None:
+        told = f"{verb.name} of {table.name} is not recorded"
+        try:
+            made = action()
+        except Exception as error:  # noqa: BLE001  # upkeep that is done does not fail for its record
+            self._warn(told, error)
+            return
+        for sink in self.sinks:
+            try:
+                sink(made)
+            except Exception as error:  # noqa: BLE001  # nor does it keep it from the other sinks
+                self._warn(told, error)
+
+    def _warn(self, told: str, error: Exception) -> None:
+        self.warn(f"{told}: {without_secrets(str(error)) or type(error).__name__}")
+
+
+def _learned(ledger: Ledger, verb: str, table: str) -> Calibration:
+    """What runs of the last weeks say: those of the table, or if they are few, of all tables."""
+    since_ms = max(0, ledger.catalog.env.now_ms() - _LEARNS_FROM_MS)
+    own = Calibration.of(ledger.actions(table=table, verb=verb, since_ms=since_ms))
+    return own if own.ratios else Calibration.of(ledger.actions(verb=verb, since_ms=since_ms))
+
+
+def _asked() -> bool | None:
+    said = os.environ.get(LEDGER_VARIABLE, "").strip().lower()
+    if said in ("", "auto"):
+        return None
+    if said not in ("on", "off"):
+        raise InvalidRequestError(f"{LEDGER_VARIABLE}={said!r} is neither on, off nor auto")
+    return said == "on"
+
+
+@dataclass
+class _Watch:
+    """A verb that is being carried out, as far as it is known."""
+
+    verb: AnyVerb
+    table: Table
+    options: Any
+    work: Work
+    recorder: Recorder
+    started_ms: int = field(init=False)
+    snapshot_before: int | None = field(init=False)
+    first: Outcome[Any, Any, Any] | None = None
+    done: Outcome[Any, Any, Any] | None = None
+
+    def __post_init__(self) -> None:
+        self.started_ms = self.table.table_files.env.now_ms()
+        self.snapshot_before = self._latest()
+
+    def saw(self, done: Outcome[Any, Any, Any]) -> None:
+        """The plan, or a step."""
+        self.done = done
+        if self.first is None:
+            self.first = done
+
+    def ended(self, done: Outcome[Any, Any, Any]) -> Action:
+        """The action of a run that came to its end."""
+        self.done = done
+        report = self.verb.report(self.table, self.done)
+        verdict = Verdict.DONE
+        if report.was_beaten:
+            verdict = Verdict.BEATEN
+        elif report.is_empty:
+            verdict = Verdict.NOTHING_TO_DO
+        return self._action(verdict, report)
+
+    def failed(self, error: BaseException) -> Action:
+        """The action of a run that failed, or gave way to other processes."""
+        beaten = isinstance(error, (CommitConflictError, LeaseHeld))
+        report = None
+        if self.done is not None and self.done.result is not None:
+            # What the verb's steps did before may be past telling, as the error may be the store's.
+            with suppress(Exception):
+                report = self.verb.report(self.table, self.done)
+        told = without_secrets(f"{type(error).__name__}: {error}")[:_LONGEST_ERROR]
+        action = self._action(Verdict.BEATEN if beaten else Verdict.FAILED, report)
+        return replace(action, error=told)
+
+    def _action(self, verdict: Verdict, report: Report | None) -> Action:
+        env = self.table.table_files.env
+        ended_ms = env.now_ms()
+        predicted, actual = self._predicted(), Measures()
+        if self.done is not None and self.done.result is not None and self.verb.measures:
+            actual = self.verb.measures(self.table, self.done)
+        return Action(
+            id=env.new_id(),
+            run=self.work.run,
+            table=self.table.name,
+            table_uuid=self._uuid,
+            verb=self.verb.name,
+            started_ms=self.started_ms,
+            ended_ms=ended_ms,
+            verdict=verdict,
+            reason=without_secrets(self.recorder.reason),
+            summary="" if report is None else without_secrets(report.summary),
+            options=_told(self.verb, self.options),
+            snapshot_before=self.snapshot_before,
+            snapshot_after=self._latest(),
+            predicted_cost=None if predicted is None else predicted.cost,
+            predicted_benefit=None if predicted is None else predicted.benefit,
+            cost=replace(actual.cost, milliseconds=max(0, ended_ms - self.started_ms)),
+            benefit=actual.benefit,
+            quarantines=actual.quarantines,
+            snapshots=actual.snapshots,
+        )
+
+    def _predicted(self) -> Measures | None:
+        """What was expected: by the request, or by the plan of the first step."""
+        if self.recorder.predicted is not None or self.first is None or not self.verb.measures:
+            return self.recorder.predicted
+        planned = self.verb.measures(self.table, replace(self.first, result=None))
+        learned = self.recorder.learned(self.verb.name, self.table.name)
+        return learned.measures(self.verb.name, self.table.name, planned)
+
+    @cached_property
+    def _uuid(self) -> str:
+        try:
+            return self.table.uuid
+        except StorageError:
+            return ""
+
+    def _latest(self) -> int | None:
+        try:
+            return self.table.table_files.snapshots.latest_id()
+        except StorageError:
+            return None
+
+
+def _told(verb: AnyVerb, options: Any) -> Mapping[str, object]:
+    """The options that are not the verb's defaults, as JSON values without secrets."""
+    chosen = {
+        each.name: getattr(options, each.name)
+        for each in option_fields(verb.options)
+        if getattr(options, each.name) != each.default
+    }
+    told: dict[str, object] = json.loads(without_secrets(json.dumps(chosen, default=_plain)))
+    return told
+
+
+def _plain(value: object) -> object:
+    return value.value if isinstance(value, Enum) else str(value)
