@@ -15,6 +15,7 @@ from lakewright.storage.errors import StorageError
 from lakewright.storage.format_table import FormatTable
 from lakewright.storage.operations.changes.change_plan import ChangePlan
 from lakewright.storage.operations.inspection.analyze import AnalyzePlan, AnalyzeResult
+from lakewright.storage.operations.inspection.layout import Layout, UnnamedFiles
 from lakewright.storage.operations.partitions.add_partitions import (
     AddPartitionsPlan,
     AddPartitionsResult,
@@ -45,6 +46,7 @@ from lakewright.storage.operations.partitions.repair_partitions import (
 from lakewright.storage.operations.references.branches import Branch, DeleteBranchPlan
 from lakewright.storage.operations.references.consumers import Consumer
 from lakewright.storage.operations.references.fast_forward import FastForwardPlan
+from lakewright.storage.operations.references.history_span import HistorySpan
 from lakewright.storage.operations.references.rollback import RollbackPlan
 from lakewright.storage.operations.references.tags import DeleteTagsPlan
 from lakewright.storage.operations.respec.respec import RespecPlan, RespecResult
@@ -150,6 +152,8 @@ __all__ = [
     "Finding",
     "FormatTable",
     "GateRules",
+    "HistorySpan",
+    "Layout",
     "Lease",
     "LeaseKind",
     "LocalEngine",
@@ -190,6 +194,7 @@ __all__ = [
     "TableSchema",
     "TableStatistics",
     "Tag",
+    "UnnamedFiles",
     "ValidateRowsPlan",
     "ValidateRowsResult",
     "Verdict",

@@ -121,6 +121,11 @@ class Catalog:
         names = self.fs.list_subdirs(folder)
         return tuple(name for name in names if self._has_schema(f"{folder}/{name}"))
 
+    def list_table_folders(self, database: str) -> tuple[str, ...]:
+        """Names of the folders of a database, without a look at which of them are tables."""
+        names = self.fs.list_subdirs(self._database_path(database))
+        return tuple(name for name in names if not name.startswith("."))
+
     def create_table(
         self,
         name: str,

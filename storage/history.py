@@ -28,6 +28,7 @@ from lakewright.storage.operations.references.fast_forward import (
     plan_fast_forward,
     run_fast_forward,
 )
+from lakewright.storage.operations.references.history_span import HistorySpan, history_span
 from lakewright.storage.operations.references.rollback import (
     RollbackPlan,
     plan_rollback,
@@ -79,6 +80,10 @@ class History:
 
     def latest_snapshot(self) -> Snapshot | None:
         return self.table.table_files.snapshots.latest()
+
+    def span(self) -> HistorySpan:
+        """How much history there is; counted by names, so that its length costs a listing."""
+        return history_span(self.table.table_files)
 
     def snapshots(self) -> tuple[Snapshot, ...]:
         """The existing snapshots, oldest first."""

@@ -8,12 +8,22 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.inspection.layout import (
+    Layout,
+    UnnamedFiles,
+    read_layout,
+    refused_uses,
+    unnamed_files,
+)
 from lakewright.storage.operations.inspection.system_tables import (
     read_system_table,
     system_table_names,
     system_table_schema,
 )
+from lakewright.storage.operations.read.expired_reads import told_if_expired
+from lakewright.storage.operations.state.live_files import snapshot_manifests
 from lakewright.storage.rows import Where, predicate_of
+from lakewright.storage.spec.known_options import Use
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.snapshot import Snapshot
 
@@ -128,3 +138,33 @@ class Inspection:
         paths = self.table_files.paths
         listed = self.table_files.fs.list_tree(paths.root)
         return sum(not each.path.startswith(paths.upkeep_dir + "/") for each in listed)
+
+    def layout(self) -> Layout:
+        """The buckets and manifests of the snapshot, in memory that a few numbers a file take.
+
+        Raises:
+            CorruptionError: the manifests contradict each other, or one is missing or damaged.
+        """
+        with told_if_expired(self.table_files, None if self.snapshot is None else self.snapshot.id):
+            return read_layout(self.table_files, self.snapshot)
+
+    def manifest_bytes(self) -> int:
+        """The size of the snapshot's manifests; reads their lists alone."""
+        if self.snapshot is None:
+            return 0
+        with told_if_expired(self.table_files, self.snapshot.id):
+            metas = snapshot_manifests(self.table_files, self.snapshot)
+        return sum(each.file_size for each in metas)
+
+    def unnamed_files(
+        self, layout: Layout, *, most_folders: int = 8, seed: int = 0
+    ) -> UnnamedFiles:
+        """What lies in some bucket folders of a layout without being named by its snapshot.
+
+        The seed draws the folders: equal layouts are looked at in the same folders.
+        """
+        return unnamed_files(layout, most_folders=most_folders, seed=seed)
+
+    def refused_uses(self) -> dict[Use, str]:
+        """The uses of upkeep that this release refuses for the table, each with the reason."""
+        return refused_uses(self.table_files, self.snapshot)

@@ -91,7 +91,7 @@ def table_health(
         table=table,
         keyed=keyed,
         snapshot_id=snapshot_id,
-        partitions=tuple(_partition(stats, columns, keyed=keyed) for stats in partitions),
+        partitions=tuple(partition_health(stats, columns, keyed=keyed) for stats in partitions),
     )
 
 
@@ -113,9 +113,10 @@ def partition_columns(table: Table) -> tuple[PartitionColumn, ...]:
     return tuple(PartitionColumn(each.name, each.type) for each in table.schema.partition_fields)
 
 
-def _partition(
+def partition_health(
     stats: PartitionStats, columns: Sequence[PartitionColumn], *, keyed: bool
 ) -> PartitionHealth:
+    """The health of one partition: that of its worst bucket."""
     worst = max(
         stats.buckets,
         key=lambda each: each.sorted_run_count if keyed else each.small_file_count,

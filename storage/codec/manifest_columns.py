@@ -41,6 +41,7 @@ _REQUIRED_NUMBERS: dict[str, Callable[[ManifestEntry], int]] = {
     "_KIND": lambda entry: int(entry.kind),
     "_BUCKET": lambda entry: entry.bucket,
     "_TOTAL_BUCKETS": lambda entry: entry.total_buckets,
+    "_FILE._FILE_SIZE": lambda entry: entry.file.file_size,
     "_FILE._ROW_COUNT": lambda entry: entry.file.row_count,
     "_FILE._MIN_SEQUENCE_NUMBER": lambda entry: entry.file.min_sequence_number,
     "_FILE._SCHEMA_ID": lambda entry: entry.file.schema_id,

@@ -123,9 +123,3 @@ def first_overlap(
         if len(section.files) > 1:
             return section.files[0], section.files[1]
     return None
-
-
-def sorted_run_count(files: Iterable[DataFileMeta]) -> int:
-    """Runs a reader merges: every level-0 file is one, and every deeper level that is not empty."""
-    levels = [file.level for file in files]
-    return levels.count(0) + len({level for level in levels if level > 0})

@@ -719,7 +719,17 @@ READERS: dict[str, Callable[[Place], object]] = {
         at.table.upkeep.plan_expire_snapshots(),
         at.table.upkeep.plan_expire_tags(),
     ),
-    "list": lambda at: (at.catalog.list_databases(), at.catalog.list_tables("db")),
+    "list": lambda at: (
+        at.catalog.list_databases(),
+        at.catalog.list_tables("db"),
+        at.catalog.list_table_folders("db"),
+    ),
+    "layout": lambda at: (
+        at.table.inspect.unnamed_files(at.table.inspect.layout()),
+        at.table.inspect.manifest_bytes(),
+        at.table.inspect.refused_uses(),
+        at.table.history.span(),
+    ),
     "table_exists": lambda at: at.catalog.table_exists(NAME),
     "catalog.system_table": lambda at: at.catalog.system_table(f"{NAME}$snapshots"),
 }

@@ -9,6 +9,7 @@ from io import BytesIO
 from typing import Any
 
 import fastavro
+import numpy as np
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
@@ -17,13 +18,19 @@ from lakewright.storage import AddColumn, ChangeType, RenameColumn, Table
 from lakewright.storage.codec import manifest_columns
 from lakewright.storage.codec.binary_row import encode_row
 from lakewright.storage.codec.manifest_avro import MANIFEST_SCHEMA, decode_manifest, encode_manifest
-from lakewright.storage.codec.manifest_columns import PackedEntries, decode_entry_columns
+from lakewright.storage.codec.manifest_columns import NO_NUMBER, PackedEntries, decode_entry_columns
 from lakewright.storage.errors import StorageError
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.lsm.bin_packing import is_small
 from lakewright.storage.lsm.sections import sortable
 from lakewright.storage.operations.read.scan import plan_scan
+from lakewright.storage.operations.state.bucket_columns import BucketColumns, bucket_columns
 from lakewright.storage.operations.state.live_columns import live_columns
-from lakewright.storage.operations.state.live_files import snapshot_manifests
+from lakewright.storage.operations.state.live_files import (
+    grouped_by_bucket,
+    readable_entries,
+    snapshot_manifests,
+)
 from lakewright.storage.operations.state.partition_filter import PartitionFilter
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.index import DeletionVectorRange, IndexEntry, IndexFileMeta
@@ -345,6 +352,86 @@ def test_a_plan_on_columns_is_the_plan_by_entries(
     event("fails" if isinstance(expected, type) else f"{min(len(expected), 3)} splits")
     assert found == expected
     assert live == outcome(lambda: plain_entries(files, snapshot, predicate))
+
+
+@pytest.mark.parametrize("least_blocks", [0, 1_000_000], ids=["columns", "objects"])
+@settings(max_examples=FEWER)
+@given(state=states())
+def test_figures_of_buckets_are_the_sums_of_their_entries(
+    least_blocks: int, state: tuple[TableFiles, Snapshot, Predicate | None]
+) -> None:
+    files, snapshot, predicate = state
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(manifest_columns, "LEAST_BLOCKS", least_blocks)
+        wanted = PartitionFilter(files, predicate=predicate)
+        metas = snapshot_manifests(files, snapshot)
+        found = outcome(lambda: figures(bucket_columns(files, metas, wanted)))
+    expected = outcome(lambda: plain_figures(files, plain_entries(files, snapshot, predicate)))
+    event("fails" if isinstance(expected, type) else f"{min(len(expected), 3)} buckets")
+    assert found == expected
+
+
+def figures(columns: BucketColumns) -> dict[tuple[bytes, int], tuple[int, ...]]:
+    """What columns say of each bucket."""
+    of_partitions = list(columns.of_partitions())
+    assert sorted(np.concatenate(of_partitions or [[]]).tolist()) == list(range(len(columns)))
+    return {
+        (row, int(columns.bucket[each])): (
+            int(columns.file_count[each]),
+            int(columns.row_count[each]),
+            int(columns.size_bytes[each]),
+            int(columns.small_file_count[each]),
+            int(columns.level0_count[each]),
+            int(columns.sorted_run_count[each]),
+            int(columns.waiting_file_count[each]),
+            int(columns.waiting_row_count[each]),
+            int(columns.mergeable_count[each]),
+            int(columns.mergeable_bytes[each]),
+            int(columns.last_creation_ms[each]),
+            len(set(columns.names_of(each).tolist())),
+        )
+        for row, buckets in zip(columns.partition_rows, of_partitions, strict=True)
+        for each in buckets.tolist()
+    }
+
+
+def plain_figures(
+    files: TableFiles, entries: list[ManifestEntry]
+) -> dict[tuple[bytes, int], tuple[int, ...]]:
+    """The same, entry by entry."""
+    found = {}
+    keyed = files.schema.is_keyed
+    for place, group in grouped_by_bucket(entries).items():
+        metas = [entry.file for entry in group]
+        readable = [entry.file for entry in readable_entries(files, group)]
+        levels = {each.level for each in metas}
+        runs = sum(each.level == 0 for each in metas) + len(levels - {0})
+        small = [
+            each
+            for each in metas
+            if is_small(
+                each, files.options.target_file_size, files.options.compaction_small_file_ratio
+            )
+        ]
+        beside = [each for each in metas if each.level < max(levels) or each.level == 0]
+        several = runs > 1 if keyed else len(small) > 1
+        mergeable = (beside if keyed else small) if several else []
+        created = [each.creation_time for each in metas if each.creation_time is not None]
+        found[place.partition, place.bucket] = (
+            len(metas),
+            sum(each.row_count for each in metas),
+            sum(each.file_size for each in metas),
+            len(small),
+            sum(each.level == 0 for each in metas) if keyed else 0,
+            runs if keyed else len(metas),
+            len(metas) - len(readable),
+            sum(each.row_count for each in metas) - sum(each.row_count for each in readable),
+            len(mergeable),
+            sum(each.file_size for each in mergeable),
+            max(created, default=NO_NUMBER),
+            len({each.file_name for each in metas}),
+        )
+    return found
 
 
 @settings(max_examples=FEWER)

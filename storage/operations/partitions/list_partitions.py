@@ -7,7 +7,9 @@ from dataclasses import replace
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.partitions.last_updates import last_updates
 from lakewright.storage.operations.partitions.select_partitions import Selection
-from lakewright.storage.operations.state.live_files import live_entries
+from lakewright.storage.operations.state.bucket_columns import bucket_columns
+from lakewright.storage.operations.state.live_files import snapshot_manifests
+from lakewright.storage.operations.state.partition_filter import PartitionFilter
 from lakewright.storage.operations.state.table_stats import PartitionStats, partition_stats
 from lakewright.storage.spec.snapshot import Snapshot
 
@@ -16,7 +18,11 @@ def list_partitions(
     files: TableFiles, snapshot: Snapshot | None, asked: Selection, *, last_update: bool = False
 ) -> tuple[PartitionStats, ...]:
     """The selected partitions of a snapshot, sorted by their values."""
-    every = partition_stats(files, live_entries(files, snapshot, predicate=asked.pruning))
+    if snapshot is None:
+        return ()
+    metas = snapshot_manifests(files, snapshot)
+    wanted = PartitionFilter(files, predicate=asked.pruning)
+    every = partition_stats(files, bucket_columns(files, metas, wanted))
     listed = tuple(each for each in every if asked.takes(each.partition))
     if not last_update:
         return listed

@@ -169,7 +169,7 @@ def live_columns(
     parts: list[EntryColumns] = []
     for meta in metas:
         if wanted.may_hold(meta):
-            part = _selected(files.manifests.read_columns(meta), wanted)
+            part = selected(files.manifests.read_columns(meta), wanted)
             if len(part):
                 parts.append(part)
     everything = np.arange(sum(map(len, parts)))
@@ -177,7 +177,8 @@ def live_columns(
     return replace(found, rows=_live(found))
 
 
-def _selected(part: EntryColumns, wanted: PartitionFilter) -> EntryColumns:
+def selected(part: EntryColumns, wanted: PartitionFilter) -> EntryColumns:
+    """The entries of the wanted partitions."""
     if wanted.takes_all:
         return part
     schema_ids = part.numbers("_FILE._SCHEMA_ID")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from lakewright.storage.codec.manifest_columns import NO_NUMBER
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.lsm.bin_packing import is_small
-from lakewright.storage.lsm.sections import sorted_run_count
-from lakewright.storage.operations.state.live_files import grouped_by_bucket, readable_entries
-from lakewright.storage.spec.manifest import ManifestEntry
+from lakewright.storage.operations.state.bucket_columns import BucketColumns
 from lakewright.storage.spec.partition import Partition
 from lakewright.storage.spec.snapshot import Snapshot
 
@@ -65,47 +65,42 @@ class PartitionStats:
 
 
 def partition_stats(
-    files: TableFiles, entries: Iterable[ManifestEntry]
+    files: TableFiles, columns: BucketColumns, chosen: Sequence[int] | None = None
 ) -> tuple[PartitionStats, ...]:
-    """The partitions of live entries, sorted by their values."""
-    by_partition: dict[Partition, list[tuple[int, list[ManifestEntry]]]] = {}
-    for place, group in grouped_by_bucket(entries).items():
-        partition = files.partitions.of_entry(group[0])
-        by_partition.setdefault(partition, []).append((place.bucket, group))
+    """All partitions, or those of some numbers, sorted by their values."""
+    wanted = None if chosen is None else frozenset(chosen)
+    found: dict[Partition, list[np.ndarray]] = {}
+    for number, buckets in enumerate(columns.of_partitions()):
+        if len(buckets) and (wanted is None or number in wanted):
+            row, schema_id = columns.partition_rows[number], columns.partition_schemas[number]
+            found.setdefault(files.partitions.of_row(row, schema_id), []).append(buckets)
     return tuple(
-        _partition(files, partition, by_partition[partition])
-        for partition in sorted(by_partition, key=lambda each: each.order)
+        _partition(columns, partition, np.concatenate(found[partition]))
+        for partition in sorted(found, key=lambda each: each.order)
     )
 
 
-def _partition(
-    files: TableFiles, partition: Partition, groups: list[tuple[int, list[ManifestEntry]]]
-) -> PartitionStats:
-    metas = [entry.file for _, group in groups for entry in group]
-    created = [file.creation_time for file in metas if file.creation_time is not None]
+def _partition(columns: BucketColumns, partition: Partition, buckets: np.ndarray) -> PartitionStats:
+    created = int(columns.last_creation_ms[buckets].max())
     return PartitionStats(
         partition=partition,
-        row_count=sum(file.row_count for file in metas),
-        file_count=len(metas),
-        size_bytes=sum(file.file_size for file in metas),
-        last_file_creation_ms=max(created, default=None),
-        buckets=tuple(_bucket(files, bucket, group) for bucket, group in groups),
+        row_count=int(columns.row_count[buckets].sum()),
+        file_count=int(columns.file_count[buckets].sum()),
+        size_bytes=int(columns.size_bytes[buckets].sum()),
+        last_file_creation_ms=None if created == NO_NUMBER else created,
+        buckets=tuple(_bucket(columns, each) for each in buckets.tolist()),
     )
 
 
-def _bucket(files: TableFiles, bucket: int, group: list[ManifestEntry]) -> BucketStats:
-    metas = [entry.file for entry in group]
-    row_count = sum(file.row_count for file in metas)
-    readable = readable_entries(files, group)
-    target, ratio = files.options.target_file_size, files.options.compaction_small_file_ratio
+def _bucket(columns: BucketColumns, index: int) -> BucketStats:
     return BucketStats(
-        bucket=bucket,
-        file_count=len(metas),
-        small_file_count=sum(is_small(file, target, ratio) for file in metas),
-        level0_count=sum(file.level == 0 for file in metas),
-        sorted_run_count=sorted_run_count(metas) if files.schema.is_keyed else len(metas),
-        size_bytes=sum(file.file_size for file in metas),
-        row_count=row_count,
-        waiting_file_count=len(metas) - len(readable),
-        waiting_row_count=row_count - sum(entry.file.row_count for entry in readable),
+        bucket=int(columns.bucket[index]),
+        file_count=int(columns.file_count[index]),
+        small_file_count=int(columns.small_file_count[index]),
+        level0_count=int(columns.level0_count[index]),
+        sorted_run_count=int(columns.sorted_run_count[index]),
+        size_bytes=int(columns.size_bytes[index]),
+        row_count=int(columns.row_count[index]),
+        waiting_file_count=int(columns.waiting_file_count[index]),
+        waiting_row_count=int(columns.waiting_row_count[index]),
     )

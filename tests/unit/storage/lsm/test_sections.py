@@ -14,7 +14,6 @@ from lakewright.storage.lsm.sections import (
     first_overlap,
     runs_by_age,
     sections_of,
-    sorted_run_count,
 )
 from lakewright.storage.spec.data_types import AtomicType, TypeRoot
 from lakewright.storage.spec.manifest import DataFileMeta
@@ -111,9 +110,3 @@ def test_where_keys_overlap_the_newer_file_lies_in_a_later_run(
         for older, (first, more) in enumerate(spans[:newer]):
             if low <= first + more and first <= low + width:
                 assert placed[str(older)] < placed[str(newer)]
-
-
-def test_runs_are_the_files_of_level_0_and_the_deeper_levels() -> None:
-    assert sorted_run_count([]) == 0
-    files = [file("a", level=0), file("b", level=0), file("c", level=5), file("d", level=5)]
-    assert sorted_run_count(files) == 3

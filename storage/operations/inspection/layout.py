@@ -1,0 +1,147 @@
+"""How the files of a snapshot lie, and which files in their folders the snapshot does not name.
+
+1. Layout: sum up the live files by bucket, and list the manifests that name them.
+2. Unnamed files: draw some bucket folders by a seed, list them, and compare with the layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from lakewright.storage.codec.byte_slices import array_spans, joined, keys_of
+from lakewright.storage.env import FileStatus
+from lakewright.storage.errors import InvalidOption, UnsupportedError
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.state.bucket_columns import BucketColumns, bucket_columns
+from lakewright.storage.operations.state.live_files import index_entries, snapshot_manifests
+from lakewright.storage.operations.state.partition_filter import PartitionFilter
+from lakewright.storage.operations.state.table_stats import PartitionStats, partition_stats
+from lakewright.storage.spec.index import check_known_indexes
+from lakewright.storage.spec.known_options import UPKEEP, Use
+from lakewright.storage.spec.partition import Place
+from lakewright.storage.spec.snapshot import Snapshot, check_known_fields
+from lakewright.storage.spec.supported_options import check_supported
+
+# The bits of the golden ratio: multiples of it, cut to 64 bits, lie as if they were drawn.
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Layout:
+    """The buckets and manifests of a snapshot; `deletion_vectors` counts files with deleted rows.
+
+    `small_manifests` have less than the table's target size.
+    """
+
+    files: TableFiles
+    buckets: BucketColumns
+    deletion_vectors: int
+    manifests: int
+    manifest_bytes: int
+    small_manifests: int
+
+    @property
+    def partitions(self) -> int:
+        return len(np.unique(self.buckets.partition))
+
+    def worst_partitions(self, most: int) -> tuple[PartitionStats, ...]:
+        """The partitions with the most files to join in a bucket, worst first."""
+        by_partition = np.zeros(len(self.buckets.partition_rows), np.int64)
+        weight = self.buckets.mergeable_count + self.buckets.waiting_file_count
+        np.maximum.at(by_partition, self.buckets.partition, weight)
+        worst = np.argsort(-by_partition, kind="stable")[:most]
+        chosen = worst[by_partition[worst] > 0].tolist()
+        stats = partition_stats(self.files, self.buckets, chosen)
+        return tuple(sorted(stats, key=lambda each: -_weight(each)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnnamedFiles:
+    """Files in `folders` of `of_folders` bucket folders that the snapshot does not name.
+
+    Older snapshots, tags or writers at work may need them, and folders without a live file are not
+    looked at. Changelog files are not counted.
+    """
+
+    folders: int
+    of_folders: int
+    count: int
+    size_bytes: int
+
+
+def read_layout(files: TableFiles, snapshot: Snapshot | None) -> Layout:
+    """The layout of a snapshot, from its manifests.
+
+    Raises:
+        CorruptionError: the manifests contradict each other, or one is missing or damaged.
+        UnsupportedError: a primary key had another type when one of the files was written, or an
+            index file lies outside of the table.
+    """
+    metas = () if snapshot is None else snapshot_manifests(files, snapshot)
+    target = files.options.manifest_target_file_size
+    return Layout(
+        files=files,
+        buckets=bucket_columns(files, metas, PartitionFilter(files)),
+        deletion_vectors=sum(
+            len(each.file.deletion_vectors or ()) for each in index_entries(files, snapshot)
+        ),
+        manifests=len(metas),
+        manifest_bytes=sum(each.file_size for each in metas),
+        small_manifests=sum(each.file_size < target for each in metas),
+    )
+
+
+def unnamed_files(layout: Layout, *, most_folders: int, seed: int) -> UnnamedFiles:
+    """List some bucket folders of the layout, and count what the snapshot does not name."""
+    files, buckets = layout.files, layout.buckets
+    # The seed alone draws, so that a second look lists the same folders.
+    dealt = (np.arange(len(buckets), dtype=np.uint64) + np.uint64(seed)) * _FACTOR
+    drawn = np.argsort(dealt, kind="stable")[:most_folders].tolist()
+    unnamed: list[FileStatus] = []
+    for index in sorted(drawn):
+        number = int(buckets.partition[index])
+        place = Place(buckets.partition_rows[number], int(buckets.bucket[index]))
+        folder = files.bucket_dir(place, buckets.partition_schemas[number])
+        listed = [
+            each
+            for each in files.fs.list_dir(folder)
+            if not each.name.startswith((files.options.changelog_file_prefix, "."))
+        ]
+        unnamed += _unnamed(listed, buckets.names_of(index))
+    return UnnamedFiles(
+        folders=len(drawn),
+        of_folders=len(buckets),
+        count=len(unnamed),
+        size_bytes=sum(each.size for each in unnamed),
+    )
+
+
+def refused_uses(files: TableFiles, snapshot: Snapshot | None) -> dict[Use, str]:
+    """The uses of upkeep that this release refuses for the table, each with the reason."""
+    found: dict[Use, str] = {}
+    for use in sorted(UPKEEP, key=lambda each: each.value):
+        try:
+            check_supported(files.schema, use, table=files.name)
+            if snapshot is not None:
+                check_known_fields(snapshot, table=files.name)
+                check_known_indexes(index_entries(files, snapshot), table=files.name)
+        except (UnsupportedError, InvalidOption) as error:
+            found[use] = error.message
+    return found
+
+
+def _unnamed(listed: list[FileStatus], live: np.ndarray) -> Iterable[FileStatus]:
+    """The files whose name is not live; a file of its own beside a data file has its name too."""
+    named = np.zeros(len(listed), bool)
+    names = [each.name for each in listed]
+    for _ in range(3):
+        named |= np.isin(keys_of(*array_spans(joined([each.encode() for each in names]))), live)
+        names = [each.rsplit(".", 1)[0] for each in names]
+    return (each for each, is_named in zip(listed, named, strict=True) if not is_named)
+
+
+def _weight(stats: PartitionStats) -> int:
+    return max(max(each.small_file_count, each.sorted_run_count) for each in stats.buckets)

@@ -1,0 +1,274 @@
+"""The buckets of a snapshot as columns, from a few numbers of each live file.
+
+1. Decode one manifest after the other to columns, and keep ten numbers of each entry.
+2. Fold ADD and DELETE entries: of several entries of one file in one place, the last one counts.
+3. Sum up by bucket.
+
+Memory: 60 bytes for each entry, and one decoded manifest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+import pyarrow as pa
+
+from lakewright.storage.codec.manifest_columns import NO_NUMBER, EntryColumns
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.state.keys import check_key_types
+from lakewright.storage.operations.state.live_columns import live_columns, selected
+from lakewright.storage.operations.state.live_files import level_0_waits
+from lakewright.storage.operations.state.partition_filter import PartitionFilter
+from lakewright.storage.spec.manifest import FileKind, ManifestFileMeta
+
+_LATEST = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BucketColumns:
+    """Buckets with live files; element n of each array is of bucket n.
+
+    `partition` is an index of `partition_rows`, whose schema is that of one of its files.
+    `mergeable` are the files that a compaction could join with others: small files of an append
+    bucket that has several, and files above the deepest level of a keyed bucket. Only keyed tables
+    have levels. `names` has a number for the name of each live file, bucket after bucket, and
+    `begins` where those of a bucket begin.
+    """
+
+    partition_rows: tuple[bytes, ...]
+    partition_schemas: tuple[int, ...]
+    schema_ids: tuple[int, ...]
+    partition: np.ndarray
+    bucket: np.ndarray
+    file_count: np.ndarray
+    row_count: np.ndarray
+    size_bytes: np.ndarray
+    small_file_count: np.ndarray
+    small_bytes: np.ndarray
+    level0_count: np.ndarray
+    level0_bytes: np.ndarray
+    sorted_run_count: np.ndarray
+    waiting_file_count: np.ndarray
+    waiting_row_count: np.ndarray
+    mergeable_count: np.ndarray
+    mergeable_bytes: np.ndarray
+    first_creation_ms: np.ndarray
+    last_creation_ms: np.ndarray
+    names: np.ndarray
+    begins: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.bucket)
+
+    def names_of(self, index: int) -> np.ndarray:
+        """A number for the name of each file of a bucket."""
+        begin = int(self.begins[index])
+        return self.names[begin : begin + int(self.file_count[index])]
+
+    def of_partitions(self) -> Iterator[np.ndarray]:
+        """The indexes of the buckets of each partition, in the order of `partition_rows`."""
+        order = np.lexsort((self.bucket, self.partition))
+        ends = np.cumsum(np.bincount(self.partition, minlength=len(self.partition_rows)))
+        begin = 0
+        for end in ends.tolist():
+            yield order[begin:end]
+            begin = end
+
+
+def bucket_columns(
+    files: TableFiles, metas: Sequence[ManifestFileMeta], wanted: PartitionFilter
+) -> BucketColumns:
+    """The buckets of the wanted partitions whose files some manifests name.
+
+    Raises:
+        CorruptionError: a file is added twice.
+        UnreadableManifest: a manifest is missing or damaged.
+        UnsupportedError: a primary key had another type when one of the files was written.
+    """
+    partitions = _Partitions({}, [])
+    # What is read here once is not worth keeping: each manifest goes before the next one comes.
+    manifests = replace(files.manifests, decoded=None)
+    parts = (selected(manifests.read_columns(meta), wanted) for meta in _held(metas, wanted))
+    found = _Numbers.joined(_Numbers.of(part, None, partitions) for part in parts)
+    live = found.live()
+    if live is None:
+        columns = live_columns(files, metas, wanted)
+        partitions = _Partitions({}, [])
+        found = _Numbers.joined(
+            _Numbers.of(part, rows, partitions) for part, rows, _ in columns.by_part(columns.rows)
+        )
+        live = np.arange(len(found.name))
+    return _by_bucket(files, found.taken(live), partitions)
+
+
+def _held(metas: Iterable[ManifestFileMeta], wanted: PartitionFilter) -> Iterator[ManifestFileMeta]:
+    return (meta for meta in metas if wanted.may_hold(meta))
+
+
+@dataclass(frozen=True, slots=True)
+class _Partitions:
+    """The numbers of partition rows, and a schema of each."""
+
+    numbers: dict[bytes, int]
+    schemas: list[int]
+
+    def numbered(self, rows: pa.LargeBinaryArray, schema_ids: np.ndarray) -> np.ndarray:
+        encoded = rows.dictionary_encode()
+        codes = encoded.indices.to_numpy()
+        # One entry of each row, whose schema tells how to read it.
+        one = np.zeros(len(encoded.dictionary), np.int64)
+        one[codes] = np.arange(len(codes))
+        known = np.zeros(len(one), np.int32)
+        for index, row in enumerate(encoded.dictionary.to_pylist()):
+            number = self.numbers.setdefault(row, len(self.numbers))
+            if number == len(self.schemas):
+                self.schemas.append(int(schema_ids[one[index]]))
+            known[index] = number
+        found: np.ndarray = known[codes]
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbers:
+    """The numbers that are kept of each entry."""
+
+    name: np.ndarray
+    partition: np.ndarray
+    bucket: np.ndarray
+    level: np.ndarray
+    schema: np.ndarray
+    size: np.ndarray
+    rows: np.ndarray
+    created: np.ndarray
+    added: np.ndarray
+    plain: np.ndarray
+
+    @classmethod
+    def of(cls, part: EntryColumns, rows: np.ndarray | None, partitions: _Partitions) -> _Numbers:
+        """Those of all entries of a manifest, or of some."""
+        chosen = np.arange(len(part)) if rows is None else rows
+        schema = part.numbers("_FILE._SCHEMA_ID", chosen)
+        return cls(
+            name=part.name_keys()[chosen],
+            partition=partitions.numbered(part.texts("_PARTITION", chosen), schema),
+            bucket=part.numbers("_BUCKET", chosen).astype(np.int32),
+            level=part.numbers("_FILE._LEVEL", chosen).astype(np.int32),
+            schema=schema.astype(np.int32),
+            size=part.numbers("_FILE._FILE_SIZE", chosen),
+            rows=part.numbers("_FILE._ROW_COUNT", chosen),
+            created=part.numbers("_FILE._CREATION_TIME", chosen),
+            added=part.numbers("_KIND", chosen) == FileKind.ADD,
+            plain=part.are_plain(chosen),
+        )
+
+    @classmethod
+    def joined(cls, several: Iterable[_Numbers]) -> _Numbers:
+        held = list(several)
+        names = [each.name for each in fields(cls)]
+        if not held:
+            return cls(*(np.zeros(0, bool if name in _FLAGS else np.int64) for name in names))
+        return cls(*(np.concatenate([getattr(each, name) for each in held]) for name in names))
+
+    def taken(self, rows: np.ndarray) -> _Numbers:
+        return _Numbers(*(getattr(self, each.name)[rows] for each in fields(self)))
+
+    def live(self) -> np.ndarray | None:
+        """The entries whose file is added, and not removed after; None if names must tell.
+
+        Files are told apart by numbers of their names. What else belongs to a file's identity
+        counts where a file has several entries.
+        """
+        order = np.argsort(self.name, kind="stable")
+        named = self.name[order]
+        again = np.zeros(len(order), bool)
+        again[1:] = named[1:] == named[:-1]
+        again[:-1] |= again[1:]
+        live = self.added.copy()
+        several = np.sort(order[again])
+        if not self.plain[several].all():
+            return None
+        # The sort is stable: the entries of one file in one place stay in their order.
+        places = (self.level, self.bucket, self.partition, self.name)
+        several = several[np.lexsort([each[several] for each in places])]
+        same = np.ones(max(len(several) - 1, 0), bool)
+        for each in places:
+            same &= each[several[1:]] == each[several[:-1]]
+        added = self.added[several]
+        if (same & added[1:] & added[:-1]).any():
+            # A file is added twice, or numbers of two names are equal.
+            return None
+        live[several[:-1][same]] = False
+        return np.flatnonzero(live)
+
+
+_FLAGS = frozenset({"added", "plain"})
+
+
+def _by_bucket(files: TableFiles, found: _Numbers, partitions: _Partitions) -> BucketColumns:
+    order = np.lexsort((found.bucket, found.partition))
+    found = found.taken(order)
+    starts = np.ones(len(order), bool)
+    starts[1:] = (found.bucket[1:] != found.bucket[:-1]) | (
+        found.partition[1:] != found.partition[:-1]
+    )
+    begins = np.flatnonzero(starts)
+    of_bucket = np.cumsum(starts) - 1
+
+    def sums(values: np.ndarray) -> np.ndarray:
+        return _reduced(np.add, values.astype(np.int64), begins)
+
+    options, keyed = files.options, files.schema.is_keyed
+    small = found.size < options.target_file_size * options.compaction_small_file_ratio
+    at_level_0 = (found.level == 0) & keyed
+    waiting = found.bucket < 0
+    if level_0_waits(files):
+        waiting |= found.level == 0
+    check_key_types(files, np.unique(found.schema[~waiting]).tolist())
+    runs = _run_counts(found, of_bucket, begins) if keyed else sums(np.ones(len(order)))
+    several = runs > 1 if keyed else sums(small) > 1
+    deepest = _reduced(np.maximum, found.level.astype(np.int64), begins)
+    beside = ((found.level < deepest[of_bucket]) | (found.level == 0)) if keyed else small
+    mergeable = beside & several[of_bucket]
+    created = np.where(found.created == NO_NUMBER, _LATEST, found.created)
+    return BucketColumns(
+        # Partitions of removed files stay in the numbering, and have no bucket.
+        partition_rows=tuple(partitions.numbers),
+        partition_schemas=tuple(partitions.schemas),
+        schema_ids=tuple(np.unique(found.schema).tolist()),
+        partition=found.partition[begins],
+        bucket=found.bucket[begins],
+        file_count=np.diff(np.append(begins, len(order))),
+        row_count=sums(found.rows),
+        size_bytes=sums(found.size),
+        small_file_count=sums(small),
+        small_bytes=sums(found.size * small),
+        level0_count=sums(at_level_0),
+        level0_bytes=sums(found.size * at_level_0),
+        sorted_run_count=runs,
+        waiting_file_count=sums(waiting),
+        waiting_row_count=sums(found.rows * waiting),
+        mergeable_count=sums(mergeable),
+        mergeable_bytes=sums(found.size * mergeable),
+        first_creation_ms=_reduced(np.minimum, created, begins),
+        last_creation_ms=_reduced(np.maximum, found.created, begins),
+        names=found.name,
+        begins=begins,
+    )
+
+
+def _reduced(function: np.ufunc, values: np.ndarray, begins: np.ndarray) -> np.ndarray:
+    if not len(begins):
+        return np.zeros(0, np.int64)
+    found: np.ndarray = function.reduceat(values, begins)
+    return found
+
+
+def _run_counts(found: _Numbers, of_bucket: np.ndarray, begins: np.ndarray) -> np.ndarray:
+    """Runs that a reader merges: each file of level 0, and each deeper level with files."""
+    counts = _reduced(np.add, (found.level == 0).astype(np.int64), begins)
+    deep, levels = found.level > 0, int(found.level.max(initial=0)) + 1
+    runs = np.unique(of_bucket[deep] * levels + found.level[deep])
+    summed: np.ndarray = counts + np.bincount(runs // levels, minlength=len(begins))
+    return summed
