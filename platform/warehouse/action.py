@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-<<<<<<< HEAD
 from lakewright.platform.upkeep.measures import Benefit, Cost
 
 
@@ -16,13 +15,6 @@ class Verdict(Enum):
     It is beaten if the work of other processes was in its way. A shadow was decided and predicted,
     and never carried out.
     """
-=======
-from lakewright.platform.warehouse.intents import Benefit, Cost
-
-
-class Verdict(Enum):
-    """How an action ended; a shadow was decided and predicted, and never carried out."""
->>>>>>> adopt
 
     DONE = "done"
     NOTHING_TO_DO = "nothing_to_do"
@@ -35,15 +27,10 @@ class Verdict(Enum):
 class Action:
     """One verb on one table: what was predicted, and what came of it.
 
-<<<<<<< HEAD
     `run` is the process's name for its work: a Dagster run, or a command. The snapshots before and
     after are the latest ones then, of whichever writer; `snapshots` are those that the verb
     committed. With `quarantines`, they say what an undo can go by. Times are milliseconds of the
     epoch.
-=======
-    `run` is the process's name for its work: a Dagster run, or a command. `quarantine` and the
-    snapshots before and after say what an undo can go by. Times are milliseconds of the epoch.
->>>>>>> adopt
     """
 
     id: str
@@ -62,13 +49,7 @@ class Action:
     snapshot_after: int | None = None
     predicted_cost: Cost | None = None
     predicted_benefit: Benefit | None = None
-<<<<<<< HEAD
     cost: Cost = field(default_factory=Cost)
     benefit: Benefit = field(default_factory=Benefit)
     quarantines: tuple[str, ...] = ()
     snapshots: tuple[int, ...] = ()
-=======
-    cost: Cost = Cost()
-    benefit: Benefit = Benefit()
-    quarantines: tuple[str, ...] = ()
->>>>>>> adopt

@@ -6,13 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-<<<<<<< HEAD
 from lakewright.platform.upkeep.measures import Benefit, Cost
 
 __all__ = ["Benefit", "Cost", "Decision", "Declined", "Intent", "Why", "WhyNot"]
 
-=======
->>>>>>> adopt
 
 class Why(Enum):
     """Why a verb is due."""
@@ -64,40 +61,12 @@ _WAITS = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-<<<<<<< HEAD
-=======
-class Cost:
-    """What carrying out a verb takes."""
-
-    bytes: int = 0
-    files: int = 0
-    milliseconds: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Benefit:
-    """What is gained: files and bytes that no reader opens any more, and storage that is freed."""
-
-    files_fewer: int = 0
-    runs_fewer: int = 0
-    snapshots_fewer: int = 0
-    metadata_bytes_fewer: int = 0
-    bytes_freed: int = 0
-    rows_shown: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
->>>>>>> adopt
 class Intent:
     """A verb that is to be carried out on a table, most useful first.
 
     `partitions` are the keys of the partitions concerned, None for the whole table. `options` are
-<<<<<<< HEAD
     those of the verb, as run config has them. `state` changes whenever the reason does, so that
     what was asked for is known again. `score` orders intents: benefit for each MiB rewritten.
-=======
-    those of the verb, as run config has them. `score` orders intents: benefit for each byte.
->>>>>>> adopt
     """
 
     table: str
@@ -108,10 +77,7 @@ class Intent:
     options: Mapping[str, object] = field(default_factory=dict)
     cost: Cost = Cost()
     benefit: Benefit = Benefit()
-<<<<<<< HEAD
     state: str = ""
-=======
->>>>>>> adopt
     score: float = 0.0
 
 

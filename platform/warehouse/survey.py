@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-<<<<<<< HEAD
-from dataclasses import dataclass
-=======
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from lakewright.platform.upkeep.health import PartitionHealth
->>>>>>> adopt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,15 +13,10 @@ class FileFigures:
     """The live files of a table.
 
     `small_files` are below the target size. `sorted_runs` is that of the worst bucket, which a
-<<<<<<< HEAD
-    reader merges; append tables have none. Files of level 0 were never compacted. Readers do not
-    see rows of `waiting_files` before a compaction.
-=======
     reader merges; append tables have none, and no levels. Files of level 0 were never compacted.
     Readers do not see rows of `waiting_files` before a compaction. `mergeable_files` are those
     that a compaction could join with others: small files of an append bucket that has several, and
     files above the deepest level of a keyed bucket.
->>>>>>> adopt
     """
 
     files: int = 0
@@ -39,11 +30,8 @@ class FileFigures:
     level0_bytes: int = 0
     waiting_files: int = 0
     waiting_rows: int = 0
-<<<<<<< HEAD
-=======
     mergeable_files: int = 0
     mergeable_bytes: int = 0
->>>>>>> adopt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,13 +95,9 @@ class TableSurvey:
     """The state of one table at one moment.
 
     `problem` says why a table could not be read, with all figures zero. `read_only` says why this
-<<<<<<< HEAD
-    platform must not write it.
-=======
     platform must not write it; `refused` says by verb (compact, expire, orphans, …) what must not
     be done although others may. `options` are those that concern upkeep. `worst` are the partitions
     with the most files to join, worst first, as many as were asked for.
->>>>>>> adopt
     """
 
     table: str
@@ -131,10 +115,7 @@ class TableSurvey:
     history: HistoryFigures = HistoryFigures()
     manifests: ManifestFigures = ManifestFigures()
     orphans: OrphanFigures = OrphanFigures()
-<<<<<<< HEAD
-=======
     location: str = ""
     refused: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
     worst: tuple[PartitionHealth, ...] = ()
->>>>>>> adopt
