@@ -35,10 +35,12 @@ from lakewright.platform.orchestration.run_identity import commit_user
 from lakewright.platform.orchestration.runs import release_of_ended_runs
 from lakewright.platform.upkeep.health import TableHealth, read_health
 from lakewright.platform.upkeep.known_partitions import unknown_partitions
-from lakewright.platform.upkeep.verb import AnyVerb, Outcome, Report, Work, carry_out
+from lakewright.platform.upkeep.measures import Cost, Measures
+from lakewright.platform.upkeep.verb import AnyVerb, Outcome, Report, Work
 from lakewright.platform.upkeep.words import counted
 from lakewright.platform.warehouse.kept_tables import KeptTable, KeptTables
-from lakewright.storage import Table
+from lakewright.platform.warehouse.recording import Recorder
+from lakewright.storage import Catalog, Table
 
 # The sensor that asked for the run.
 SENSOR_TAG = "lakewright/asked_by"
@@ -95,7 +97,8 @@ def build_upkeep_job(
         troubles: dict[str, Exception] = {}
         for name, given in config.tables.items():
             try:
-                one = _OneTable(kind, TableNames(name), tables.table(name), context, keys)
+                asked = config.asked.get(name)
+                one = _OneTable(kind, TableNames(name), tables.table(name), context, keys, asked)
                 one.keep(given, names.job(kind.name), dry_run=config.dry_run)
             except (dg.Failure, dg.RetryRequested) as trouble:
                 if len(config.tables) == 1:
@@ -223,6 +226,7 @@ class _OneTable:
     kept: KeptTable
     context: dg.OpExecutionContext
     keys: ResourceKeys
+    asked: AskedConfig | None = None
 
     def keep(self, config: dg.Config, job: str, *, dry_run: bool) -> None:
         """Carry out the verbs of the job, with what the run's config says of this table."""
@@ -252,7 +256,9 @@ class _OneTable:
                 run=commit_user(context.run, job), session=(spark or SparkResource()).session
             )
             for verb in kind.verbs(table, context):
-                _Run(kind, self.names, context, table, verb, options, work).carry_out(dry_run)
+                _Run(
+                    kind, self.names, context, table, verb, options, work, catalog, self.asked
+                ).carry_out(dry_run)
             if kind.afterwards is not None and not dry_run:
                 kind.afterwards(catalog.table(self.kept.name), context)
 
@@ -285,6 +291,8 @@ class _Run:
     verb: AnyVerb
     options: Any
     work: Work
+    catalog: Catalog
+    asked: AskedConfig | None
     before: TableHealth | None = None
     done: Outcome[Any, Any, Any] | None = None
     plan: Report | None = None
@@ -297,7 +305,7 @@ class _Run:
     def _carry_out(self, dry_run: bool) -> None:
         verb = self.verb
         try:
-            outcome = carry_out(
+            outcome = self._recorder().carry_out(
                 verb,
                 self.table,
                 self.options,
@@ -324,6 +332,16 @@ class _Run:
         self._observe_partitions(report)
         # Reported last, so that a list with the newest event first begins with the whole table.
         self._observe(report, self.context.log_event)
+
+    def _recorder(self) -> Recorder:
+        """Records in the ledger, with what the sensor predicted if it asked for the run."""
+        recorder = Recorder.of(self.catalog, warn=self.context.log.warning, make=True)
+        if self.asked is None:
+            return recorder
+        cost = Cost(
+            bytes=self.asked.bytes, files=self.asked.files, milliseconds=self.asked.milliseconds
+        )
+        return replace(recorder, reason=self.asked.reason, predicted=Measures(cost=cost))
 
     def _planned(self, plan: Any) -> None:
         report = self.verb.report(self.table, Outcome(options=self.options, plan=plan))

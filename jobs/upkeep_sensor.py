@@ -25,6 +25,7 @@ from lakewright.platform.warehouse.decide import Clock, Past
 from lakewright.platform.warehouse.intents import Intent
 from lakewright.platform.warehouse.kept_tables import KeptTables
 from lakewright.platform.warehouse.look import Watch
+from lakewright.platform.warehouse.past import day_of
 from lakewright.storage.env import SystemEnv
 
 _MOST_LOGGED = 50
@@ -59,8 +60,11 @@ def build_upkeep_sensor(
         now_ms = SystemEnv().now_ms()
         clock = Clock(now_ms=now_ms, last_tick_ms=partial(last_tick_ms, now_ms))
         catalog = warehouse.catalog()
+        budget = tables.warehouse.budget
+        day_begins_ms, day_ends_ms = day_of(now_ms, budget.timezone)
         past = past_runs(context.instance, names, watch.names(catalog), verbs)
-        look = watch.look(catalog, past, clock)
+        past = watch.recorded(catalog).add_to(past, day_begins_ms=day_begins_ms)
+        look = watch.look(catalog, past, clock, day_ends_ms=day_ends_ms)
         for problem in tables.problems:
             context.log.warning("%s; the policies of before hold", problem)
         for told in look.news[:_MOST_LOGGED]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lakewright.storage.at_once import AtOnce
+from lakewright.storage.errors import SchemaNotFound
 from lakewright.storage.operations.references.branches import (
     Branch,
     DeleteBranchPlan,
@@ -84,6 +85,13 @@ class History:
     def span(self) -> HistorySpan:
         """How much history there is; counted by names, so that its length costs a listing."""
         return history_span(self.table.table_files)
+
+    def created_ms(self) -> int | None:
+        """When the table was created; None if its first schema is gone or does not tell."""
+        try:
+            return self.table.table_files.schemas.read(0).time_millis or None
+        except SchemaNotFound:
+            return None
 
     def snapshots(self) -> tuple[Snapshot, ...]:
         """The existing snapshots, oldest first."""

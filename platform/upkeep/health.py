@@ -134,4 +134,6 @@ def partition_health(
         last_file_creation_ms=stats.last_file_creation_ms,
         waiting_files=stats.waiting_file_count,
         waiting_rows=stats.waiting_row_count,
+        # A compaction of a keyed bucket may read all of its runs.
+        small_bytes=stats.size_bytes if keyed else sum(each.small_bytes for each in stats.buckets),
     )

@@ -23,6 +23,7 @@ from lakewright.platform.warehouse.intents import (
     WhyNot,
 )
 from lakewright.platform.warehouse.table_state import TableState
+from lakewright.storage.spec.known_options import Use
 
 COMPACT = "compact"
 EXPIRE_SNAPSHOTS = "expire_snapshots"
@@ -150,6 +151,9 @@ class _Look:
         if not policy.enabled:
             yield self._declined(COMPACT, WhyNot.DISABLED, _OFF)
             return
+        if self._is_refused(Use.COMPACT):
+            yield self._refused(COMPACT, Use.COMPACT)
+            return
         due: list[tuple[PartitionHealth, str, Why]] = []
         for partition in self.state.health.partitions:
             reason, why = judge_partition(partition, policy, keyed=self.state.health.keyed)
@@ -225,6 +229,9 @@ class _Look:
             return
         told = f"sort by {', '.join(policy.columns)}"
         cost = Cost(bytes=files.bytes, files=files.files)
+        if self._is_refused(Use.COMPACT):
+            yield self._refused(SORT_COMPACT, Use.COMPACT)
+            return
         yield self._scheduled(SORT_COMPACT, policy.schedule, policy.timezone, told, cost=cost)
 
     # --- what expires ----------------------------------------------------------------------------
@@ -235,6 +242,9 @@ class _Look:
         kept = self.state.retention.under(policy)
         if not policy.enabled:
             yield self._declined(verb, WhyNot.DISABLED, _OFF)
+            return
+        if self._is_refused(Use.EXPIRE):
+            yield self._refused(verb, Use.EXPIRE)
             return
         since_ms = self.clock.now_ms - kept.time_retained_ms
         is_old = history.earliest_ms is not None and history.earliest_ms < since_ms
@@ -291,6 +301,9 @@ class _Look:
         if not policy.enabled:
             yield self._declined(REMOVE_ORPHANS, WhyNot.DISABLED, _OFF)
             return
+        if self._is_refused(Use.ORPHANS):
+            yield self._refused(REMOVE_ORPHANS, Use.ORPHANS)
+            return
         told = f"at most {counted(found.estimated_files, 'orphan')}, by a sample of its folders"
         benefit = Benefit(bytes_freed=found.estimated_bytes)
         yield self._scheduled(
@@ -319,6 +332,12 @@ class _Look:
             yield self._scheduled(ANALYZE, policy.schedule, policy.timezone, told)
 
     # --- what they share -------------------------------------------------------------------------
+
+    def _is_refused(self, use: Use) -> bool:
+        return use.value in self.state.survey.refused
+
+    def _refused(self, verb: str, use: Use) -> Declined:
+        return self._declined(verb, WhyNot.READ_ONLY, self.state.survey.refused[use.value])
 
     def _scheduled(
         self,

@@ -11,6 +11,8 @@ from lakewright.platform.warehouse.budget import Choice, choose
 from lakewright.platform.warehouse.decide import Clock, Past, decide, intents
 from lakewright.platform.warehouse.intents import Decision, Declined, Intent
 from lakewright.platform.warehouse.kept_tables import KeptTables
+from lakewright.platform.warehouse.ledger import Ledger
+from lakewright.platform.warehouse.past import LedgerPast
 from lakewright.platform.warehouse.table_state import TableState, read_state
 from lakewright.storage import Catalog
 from lakewright.storage.errors import StorageError
@@ -70,6 +72,13 @@ class Watch:
 
     tables: KeptTables
     _known: dict[str, _Known] = field(default_factory=dict)
+    _recorded: LedgerPast | None = None
+
+    def recorded(self, catalog: Catalog) -> LedgerPast:
+        """What the ledger of the warehouse knows; it is read on from the last reading."""
+        if self._recorded is None:
+            self._recorded = LedgerPast(Ledger(catalog))
+        return self._recorded
 
     def names(self, catalog: Catalog) -> list[str]:
         """The kept tables that exist."""

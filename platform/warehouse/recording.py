@@ -60,20 +60,19 @@ class Recorder:
     learned: Callable[[str, str], Calibration] = lambda *_: Calibration()
 
     @classmethod
-    def of(
-        cls, catalog: Catalog, *, warn: Callable[[str], object], use: bool | None = None
-    ) -> Recorder:
+    def of(cls, catalog: Catalog, *, warn: Callable[[str], object], make: bool = False) -> Recorder:
         """Records in the warehouse's ledger, if it is to be used.
 
-        A ledger that exists is used, unless `use` or LAKEWRIGHT_LEDGER=off says otherwise; `use`
-        or LAKEWRIGHT_LEDGER=on makes it at the first action.
+        A ledger that exists is used, unless LAKEWRIGHT_LEDGER=off; `make` or LAKEWRIGHT_LEDGER=on
+        makes it at the first action.
 
         Raises:
             InvalidRequestError: the variable is neither on, off nor auto.
         """
         ledger = Ledger(catalog)
-        use = _asked() if use is None else use
-        if use is None:
+        asked = _asked()
+        use = make if asked is None else asked
+        if asked is None and not make:
             # The verb itself will tell what is wrong with the store.
             with suppress(StorageError):
                 use = ledger.exists()

@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from lakewright.platform.declare.upkeep_policies import SnapshotPolicy
-from lakewright.platform.upkeep.health import TableHealth, read_health
-from lakewright.platform.warehouse.survey import (
-    FileFigures,
-    HistoryFigures,
-    LayoutFigures,
-    TableSurvey,
-)
-from lakewright.storage import Catalog, Table
+from lakewright.platform.upkeep.health import TableHealth
+from lakewright.platform.warehouse.survey import TableSurvey
+from lakewright.platform.warehouse.take_survey import survey_table
+from lakewright.storage import Catalog
 from lakewright.storage.errors import StorageError
 from lakewright.storage.spec.partition_expiry import TIME_OPTION
+
+# Of a table with more partitions to compact, the worst are taken first.
+_MOST_PARTITIONS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +38,9 @@ class Retention:
 class TableState:
     """What metadata shows of a table at one snapshot.
 
-    `retention` is what the table's options say, and `expires_partitions` whether these let
-    partitions expire. `created_ms` is None if the first schema is gone or does not tell.
+    `health` has the partitions with something to join. `retention` is what the table's options
+    say, and `expires_partitions` whether these let partitions expire. `created_ms` is None if the
+    first schema is gone or does not tell.
     """
 
     survey: TableSurvey
@@ -54,48 +54,33 @@ class TableState:
 def read_state(catalog: Catalog, name: str, *, now_ms: int) -> TableState:
     """Read the state of a table from its metadata; a table that cannot be read has a `problem`."""
     try:
-        return _state(catalog.table(name), now_ms)
+        table = catalog.table(name)
+        options = table.options
+        made = [each.created_ms for each in table.upkeep.quarantines()]
+        created_ms = table.history.created_ms()
     except StorageError as err:
         survey = TableSurvey(table=name, uuid="", taken_ms=now_ms, problem=str(err))
-        health = TableHealth(table=name, keyed=False, snapshot_id=None, partitions=())
-        return TableState(survey=survey, health=health)
-
-
-def _state(table: Table, now_ms: int) -> TableState:
-    options = table.options
-    health = read_health(table)
-    first = table.table_files.schemas.read(0) if table.table_files.schemas.exists(0) else None
-    made = (each.created_ms for each in table.upkeep.quarantines())
+        return TableState(survey=survey, health=_health(survey))
+    survey = survey_table(table, worst=_MOST_PARTITIONS)
     return TableState(
-        survey=_survey(table, health, now_ms),
-        health=health,
+        survey=survey,
+        health=_health(survey),
         retention=Retention(
             retain_min=options.snapshot_num_retained_min,
             retain_max=options.snapshot_num_retained_max,
             time_retained_ms=options.snapshot_time_retained_ms,
         ),
         expires_partitions=TIME_OPTION in table.schema.options,
-        created_ms=None if first is None else first.time_millis,
+        created_ms=created_ms,
         oldest_quarantine_ms=min((each for each in made if each is not None), default=None),
     )
 
 
-def _survey(table: Table, health: TableHealth, now_ms: int) -> TableSurvey:
-    ids = table.table_files.snapshots.ids()
-    first = table.table_files.snapshots.read(ids[0]) if ids else None
-    return TableSurvey(
-        table=table.name,
-        uuid=table.uuid,
-        taken_ms=now_ms,
-        keyed=health.keyed,
-        partition_keys=table.schema.partition_keys,
-        files=FileFigures(files=health.file_count, rows=health.row_count, bytes=health.size_bytes),
-        layout=LayoutFigures(partitions=len(health.partitions)),
-        history=HistoryFigures(
-            snapshots=len(ids),
-            earliest_snapshot=ids[0] if ids else None,
-            latest_snapshot=ids[-1] if ids else None,
-            earliest_ms=None if first is None else first.time_millis,
-            tags=len(table.history.tags()),
-        ),
+def _health(survey: TableSurvey) -> TableHealth:
+    """Of a table's partitions only those that have something to join, or rows that wait."""
+    return TableHealth(
+        table=survey.table,
+        keyed=survey.keyed,
+        snapshot_id=survey.history.latest_snapshot,
+        partitions=survey.worst,
     )

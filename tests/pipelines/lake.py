@@ -133,6 +133,10 @@ class Lake:
             self._built[declared] = build_definitions([folder], warehouse=self.warehouse)
         return self._built[declared]
 
+    def forget_what_was_read(self) -> None:
+        """What a restart of the code server forgets."""
+        self._built.clear()
+
     @property
     def warehouse(self) -> WarehouseResource:
         return WarehouseResource(uri=str(self.folder / "warehouse"))

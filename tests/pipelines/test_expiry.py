@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pyarrow as pa
 import pytest
 
-from lakewright.jobs import upkeep_sensor
-from lakewright.storage.env import SystemEnv
 from tests.pipelines.lake import EVENTS, Lake, events
-from tests.support.tables.environment import FixedClock, FixedEnv, SeededIds
 
 # The changes of three commits stay for a reader, and the rows of one.
 WITH_CHANGELOGS = EVENTS.replace(
@@ -173,25 +172,26 @@ def test_a_number_that_cannot_be_is_refused(with_history: Lake) -> None:
     assert "at least 1 snapshot" in outcome.failure
 
 
-def test_the_sensor_asks_for_expiry_once_after_each_moment_of_the_schedule(
-    with_history: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_sensor_asks_once_after_each_moment_of_a_schedule(with_history: Lake) -> None:
     # A table is not behind with what was due before it was there.
     assert not with_history.tick().run_requests
 
-    tomorrow = SystemEnv().now_ms() + 24 * 3_600_000
-    later = FixedEnv(FixedClock(now_ms=tomorrow), SeededIds())
-    monkeypatch.setattr(upkeep_sensor, "SystemEnv", lambda: later)
+    schema = with_history.folder / "warehouse" / "shop.db" / "events" / "schema" / "schema-0"
+    told = json.loads(schema.read_text())
+    schema.write_text(json.dumps(told | {"timeMillis": told["timeMillis"] - 14 * 86_400_000}))
+    with_history.forget_what_was_read()
     (request,) = with_history.tick().run_requests
     assert request.job_name == "expire_snapshots"
-    assert (
-        "due since"
-        in request.run_config["ops"]["expire_snapshots"]["config"]["asked"]["shop.events"]["reason"]
-    )
+    asked = request.run_config["ops"]["expire_snapshots"]["config"]["asked"]["shop.events"]
+    assert "4 snapshots, at least 2 stay; due since" in asked["reason"]
     assert with_history.request(request).success
     assert len(with_history.table().history.snapshots()) == 2
-    (orphans,) = with_history.tick().run_requests
-    assert orphans.job_name == "remove_orphans"
+
+    # One verb of a table at a time; then the next one.
+    (request,) = with_history.tick().run_requests
+    assert request.job_name == "remove_orphans"
+    assert with_history.request(request).success
+    assert not with_history.tick().run_requests
 
 
 @pytest.mark.parametrize("setting", ["time_retained", "max_duration"])

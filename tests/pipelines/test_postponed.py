@@ -19,7 +19,7 @@ def test_rows_that_wait_are_asked_for_and_get_their_buckets(lake: Lake) -> None:
     assert lake.rows() == []
     (request,) = lake.tick().run_requests
     config = request.run_config["ops"]["compact"]["config"]["tables"]["shop.events"]
-    assert config["partitions"] == ["2024-01-01", "2024-01-02"]
+    assert config["partitions"] == ["2024-01-02", "2024-01-01"]
     outcome = lake.request(request)
     assert outcome.success
     assert [row["dt"] for row in lake.rows()].count("2024-01-02") == 4

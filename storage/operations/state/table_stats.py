@@ -30,6 +30,7 @@ class BucketStats:
     row_count: int
     waiting_file_count: int = 0
     waiting_row_count: int = 0
+    small_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,4 +104,5 @@ def _bucket(columns: BucketColumns, index: int) -> BucketStats:
         row_count=int(columns.row_count[index]),
         waiting_file_count=int(columns.waiting_file_count[index]),
         waiting_row_count=int(columns.waiting_row_count[index]),
+        small_bytes=int(columns.small_bytes[index]),
     )

@@ -48,7 +48,7 @@ def warnings() -> list[str]:
 
 @pytest.fixture
 def recorder(catalog: Catalog, warnings: list[str]) -> Recorder:
-    return Recorder.of(catalog, warn=warnings.append, use=True)
+    return Recorder.of(catalog, warn=warnings.append, make=True)
 
 
 def only(catalog: Catalog) -> Action:
