@@ -341,7 +341,12 @@ class _Run:
         cost = Cost(
             bytes=self.asked.bytes, files=self.asked.files, milliseconds=self.asked.milliseconds
         )
-        return replace(recorder, reason=self.asked.reason, predicted=Measures(cost=cost))
+        return replace(
+            recorder,
+            reason=self.asked.reason,
+            state=self.asked.state,
+            predicted=Measures(cost=cost),
+        )
 
     def _planned(self, plan: Any) -> None:
         report = self.verb.report(self.table, Outcome(options=self.options, plan=plan))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 
 import dagster as dg
@@ -24,9 +25,12 @@ from lakewright.platform.warehouse.budget import batches
 from lakewright.platform.warehouse.decide import Clock, Past
 from lakewright.platform.warehouse.intents import Intent
 from lakewright.platform.warehouse.kept_tables import KeptTables
+from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.platform.warehouse.look import Watch
 from lakewright.platform.warehouse.past import day_of
+from lakewright.platform.warehouse.shadows import record_shadows
 from lakewright.storage.env import SystemEnv
+from lakewright.storage.errors import StorageError
 
 _MOST_LOGGED = 50
 
@@ -65,6 +69,10 @@ def build_upkeep_sensor(
         past = past_runs(context.instance, names, watch.names(catalog), verbs)
         past = watch.recorded(catalog).add_to(past, day_begins_ms=day_begins_ms)
         look = watch.look(catalog, past, clock, day_ends_ms=day_ends_ms)
+        if look.shadows:
+            # What cannot be recorded now is decided again at the next tick.
+            with suppress(StorageError):
+                record_shadows(Ledger(catalog), look.shadows, run=names.sensor, now_ms=now_ms)
         for problem in tables.problems:
             context.log.warning("%s; the policies of before hold", problem)
         for told in look.news[:_MOST_LOGGED]:

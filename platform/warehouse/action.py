@@ -29,8 +29,8 @@ class Action:
 
     `run` is the process's name for its work: a Dagster run, or a command. The snapshots before and
     after are the latest ones then, of whichever writer; `snapshots` are those that the verb
-    committed. With `quarantines`, they say what an undo can go by. Times are milliseconds of the
-    epoch.
+    committed. With `quarantines`, they say what an undo can go by. `state` is that of the table
+    from which the action was decided. Times are milliseconds of the epoch.
     """
 
     id: str
@@ -53,3 +53,4 @@ class Action:
     benefit: Benefit = field(default_factory=Benefit)
     quarantines: tuple[str, ...] = ()
     snapshots: tuple[int, ...] = ()
+    state: str = ""

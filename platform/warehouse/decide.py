@@ -220,6 +220,7 @@ class _Look:
             cost=cost,
             benefit=benefit,
             state=_digest(f"{each.key}={each.fingerprint}" for each in partitions),
+            table_uuid=self.state.survey.uuid,
             score=_score(cost, benefit, rows_wait=waiting),
         )
 
@@ -292,6 +293,7 @@ class _Look:
                 cost=Cost(bytes=found.bytes, files=found.manifests),
                 benefit=benefit,
                 state=str(self.state.survey.history.latest_snapshot),
+                table_uuid=self.state.survey.uuid,
                 score=_score(_NO_COST, benefit),
             )
         )
@@ -367,6 +369,7 @@ class _Look:
                 cost=cost,
                 benefit=benefit,
                 state=f"tick {tick_ms}",
+                table_uuid=self.state.survey.uuid,
                 score=_score(cost, benefit),
             )
         )

@@ -79,6 +79,7 @@ class Intent:
     benefit: Benefit = Benefit()
     state: str = ""
     score: float = 0.0
+    table_uuid: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

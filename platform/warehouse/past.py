@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from zoneinfo import ZoneInfo
 
-from lakewright.platform.warehouse.action import Verdict
-from lakewright.platform.warehouse.decide import Past
+from lakewright.platform.upkeep.expire_all import EXPIRE
+from lakewright.platform.warehouse.action import Action, Verdict
+from lakewright.platform.warehouse.decide import EXPIRE_SNAPSHOTS, Past, Try
 from lakewright.platform.warehouse.intents import Cost
 from lakewright.platform.warehouse.ledger import LastActions, Ledger
 
@@ -30,20 +32,16 @@ class LedgerPast:
         for (table, _, verb), found in self._last.started_ms.items():
             times = [found[each] for each in _GOOD if each in found]
             if times:
-                done[table, verb] = max(*times, done.get((table, verb), 0))
+                key = (table, _decided(verb))
+                done[key] = max(*times, done.get(key, 0))
         return replace(past, done_ms=done, spent=self._spent_since(day_begins_ms))
 
     def _spent_since(self, day_begins_ms: int) -> Cost:
         assert self._last is not None
         snapshot_id, since_ms, spent = self._spent
         if snapshot_id != self._last.snapshot_id or since_ms != day_begins_ms:
-            costs = [each.cost for each in self.ledger.actions(since_ms=day_begins_ms)]
-            spent = Cost(
-                bytes=sum(each.bytes for each in costs),
-                files=sum(each.files for each in costs),
-                milliseconds=sum(each.milliseconds for each in costs),
-                bytes_written=sum(each.bytes_written for each in costs),
-            )
+            today = self.ledger.actions(since_ms=day_begins_ms)
+            spent = _sum([each.cost for each in today])
             self._spent = (self._last.snapshot_id, day_begins_ms, spent)
         return spent
 
@@ -56,3 +54,35 @@ def day_of(now_ms: int, timezone: str) -> tuple[int, int]:
         dt.datetime.combine(each, dt.time(), zone).timestamp() for each in (day, day + _DAY)
     )
     return int(begin * 1000), int(end * 1000)
+
+
+def past_of_ledger(actions: Sequence[Action], *, day_begins_ms: int = 0) -> Past:
+    """What the ledger alone knows, where no orchestrator runs: tries and good runs."""
+    tries: dict[tuple[str, str], Try] = {}
+    done: dict[tuple[str, str], int] = {}
+    for each in sorted(actions, key=lambda each: each.started_ms):
+        key = (each.table, _decided(each.verb))
+        if each.verdict is Verdict.SHADOW:
+            continue
+        if each.verdict in _GOOD:
+            done[key] = each.started_ms
+        if each.state:
+            last = tries.get(key)
+            times = last.times + 1 if last is not None and last.state == each.state else 1
+            tries[key] = Try(state=each.state, ended_ms=each.ended_ms, times=times)
+    since = [each.cost for each in actions if each.started_ms >= day_begins_ms]
+    return Past(tries=tries, done_ms=done, spent=_sum(since))
+
+
+def _decided(verb: str) -> str:
+    """The name under which decisions ask for a verb."""
+    return EXPIRE_SNAPSHOTS if verb == EXPIRE.name else verb
+
+
+def _sum(costs: Sequence[Cost]) -> Cost:
+    return Cost(
+        bytes=sum(each.bytes for each in costs),
+        files=sum(each.files for each in costs),
+        milliseconds=sum(each.milliseconds for each in costs),
+        bytes_written=sum(each.bytes_written for each in costs),
+    )

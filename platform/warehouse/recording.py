@@ -56,6 +56,7 @@ class Recorder:
     sinks: tuple[Record, ...]
     warn: Callable[[str], object]
     reason: str = ""
+    state: str = ""
     predicted: Measures | None = None
     learned: Callable[[str, str], Calibration] = lambda *_: Calibration()
 
@@ -237,6 +238,7 @@ class _Watch:
             benefit=actual.benefit,
             quarantines=actual.quarantines,
             snapshots=actual.snapshots,
+            state=self.recorder.state,
         )
 
     def _predicted(self) -> Measures | None:

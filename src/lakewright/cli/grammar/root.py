@@ -23,6 +23,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "explain": "the upkeep policy of a table, and the lines that decided",
     },
     "Upkeep": {
+        "upkeep": "carry out what is due in the whole warehouse",
         "alter": "change the schema: columns, types, options",
         "diff": "what a declaration or contract would change and break",
         "export-contract": "a table as a data contract (ODCS)",

@@ -1,0 +1,126 @@
+"""Keepers: the verbs that a policy asks for, each with what the policy says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lakewright.platform.declare.upkeep_policies import UpkeepPolicy
+from lakewright.platform.upkeep.analyze import ANALYZE, AnalyzeOptions
+from lakewright.platform.upkeep.clean import (
+    PURGE,
+    REMOVE_ORPHANS,
+    OrphansOptions,
+    PurgeOptions,
+)
+from lakewright.platform.upkeep.compact import CompactOptions
+from lakewright.platform.upkeep.expire import ExpireOptions
+from lakewright.platform.upkeep.expire_all import EXPIRE
+from lakewright.platform.upkeep.expire_partitions import (
+    EXPIRE_PARTITIONS,
+    ExpirePartitionsOptions,
+)
+from lakewright.platform.upkeep.sort_compact import SORT_COMPACT, SortOptions
+from lakewright.platform.upkeep.verb import AnyVerb
+from lakewright.platform.upkeep.verbs import compaction_of
+from lakewright.platform.warehouse import decide
+from lakewright.storage import Table
+
+# The next run goes on with what one does not get to.
+_MAX_DURATION_MS = 3_600_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keeper:
+    """One kind of work that decisions ask for, by the name that they give it.
+
+    `verbs` are carried out in turn, each with the options that the policy gives.
+    """
+
+    name: str
+    description: str
+    verbs: Callable[[Table], Sequence[AnyVerb]]
+    options_type: type[Any]
+    options: Callable[[UpkeepPolicy], Any]
+    needs_spark: bool = False
+
+
+def _expiry(policy: UpkeepPolicy) -> ExpireOptions:
+    kept = policy.snapshots
+    return ExpireOptions(
+        retain_min=kept.retain_min,
+        retain_max=kept.retain_max,
+        time_retained_ms=kept.time_retained,
+        max_deletes=kept.max_deletes,
+        max_duration_ms=_MAX_DURATION_MS,
+    )
+
+
+def _partition_expiry(policy: UpkeepPolicy) -> ExpirePartitionsOptions:
+    kept = policy.partitions
+    return ExpirePartitionsOptions(
+        older_than_ms=kept.older_than,
+        strategy=None if kept.strategy is None else kept.strategy.value,
+        pattern=kept.pattern,
+        formatter=kept.formatter,
+        max_partitions=kept.max_partitions,
+        spare_tagged=kept.spare_tagged,
+    )
+
+
+_ALL = (
+    Keeper(
+        name=decide.COMPACT,
+        description="Rewrite small files into few large ones, and merge sorted runs.",
+        verbs=compaction_of,
+        options_type=CompactOptions,
+        options=lambda policy: CompactOptions.declared(policy.compaction),
+        needs_spark=True,
+    ),
+    Keeper(
+        name=decide.SORT_COMPACT,
+        description="Sort the rows of append tables.",
+        verbs=lambda _: (SORT_COMPACT,),
+        options_type=SortOptions,
+        options=lambda policy: SortOptions(by=policy.sort.columns, order=policy.sort.order),
+        needs_spark=True,
+    ),
+    Keeper(
+        name=decide.EXPIRE_SNAPSHOTS,
+        description="Let old snapshots, tags and changelogs go.",
+        verbs=lambda _: (EXPIRE,),
+        options_type=ExpireOptions,
+        options=_expiry,
+    ),
+    Keeper(
+        name=decide.EXPIRE_PARTITIONS,
+        description="Drop the partitions that are past their time.",
+        verbs=lambda _: (EXPIRE_PARTITIONS,),
+        options_type=ExpirePartitionsOptions,
+        options=_partition_expiry,
+    ),
+    Keeper(
+        name=decide.REMOVE_ORPHANS,
+        description="Set files aside that nothing refers to.",
+        verbs=lambda _: (REMOVE_ORPHANS,),
+        options_type=OrphansOptions,
+        options=lambda policy: OrphansOptions(older_than_ms=policy.orphans.older_than),
+    ),
+    Keeper(
+        name=decide.PURGE,
+        description="Delete what has been in quarantine for long enough.",
+        verbs=lambda _: (PURGE,),
+        options_type=PurgeOptions,
+        options=lambda policy: PurgeOptions(older_than_ms=policy.quarantine.keep),
+    ),
+    Keeper(
+        name=decide.ANALYZE,
+        description="Compute statistics of the rows, and publish them.",
+        verbs=lambda _: (ANALYZE,),
+        options_type=AnalyzeOptions,
+        options=lambda policy: AnalyzeOptions(columns=policy.statistics.columns),
+        needs_spark=True,
+    ),
+)
+KEEPERS = {each.name: each for each in _ALL}

@@ -1,0 +1,298 @@
+"""`lakewright upkeep`: decides for every table of the warehouse, and carries out what is due."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from enum import Enum
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from lakewright.cli.exit_codes import CONFLICT
+from lakewright.cli.grammar.call import Call
+from lakewright.cli.grammar.command import command
+from lakewright.cli.output.answers import Answer, Record
+from lakewright.cli.output.progress import shown_steps
+from lakewright.cli.output.tables import Block, TextColumn, TextTable
+from lakewright.cli.output.text import Cell
+from lakewright.cli.upkeep.gate import workspace_of
+from lakewright.cli.upkeep.policies import PATHS, policies_of
+from lakewright.platform.declare.partition_keys import decode_partition
+from lakewright.platform.declare.policy_watch import PolicyFiles
+from lakewright.platform.declare.variables import POLICY_VARIABLE, TABLES_VARIABLE
+from lakewright.platform.upkeep.health import partition_columns
+from lakewright.platform.upkeep.measures import Measures
+from lakewright.platform.upkeep.verb import Work
+from lakewright.platform.upkeep.words import counted, duration_text, size_text
+from lakewright.platform.warehouse.action import Action, Verdict
+from lakewright.platform.warehouse.decide import Clock
+from lakewright.platform.warehouse.intents import Declined, Intent, WhyNot
+from lakewright.platform.warehouse.keepers import KEEPERS
+from lakewright.platform.warehouse.kept_tables import KeptTables
+from lakewright.platform.warehouse.ledger import Ledger
+from lakewright.platform.warehouse.look import Look, Watch
+from lakewright.platform.warehouse.past import day_of, past_of_ledger
+from lakewright.platform.warehouse.recording import Recorder
+from lakewright.platform.warehouse.shadows import record_shadows
+from lakewright.storage import Catalog
+from lakewright.storage.errors import StorageError
+
+_MONTH_MS = 31 * 86_400_000
+# A call goes on until nothing is due; each round carries out one verb for each table.
+_MOST_ROUNDS = 8
+_RUN = "lakewright upkeep"
+
+
+@command(
+    "upkeep",
+    of_table=False,
+    notes="""
+Looks at the metadata of every table, asks the policies what is due, and carries that out, the most
+useful first, within the budget of the day. With --dry-run it only tells what is due and why, and
+what waits and for what. Tables whose policy says `mode: shadow` are not touched: what would be done
+is recorded in the ledger.
+This command does once what the upkeep sensor in Dagster does all the time.
+""",
+    examples="""
+lakewright upkeep --policy policy.yaml --dry-run
+lakewright upkeep --policy policies --only "sales.*"
+""",
+)
+@click.option("--dry-run", is_flag=True, help="Tell what is due and what waits; do nothing.")
+@click.option(
+    "--policy",
+    metavar="PATH",
+    type=PATHS,
+    multiple=True,
+    envvar=POLICY_VARIABLE,
+    help=f"Policy files, and folders of them; may be repeated (default: ${POLICY_VARIABLE}).",
+)
+@click.option(
+    "--tables",
+    metavar="PATH",
+    type=PATHS,
+    multiple=True,
+    envvar=TABLES_VARIABLE,
+    help=f"Declarations, whose `maintenance:` counts too (default: ${TABLES_VARIABLE}).",
+)
+@click.option(
+    "--only",
+    metavar="PATTERN",
+    multiple=True,
+    help="Only tables that match, such as sales.*; may be repeated (default: all).",
+)
+@click.option("--all", "everything", is_flag=True, help="Tell what is in order, too.")
+def upkeep(
+    call: Call,
+    *,
+    dry_run: bool,
+    policy: tuple[Path, ...],
+    tables: tuple[Path, ...],
+    only: tuple[str, ...],
+    everything: bool,
+) -> Answer:
+    """Carry out the upkeep that is due in the whole warehouse."""
+    # Cron schedules are read as Dagster reads them.
+    from lakewright.platform.orchestration.cron import last_tick_ms
+
+    workspace = workspace_of(tables, ())
+    # What is wrong with the files is told as by other commands.
+    policies_of(policy, workspace)
+    kept = KeptTables(files=PolicyFiles(policy, workspace=workspace), adopted=only or ("*",))
+    rounds = _Rounds(call.catalog(), kept, last_tick_ms)
+    look = rounds.look()
+    return _told(look, everything=everything) if dry_run else _done(rounds.carry_out(look))
+
+
+@dataclass
+class _Rounds:
+    """Looks and carries out in turn, until nothing is due that was not tried."""
+
+    catalog: Catalog
+    kept: KeptTables
+    last_tick_ms: Callable[[int, str, str], int]
+
+    def look(self) -> Look:
+        now_ms = self.catalog.env.now_ms()
+        day_begins_ms, day_ends_ms = day_of(now_ms, self.kept.warehouse.budget.timezone)
+        actions = Ledger(self.catalog).actions(since_ms=max(now_ms - _MONTH_MS, 0))
+        past = past_of_ledger(actions, day_begins_ms=day_begins_ms)
+        clock = Clock(now_ms=now_ms, last_tick_ms=partial(self.last_tick_ms, now_ms))
+        return Watch(self.kept).look(self.catalog, past, clock, day_ends_ms=day_ends_ms)
+
+    def carry_out(self, look: Look) -> list[Action]:
+        """Carry out what is chosen, then what the next look chooses."""
+        done: list[Action] = []
+        tried: set[tuple[str, str, str]] = set()
+        warnings: list[str] = []
+        recorder = Recorder.of(self.catalog, warn=warnings.append, make=True)
+        recorder = replace(recorder, sinks=(*recorder.sinks, done.append))
+        with shown_steps() as steps:
+            for _ in range(_MOST_ROUNDS):
+                now_ms = self.catalog.env.now_ms()
+                record_shadows(Ledger(self.catalog), look.shadows, run=_RUN, now_ms=now_ms)
+                chosen = [each for each in look.choice.chosen if _key(each) not in tried]
+                if not chosen:
+                    break
+                for intent in chosen:
+                    tried.add(_key(intent))
+                    steps.begin(f"{intent.verb.replace('_', ' ')} of {intent.table}")
+                    self._carry_out(intent, recorder, warnings)
+                look = self.look()
+        for warning in warnings:
+            sys.stderr.write(f"lakewright: warning: {warning}\n")
+        return done
+
+    def _carry_out(self, intent: Intent, recorder: Recorder, warnings: list[str]) -> None:
+        keeper = KEEPERS[intent.verb]
+        predicted = Measures(cost=intent.cost, benefit=intent.benefit)
+        recorder = replace(recorder, reason=intent.reason, state=intent.state, predicted=predicted)
+        try:
+            table = self.catalog.table(intent.table)
+            options = keeper.options(self.kept.table(intent.table).policy)
+            if intent.partitions is not None:
+                columns = partition_columns(table)
+                specs = tuple(decode_partition(key, columns) for key in intent.partitions)
+                options = replace(options, partitions=specs)
+            for verb in keeper.verbs(table):
+                work = Work(run=f"{_RUN} ({self.catalog.env.new_id()[:8]})", session=_session)
+                recorder.carry_out(verb, table, options, work)
+        except StorageError as error:
+            # The other tables are kept all the same.
+            warnings.append(f"{intent.verb.replace('_', ' ')} of {intent.table}: {error}")
+
+
+def _key(intent: Intent) -> tuple[str, str, str]:
+    return (intent.table, intent.verb, intent.state)
+
+
+def _session() -> Any:
+    from lakewright.storage.spark import build_session
+
+    return build_session(_RUN)
+
+
+# --- what is shown -------------------------------------------------------------------------------
+
+
+_ALWAYS_TOLD = (WhyNot.UNREADABLE, WhyNot.READ_ONLY, WhyNot.FROZEN)
+_ORDER = {"due": 0, "shadow": 1, "waits": 2}
+_COLUMNS = [
+    TextColumn("state"),
+    TextColumn("table"),
+    TextColumn("verb"),
+    TextColumn("reads"),
+    TextColumn("reason"),
+]
+_DONE_COLUMNS = [
+    TextColumn("table"),
+    TextColumn("verb"),
+    TextColumn("result"),
+    TextColumn("time"),
+    TextColumn("what"),
+]
+
+
+def _told(look: Look, *, everything: bool) -> Answer:
+    """What is due, what waits and for what, of all tables."""
+    rows = sorted(
+        _rows(look, everything=everything),
+        key=lambda row: (_ORDER.get(row[0], len(_ORDER)), row[1].table, row[1].verb),
+    )
+
+    def text() -> Sequence[Block]:
+        looked = f"looked at {counted(len(look.decisions), 'table')}"
+        if not rows:
+            return [f"{looked}: nothing is due"]
+        cells: list[list[Cell]] = [
+            [state, each.table, each.verb.replace("_", " "), _size(each), each.reason]
+            for state, each in rows
+        ]
+        size = size_text(sum(each.cost.bytes for each in look.choice.chosen))
+        chosen, shadows = (
+            counted(len(each), "verb") for each in (look.choice.chosen, look.shadows)
+        )
+        return [
+            TextTable(_COLUMNS, cells),
+            "",
+            f"{looked}: {chosen} to carry out, {size} to read; {shadows} in shadow",
+            "dry run: nothing was written",
+        ]
+
+    def records() -> list[Record]:
+        return [{"state": state, **_plain(each)} for state, each in rows]
+
+    return Answer(text=text, value=records, records=records)
+
+
+def _rows(look: Look, *, everything: bool) -> list[tuple[str, Intent | Declined]]:
+    chosen = {(each.table, each.verb) for each in look.choice.chosen}
+    shadows = {(each.table, each.verb) for each in look.shadows}
+    waits = {(each.table, each.verb): each for each in look.choice.declined}
+    rows: list[tuple[str, Intent | Declined]] = []
+    for decision in (each for found in look.decisions.values() for each in found):
+        key = (decision.table, decision.verb)
+        if isinstance(decision, Intent):
+            state = "due" if key in chosen else "shadow" if key in shadows else "waits"
+            rows.append((state, waits.get(key, decision)))
+        elif decision.why_not.waits:
+            rows.append(("waits", decision))
+        elif everything or decision.why_not in _ALWAYS_TOLD:
+            rows.append((decision.why_not.value.replace("_", " "), decision))
+    return rows
+
+
+def _done(actions: Sequence[Action]) -> Answer:
+    """What was carried out, and what came of it."""
+    failed = [each for each in actions if each.verdict in (Verdict.FAILED, Verdict.BEATEN)]
+
+    def text() -> Sequence[Block]:
+        if not actions:
+            return ["nothing was due"]
+        cells: list[list[Cell]] = [
+            [
+                each.table,
+                each.verb.replace("_", " "),
+                each.verdict.value.replace("_", " "),
+                duration_text(each.cost.milliseconds),
+                each.summary or each.error or "",
+            ]
+            for each in actions
+        ]
+        return [TextTable(_DONE_COLUMNS, cells)]
+
+    def records() -> list[Record]:
+        return [
+            {
+                "table": each.table,
+                "verb": each.verb,
+                "verdict": each.verdict.value,
+                "reason": each.reason,
+                "summary": each.summary,
+                "error": each.error,
+                "cost": asdict(each.cost),
+                "benefit": asdict(each.benefit),
+            }
+            for each in actions
+        ]
+
+    return Answer(text=text, value=records, records=records, code=CONFLICT if failed else 0)
+
+
+def _size(decision: Intent | Declined) -> str:
+    return size_text(decision.cost.bytes) if isinstance(decision, Intent) else ""
+
+
+def _plain(decision: Intent | Declined) -> Record:
+    found = {
+        name: value.value if isinstance(value, Enum) else value
+        for name, value in asdict(decision).items()
+    }
+    if found.get("score") == float("inf"):
+        # JSON has no such number.
+        found["score"] = None
+    return found
