@@ -3,9 +3,10 @@
 1. Plan from metadata: the net change of the snapshots (`net_change.py`), and whether it can be
    taken back on top of the latest snapshot (`standing.py`).
 2. Run: check that a new plan is the same. Copy the files that come back, with their index files.
-3. Commit: the files that the snapshots added go, and the copies come, in one snapshot. Each attempt
+3. If a rescale of the whole table is taken back: set the option `bucket` back first.
+4. Commit: the files that the snapshots added go, and the copies come, in one snapshot. Each attempt
    judges the latest snapshot anew. Later commits stay.
-4. On failure the copies are deleted, and the table is as before.
+5. On failure the copies are deleted, and the table is as before.
 
 Files come back as copies, under new names: no name that a snapshot removed may come again. Expiry,
 ours and that of other clients, deletes the files that an expired snapshot removed, and does not ask
@@ -28,6 +29,7 @@ from lakewright.storage.errors import (
     CommitOutcomeUnknownError,
     FileMissing,
     NotRevertible,
+    SnapshotNotFound,
     StalePlan,
     StorageError,
     UnsupportedError,
@@ -39,6 +41,7 @@ from lakewright.storage.operations.references.sweep import sweep_after_failure
 from lakewright.storage.operations.references.tags import create_due_tags
 from lakewright.storage.operations.revert.net_change import NetChange, read_net_change
 from lakewright.storage.operations.revert.standing import Standing, standing
+from lakewright.storage.operations.rewrite.rescale import set_bucket_option
 from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.operations.state.latest import read_latest
 from lakewright.storage.operations.state.live_files import LiveFiles
@@ -87,13 +90,15 @@ class RevertedBucket:
 class RevertPlan(Plan["RevertResult"]):
     """What taking snapshots back would change, as of one snapshot.
 
-    `taken_back_by` is the snapshot that has taken them back already; then there is nothing to do.
+    `bucket_option` is what the option `bucket` is set back to. `taken_back_by` is the snapshot that
+    has taken them back already; then there is nothing to do.
     """
 
     table: str
     snapshot_id: int
     snapshots: tuple[RevertedSnapshot, ...]
     buckets: tuple[RevertedBucket, ...] = ()
+    bucket_option: int | None = None
     taken_back_by: int | None = None
 
     @property
@@ -157,7 +162,7 @@ def _looked_at(files: TableFiles, snapshot_ids: Sequence[int]) -> tuple[RevertPl
             return plan, net
         found = standing(files, net, latest, LiveFiles(files))
         _check_there(files, found)
-        return replace(plan, buckets=_buckets(files, found)), net
+        return replace(plan, buckets=_buckets(files, found), bucket_option=found.bucket_option), net
 
     return read_latest(files, look)[1]
 
@@ -264,9 +269,12 @@ def run_revert(files: TableFiles, plan: RevertPlan) -> RevertResult:
     """
     started = files.env.now_ms()
     files = files.reading_once()
-    net = _replanned(files, plan)
+    now, net = _replanned(files, plan)
     snapshot = None
-    if net is not None:
+    if now.buckets:
+        if now.bucket_option is not None:
+            # As a rescale does, so that no writer begins a partition with the other count.
+            files = set_bucket_option(files, now.bucket_option)
         snapshot = _commit(files, plan, net)
         # The commit stands. The next commit makes a missing tag.
         with suppress(StorageError):
@@ -286,15 +294,15 @@ def run_revert(files: TableFiles, plan: RevertPlan) -> RevertResult:
     )
 
 
-def _replanned(files: TableFiles, plan: RevertPlan) -> NetChange | None:
-    """The change to take back, as the plan shows it; None if there is none.
+def _replanned(files: TableFiles, plan: RevertPlan) -> tuple[RevertPlan, NetChange]:
+    """A new plan, which must show the same, and the change to take back.
 
     Raises:
         StalePlan: a new plan differs.
     """
     try:
         now, net = _looked_at(files, [each.id for each in plan.snapshots])
-    except NotRevertible as error:
+    except (NotRevertible, SnapshotNotFound) as error:
         raise StalePlan(f"the plan for {files.name} is stale: {error}", table=files.name) from error
     same = [each.delta for each in now.snapshots] == [each.delta for each in plan.snapshots]
     if not same or _named(files, now) != _named(files, plan):
@@ -305,7 +313,7 @@ def _replanned(files: TableFiles, plan: RevertPlan) -> NetChange | None:
             "have their ids; plan again",
             table=files.name,
         )
-    return net if now.buckets else None
+    return now, net
 
 
 def _named(files: TableFiles, plan: RevertPlan) -> Mapping[Place, tuple[frozenset[str], ...]]:

@@ -23,9 +23,12 @@ from dataclasses import dataclass
 from lakewright.storage.errors import NotRevertible, SnapshotNotFound, UnsupportedError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.revert.net_change import NetChange
+from lakewright.storage.operations.rewrite.rescale import with_bucket_option
+from lakewright.storage.operations.state.assign_buckets import left_behind
 from lakewright.storage.operations.state.live_files import LiveFiles, index_entries
 from lakewright.storage.spec.index import IndexEntry
 from lakewright.storage.spec.manifest import EntryIdentity, FileKind, ManifestEntry
+from lakewright.storage.spec.options import BucketMode
 from lakewright.storage.spec.partition import Place
 from lakewright.storage.spec.snapshot import CommitKind, Snapshot
 
@@ -37,7 +40,8 @@ class Standing:
     """The parts of a commit that takes a change back, on top of one snapshot; entries are ADDs.
 
     `to_copy` come back as copies, `to_rename` are live and become copies, `moved` come back at the
-    level that they had.
+    level that they had. `bucket_option` is what the option `bucket` must be set to first, since a
+    rescale of the whole table changed it: writers refuse partitions that it leaves behind.
     """
 
     removed: tuple[ManifestEntry, ...]
@@ -46,6 +50,7 @@ class Standing:
     to_rename: tuple[ManifestEntry, ...]
     removed_indexes: tuple[IndexEntry, ...]
     indexes_to_copy: tuple[IndexEntry, ...]
+    bucket_option: int | None = None
 
 
 def standing(
@@ -57,7 +62,7 @@ def standing(
         NotRevertible: a later commit stands in the way; the message names it and the way out.
         UnsupportedError: a file to come back is not the table's own, or waits for its bucket.
     """
-    return _Judge(files, net, latest, live_files).standing()
+    return _Judge(files, net, latest, live_files).standing(live_files)
 
 
 class _Judge:
@@ -74,13 +79,14 @@ class _Judge:
         self.indexes = [each for each in index_entries(files, latest) if each.partition in net.rows]
         self.to_copy = net.to_return
 
-    def standing(self) -> Standing:
+    def standing(self, live_files: LiveFiles) -> Standing:
         net = self.net
         _check_own(self.files, self.to_copy)
         self._check_files()
         self._check_indexes()
         self._check_overwrites()
         self._check_bucket_counts()
+        bucket_option = self._bucket_option(live_files)
         renamed = self._later_in_level_0() if self.files.schema.is_keyed else []
         self._check_deletions(renamed)
         copied = {entry.identity for entry in self.to_copy}
@@ -91,6 +97,7 @@ class _Judge:
             to_rename=tuple(renamed),
             removed_indexes=tuple(net.new_indexes),
             indexes_to_copy=tuple(net.removed_indexes),
+            bucket_option=bucket_option,
         )
 
     # --- checks -------------------------------------------------------------------------------
@@ -141,6 +148,33 @@ class _Judge:
                 f"come back have {counts[others[0].partition]}",
             )
 
+    def _bucket_option(self, live_files: LiveFiles) -> int | None:
+        """The option that the buckets to come back agreed with, if it has another value now."""
+        files = self.files
+        if files.options.bucket_mode is not BucketMode.FIXED or not self.to_copy:
+            return None
+        if not left_behind(files, self.to_copy):
+            return None
+        count = self.to_copy[0].total_buckets
+        behind = left_behind(
+            with_bucket_option(files, count),
+            [
+                *self.to_copy,
+                *(
+                    entry
+                    for entry in live_files.entries(self.latest)
+                    if entry.identity not in self.net.added
+                ),
+            ],
+        )
+        if behind:
+            raise self._blocked(
+                lambda entry: entry.kind is FileKind.ADD and entry.partition in behind,
+                f"wrote partition {files.partitions.of_row(min(behind)).spec} with another number "
+                f"of buckets than {count}, which the option bucket was and would be again",
+            )
+        return count
+
     def _later_in_level_0(self) -> list[ManifestEntry]:
         """Check the levels of each bucket with keys; files of level 0 beside files that return."""
         found: list[ManifestEntry] = []
@@ -171,21 +205,19 @@ class _Judge:
 
     def _check_later(self, later: Sequence[ManifestEntry], newest: int) -> None:
         """Check files of a bucket that other commits added."""
-        lifted = {entry.file.file_name for entry in later if entry.file.level > 0}
+        lifted = {entry.identity for entry in later if entry.file.level > 0}
         if lifted:
             raise self._blocked(
-                lambda entry: entry.kind is FileKind.ADD and entry.file.file_name in lifted,
-                f"compacted later rows of the same bucket, to {_files(lifted)}",
+                lambda entry: entry.kind is FileKind.ADD and entry.identity in lifted,
+                f"compacted later rows of the same bucket, to {_files(map(_name, lifted))}",
             )
-        mixed = {
-            entry.file.file_name for entry in later if entry.file.min_sequence_number <= newest
-        }
-        if mixed and newest >= 0:
+        mixed = {entry.identity for entry in later if entry.file.min_sequence_number <= newest}
+        if mixed:
             raise self._blocked(
-                lambda entry: entry.kind is FileKind.ADD and entry.file.file_name in mixed,
-                f"wrote {_files(mixed)} to the same bucket, whose sequence numbers begin at or "
-                f"below {newest}, the last number of the rows to come back, so which row of a key "
-                "is newer is unknown",
+                lambda entry: entry.kind is FileKind.ADD and entry.identity in mixed,
+                f"wrote {_files(map(_name, mixed))} to the same bucket, whose sequence numbers "
+                f"begin at or below {newest}, the last number of the rows to come back, so which "
+                "row of a key is newer is unknown",
             )
 
     # --- index files --------------------------------------------------------------------------
@@ -306,6 +338,6 @@ def _vectors(
     }
 
 
-def _files(names: Collection[str]) -> str:
+def _files(names: Iterable[str]) -> str:
     first, *others = sorted(names)
     return f"{first} and {len(others)} more files" if others else f"file {first}"

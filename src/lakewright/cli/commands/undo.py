@@ -82,6 +82,7 @@ def _records(found: Undo) -> list[dict[str, object]]:
         {"table": each.table, "what": each.what, "verb": each.verb, "told": each.summary}
         for each in found.parts
     ]
-    for left in found.left_alone:
-        parts.append({"table": left.table, "what": left.what, "verb": None, "told": left.why})
-    return parts
+    return parts + [
+        {"table": each.table, "what": each.what, "verb": None, "told": each.why}
+        for each in found.left_alone
+    ]
