@@ -48,6 +48,8 @@ def _report(_: Table, done: Outcome[RevertOptions, RevertPlan, RevertResult]) ->
             for each in plan.buckets
         ]
     }
+    count = plan.bucket_option
+    notes = () if count is None else (f"option bucket is set back to {count}",)
     goes = counted(sum(len(each.removed) for each in plan.buckets), "file")
     comes = counted(sum(len(each.returned) for each in plan.buckets), "file")
     size = size_text(plan.bytes)
@@ -56,12 +58,14 @@ def _report(_: Table, done: Outcome[RevertOptions, RevertPlan, RevertResult]) ->
             summary=f"{which} to take back: {goes} to go, {comes} to return, {size} to copy",
             facts=facts,
             tables=parts,
+            notes=notes,
         )
     figures = {key: value for key, value in asdict(result).items() if key != "snapshot"}
     return Report(
         summary=f"snapshot {result.snapshot.id}: {which} taken back in "
         f"{duration_text(result.duration_ms)}; {goes} went, {comes} returned, {size} copied",
         facts={**facts, **figures},
+        notes=notes,
         partitions=tuple(each.partition for each in plan.buckets),
         snapshot=result.snapshot,
     )

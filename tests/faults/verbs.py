@@ -38,6 +38,7 @@ from lakewright.storage.operations.inspection.system_tables import (
     system_table_names,
 )
 from lakewright.storage.operations.leases.leases import LeaseRequest, acquire_lease, whole_table
+from lakewright.storage.operations.running.engine import LocalEngine
 from lakewright.storage.spec.lease import LeaseKind
 from tests.support.tables.builders import EVENTS, compact, events, expire, new_table, rows, spec
 from tests.support.tables.landed import land_beside
@@ -199,6 +200,13 @@ def _compacted_and_overlaid(table: Table) -> int:
     assert snapshot is not None
     table.write(rows(table, events(1, 3, day="a", v="later")))
     return snapshot.id
+
+
+def _rescaled(table: Table) -> tuple[int, ...]:
+    """Other bucket counts, and another option; returns the snapshots of the rescale."""
+    last = len(table.history.snapshots())
+    table.upkeep.rescale(3, engine=LocalEngine(env=table.table_files.env))
+    return tuple(each.id for each in table.history.snapshots()[last:])
 
 
 def _dropped_and_written(table: Table) -> int:
@@ -674,9 +682,15 @@ CASES = (
     ),
     Case(
         "take a dropped partition back",
-        lambda at: at.table.history.revert(at.ready),
+        lambda at: at.table.history.run(at.table.history.plan_revert(at.ready)),
         ("append", "fixed", "vectors", "dynamic", "tagging"),
         _dropped_and_written,
+    ),
+    Case(
+        "take a rescale back",
+        lambda at: at.table.history.revert(*at.ready),
+        ("fixed", "append in buckets"),
+        _rescaled,
     ),
     Case("set a consumer", lambda at: at.table.history.set_consumer("reader", 3), ready=_consumers),
     Case(
