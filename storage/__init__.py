@@ -57,6 +57,7 @@ from lakewright.storage.operations.retention.purge_quarantine import PurgePlan
 from lakewright.storage.operations.retention.quarantine import Quarantine
 from lakewright.storage.operations.retention.remove_orphans import OrphansPlan
 from lakewright.storage.operations.retention.restore_files import RestorePlan
+from lakewright.storage.operations.revert.revert import RevertPlan, RevertResult
 from lakewright.storage.operations.rewrite.compact_written import WriterCompaction, WriteResult
 from lakewright.storage.operations.rewrite.compaction_plan import CompactionPlan, CompactionResult
 from lakewright.storage.operations.rewrite.postpone import PostponePlan, PostponeResult
@@ -180,6 +181,8 @@ __all__ = [
     "RespecPlan",
     "RespecResult",
     "RestorePlan",
+    "RevertPlan",
+    "RevertResult",
     "RollbackPlan",
     "Rule",
     "SchemaSpec",

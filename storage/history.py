@@ -44,6 +44,7 @@ from lakewright.storage.operations.references.tags import (
     run_delete_tags,
 )
 from lakewright.storage.operations.respec.roll_back import roll_back
+from lakewright.storage.operations.revert.revert import RevertPlan, plan_revert, run_revert
 from lakewright.storage.operations.running.plan import Plan, ResultT, Runs, find_run
 from lakewright.storage.operations.state.time_travel import Time, time_ms
 
@@ -58,12 +59,13 @@ _RUNS: Runs = {
     DeleteBranchPlan: run_delete_branch,
     FastForwardPlan: run_fast_forward,
     RollbackPlan: roll_back,
+    RevertPlan: run_revert,
 }
 
 
 @dataclass(frozen=True)
 class History:
-    """Snapshots, tags, branches, rollback and consumers of a table.
+    """Snapshots, tags, branches, rollback, revert and consumers of a table.
 
     `rollback()` does the work, `rollback(dry_run=True)` and `plan_rollback()` return its plan.
     """
@@ -177,6 +179,12 @@ class History:
         )
 
     rollback = AtOnce(plan_rollback)
+
+    def plan_revert(self, *snapshots: int) -> RevertPlan:
+        """Take back what snapshots did, and keep what others have committed since."""
+        return plan_revert(self.table.table_files, snapshots)
+
+    revert = AtOnce(plan_revert)
 
     def consumers(self) -> tuple[Consumer, ...]:
         """Readers of changes by name, and how far they are."""

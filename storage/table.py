@@ -73,6 +73,10 @@ class Table(Readable):
     def options(self) -> TableOptions:
         return self.table_files.options
 
+    def for_run(self, run: str) -> Table:
+        """The table as a run works on it: the users of its commits begin with the run's name."""
+        return replace(self, table_files=replace(self.table_files, run=run))
+
     def find_committed(self, commit_user: str, commit_identifier: int) -> Snapshot | None:
         """The snapshot that an earlier attempt of the same commit made, if any."""
         return find_committed(self.table_files, commit_user, commit_identifier)

@@ -238,6 +238,7 @@ def carry_out(
         plan = plan or _plan(verb, table, options, work)
         planned(plan)
         return Outcome(options=options, plan=plan)
+    table = table.for_run(work.run)
     alone = None
     if verb.alone is not None:
         alone = LeaseNeed(kind=verb.alone, scope=whole_table(table.table_files))

@@ -23,6 +23,7 @@ from lakewright.platform.upkeep.postpone_compact import POSTPONE_COMPACT
 from lakewright.platform.upkeep.rename_partition import RENAME_PARTITION
 from lakewright.platform.upkeep.rescale import RESCALE
 from lakewright.platform.upkeep.respec import RESPEC
+from lakewright.platform.upkeep.revert import REVERT
 from lakewright.platform.upkeep.sort_compact import SORT_COMPACT
 from lakewright.platform.upkeep.verb import AnyVerb
 from lakewright.storage import Table
@@ -46,6 +47,7 @@ _ALL: tuple[AnyVerb, ...] = (
     DELETE_BRANCH,
     FAST_FORWARD,
     ROLLBACK,
+    REVERT,
     ALTER,
     ADD_PARTITIONS,
     REPAIR_PARTITIONS,

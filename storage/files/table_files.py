@@ -33,7 +33,11 @@ _KEPT_HERE = frozenset(["partitions", "_schemas_read", "_decoded", "read_manifes
 
 @dataclass(frozen=True)
 class TableFiles:
-    """A table's name, place and current schema; it pickles, so tasks can carry it."""
+    """A table's name, place and current schema; it pickles, so tasks can carry it.
+
+    `run` names the process that works on the table, a job or a command. Users of its commits begin
+    with it, so that what a run did can be found, and taken back.
+    """
 
     name: str
     fs: FileSystem
@@ -41,6 +45,7 @@ class TableFiles:
     schema: TableSchema
     env: Env
     read_manifests: ReadManifests | None = field(default=None, compare=False, repr=False)
+    run: str | None = field(default=None, compare=False)
 
     @cached_property
     def options(self) -> TableOptions:

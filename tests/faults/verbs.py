@@ -38,6 +38,7 @@ from lakewright.storage.operations.inspection.system_tables import (
     system_table_names,
 )
 from lakewright.storage.operations.leases.leases import LeaseRequest, acquire_lease, whole_table
+from lakewright.storage.operations.running.engine import LocalEngine
 from lakewright.storage.spec.lease import LeaseKind
 from tests.support.tables.builders import EVENTS, compact, events, expire, new_table, rows, spec
 from tests.support.tables.landed import land_beside
@@ -190,6 +191,30 @@ def _many_files(table: Table) -> None:
 def _compacted_and_written(table: Table) -> None:
     compact(table, full=True)
     table.write(rows(table, events(1, 3, day="a", v="later")))
+
+
+def _compacted_and_overlaid(table: Table) -> int:
+    """A compaction, and rows of the same keys after it; returns the compaction's snapshot."""
+    compact(table, full=True)
+    snapshot = table.history.latest_snapshot()
+    assert snapshot is not None
+    table.write(rows(table, events(1, 3, day="a", v="later")))
+    return snapshot.id
+
+
+def _rescaled(table: Table) -> tuple[int, ...]:
+    """Other bucket counts, and another option; returns the snapshots of the rescale."""
+    last = len(table.history.snapshots())
+    table.upkeep.rescale(3, engine=LocalEngine(env=table.table_files.env))
+    return tuple(each.id for each in table.history.snapshots()[last:])
+
+
+def _dropped_and_written(table: Table) -> int:
+    """A partition that is gone, and rows of another one after that; returns the drop's snapshot."""
+    snapshot = table.upkeep.drop_partitions(partitions=[{"day": "a"}]).snapshot
+    assert snapshot is not None
+    table.write(rows(table, events(1, 3, day="b", v="later")))
+    return snapshot.id
 
 
 def _compacted(table: Table) -> None:
@@ -649,6 +674,24 @@ CASES = (
         mixes=True,
         cleans_up=False,
     ),
+    Case(
+        "take a compaction back",
+        lambda at: at.table.history.revert(at.ready),
+        ("vectors", "keyed", "fixed", "append", "dynamic", "append in buckets"),
+        _compacted_and_overlaid,
+    ),
+    Case(
+        "take a dropped partition back",
+        lambda at: at.table.history.run(at.table.history.plan_revert(at.ready)),
+        ("append", "fixed", "vectors", "dynamic", "tagging"),
+        _dropped_and_written,
+    ),
+    Case(
+        "take a rescale back",
+        lambda at: at.table.history.revert(*at.ready),
+        ("fixed", "append in buckets"),
+        _rescaled,
+    ),
     Case("set a consumer", lambda at: at.table.history.set_consumer("reader", 3), ready=_consumers),
     Case(
         "delete a consumer",
@@ -713,6 +756,7 @@ READERS: dict[str, Callable[[Place], object]] = {
     "quarantines": lambda at: at.table.upkeep.quarantines(),
     "changelogs": lambda at: (at.table.history.changelogs(), at.table.at().statistics()),
     "leases": lambda at: at.table.upkeep.leases(),
+    "for_run": lambda at: at.table.for_run("run"),
     "at_branch": lambda at: at.table.history.at_branch("main"),
     "plan_compact": lambda at: (at.table.upkeep.plan_compact(), at.table.upkeep.plan_rescale(2)),
     "plan_expire": lambda at: (

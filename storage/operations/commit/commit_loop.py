@@ -90,6 +90,7 @@ BuildChange = Callable[[Snapshot | None, LiveFiles], Change | None]
 
 def commit_change(files: TableFiles, build: BuildChange, committable: Committable) -> CommitResult:
     """Build a change on the latest snapshot and commit it; retry while other commits win."""
+    committable = _named_after_run(files, committable)
     live_files = LiveFiles(files)
     durable: set[str] = set()
     waited_ms = 0.0
@@ -139,6 +140,14 @@ def commit_change(files: TableFiles, build: BuildChange, committable: Committabl
         "commit.max-retries",
         table=files.name,
     )
+
+
+def _named_after_run(files: TableFiles, committable: Committable) -> Committable:
+    """The commit under the name of the run that makes it; a series has its own name."""
+    user, run = committable.user, files.run
+    if run is None or committable.in_series or user.startswith(run):
+        return committable
+    return replace(committable, user=f"{run}-{user}")
 
 
 def _keys_stand(files: TableFiles, latest: Snapshot, live_files: LiveFiles) -> bool:

@@ -1,13 +1,13 @@
-"""Copies the files of partitions into another table, under names that tell their origin.
+"""Copies data and index files under new names, within a table or into another one.
 
-A copy belongs to its table alone, so neither an expiry nor a drop of the other table loses rows. A
-name has the id of the run that copied, so no run writes over the files of another.
+A copy belongs to its table and its snapshot alone, so no expiry or drop of what was copied loses
+rows. Names have the id of the run that copied, so no run writes over the files of another.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,7 +19,6 @@ from lakewright.storage.operations.state.live_files import grouped_by_bucket
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.index import IndexEntry, IndexFileMeta
 from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
-from lakewright.storage.spec.partition import Place
 
 _CHUNK_BYTES = 8 << 20
 _COPY = re.compile(r"copy-[0-9a-f-]+-of-(.+)")
@@ -31,80 +30,97 @@ def origin_of(name: str) -> str:
     return name if found is None else found[1]
 
 
+def exchanged_name(run_id: str, name: str) -> str:
+    """The name of a copy in another table, which tells its origin."""
+    return f"copy-{run_id}-of-{origin_of(name)}"
+
+
 @dataclass(frozen=True, slots=True)
 class CopyRun:
-    """One run that copies from a table to another; `schema_ids` are the other's by this one's."""
+    """One run that copies from a table to another, or within one.
+
+    `name_of` names a copy. It changes the name of a data file and those of its extra files alike.
+    `schema_ids` are the source's by the target's; without them both have the same schemas.
+    """
 
     source: TableFiles
     target: TableFiles
-    run_id: str
-    schema_ids: dict[int, int]
+    name_of: Callable[[str], str]
+    schema_ids: Mapping[int, int] | None = None
 
     def copied_messages(
         self, entries: Sequence[ManifestEntry], indexes: Sequence[IndexEntry]
     ) -> list[CommitMessage]:
-        """Copy the files of partitions, and describe them as files of the target.
+        """Copy the files of partitions, and describe them as messages of the target.
 
         Raises:
             CorruptionError: a file is not as long as its metadata says.
         """
-        groups = grouped_by_bucket(entries)
-        messages = [
-            self._message(place, group, [each for each in indexes if each.place == place])
-            for place, group in groups.items()
+        copies, copied_indexes = self.copied(entries, indexes)
+        return [
+            CommitMessage(
+                partition=place.partition,
+                bucket=place.bucket,
+                total_buckets=group[0].total_buckets,
+                new_files=tuple(entry.file for entry in group),
+                new_indexes=tuple(each.file for each in copied_indexes if each.place == place),
+            )
+            for place, group in grouped_by_bucket(copies).items()
         ]
-        copies = [
-            pair
-            for message, group in zip(messages, groups.values(), strict=True)
-            for pair in self._copies(message, group)
-        ]
-        names = {self._name(each.file.file_name): each.file for each in indexes}
-        copies += [
-            (self.source.paths.index(file.file_name), self.target.paths.index(name), file.file_size)
-            for name, file in names.items()
-        ]
-        map_concurrently(self.target.env, lambda copy: self._copy(*copy), copies)
-        return messages
 
-    def _message(
-        self, place: Place, entries: Sequence[ManifestEntry], indexes: Sequence[IndexEntry]
-    ) -> CommitMessage:
-        return CommitMessage(
-            partition=place.partition,
-            bucket=place.bucket,
-            total_buckets=entries[0].total_buckets,
-            new_files=tuple(self._data_file(entry.file) for entry in entries),
-            new_indexes=tuple(self._index(entry.file) for entry in indexes),
-        )
+    def copied(
+        self, entries: Sequence[ManifestEntry], indexes: Sequence[IndexEntry]
+    ) -> tuple[list[ManifestEntry], list[IndexEntry]]:
+        """Copy files; deletion vectors of the copied data files refer to the copies.
+
+        Raises:
+            FileMissing: a file does not exist.
+            CorruptionError: a file is not as long as its metadata says.
+        """
+        names = {entry.file.file_name for entry in entries}
+        new = [replace(entry, file=self._data_file(entry.file)) for entry in entries]
+        new_indexes = [replace(each, file=self._index(each.file, names)) for each in indexes]
+        copies = [pair for each in zip(entries, new, strict=True) for pair in self._copies(*each)]
+        paths = {
+            each.file.file_name: (
+                self.source.paths.index(each.file.file_name),
+                self.target.paths.index(copy.file.file_name),
+                each.file.file_size,
+            )
+            for each, copy in zip(indexes, new_indexes, strict=True)
+        }
+        copies += paths.values()
+        map_concurrently(self.target.env, lambda copy: self._copy(*copy), copies)
+        return new, new_indexes
 
     def _data_file(self, file: DataFileMeta) -> DataFileMeta:
+        name, place = self.name_of(file.file_name), file.external_path
         return replace(
             file,
-            file_name=self._name(file.file_name),
-            extra_files=tuple(map(self._name, file.extra_files)),
-            schema_id=self.schema_ids[file.schema_id],
+            file_name=name,
+            extra_files=tuple(map(self.name_of, file.extra_files)),
+            schema_id=self.schema_ids[file.schema_id] if self.schema_ids else file.schema_id,
+            # A file that its manifest places somewhere in its table is copied beside itself.
+            external_path=None if place is None else f"{place.rpartition('/')[0]}/{name}",
         )
 
-    def _index(self, file: IndexFileMeta) -> IndexFileMeta:
+    def _index(self, file: IndexFileMeta, copied: Collection[str]) -> IndexFileMeta:
         vectors = file.deletion_vectors
         renamed = vectors and tuple(
-            replace(each, data_file=self._name(each.data_file)) for each in vectors
+            replace(each, data_file=self.name_of(each.data_file))
+            if each.data_file in copied
+            else each
+            for each in vectors
         )
-        return replace(file, file_name=self._name(file.file_name), deletion_vectors=renamed)
-
-    def _name(self, name: str) -> str:
-        return f"copy-{self.run_id}-of-{origin_of(name)}"
+        return replace(file, file_name=self.name_of(file.file_name), deletion_vectors=renamed)
 
     def _copies(
-        self, message: CommitMessage, entries: Sequence[ManifestEntry]
+        self, entry: ManifestEntry, copy: ManifestEntry
     ) -> list[tuple[str, str, int | None]]:
         """Path, path of the copy, and length of each file, which extra files do not tell."""
-        found: list[tuple[str, str, int | None]] = []
-        for entry, new in zip(message.entries(message.new_files), entries, strict=True):
-            paths = zip(self.source.entry_paths(new), self.target.entry_paths(entry), strict=True)
-            sizes = (new.file.file_size, *(None for _ in new.file.extra_files))
-            found += [(*pair, size) for pair, size in zip(paths, sizes, strict=True)]
-        return found
+        paths = zip(self.source.entry_paths(entry), self.target.entry_paths(copy), strict=True)
+        sizes = (entry.file.file_size, *(None for _ in entry.file.extra_files))
+        return [(*pair, size) for pair, size in zip(paths, sizes, strict=True)]
 
     def _copy(self, path: str, to: str, size: int | None) -> None:
         copied = 0
@@ -118,7 +134,7 @@ class CopyRun:
         if size is not None and copied != size:
             raise CorruptionError(
                 f"{path} of {self.source.name} has {copied} bytes, and its metadata says {size}; "
-                "nothing was exchanged",
+                "nothing was published",
                 table=self.source.name,
                 path=path,
             )

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from lakewright.storage.errors import (
     CommitOutcomeUnknownError,
@@ -28,7 +29,11 @@ from lakewright.storage.files.metadata_stores import SchemaStore
 from lakewright.storage.files.paths import DATABASE_SUFFIX, TablePaths
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.replace_partitions import HeldNames, commit_partitions
-from lakewright.storage.operations.partitions.copy_partition import CopyRun, origin_of
+from lakewright.storage.operations.partitions.copy_partition import (
+    CopyRun,
+    exchanged_name,
+    origin_of,
+)
 from lakewright.storage.operations.partitions.held_partitions import (
     HeldFiles,
     HeldNow,
@@ -152,7 +157,7 @@ def _other_table(files: TableFiles, name: str) -> TableFiles:
     store = SchemaStore(files.fs, paths)
     if not store.ids():
         raise TableNotFound(f"no table {name} in {warehouse}", table=name)
-    return TableFiles(name, files.fs, paths, store.latest(table=name), files.env)
+    return TableFiles(name, files.fs, paths, store.latest(table=name), files.env, run=files.run)
 
 
 def _is_folder(name: str) -> bool:
@@ -255,16 +260,17 @@ def _copy(files: TableFiles, other: TableFiles, there: HeldNow, held: HeldNames)
     entries = [each for each in there.entries if each.partition in held]
     indexes = [each for each in there.indexes if each.partition in held]
     schema_ids = _schema_ids(files, other, {each.file.schema_id for each in entries})
-    run = CopyRun(other, files, files.env.new_id(), schema_ids)
+    run_id = files.env.new_id()
+    run = CopyRun(other, files, partial(exchanged_name, run_id), schema_ids)
     base = files.snapshots.latest()
     try:
         messages = run.copied_messages(entries, indexes)
-        snapshot, _ = commit_partitions(files, held, messages, user=run.run_id, base=base)
+        snapshot, _ = commit_partitions(files, held, messages, user=run_id, base=base)
     except CommitOutcomeUnknownError:
         raise
     except BaseException as error:
         base_id = None if base is None else base.id
-        sweep_after_failure(files, [run.run_id], since_snapshot_id=base_id)
+        sweep_after_failure(files, [run_id], since_snapshot_id=base_id)
         check_not_overtaken(other, there.snapshot, error)
         raise
     return snapshot

@@ -60,6 +60,10 @@ _UNFINISHED = (
 )
 
 
+# The reason of its quarantines begins with it; the name of the run follows, if it is known.
+SET_ASIDE = "remove-orphans"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrphansPlan(DeletionPlan["OrphansResult"]):
     """Files that no root keeps and that were written no later than `older_than_ms`.
@@ -215,7 +219,9 @@ def run_remove_orphans(
     mover.end_emptied()
     deleted = 0, 0
     if plan.files and quarantine:
-        mover.set_aside(plan.files, reason="remove-orphans", now_ms=read_store_clock(files))
+        by = "" if files.run is None else f" by {files.run}"
+        reason = f"{SET_ASIDE}{by}"
+        mover.set_aside(plan.files, reason=reason, now_ms=read_store_clock(files))
         if files.options.snapshot_clean_empty_directories:
             remove_bucket_folders(files, [files.paths.below(path) for path in mover.moved])
     elif plan.files:

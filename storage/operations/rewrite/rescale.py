@@ -230,7 +230,7 @@ def run_rescale(
             table=files.name,
         )
     if plan.bucket_option is not None:
-        files = _with_bucket_option(files, plan.bucket_option)
+        files = set_bucket_option(files, plan.bucket_option)
     outcome = carry_out(files, live, engine, lease)
     return RescaleResult(
         **outcome.totals(),
@@ -241,22 +241,30 @@ def run_rescale(
     )
 
 
-def _with_bucket_option(files: TableFiles, bucket_count: int) -> TableFiles:
-    """Change the option `bucket`, and return the table with the new schema."""
+def with_bucket_option(files: TableFiles, bucket_count: int) -> TableFiles:
+    """The table as its next schema, with another option `bucket`, would show it."""
+    options = {**files.schema.options, "bucket": str(bucket_count)}
     schema = replace(
-        files.schema,
-        id=files.schema.id + 1,
-        options={**files.schema.options, "bucket": str(bucket_count)},
-        time_millis=files.env.now_ms(),
+        files.schema, id=files.schema.id + 1, options=options, time_millis=files.env.now_ms()
     )
-    check_supported(schema, Use.COMPACT, table=files.name)
-    if not files.schemas.put_schema(schema):
+    return replace(files, schema=schema)
+
+
+def set_bucket_option(files: TableFiles, bucket_count: int) -> TableFiles:
+    """Change the option `bucket`, and return the table with the new schema.
+
+    Raises:
+        SchemaMoved: another client changed the schema; nothing is changed.
+    """
+    changed = with_bucket_option(files, bucket_count)
+    check_supported(changed.schema, Use.COMPACT, table=files.name)
+    if not files.schemas.put_schema(changed.schema):
         raise SchemaMoved(
             f"another client changed the schema of {files.name} just now; open the table and plan "
             "again",
             table=files.name,
         )
-    return replace(files, schema=schema)
+    return changed
 
 
 def _part_of(task: RescaleTask, partition: HeldPartition) -> Part[Share] | None:

@@ -71,7 +71,7 @@ def bucket_states(files: TableFiles, snapshot: Snapshot | None) -> BucketStates:
         indexes = hash_indexes(files, snapshot)
     return BucketStates(
         bucket_counts={entry.partition: entry.total_buckets for entry in entries},
-        refused=_left_behind(files, entries) if mode is BucketMode.FIXED else frozenset(),
+        refused=left_behind(files, entries) if mode is BucketMode.FIXED else frozenset(),
         next_sequences=next_sequences(entries),
         hash_indexes=indexes,
     )
@@ -98,7 +98,7 @@ def hash_indexes(
     return {partition: tuple(entries) for partition, entries in found.items()}
 
 
-def _left_behind(files: TableFiles, entries: Iterable[ManifestEntry]) -> frozenset[bytes]:
+def left_behind(files: TableFiles, entries: Iterable[ManifestEntry]) -> frozenset[bytes]:
     """Partitions that agreed with the option when they were written, and differ from it now."""
     # Read the schemas on disk: the caller may override options for one call.
     options: dict[int, int] = {}

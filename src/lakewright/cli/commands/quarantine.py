@@ -39,7 +39,8 @@ def _cells(quarantine: Quarantine) -> list[Cell]:
     return [
         quarantine.id,
         "-" if quarantine.created_ms is None else time_text(quarantine.created_ms),
-        quarantine.reason or "-",
+        # Without the run, which JSON has.
+        quarantine.reason.partition(" by ")[0] or "-",
         len(quarantine.files),
         size_text(quarantine.bytes),
     ]

@@ -37,6 +37,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "remove-orphans": "set aside files that no reference keeps",
         "quarantine": "the files that were set aside: list, restore, purge",
         "analyze": "compute and publish statistics of columns",
+        "undo": "take back all that a run did",
     },
     "Partitions": {
         "add-partitions": "take over folders of files of other systems",
@@ -51,6 +52,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "tag": "names of snapshots, which then outlive expiry",
         "branch": "further histories that share a table's files",
         "rollback": "return to an earlier snapshot; later ones are deleted",
+        "revert": "take back what snapshots did; later ones stay",
         "consumer": "the positions of readers of changes",
         "changelog": "the changes that outlive their snapshots",
     },

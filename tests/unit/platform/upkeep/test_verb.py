@@ -34,6 +34,7 @@ from lakewright.platform.upkeep.mark_done import MarkDoneOptions
 from lakewright.platform.upkeep.rename_partition import RenamePartitionOptions
 from lakewright.platform.upkeep.rescale import RESCALE, RescaleOptions
 from lakewright.platform.upkeep.respec import RespecOptions
+from lakewright.platform.upkeep.revert import RevertOptions
 from lakewright.platform.upkeep.rewrites import RewriteOptions
 from lakewright.platform.upkeep.sort_compact import SortOptions
 from lakewright.platform.upkeep.verb import AnyVerb, Outcome, Work, carry_out, option_fields
@@ -197,6 +198,7 @@ CASES = [
     Case("fast_forward", branched, BranchOptions(branch="b"), comes_to_rest=False),
     Case("alter", keyed, AlterOptions(add=("w INT",)), comes_to_rest=False),
     Case("rollback", appended, RollbackOptions(snapshot=1), comes_to_rest=False),
+    Case("revert", appended, RevertOptions(snapshots=(2,))),
     Case("expire_partitions", dated, ExpirePartitionsOptions(older_than_ms=86_400_000)),
     # The partition has its name only once.
     Case(

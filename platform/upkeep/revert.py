@@ -1,0 +1,82 @@
+"""Taking snapshots back as a verb: what they did goes, and what others committed since stays."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from lakewright.platform.upkeep.verb import NamedPartition, Outcome, Report, Verb, option
+from lakewright.platform.upkeep.words import counted, duration_text, size_text, snapshots_text
+from lakewright.storage import RevertPlan, RevertResult, Table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevertOptions:
+    """What a revert must be told."""
+
+    snapshots: tuple[int, ...] = option(
+        (), "A snapshot to take back; several are taken back in one commit."
+    )
+
+
+def _report(_: Table, done: Outcome[RevertOptions, RevertPlan, RevertResult]) -> Report:
+    plan, result = done.plan, done.result
+    which = f"{snapshots_text([each.id for each in plan.snapshots])} of {plan.table}"
+    facts = {
+        "snapshots": [each.id for each in plan.snapshots],
+        "files_removed": sum(len(each.removed) for each in plan.buckets),
+        "files_returned": sum(len(each.returned) for each in plan.buckets),
+        "files_moved": sum(len(each.moved) for each in plan.buckets),
+        "bytes_returned": plan.bytes,
+        "taken_back_by": plan.taken_back_by,
+    }
+    if plan.is_empty:
+        why = "changed no file, so there is nothing to take back"
+        if plan.taken_back_by is not None:
+            why = f"taken back already, by snapshot {plan.taken_back_by}"
+        return Report(summary=f"{which}: {why}", facts=facts, is_empty=True)
+    parts = {
+        "plan": [
+            {
+                "partition": NamedPartition(each.partition),
+                "bucket": each.bucket,
+                "files_to_go": len(each.removed),
+                "files_to_return": len(each.returned),
+                "files_to_move": len(each.moved),
+                "rows_to_go": each.rows_removed,
+                "rows_to_return": each.rows_returned,
+            }
+            for each in plan.buckets
+        ]
+    }
+    count = plan.bucket_option
+    notes = () if count is None else (f"option bucket is set back to {count}",)
+    goes = counted(sum(len(each.removed) for each in plan.buckets), "file")
+    comes = counted(sum(len(each.returned) for each in plan.buckets), "file")
+    size = size_text(plan.bytes)
+    if result is None or result.snapshot is None:
+        return Report(
+            summary=f"{which} to take back: {goes} to go, {comes} to return, {size} to copy",
+            facts=facts,
+            tables=parts,
+            notes=notes,
+        )
+    figures = {key: value for key, value in asdict(result).items() if key != "snapshot"}
+    return Report(
+        summary=f"snapshot {result.snapshot.id}: {which} taken back in "
+        f"{duration_text(result.duration_ms)}; {goes} went, {comes} returned, {size} copied",
+        facts={**facts, **figures},
+        notes=notes,
+        partitions=tuple(each.partition for each in plan.buckets),
+        snapshot=result.snapshot,
+    )
+
+
+REVERT = Verb(
+    name="revert",
+    description="take back what snapshots did; what others committed since stays",
+    options=RevertOptions,
+    plan_type=RevertPlan,
+    plan=lambda table, options: table.history.plan_revert(*options.snapshots),
+    run=lambda table, plan, options, work: table.history.run(plan),
+    report=_report,
+)

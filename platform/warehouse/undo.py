@@ -1,0 +1,266 @@
+"""Undoes a run: takes back the snapshots that it made, and restores the files that it set aside.
+
+1. Find what the run did. The users of its commits, and the reasons of its quarantines, begin with
+   its name. Actions of a ledger name the tables to look at, and the verbs that left neither.
+2. Plan each part. A part that cannot be undone says why, and hinders no other part.
+3. Run the parts, newest first. All snapshots of a run in one table are taken back in one commit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lakewright.platform.upkeep.clean import RESTORE, RestoreOptions
+from lakewright.platform.upkeep.revert import REVERT, RevertOptions
+from lakewright.platform.upkeep.verb import AnyVerb, Outcome, Work, carry_out
+from lakewright.platform.upkeep.words import named, snapshots_text
+from lakewright.platform.warehouse.action import Action
+from lakewright.storage import Catalog, StorageError, Table
+from lakewright.storage.errors import InvalidRequestError, NotFoundError
+from lakewright.storage.operations.retention.remove_orphans import SET_ASIDE
+from lakewright.storage.operations.running.plan import Plan
+
+# Runs of Dagster and of commands, as names of commit users begin.
+_DAGSTER = re.compile(r"dagster-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:-|$)")
+_COMMAND = re.compile(r"(lakewright .+ \(([0-9a-f]{8})\))(?:-|$)")
+# A shorter beginning of a Dagster run's id could be that of many runs.
+_LEAST_DIGITS = 8
+
+_EXPIRED = "what an expiry deletes is gone for good"
+_DELETED = "what it deletes is gone for good"
+# Verbs that leave neither snapshots nor quarantines, or more than these.
+WHY_NOT = {
+    "purge": _DELETED,
+    "expire": _EXPIRED,
+    "expire_snapshots": _EXPIRED,
+    "expire_tags": _EXPIRED,
+    "expire_changelogs": _EXPIRED,
+    "delete_tags": _DELETED,
+    "delete_branch": _DELETED,
+    "rollback": "the snapshots that a rollback deletes are gone for good",
+    "fast_forward": "the snapshots that a fast-forward replaces are gone for good",
+    "alter": "a schema goes on to its next version: alter it back, or roll back, which loses the "
+    "snapshots since",
+    "respec": "the partition keys changed with the schema: respec to the keys before",
+    "mark_done": "success files stay: mark the partitions again once they are done",
+    "remove_orphans": "its files were deleted at once, or have been restored or purged since",
+    "restore": "what came back is an orphan again, for the next remove-orphans",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undone:
+    """A part of a run that can be undone: a verb that does it, with its plan.
+
+    `summary` says what is to be done; after the run, what was done.
+    """
+
+    table: str
+    what: str
+    verb: str
+    plan: Plan[Any]
+    at_ms: int
+    summary: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftAlone:
+    """A part of a run that is not undone, and why."""
+
+    table: str
+    what: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undo:
+    """What undoing a run means, or what came of it; parts are newest first."""
+
+    run: str
+    parts: tuple[Undone, ...]
+    left_alone: tuple[LeftAlone, ...]
+
+
+def plan_undo(
+    catalog: Catalog,
+    run: str,
+    *,
+    tables: Sequence[str] | None = None,
+    actions: Iterable[Action] = (),
+) -> Undo:
+    """Plan to undo a run, in these tables or in all of the warehouse; writes nothing.
+
+    A run is the id of a Dagster run, or its first 8 digits or more; the name of a command's run,
+    or the 8 digits at its end; or the user of commits.
+
+    Raises:
+        NotFoundError: no snapshot that still exists, and no quarantine, is of the run.
+        InvalidRequestError: the digits are those of several runs.
+    """
+    own = [each for each in actions if _is_of(run, each.run)]
+    names = tables if tables is not None else sorted({each.table for each in own})
+    opened, left = _open(catalog, names or _all_tables(catalog))
+    runs: set[str] = set()
+    parts: list[Undone] = []
+    for table in opened:
+        known = [each for each in own if each.table == table.name]
+        for found in (_snapshots(table, run, runs), *_quarantines(table, run, runs, known)):
+            if isinstance(found, Undone):
+                parts.append(found)
+            elif found is not None:
+                left.append(found)
+        done = {part.verb for part in parts if part.table == table.name}
+        left += _without_traces(table, known, done)
+    if len(runs) > 1:
+        raise InvalidRequestError(
+            f"{run!r} names {len(runs)} runs: {', '.join(sorted(runs))}; name one of them"
+        )
+    if not (runs or own):
+        where = f"of {', '.join(names)}" if names else f"in {catalog.uri}"
+        raise NotFoundError(
+            f"no snapshot or quarantine {where} is of run {run!r}; it did nothing that can be "
+            "undone, or its snapshots expired"
+        )
+    parts.sort(key=lambda part: -part.at_ms)
+    return Undo(run=next(iter(runs), run), parts=tuple(parts), left_alone=tuple(left))
+
+
+def run_undo(
+    catalog: Catalog, undo: Undo, work: Work, *, told: Callable[[Undone], object] = id
+) -> Undo:
+    """Undo the planned parts; a part that fails is left alone with the reason.
+
+    `told` is called with each part before it is undone.
+    """
+    verbs: dict[str, AnyVerb] = {each.name: each for each in (REVERT, RESTORE)}
+    done: list[Undone] = []
+    left = list(undo.left_alone)
+    for part in undo.parts:
+        told(part)
+        verb = verbs[part.verb]
+        try:
+            table = catalog.table(part.table)
+            outcome = carry_out(verb, table, verb.options(), work, plan=part.plan)
+        except StorageError as error:
+            left.append(LeftAlone(table=part.table, what=part.what, why=str(error)))
+            continue
+        summary = verb.report(table, outcome).summary
+        done.append(replace(part, summary=summary))
+    return Undo(run=undo.run, parts=tuple(done), left_alone=tuple(left))
+
+
+# --- what a run did ------------------------------------------------------------------------------
+
+
+def _is_of(run: str, user: str) -> bool:
+    """Whether a run made what this user, or the name of a run, made."""
+    if user == run or user.startswith(f"{run}-"):
+        return True
+    if found := _DAGSTER.match(user):
+        digits = run.removeprefix("dagster-")
+        return len(digits) >= _LEAST_DIGITS and found[1].startswith(digits)
+    if found := _COMMAND.match(user):
+        return run in (found[1], found[2])
+    return False
+
+
+def _run_of(user: str) -> str:
+    """The run in the user of a commit."""
+    if found := _DAGSTER.match(user):
+        return found[1]
+    if found := _COMMAND.match(user):
+        return found[1]
+    return user
+
+
+def _snapshots(table: Table, run: str, runs: set[str]) -> Undone | LeftAlone | None:
+    found = [each for each in table.history.snapshots() if _is_of(run, each.commit_user)]
+    if not found:
+        return None
+    runs.update(
+        run if each.commit_user.startswith(f"{run}-") else _run_of(each.commit_user)
+        for each in found
+    )
+    ids = tuple(each.id for each in found)
+    what = snapshots_text(ids)
+    try:
+        plan = table.history.plan_revert(*ids)
+    except StorageError as error:
+        return LeftAlone(table=table.name, what=what, why=str(error))
+    report = REVERT.report(table, Outcome(options=RevertOptions(snapshots=ids), plan=plan))
+    if plan.is_empty:
+        return LeftAlone(table=table.name, what=what, why=report.summary)
+    return Undone(
+        table=table.name,
+        what=what,
+        verb=REVERT.name,
+        plan=plan,
+        at_ms=found[-1].time_millis,
+        summary=report.summary,
+    )
+
+
+def _quarantines(
+    table: Table, run: str, runs: set[str], actions: Sequence[Action]
+) -> list[Undone | LeftAlone]:
+    known = {each for action in actions for each in action.quarantines}
+    parts: list[Undone | LeftAlone] = []
+    for quarantine in table.upkeep.quarantines():
+        by = quarantine.reason.removeprefix(f"{SET_ASIDE} by ")
+        if by != quarantine.reason and _is_of(run, by):
+            runs.add(run if by.startswith(f"{run}-") else _run_of(by))
+        elif quarantine.id not in known:
+            continue
+        what = named("quarantine", [quarantine.id])
+        try:
+            plan = table.upkeep.plan_restore(quarantine.id)
+        except StorageError as error:
+            parts.append(LeftAlone(table=table.name, what=what, why=str(error)))
+            continue
+        options = RestoreOptions(quarantine=quarantine.id)
+        parts.append(
+            Undone(
+                table=table.name,
+                what=what,
+                verb=RESTORE.name,
+                plan=plan,
+                at_ms=quarantine.created_ms or 0,
+                summary=RESTORE.report(table, Outcome(options=options, plan=plan)).summary,
+            )
+        )
+    return parts
+
+
+def _without_traces(table: Table, actions: Sequence[Action], done: set[str]) -> list[LeftAlone]:
+    """Actions that cannot be undone, by their verbs."""
+    return [
+        LeftAlone(table=table.name, what=each.verb, why=WHY_NOT[each.verb])
+        for each in actions
+        if each.verb in WHY_NOT and not (each.verb == "remove_orphans" and RESTORE.name in done)
+    ]
+
+
+def _all_tables(catalog: Catalog) -> list[str]:
+    return [
+        f"{database}.{name}"
+        for database in catalog.list_databases()
+        for name in catalog.list_tables(database)
+    ]
+
+
+def _open(catalog: Catalog, names: Sequence[str]) -> tuple[list[Table], list[LeftAlone]]:
+    """The tables; one that cannot be opened hides none of the others."""
+    opened: list[Table] = []
+    left: list[LeftAlone] = []
+    for name in names:
+        try:
+            table = catalog.table(name)
+            table.history.latest_snapshot()
+        except StorageError as error:
+            left.append(LeftAlone(table=name, what="the table", why=str(error)))
+        else:
+            opened.append(table)
+    return opened, left

@@ -1,0 +1,88 @@
+"""`lakewright undo`: take back all that a run did."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+import click
+
+from lakewright.cli.exit_codes import CONFLICT
+from lakewright.cli.grammar.call import Call
+from lakewright.cli.grammar.command import TableName, command
+from lakewright.cli.output.answers import Answer
+from lakewright.cli.output.progress import shown_steps
+from lakewright.cli.output.tables import Block, TextColumn, TextTable
+from lakewright.platform.upkeep.verb import Work
+from lakewright.platform.warehouse.undo import Undo, plan_undo, run_undo
+
+
+@command(
+    "undo",
+    of_table=False,
+    notes="""
+RUN is the id of a Dagster run, or its first 8 digits or more; or what `lakewright snapshots` shows
+as the user of a command's commits, or the 8 digits in it. Snapshots are taken back until they
+expire, quarantines until they are purged. What cannot be undone says why, and nothing else waits
+for it; the exit code is then 5.
+""",
+    examples="lakewright undo 1f0c2d3e --dry-run\nlakewright undo 1f0c2d3e --table nyc.flights",
+)
+@click.argument("run")
+@click.option(
+    "--table",
+    "tables",
+    metavar="TABLE",
+    type=TableName(),
+    multiple=True,
+    help="Undo it in this table only. May be given several times.",
+)
+@click.option("--dry-run", is_flag=True, help="Print what would be done; write nothing.")
+def undo(call: Call, *, run: str, tables: tuple[str, ...]) -> Answer:
+    """Undo a run: take back its snapshots, and restore the files that it set aside."""
+    catalog = call.catalog()
+    with shown_steps() as steps:
+        steps.begin(f"looking for run {run}")
+        found = plan_undo(catalog, run, tables=tables or None)
+        if not call.dry_run:
+            work = Work(run=f"lakewright undo ({catalog.env.new_id()[:8]})", session=_no_session)
+            found = run_undo(
+                catalog, found, work, told=lambda part: steps.begin(f"undo: {part.summary}")
+            )
+    return Answer(
+        text=lambda: _text(found, is_plan=call.dry_run),
+        value=lambda: _record(found),
+        records=lambda: _records(found),
+        code=CONFLICT if found.left_alone and not call.dry_run else 0,
+    )
+
+
+def _no_session() -> NoReturn:
+    raise AssertionError("an undo copies files and starts no Spark session")
+
+
+def _text(found: Undo, *, is_plan: bool) -> list[Block]:
+    blocks: list[Block] = [f"run {found.run}"]
+    blocks += [each.summary for each in found.parts]
+    if found.left_alone:
+        columns = [TextColumn("table"), TextColumn("left alone"), TextColumn("why")]
+        blocks.append(
+            TextTable(columns, [(each.table, each.what, each.why) for each in found.left_alone])
+        )
+    if is_plan:
+        blocks.append("dry run: nothing was written")
+    return blocks
+
+
+def _record(found: Undo) -> dict[str, object]:
+    return {"run": found.run, "parts": _records(found)}
+
+
+def _records(found: Undo) -> list[dict[str, object]]:
+    parts: list[dict[str, object]] = [
+        {"table": each.table, "what": each.what, "verb": each.verb, "told": each.summary}
+        for each in found.parts
+    ]
+    return parts + [
+        {"table": each.table, "what": each.what, "verb": None, "told": each.why}
+        for each in found.left_alone
+    ]

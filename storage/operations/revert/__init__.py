@@ -1,0 +1,1 @@
+"""Takes back what snapshots did, by a new snapshot on top."""

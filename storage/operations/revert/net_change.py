@@ -1,0 +1,256 @@
+"""What a set of snapshots changed in sum, read from their deltas and from the states before them.
+
+A file that one snapshot added and a later one of the set removed counts as neither. The state
+before each snapshot is read too: it has the whole entries of the removed files and the index files
+of the time, and it proves that the snapshot was made on top of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from lakewright.storage.errors import (
+    FileMissing,
+    InvalidRequestError,
+    NotRevertible,
+    SnapshotNotFound,
+    UnreadableManifest,
+)
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.references.expiry_mark import marked_as_expiring
+from lakewright.storage.operations.state.live_files import index_entries, live_entries
+from lakewright.storage.spec.arguments import whole_number
+from lakewright.storage.spec.index import IndexEntry
+from lakewright.storage.spec.manifest import (
+    EntryIdentity,
+    FileKind,
+    ManifestEntry,
+    fold_entries,
+)
+from lakewright.storage.spec.partition import Place
+from lakewright.storage.spec.snapshot import FIRST_SNAPSHOT_ID, CommitKind, Snapshot
+
+_KEEPS_ROWS = (CommitKind.COMPACT, CommitKind.ANALYZE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetChange:
+    """The files and index files that snapshots added and removed; entries are of kind ADD.
+
+    `before` holds the files of the touched partitions before the first snapshot, `indexes_before`
+    and `indexes_after` the index files of these partitions before the first and after the last.
+    """
+
+    snapshots: tuple[Snapshot, ...]
+    added: dict[EntryIdentity, ManifestEntry] = field(default_factory=dict)
+    removed: dict[EntryIdentity, ManifestEntry] = field(default_factory=dict)
+    new_indexes: frozenset[IndexEntry] = frozenset()
+    removed_indexes: frozenset[IndexEntry] = frozenset()
+    before: frozenset[EntryIdentity] = frozenset()
+    indexes_before: frozenset[IndexEntry] = frozenset()
+    indexes_after: frozenset[IndexEntry] = frozenset()
+
+    @property
+    def first(self) -> Snapshot:
+        return self.snapshots[0]
+
+    @property
+    def ids(self) -> frozenset[int]:
+        return frozenset(each.id for each in self.snapshots)
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.added or self.removed or self.new_indexes or self.removed_indexes)
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether all snapshots are compactions, which hold the rows that they replaced."""
+        return all(each.commit_kind in _KEEPS_ROWS for each in self.snapshots)
+
+    @property
+    def places(self) -> frozenset[Place]:
+        """The buckets whose files or indexes the snapshots changed."""
+        entries = {entry.place for entry in (*self.added.values(), *self.removed.values())}
+        indexes = {entry.place for entry in (*self.new_indexes, *self.removed_indexes)}
+        return frozenset(entries | indexes)
+
+    @property
+    def rows(self) -> frozenset[bytes]:
+        """The partitions that the snapshots changed."""
+        return frozenset(place.partition for place in self.places)
+
+    @property
+    def moved(self) -> frozenset[tuple[Place, str]]:
+        """Files that only changed their level."""
+        return _names(self.added) & _names(self.removed)
+
+    @property
+    def to_return(self) -> list[ManifestEntry]:
+        """Removed files whose rows only a copy brings back."""
+        moved = self.moved
+        return [
+            entry
+            for entry in self.removed.values()
+            if (entry.place, entry.file.file_name) not in moved
+        ]
+
+
+def _names(entries: dict[EntryIdentity, ManifestEntry]) -> frozenset[tuple[Place, str]]:
+    return frozenset((entry.place, entry.file.file_name) for entry in entries.values())
+
+
+def read_net_change(files: TableFiles, snapshot_ids: Sequence[int]) -> NetChange:
+    """What these snapshots changed in sum.
+
+    Raises:
+        InvalidRequestError: no snapshot is named, or an id is no whole number.
+        SnapshotNotFound: a snapshot does not exist, or expired.
+        NotRevertible: the state before a snapshot expired, or a snapshot changed more than its
+            files; the message says what.
+    """
+    ids = sorted({whole_number(each, "snapshot") for each in snapshot_ids})
+    if not ids:
+        raise InvalidRequestError(
+            f"say which snapshots of {files.name} to take back: none is named"
+        )
+    snapshots = tuple(_kept(files, each) for each in ids)
+    deltas = [_delta(files, each) for each in snapshots]
+    rows = {entry.partition for delta in deltas for entry in delta}
+    net = NetChange(snapshots=snapshots)
+    added, removed = net.added, net.removed
+    new, gone = set[IndexEntry](), set[IndexEntry]()
+    befores: list[tuple[frozenset[EntryIdentity], frozenset[IndexEntry]]] = []
+    for snapshot, delta in zip(snapshots, deltas, strict=True):
+        before, indexes = _state_before(files, snapshot, delta, rows)
+        _check_follows(files, snapshot, delta, before, rows)
+        befores.append((frozenset(before), indexes))
+        for identity, entry in fold_entries(delta).items():
+            if entry.kind is FileKind.ADD:
+                if removed.pop(identity, None) is None:
+                    added[identity] = entry
+            elif added.pop(identity, None) is None:
+                removed[identity] = before[identity]
+        after = frozenset(index_entries(files, snapshot))
+        _turn(new, gone, after - indexes)
+        _turn(gone, new, indexes - after)
+    touched = rows | {entry.partition for entry in (*new, *gone)}
+    return NetChange(
+        snapshots=snapshots,
+        added=added,
+        removed=removed,
+        new_indexes=frozenset(new),
+        removed_indexes=frozenset(gone),
+        before=befores[0][0],
+        indexes_before=_of(befores[0][1], touched),
+        indexes_after=_of(index_entries(files, snapshots[-1]), touched),
+    )
+
+
+def _kept(files: TableFiles, snapshot_id: int) -> Snapshot:
+    ids = files.snapshots.kept_ids()
+    if snapshot_id in ids and marked_as_expiring(files, after_id=snapshot_id) is None:
+        return files.snapshots.read(snapshot_id)
+    has = f"snapshots {ids[0]} to {ids[-1]}" if ids else "no snapshot"
+    raise SnapshotNotFound(
+        f"{files.name} has no snapshot {snapshot_id} to take back: it has {has}; what an expired "
+        "snapshot did is gone for good",
+        table=files.name,
+    )
+
+
+def _delta(files: TableFiles, snapshot: Snapshot) -> list[ManifestEntry]:
+    """Entries of a snapshot's delta.
+
+    Raises:
+        NotRevertible: it is not a matter of data files alone.
+    """
+    keys = files.at_schema(snapshot.schema_id).schema.partition_keys
+    if keys != files.schema.partition_keys:
+        raise _refused(
+            files, snapshot, "the partition keys of the table have changed since; respec back first"
+        )
+    if snapshot.changelog_manifest_list is not None and snapshot.commit_kind is CommitKind.COMPACT:
+        raise _refused(
+            files,
+            snapshot,
+            "it told readers of changes which rows it merged, and the next compaction would tell "
+            "them again",
+        )
+    return list(files.manifests.entries(files.manifests.read_delta_list(snapshot)))
+
+
+def _state_before(
+    files: TableFiles, snapshot: Snapshot, delta: Sequence[ManifestEntry], rows: Collection[bytes]
+) -> tuple[dict[EntryIdentity, ManifestEntry], frozenset[IndexEntry]]:
+    """The files of partitions, and all index files, before a snapshot."""
+    if snapshot.id == FIRST_SNAPSHOT_ID:
+        return {}, frozenset()
+    before = _snapshot_before(files, snapshot)
+    if before is not None:
+        with suppress(FileMissing, UnreadableManifest, SnapshotNotFound):
+            keys = files.at_schema(before.schema_id).schema.partition_keys
+            if keys != files.schema.partition_keys:
+                raise _refused(files, snapshot, "it changed the partition keys: respec back")
+            live = {each.identity: each for each in live_entries(files, before, partitions=rows)}
+            return live, frozenset(index_entries(files, before))
+    only_adds = all(entry.kind is FileKind.ADD for entry in delta)
+    if only_adds and snapshot.index_manifest is None:
+        here = {each.identity: each for each in live_entries(files, snapshot, partitions=rows)}
+        added = {entry.identity for entry in delta}
+        return {each: entry for each, entry in here.items() if each not in added}, frozenset()
+    raise _refused(
+        files,
+        snapshot,
+        f"snapshot {snapshot.id - 1}, which held the files that it replaced, expired, and no tag "
+        "holds it: they are gone for good",
+    )
+
+
+def _snapshot_before(files: TableFiles, snapshot: Snapshot) -> Snapshot | None:
+    wanted = snapshot.id - 1
+    if wanted in files.snapshots.kept_ids():
+        with suppress(SnapshotNotFound):
+            return files.snapshots.read(wanted)
+    tags = (each.snapshot for each in files.references.tags().values())
+    return next((each for each in tags if each.id == wanted), None)
+
+
+def _check_follows(
+    files: TableFiles,
+    snapshot: Snapshot,
+    delta: Sequence[ManifestEntry],
+    before: dict[EntryIdentity, ManifestEntry],
+    rows: Collection[bytes],
+) -> None:
+    """Check that a snapshot's state is the one before it plus its delta."""
+    after = fold_entries([*before.values(), *delta])
+    here = {each.identity for each in live_entries(files, snapshot, partitions=rows)}
+    if any(each.kind is FileKind.DELETE for each in after.values()) or after.keys() != here:
+        raise _refused(
+            files,
+            snapshot,
+            f"it was not made on top of snapshot {snapshot.id - 1}, or restated the files of it",
+        )
+
+
+def _turn(into: set[IndexEntry], other: set[IndexEntry], entries: Iterable[IndexEntry]) -> None:
+    """Count entries in one set, unless the other one already counts the opposite."""
+    for entry in entries:
+        if entry in other:
+            other.remove(entry)
+        else:
+            into.add(entry)
+
+
+def _of(indexes: Iterable[IndexEntry], rows: Collection[bytes]) -> frozenset[IndexEntry]:
+    return frozenset(each for each in indexes if each.partition in rows)
+
+
+def _refused(files: TableFiles, snapshot: Snapshot, why: str) -> NotRevertible:
+    return NotRevertible(
+        f"snapshot {snapshot.id} of {files.name} cannot be taken back: {why}",
+        table=files.name,
+        snapshot=snapshot.id,
+    )

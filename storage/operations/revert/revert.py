@@ -1,0 +1,403 @@
+"""Takes back what snapshots did: a new one removes what they added, and returns what they removed.
+
+1. Plan from metadata: the net change of the snapshots (`net_change.py`), and whether it can be
+   taken back on top of the latest snapshot (`standing.py`).
+2. Run: check that a new plan is the same. Copy the files that come back, with their index files.
+3. If a rescale of the whole table is taken back: set the option `bucket` back first.
+4. Commit: the files that the snapshots added go, and the copies come, in one snapshot. Each attempt
+   judges the latest snapshot anew. Later commits stay.
+5. On failure the copies are deleted, and the table is as before.
+
+Files come back as copies, under new names: no name that a snapshot removed may come again. Expiry,
+ours and that of other clients, deletes the files that an expired snapshot removed, and does not ask
+whether a later one added them again. A file that only changed its level changes it back.
+
+The kind of the new snapshot is COMPACT if all snapshots were compactions, which hold the same rows,
+and otherwise OVERWRITE. Readers of changes skip both. The commit user names what was taken back, so
+that a second call finds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from hashlib import blake2b
+
+from lakewright.storage.errors import (
+    CommitOutcomeUnknownError,
+    FileMissing,
+    NotRevertible,
+    SnapshotNotFound,
+    StalePlan,
+    StorageError,
+    UnsupportedError,
+)
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.commit.commit_loop import commit_change
+from lakewright.storage.operations.partitions.copy_partition import CopyRun
+from lakewright.storage.operations.references.sweep import sweep_after_failure
+from lakewright.storage.operations.references.tags import create_due_tags
+from lakewright.storage.operations.revert.net_change import NetChange, read_net_change
+from lakewright.storage.operations.revert.standing import Standing, standing
+from lakewright.storage.operations.rewrite.rescale import set_bucket_option
+from lakewright.storage.operations.running.plan import Plan
+from lakewright.storage.operations.state.latest import read_latest
+from lakewright.storage.operations.state.live_files import LiveFiles
+from lakewright.storage.operations.state.rewrite_schema import check_current_schema
+from lakewright.storage.spec.commit import Change, Committable
+from lakewright.storage.spec.index import IndexEntry
+from lakewright.storage.spec.manifest import EntryIdentity, ManifestEntry
+from lakewright.storage.spec.partition import Place
+from lakewright.storage.spec.shown import Shown
+from lakewright.storage.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from lakewright.storage.spec.supported_options import Use, check_supported
+
+_MARK = "-back-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevertedSnapshot:
+    """A snapshot to take back; ids repeat after a rollback, and names of delta lists never do."""
+
+    id: int
+    kind: CommitKind
+    commit_user: str
+    time_ms: int
+    delta: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevertedBucket:
+    """What changes in a bucket; rows are counted in files, before merging.
+
+    `removed` files go, copies of `returned` files come, and `moved` files change their level.
+    """
+
+    partition: dict[str, object]
+    bucket: int
+    removed: tuple[str, ...]
+    returned: tuple[str, ...]
+    moved: tuple[str, ...]
+    rows_removed: int
+    rows_returned: int
+    bytes_removed: int
+    bytes_returned: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevertPlan(Plan["RevertResult"]):
+    """What taking snapshots back would change, as of one snapshot.
+
+    `bucket_option` is what the option `bucket` is set back to. `taken_back_by` is the snapshot that
+    has taken them back already; then there is nothing to do.
+    """
+
+    table: str
+    snapshot_id: int
+    snapshots: tuple[RevertedSnapshot, ...]
+    buckets: tuple[RevertedBucket, ...] = ()
+    bucket_option: int | None = None
+    taken_back_by: int | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.buckets
+
+    @property
+    def bytes(self) -> int:
+        """Size of the files to copy."""
+        return sum(each.bytes_returned for each in self.buckets)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevertResult(Shown):
+    """What was taken back; the snapshot is None if there was nothing to do.
+
+    Rows are counted in files, before merging.
+    """
+
+    snapshot: Snapshot | None
+    snapshot_ids: tuple[int, ...]
+    files_removed: int
+    files_returned: int
+    files_moved: int
+    rows_removed: int
+    rows_returned: int
+    bytes_removed: int
+    bytes_returned: int
+    duration_ms: int
+
+
+# --- planning ---------------------------------------------------------------------------------
+
+
+def plan_revert(files: TableFiles, snapshot_ids: Sequence[int]) -> RevertPlan:
+    """Plan to take back what snapshots did, all of them in one commit.
+
+    Raises:
+        SnapshotNotFound: a snapshot does not exist, or expired.
+        NotRevertible: the files to come back are gone, or a later commit stands in the way; the
+            message names it and the way out.
+        UnsupportedError: the table has an option, or the snapshots files, that rule it out.
+    """
+    return _looked_at(files.reading_once(), snapshot_ids)[0]
+
+
+def _looked_at(files: TableFiles, snapshot_ids: Sequence[int]) -> tuple[RevertPlan, NetChange]:
+    check_supported(files.schema, Use.WRITE, table=files.name)
+    check_current_schema(files)
+
+    def look(latest: Snapshot | None) -> tuple[RevertPlan, NetChange]:
+        net = read_net_change(files, snapshot_ids)
+        assert latest is not None
+        plan = RevertPlan(
+            table=files.name,
+            snapshot_id=latest.id,
+            snapshots=tuple(map(_told, net.snapshots)),
+            taken_back_by=_taken_back_by(files, net, latest),
+        )
+        if net.is_empty or plan.taken_back_by is not None:
+            return plan, net
+        found = standing(files, net, latest, LiveFiles(files))
+        _check_there(files, found)
+        return replace(plan, buckets=_buckets(files, found), bucket_option=found.bucket_option), net
+
+    return read_latest(files, look)[1]
+
+
+def _told(snapshot: Snapshot) -> RevertedSnapshot:
+    return RevertedSnapshot(
+        id=snapshot.id,
+        kind=snapshot.commit_kind,
+        commit_user=snapshot.commit_user,
+        time_ms=snapshot.time_millis,
+        delta=snapshot.delta_manifest_list,
+    )
+
+
+def _user_mark(snapshots: Sequence[Snapshot]) -> str:
+    """What the commit user begins with that takes these snapshots back."""
+    digest = blake2b(digest_size=8)
+    for snapshot in snapshots:
+        digest.update(snapshot.delta_manifest_list.encode())
+    return f"revert-{digest.hexdigest()}-"
+
+
+def _taken_back_by(files: TableFiles, net: NetChange, latest: Snapshot) -> int | None:
+    """The last later snapshot that took these back and was not itself taken back."""
+    later = []
+    for snapshot in files.snapshots.back_from(latest):
+        if snapshot.id <= net.snapshots[-1].id:
+            break
+        later.append(snapshot)
+    users = [each.commit_user for each in later]
+    for snapshot in later:
+        if _user_mark(net.snapshots) in snapshot.commit_user:
+            is_undone = any(_user_mark([snapshot]) in user for user in users)
+            return None if is_undone else snapshot.id
+    return None
+
+
+def _check_there(files: TableFiles, found: Standing) -> None:
+    """Check that every file to come back still exists.
+
+    Raises:
+        NotRevertible: one is missing.
+    """
+    paths = [path for entry in found.to_copy for path in files.entry_paths(entry)]
+    paths += [files.paths.index(each.file.file_name) for each in found.indexes_to_copy]
+    by_folder: dict[str, set[str]] = {}
+    for path in paths:
+        folder, _, name = path.rpartition("/")
+        by_folder.setdefault(folder, set()).add(name)
+    for folder, names in by_folder.items():
+        missing = names - {status.name for status in files.fs.list_dir(folder)}
+        if missing:
+            raise NotRevertible(_gone(files, f"{folder}/{min(missing)}"), table=files.name)
+
+
+def _gone(files: TableFiles, path: str) -> str:
+    return (
+        f"file {path} of {files.name} is gone for good, so it cannot come back: the snapshot that "
+        "held it expired"
+    )
+
+
+def _buckets(files: TableFiles, found: Standing) -> tuple[RevertedBucket, ...]:
+    moved = {(each.place, each.file.file_name) for each in found.moved}
+    removed = [each for each in found.removed if (each.place, each.file.file_name) not in moved]
+    places = {each.place for each in (*removed, *found.to_copy, *found.moved)}
+    places |= {each.place for each in (*found.removed_indexes, *found.indexes_to_copy)}
+    rows = {each.place: each for each in (*removed, *found.to_copy, *found.moved)}
+
+    def bucket(place: Place) -> RevertedBucket:
+        gone = [each.file for each in removed if each.place == place]
+        back = [each.file for each in found.to_copy if each.place == place]
+        entry = rows.get(place)
+        row = files.partitions.of_row(place.partition) if entry is None else None
+        partition = files.partitions.of_entry(entry) if entry is not None else row
+        assert partition is not None
+        return RevertedBucket(
+            partition=partition.spec,
+            bucket=place.bucket,
+            removed=tuple(sorted(file.file_name for file in gone)),
+            returned=tuple(sorted(file.file_name for file in back)),
+            moved=tuple(sorted(name for at, name in moved if at == place)),
+            rows_removed=sum(file.row_count for file in gone),
+            rows_returned=sum(file.row_count for file in back),
+            bytes_removed=sum(file.file_size for file in gone),
+            bytes_returned=sum(file.file_size for file in back),
+        )
+
+    return tuple(map(bucket, sorted(places)))
+
+
+# --- running ----------------------------------------------------------------------------------
+
+
+def run_revert(files: TableFiles, plan: RevertPlan) -> RevertResult:
+    """Carry a plan out, in one commit.
+
+    Raises:
+        StalePlan: a later commit or an expiry came between; nothing is published.
+        SchemaMoved: the table's schema changed since it was opened.
+        RetriesExhausted: other processes committed too often; nothing is published.
+        CommitOutcomeUnknownError: the store failed while the snapshot was created; call again,
+            which finds whether it was.
+    """
+    started = files.env.now_ms()
+    files = files.reading_once()
+    now, net = _replanned(files, plan)
+    snapshot = None
+    if now.buckets:
+        if now.bucket_option is not None:
+            # As a rescale does, so that no writer begins a partition with the other count.
+            files = set_bucket_option(files, now.bucket_option)
+        snapshot = _commit(files, plan, net)
+        # The commit stands. The next commit makes a missing tag.
+        with suppress(StorageError):
+            create_due_tags(files)
+    buckets = plan.buckets
+    return RevertResult(
+        snapshot=snapshot,
+        snapshot_ids=tuple(each.id for each in plan.snapshots),
+        files_removed=sum(len(each.removed) for each in buckets),
+        files_returned=sum(len(each.returned) for each in buckets),
+        files_moved=sum(len(each.moved) for each in buckets),
+        rows_removed=sum(each.rows_removed for each in buckets),
+        rows_returned=sum(each.rows_returned for each in buckets),
+        bytes_removed=sum(each.bytes_removed for each in buckets),
+        bytes_returned=sum(each.bytes_returned for each in buckets),
+        duration_ms=files.env.now_ms() - started,
+    )
+
+
+def _replanned(files: TableFiles, plan: RevertPlan) -> tuple[RevertPlan, NetChange]:
+    """A new plan, which must show the same, and the change to take back.
+
+    Raises:
+        StalePlan: a new plan differs.
+    """
+    try:
+        now, net = _looked_at(files, [each.id for each in plan.snapshots])
+    except (NotRevertible, SnapshotNotFound) as error:
+        raise StalePlan(f"the plan for {files.name} is stale: {error}", table=files.name) from error
+    same = [each.delta for each in now.snapshots] == [each.delta for each in plan.snapshots]
+    if not same or _named(files, now) != _named(files, plan):
+        by = f"by snapshot {now.taken_back_by}" if now.taken_back_by else "in another way"
+        raise StalePlan(
+            f"a plan to take back snapshots of {files.name} was made at snapshot "
+            f"{plan.snapshot_id}, and they have been taken back {by} since, or other snapshots "
+            "have their ids; plan again",
+            table=files.name,
+        )
+    return now, net
+
+
+def _named(files: TableFiles, plan: RevertPlan) -> Mapping[Place, tuple[frozenset[str], ...]]:
+    return {
+        Place(files.partitions.planned(each.partition).row, each.bucket): (
+            frozenset(each.removed),
+            frozenset(each.returned),
+            frozenset(each.moved),
+        )
+        for each in plan.buckets
+    }
+
+
+def _commit(files: TableFiles, plan: RevertPlan, net: NetChange) -> Snapshot | None:
+    run_id = files.env.new_id()
+    copies = _Copies(files, run_id)
+
+    def build(latest: Snapshot | None, live_files: LiveFiles) -> Change | None:
+        if latest is None:
+            raise StalePlan(f"{files.name} has no snapshot any more; plan again", table=files.name)
+        try:
+            found = standing(files, net, latest, live_files)
+        except (NotRevertible, UnsupportedError) as error:
+            raise StalePlan(f"another commit came between: {error}", table=files.name) from error
+        returned, indexes = copies.of(found)
+        renamed = copies.renamed(found.to_rename)
+        return Change(
+            entries=[
+                *(entry.removed() for entry in (*found.removed, *found.to_rename)),
+                *found.moved,
+                *returned,
+                *renamed,
+            ],
+            new_indexes=indexes,
+            removed_indexes=found.removed_indexes,
+        )
+
+    base_id = plan.snapshot_id
+    try:
+        result = commit_change(
+            files,
+            build,
+            Committable(
+                user=f"{_user_mark(net.snapshots)}{run_id}",
+                identifier=BATCH_COMMIT_IDENTIFIER,
+                kind=CommitKind.COMPACT if net.keeps_rows else CommitKind.OVERWRITE,
+                base_id=base_id,
+            ),
+        )
+    except CommitOutcomeUnknownError:
+        raise
+    except BaseException as error:
+        sweep_after_failure(files, [run_id], since_snapshot_id=base_id)
+        if isinstance(error, FileMissing):
+            raise StalePlan(
+                f"nothing of {files.name} was taken back: {error}", table=files.name
+            ) from error
+        raise
+    return result.snapshot
+
+
+class _Copies:
+    """Copies the files that a commit returns or renames, each once for all attempts."""
+
+    def __init__(self, files: TableFiles, run_id: str) -> None:
+        self._run = CopyRun(files, files, partial(_name_of_copy, run_id))
+        self._of: tuple[list[ManifestEntry], list[IndexEntry]] | None = None
+        self._renamed: dict[EntryIdentity, ManifestEntry] = {}
+
+    def of(self, found: Standing) -> tuple[list[ManifestEntry], list[IndexEntry]]:
+        """The files and index files that come back; they are the same in each attempt."""
+        if self._of is None:
+            self._of = self._run.copied(found.to_copy, found.indexes_to_copy)
+        return self._of
+
+    def renamed(self, entries: Sequence[ManifestEntry]) -> list[ManifestEntry]:
+        """Live files as copies."""
+        new = [entry for entry in entries if entry.identity not in self._renamed]
+        copies, _ = self._run.copied(new, ())
+        self._renamed |= zip((entry.identity for entry in new), copies, strict=True)
+        return [self._renamed[entry.identity] for entry in entries]
+
+
+def _name_of_copy(run_id: str, name: str) -> str:
+    """The name of a copy: with the run's id before the ending, instead of that of a run before."""
+    stem, dot, ending = name.partition(".")
+    return f"{stem.split(_MARK, 1)[0]}{_MARK}{run_id}{dot}{ending}"

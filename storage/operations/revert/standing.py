@@ -1,0 +1,343 @@
+"""Checks that what snapshots did still stands, so that taking it back gives the right rows.
+
+The result must be what the table would hold if the snapshots had never been made and all other
+commits had. Files of an append table are independent of each other, so this is true if
+
+* every file that the snapshots added is live, with the deletions that it had,
+* no other commit overwrote the partitions that rows come back to, and
+* files of a partition agree on its bucket count.
+
+In a bucket with keys, the files of different levels and their sequence numbers decide which row
+wins. There, other commits may only have added files to level 0, whose sequence numbers are above
+those of all files that come back. So each level holds what it held before, and level 0 more. These
+files are copied under new names too: a compaction under way that planned to lift them above the
+older rows that come back then finds them gone, and leaves the bucket out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from lakewright.storage.errors import NotRevertible, SnapshotNotFound, UnsupportedError
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.revert.net_change import NetChange
+from lakewright.storage.operations.rewrite.rescale import with_bucket_option
+from lakewright.storage.operations.state.assign_buckets import left_behind
+from lakewright.storage.operations.state.live_files import LiveFiles, index_entries
+from lakewright.storage.spec.index import IndexEntry
+from lakewright.storage.spec.manifest import EntryIdentity, FileKind, ManifestEntry
+from lakewright.storage.spec.options import BucketMode
+from lakewright.storage.spec.partition import Place
+from lakewright.storage.spec.snapshot import CommitKind, Snapshot
+
+_Wanted = Callable[[ManifestEntry], bool]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """The parts of a commit that takes a change back, on top of one snapshot; entries are ADDs.
+
+    `to_copy` come back as copies, `to_rename` are live and become copies, `moved` come back at the
+    level that they had. `bucket_option` is what the option `bucket` must be set to first, since a
+    rescale of the whole table changed it: writers refuse partitions that it leaves behind.
+    """
+
+    removed: tuple[ManifestEntry, ...]
+    moved: tuple[ManifestEntry, ...]
+    to_copy: tuple[ManifestEntry, ...]
+    to_rename: tuple[ManifestEntry, ...]
+    removed_indexes: tuple[IndexEntry, ...]
+    indexes_to_copy: tuple[IndexEntry, ...]
+    bucket_option: int | None = None
+
+
+def standing(
+    files: TableFiles, net: NetChange, latest: Snapshot, live_files: LiveFiles
+) -> Standing:
+    """What taking a change back does on top of a snapshot.
+
+    Raises:
+        NotRevertible: a later commit stands in the way; the message names it and the way out.
+        UnsupportedError: a file to come back is not the table's own, or waits for its bucket.
+    """
+    return _Judge(files, net, latest, live_files).standing(live_files)
+
+
+class _Judge:
+    """Compares a change with one snapshot; used once."""
+
+    def __init__(
+        self, files: TableFiles, net: NetChange, latest: Snapshot, live_files: LiveFiles
+    ) -> None:
+        self.files = files
+        self.net = net
+        self.latest = latest
+        live = live_files.entries(latest, partitions=net.rows) if net.rows else []
+        self.live = {entry.identity: entry for entry in live}
+        self.indexes = [each for each in index_entries(files, latest) if each.partition in net.rows]
+        self.to_copy = net.to_return
+
+    def standing(self, live_files: LiveFiles) -> Standing:
+        net = self.net
+        _check_own(self.files, self.to_copy)
+        self._check_files()
+        self._check_indexes()
+        self._check_overwrites()
+        self._check_bucket_counts()
+        bucket_option = self._bucket_option(live_files)
+        renamed = self._later_in_level_0() if self.files.schema.is_keyed else []
+        self._check_deletions(renamed)
+        copied = {entry.identity for entry in self.to_copy}
+        return Standing(
+            removed=tuple(net.added.values()),
+            moved=tuple(each for at, each in net.removed.items() if at not in copied),
+            to_copy=tuple(self.to_copy),
+            to_rename=tuple(renamed),
+            removed_indexes=tuple(net.new_indexes),
+            indexes_to_copy=tuple(net.removed_indexes),
+            bucket_option=bucket_option,
+        )
+
+    # --- checks -------------------------------------------------------------------------------
+
+    def _check_files(self) -> None:
+        gone = [each for each in self.net.added if each not in self.live]
+        if gone:
+            names = {each.file_name for each in gone}
+            raise self._blocked(
+                lambda entry: entry.kind is FileKind.DELETE and entry.file.file_name in names,
+                f"replaced or removed {_files(names)} of it",
+            )
+        back = {each.file_name for each in self.net.removed if each in self.live}
+        if back:
+            raise self._blocked(
+                lambda entry: entry.kind is FileKind.ADD and entry.file.file_name in back,
+                f"brought {_files(back)} back",
+            )
+
+    def _check_overwrites(self) -> None:
+        """Check that no later commit replaced rows of a partition that rows come back to."""
+        if self.net.keeps_rows or not self.net.removed:
+            return
+        rows = {entry.partition for entry in self.net.removed.values()}
+        by = self._by(lambda entry: entry.partition in rows, kinds=(CommitKind.OVERWRITE,))
+        if by is not None:
+            spec = self.files.partitions.of_row(min(rows)).spec
+            which = f"partition {spec}" if spec else "the table"
+            raise self._error(by, f"overwrote or deleted rows of {which}")
+
+    def _check_bucket_counts(self) -> None:
+        counts = {
+            entry.partition: entry.total_buckets
+            for entry in self.net.removed.values()
+            if entry.total_buckets > 0
+        }
+        others = [
+            entry
+            for at, entry in self.live.items()
+            if at not in self.net.added
+            and 0 < entry.total_buckets != counts.get(entry.partition, entry.total_buckets)
+        ]
+        if others:
+            names = {entry.file.file_name for entry in others}
+            raise self._blocked(
+                lambda entry: entry.kind is FileKind.ADD and entry.file.file_name in names,
+                f"wrote {_files(names)} in {others[0].total_buckets} buckets, and the files to "
+                f"come back have {counts[others[0].partition]}",
+            )
+
+    def _bucket_option(self, live_files: LiveFiles) -> int | None:
+        """The option that the buckets to come back agreed with, if it has another value now."""
+        files = self.files
+        if files.options.bucket_mode is not BucketMode.FIXED or not self.to_copy:
+            return None
+        if not left_behind(files, self.to_copy):
+            return None
+        count = self.to_copy[0].total_buckets
+        behind = left_behind(
+            with_bucket_option(files, count),
+            [
+                *self.to_copy,
+                *(
+                    entry
+                    for entry in live_files.entries(self.latest)
+                    if entry.identity not in self.net.added
+                ),
+            ],
+        )
+        if behind:
+            raise self._blocked(
+                lambda entry: entry.kind is FileKind.ADD and entry.partition in behind,
+                f"wrote partition {files.partitions.of_row(min(behind)).spec} with another number "
+                f"of buckets than {count}, which the option bucket was and would be again",
+            )
+        return count
+
+    def _later_in_level_0(self) -> list[ManifestEntry]:
+        """Check the levels of each bucket with keys; files of level 0 beside files that return."""
+        found: list[ManifestEntry] = []
+        for place in sorted(self.net.places):
+            expected = _at(self.net.before, place) - _at(self.net.removed, place)
+            expected |= _at(self.net.added, place)
+            here = _at(self.live, place)
+            lacking = {each.file_name for each in expected - here}
+            if lacking:
+                raise self._blocked(
+                    lambda entry, names=lacking: (  # type: ignore[misc]
+                        entry.kind is FileKind.DELETE and entry.file.file_name in names
+                    ),
+                    f"replaced {_files(lacking)}, which are in the same bucket",
+                )
+            later = [self.live[each] for each in sorted(here - expected, key=_name)]
+            self._check_later(later, self._newest(place))
+            returns = any(each.place == place for each in self.net.removed.values())
+            if returns:
+                stays = here - _at(self.net.added, place)
+                found += (self.live[each] for each in sorted(stays, key=_name) if each.level == 0)
+        return found
+
+    def _newest(self, place: Place) -> int:
+        """The highest sequence number of files that come back to a bucket."""
+        back = (each.file for each in self.net.removed.values() if each.place == place)
+        return max((file.max_sequence_number for file in back), default=-1)
+
+    def _check_later(self, later: Sequence[ManifestEntry], newest: int) -> None:
+        """Check files of a bucket that other commits added."""
+        lifted = {entry.identity for entry in later if entry.file.level > 0}
+        if lifted:
+            raise self._blocked(
+                lambda entry: entry.kind is FileKind.ADD and entry.identity in lifted,
+                f"compacted later rows of the same bucket, to {_files(map(_name, lifted))}",
+            )
+        mixed = {entry.identity for entry in later if entry.file.min_sequence_number <= newest}
+        if mixed:
+            raise self._blocked(
+                lambda entry: entry.kind is FileKind.ADD and entry.identity in mixed,
+                f"wrote {_files(map(_name, mixed))} to the same bucket, whose sequence numbers "
+                f"begin at or below {newest}, the last number of the rows to come back, so which "
+                "row of a key is newer is unknown",
+            )
+
+    # --- index files --------------------------------------------------------------------------
+
+    def _check_indexes(self) -> None:
+        """Check that index files that the snapshots wrote are there, and free their slots."""
+        present = set(self.indexes)
+        left = {entry.slot for entry in present - self.net.new_indexes}
+        taken = any(entry.slot in left for entry in self.net.removed_indexes)
+        if taken or not self.net.new_indexes <= present:
+            raise self._index_changed("changed the index files of the same buckets")
+
+    def _check_deletions(self, renamed: Sequence[ManifestEntry]) -> None:
+        """Check that no deletion of a row is lost, and that none came since."""
+        stay = {(each.place, each.file.file_name) for each in self.net.added.values()}
+        if _vectors(self.indexes, stay) != _vectors(self.net.indexes_after, stay):
+            raise self._index_changed("deleted rows of files that it wrote")
+        copied = {(each.place, each.file.file_name) for each in (*self.to_copy, *renamed)}
+        known = {*self.net.indexes_before, *self.indexes} - self.net.removed_indexes
+        if _vectors(known, copied):
+            raise UnsupportedError(
+                f"a deletion vector of {self.files.name} marks rows of files to come back, in an "
+                "index file that stays as it is; compact the table, or roll back instead",
+                table=self.files.name,
+            )
+
+    def _index_changed(self, what: str) -> NotRevertible:
+        places = {(each.partition, each.bucket) for each in self.net.places}
+        known = _of_places(self.net.indexes_after, places)
+        for snapshot in self._later():
+            found = _of_places(index_entries(self.files, snapshot), places)
+            if found != known:
+                return self._error(snapshot, what)
+        return self._error(None, what)
+
+    # --- who did it ---------------------------------------------------------------------------
+
+    def _blocked(self, wanted: _Wanted, what: str) -> NotRevertible:
+        return self._error(self._by(wanted), what)
+
+    def _by(self, wanted: _Wanted, kinds: Collection[CommitKind] = ()) -> Snapshot | None:
+        """The first other snapshot whose delta has a wanted entry."""
+        manifests = self.files.manifests
+        for snapshot in self._later():
+            if kinds and snapshot.commit_kind not in kinds:
+                continue
+            if any(map(wanted, manifests.entries(manifests.read_delta_list(snapshot)))):
+                return snapshot
+        return None
+
+    def _later(self) -> Iterable[Snapshot]:
+        """The other snapshots since the first one, oldest first."""
+        for snapshot_id in range(self.net.first.id + 1, self.latest.id):
+            if snapshot_id not in self.net.ids:
+                with suppress(SnapshotNotFound):
+                    yield self.files.snapshots.read(snapshot_id)
+        if self.latest.id not in self.net.ids:
+            yield self.latest
+
+    def _error(self, by: Snapshot | None, what: str) -> NotRevertible:
+        files, first = self.files, self.net.first.id
+        those = ", ".join(str(each.id) for each in self.net.snapshots)
+        who, ways = "another commit", list[str]()
+        if by is not None:
+            who = f"snapshot {by.id} ({by.commit_kind.value} by {by.commit_user})"
+            ways.append(f"take snapshot {by.id} back first")
+        if first - 1 in files.snapshots.kept_ids():
+            lost = f"snapshots {first} to {self.latest.id}"
+            ways.append(f"roll back to snapshot {first - 1}, which loses all of {lost}")
+        return NotRevertible(
+            f"snapshot{'s' * (len(self.net.snapshots) > 1)} {those} of {files.name} cannot be "
+            f"taken back: {who} {what}; {', or '.join(ways) or 'nothing undoes it'}",
+            table=files.name,
+            snapshot=None if by is None else by.id,
+        )
+
+
+def _check_own(files: TableFiles, entries: Iterable[ManifestEntry]) -> None:
+    """Check that files can be copied into the table as they are."""
+    for entry in entries:
+        if files.is_foreign(entry.file):
+            raise UnsupportedError(
+                f"data file {entry.file.external_path} of {files.name} belongs to another system; "
+                "take its folder over again (lakewright add-partitions)",
+                table=files.name,
+            )
+        if entry.bucket < 0:
+            raise UnsupportedError(
+                f"data file {entry.file.file_name} of {files.name} waited for its bucket, and the "
+                "names of such files order their rows, so copies of them cannot come back; roll "
+                "back instead",
+                table=files.name,
+            )
+
+
+def _at(identities: Iterable[EntryIdentity], place: Place) -> set[EntryIdentity]:
+    return {each for each in identities if (each.partition, each.bucket) == place}
+
+
+def _name(identity: EntryIdentity) -> str:
+    return identity.file_name
+
+
+def _of_places(
+    indexes: Iterable[IndexEntry], places: Collection[tuple[bytes, int]]
+) -> set[IndexEntry]:
+    return {each for each in indexes if (each.partition, each.bucket) in places}
+
+
+def _vectors(
+    indexes: Iterable[IndexEntry], data_files: Collection[tuple[Place, str]]
+) -> set[tuple[Place, str, object]]:
+    return {
+        (each.place, each.file.file_name, vector)
+        for each in indexes
+        for vector in each.file.deletion_vectors or ()
+        if (each.place, vector.data_file) in data_files
+    }
+
+
+def _files(names: Iterable[str]) -> str:
+    first, *others = sorted(names)
+    return f"{first} and {len(others)} more files" if others else f"file {first}"

@@ -1,0 +1,46 @@
+"""A revert of a compaction beside other verbs, whatever comes between their calls."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakewright.storage import Table
+from tests.races.outcomes import Race
+from tests.races.pairs import Finding, actor, arena
+from tests.races.test_races import check
+from tests.races.verbs import VERBS, WRITERS, actor_of
+
+
+def _revert(table: Table, number: int) -> str:
+    """The third snapshot of each arena is a compaction."""
+    done = table.history.revert(3)
+    return "" if done.snapshot is not None else "nothing to do"
+
+
+REVERT = {
+    kind: actor_of(arena(kind), "revert", 1, seed=70 + number, verb=_revert)
+    for number, kind in enumerate(("keyed", "append"))
+}
+OTHERS = [each for each in VERBS if each not in ("tag", "branch", "read")]
+
+
+def explored(other: str, kind: str, preemptions: int) -> Finding:
+    race = Race(arena(kind), [REVERT[kind], actor(other, kind=kind)], preemptions)
+    return Finding(race, race.run())
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_a_revert_and_a_verb_of_which_one_is_held_up_end_as_if_one_came_after_the_other(
+    other: str,
+) -> None:
+    found = explored(other, "keyed", preemptions=1)
+    check(found)
+    if other in WRITERS:
+        assert {each for _, each in found.race.outcomes} == {"done"}
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("kind", REVERT)
+@pytest.mark.parametrize("other", OTHERS)
+def test_a_revert_and_a_verb_end_as_if_one_came_after_the_other(other: str, kind: str) -> None:
+    check(explored(other, kind, preemptions=2))

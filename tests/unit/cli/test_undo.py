@@ -1,0 +1,58 @@
+"""The commands `revert` and `undo`."""
+
+from __future__ import annotations
+
+import re
+
+from lakewright.storage import Catalog
+from tests.support.tables.builders import content, events, new_table, rows
+from tests.unit.cli.conftest import Lakewright
+
+
+def test_a_run_of_a_command_is_undone_by_what_snapshots_shows_of_it(
+    catalog: Catalog, lakewright: Lakewright
+) -> None:
+    table = new_table(catalog, partitions=("day",))
+    for number in range(2):
+        table.write(rows(table, events(number, number + 2)))
+    before = content(table)
+    assert lakewright(catalog, "drop-partitions", "db.t", "--partition", "day=a").code == 0
+    assert content(table) == []
+    users = lakewright(catalog, "snapshots", "db.t", "--format", "json").out
+    (run,) = re.findall(r"lakewright drop-partitions \(([0-9a-f]{8})\)", users)
+
+    dry = lakewright(catalog, "undo", run, "--dry-run")
+
+    assert dry.code == 0
+    assert "snapshot 3 of db.t to take back: 0 files to go, 2 files to return" in dry.out
+    assert dry.lines[-1] == "dry run: nothing was written"
+    assert content(table) == []
+    done = lakewright(catalog, "undo", run, "--table", "db.t", "--format", "json")
+    assert done.code == 0
+    (part,) = done.json["parts"]
+    assert (part["table"], part["what"], part["verb"]) == ("db.t", "snapshot 3", "revert")
+    assert content(table) == before
+    again = lakewright(catalog, "undo", run)
+    assert again.code == 5
+    assert "taken back already, by snapshot 4" in re.sub(r"\s+", " ", again.out)
+    assert lakewright(catalog, "undo", "ffffffff").code == 3
+
+
+def test_snapshots_are_taken_back_by_a_saved_plan(
+    catalog: Catalog, lakewright: Lakewright, tmp_path: object
+) -> None:
+    table = new_table(catalog)
+    for number in range(3):
+        table.write(rows(table, events(number, number + 1)))
+    plan = f"{tmp_path}/plan.json"
+    given = ("revert", "db.t", "--snapshot", "2", "--snapshot", "3")
+    assert lakewright(catalog, *given, "--save-plan", plan).code == 0
+    assert len(content(table)) == 3
+    done = lakewright(catalog, "revert", "db.t", "--plan", plan)
+    assert done.code == 0
+    assert "snapshot 4: 2 snapshots (2 to 3) of db.t taken back" in done.out
+    assert len(content(table)) == 1
+    assert lakewright(catalog, "revert", "db.t", "--plan", plan).code == 5
+    refused = lakewright(catalog, "revert", "db.t", "--snapshot", "9")
+    assert refused.code == 3
+    assert "gone for good" in refused.err

@@ -1,0 +1,169 @@
+"""Undo: what a run did in a warehouse is found by its name, and taken back table by table."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import pytest
+
+from lakewright.platform.upkeep.clean import REMOVE_ORPHANS, OrphansOptions
+from lakewright.platform.upkeep.compact import COMPACT, CompactOptions
+from lakewright.platform.upkeep.drop_partitions import DROP_PARTITIONS, DropPartitionsOptions
+from lakewright.platform.upkeep.rescale import RESCALE, RescaleOptions
+from lakewright.platform.upkeep.verb import AnyVerb, Work, carry_out
+from lakewright.platform.upkeep.verbs import VERBS
+from lakewright.platform.warehouse.action import Action, Verdict
+from lakewright.platform.warehouse.undo import WHY_NOT, plan_undo, run_undo
+from lakewright.storage import Catalog, Table
+from lakewright.storage.errors import InvalidRequestError, NotFoundError
+from tests.support.tables.builders import compact, content, events, expire, new_table, rows
+from tests.support.tables.environment import FixedEnv
+from tests.support.tables.fixtures import memory_uri
+
+RUN = "11111111-2222-4333-8444-555555555555"
+OTHER = "11111111-9999-4333-8444-555555555555"
+SECOND = f"dagster-{OTHER}-drop"
+DAGSTER = f"dagster-{RUN}-compact__db__t"
+
+
+@pytest.fixture
+def catalog() -> Catalog:
+    return Catalog.open(memory_uri(), env=FixedEnv())
+
+
+def no_session() -> NoReturn:
+    raise AssertionError("an undo starts no Spark session")
+
+
+def table_of(catalog: Catalog, name: str, **made: Any) -> Table:
+    table = new_table(catalog, name=name, partitions=("day",), **made)
+    for at in range(3):
+        table.write(rows(table, events(at, at + 2)))
+    return table
+
+
+def done_by(run: str, table: Table, verb: AnyVerb, options: object) -> None:
+    carry_out(verb, table, options, Work(run=run, session=no_session))
+
+
+UNDOING = Work(run="lakewright undo (00000000)", session=no_session)
+
+
+def test_all_that_a_run_did_is_undone_and_nothing_else(catalog: Catalog) -> None:
+    one = table_of(catalog, "db.one")
+    two = table_of(catalog, "db.two", keys=("id", "day"), options={"bucket": "1"})
+    three = table_of(catalog, "db.three")
+    before = {each.name: content(each) for each in (one, two, three)}
+    one.stage(rows(one, events(7, 8)))
+    done_by(DAGSTER, one, COMPACT, CompactOptions(full=True))
+    done_by(DAGSTER, one, REMOVE_ORPHANS, OrphansOptions(older_than_ms=0, even_recent=True))
+    done_by(f"dagster-{RUN}-drop", two, DROP_PARTITIONS, DropPartitionsOptions(where="day = 'a'"))
+    done_by(SECOND, three, DROP_PARTITIONS, DropPartitionsOptions(where="day = 'a'"))
+    assert one.upkeep.quarantines()
+
+    plan = plan_undo(catalog, RUN)
+
+    assert plan.run == RUN
+    # Quarantines are dated by the store's clock, which a test does not set.
+    assert sorted((each.table, each.verb) for each in plan.parts) == [
+        ("db.one", "restore"),
+        ("db.one", "revert"),
+        ("db.two", "revert"),
+    ]
+    assert not plan.left_alone
+    assert len(one.history.snapshots()) == 4
+    done = run_undo(catalog, plan, UNDOING)
+    assert [each.what for each in done.parts] == [each.what for each in plan.parts]
+    assert not done.left_alone
+    assert content(one) == before["db.one"]
+    assert content(two) == before["db.two"]
+    assert content(three) == []
+    assert len(one.at().files()) == 3
+    assert one.upkeep.quarantines() == ()
+    again = plan_undo(catalog, RUN)
+    assert again.parts == ()
+    assert {each.why.split(": ")[1] for each in again.left_alone} == {
+        f"taken back already, by snapshot {table.history.snapshots()[-1].id}"
+        for table in (one, two)
+    }
+    # An undo is a run, which can be undone: the partition is gone again.
+    run_undo(catalog, plan_undo(catalog, UNDOING.run, tables=["db.two"]), UNDOING)
+    assert content(two) == []
+
+
+def test_a_run_is_named_by_its_first_digits_if_they_are_its_own(catalog: Catalog) -> None:
+    table = table_of(catalog, "db.one")
+    done_by(DAGSTER, table, COMPACT, CompactOptions(full=True))
+    assert plan_undo(catalog, RUN[:13]).run == RUN
+    assert plan_undo(catalog, DAGSTER).parts
+    with pytest.raises(NotFoundError, match="of run '1111'"):
+        plan_undo(catalog, "1111")
+    table.write(rows(table, events(0, 1)))
+    done_by(f"dagster-{OTHER}-compact", table, COMPACT, CompactOptions(full=True))
+    with pytest.raises(InvalidRequestError, match="names 2 runs"):
+        plan_undo(catalog, RUN[:8])
+
+
+def test_what_stands_in_the_way_hinders_no_other_table(catalog: Catalog) -> None:
+    one, two = table_of(catalog, "db.one"), table_of(catalog, "db.two")
+    for table in (one, two):
+        done_by("lakewright compact (0a1b2c3d)", table, COMPACT, CompactOptions(full=True))
+    two.write(rows(two, events(0, 1)))
+    compact(two, full=True)
+    undone = run_undo(catalog, plan_undo(catalog, "0a1b2c3d"), UNDOING)
+    assert [each.table for each in undone.parts] == ["db.one"]
+    (left,) = undone.left_alone
+    assert (left.table, left.what) == ("db.two", "snapshot 4")
+    assert "snapshot 6 (COMPACT by " in left.why
+
+
+def test_what_changes_between_plan_and_run_is_left_alone(catalog: Catalog) -> None:
+    table = table_of(catalog, "db.one")
+    done_by(DAGSTER, table, COMPACT, CompactOptions(full=True))
+    plan = plan_undo(catalog, RUN)
+    expire(table)
+    undone = run_undo(catalog, plan, UNDOING)
+    assert not undone.parts
+    assert "stale" in undone.left_alone[0].why
+
+
+def test_a_rescale_of_several_partitions_is_undone_in_one_commit(catalog: Catalog) -> None:
+    table = table_of(catalog, "db.one", keys=("id", "day"), options={"bucket": "1"})
+    table.write(rows(table, events(0, 4, day="b")))
+    before = content(table)
+    done_by(DAGSTER, table, RESCALE, RescaleOptions(buckets=3))
+    run_undo(catalog, plan_undo(catalog, RUN), UNDOING)
+    table = catalog.table(table.name)
+    assert table.options.bucket == 1
+    assert {each.total_buckets for each in table.at().files()} == {1}
+    table.write(rows(table, events(0, 1, day="b")))
+    assert len(content(table)) == len(before)
+
+
+def test_actions_tell_what_left_no_trace_and_why_it_stays(catalog: Catalog) -> None:
+    table, other = table_of(catalog, "db.one"), table_of(catalog, "db.two")
+    done_by(DAGSTER, other, COMPACT, CompactOptions(full=True))
+    expire(table)
+    action = Action(
+        id="1",
+        run=DAGSTER,
+        table="db.one",
+        table_uuid=table.uuid,
+        verb="expire_snapshots",
+        started_ms=0,
+        ended_ms=1,
+        verdict=Verdict.DONE,
+    )
+    plan = plan_undo(catalog, RUN, actions=[action])
+    # Only the tables of the actions are looked at.
+    assert plan.parts == ()
+    (left,) = plan.left_alone
+    assert (left.table, left.what) == ("db.one", "expire_snapshots")
+    assert "gone for good" in left.why
+    assert set(VERBS) >= set(WHY_NOT)
+
+
+def test_a_run_that_left_nothing_is_not_found(catalog: Catalog) -> None:
+    table_of(catalog, "db.one")
+    with pytest.raises(NotFoundError, match=r"no snapshot or quarantine of db\.one is of run"):
+        plan_undo(catalog, RUN, tables=["db.one"])

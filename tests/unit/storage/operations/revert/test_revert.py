@@ -1,0 +1,466 @@
+"""Reverts: the table holds what it would if the snapshots had never been made."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from lakewright.storage import AddColumn, Catalog, RevertPlan, Table
+from lakewright.storage.errors import (
+    InvalidRequestError,
+    NotRevertible,
+    SchemaMoved,
+    SnapshotNotFound,
+    StalePlan,
+    UnsupportedError,
+)
+from lakewright.storage.operations.commit.commit import commit_compaction
+from lakewright.storage.spec.commit import CommitMessage
+from lakewright.storage.spec.manifest import FileKind
+from lakewright.storage.spec.snapshot import CommitKind
+from tests.support.histories.reverts import KINDS, PAIRS, VERBS, fill, made_by
+from tests.support.stores.watched_files import interrupted, overtaken, puts_snapshot
+from tests.support.tables.builders import (
+    compact,
+    content,
+    events,
+    expire,
+    new_table,
+    remove_orphans,
+    rows,
+)
+from tests.support.tables.invariants import assert_only_reachable_files
+from tests.support.tables.landed import land_beside
+
+
+def filled(catalog: Catalog, kind: str, name: str = "db.t") -> Table:
+    table = KINDS[kind].table(catalog, name)
+    fill(table)
+    return table
+
+
+def latest_id(table: Table) -> int:
+    snapshot = table.history.latest_snapshot()
+    assert snapshot is not None
+    return snapshot.id
+
+
+def layout(table: Table) -> list[tuple[object, ...]]:
+    """Where the live files are, and what they hold, without their names."""
+    return sorted(
+        (
+            each.partition,
+            each.bucket,
+            each.total_buckets,
+            each.file.level,
+            each.file.row_count,
+            each.file.min_sequence_number,
+            each.file.max_sequence_number,
+        )
+        for each in table.at().files()
+    )
+
+
+@pytest.mark.parametrize(("kind", "verb"), PAIRS, ids=str)
+def test_rows_and_layout_are_what_they_were(catalog: Catalog, kind: str, verb: str) -> None:
+    table = filled(catalog, kind)
+    before, laid_out = content(table), layout(table)
+    snapshots = made_by(table, VERBS[verb])
+    assert snapshots
+    table = catalog.table(table.name)
+    plan = table.history.plan_revert(*snapshots)
+    assert RevertPlan.from_json(plan.to_json()) == plan
+
+    result = table.history.run(RevertPlan.from_json(plan.to_json()))
+
+    assert result.snapshot is not None
+    assert result.snapshot_ids == snapshots
+    table = catalog.table(table.name)
+    assert content(table) == before
+    assert layout(table) == laid_out
+    again = table.history.revert(*snapshots)
+    assert again.snapshot is None
+    assert table.history.plan_revert(*snapshots).taken_back_by == result.snapshot.id
+    # What the reverted snapshots removed is deleted with them, and nothing that came back.
+    expire(table)
+    assert content(table) == before
+    assert_only_reachable_files(table)
+    twin = filled(catalog, kind, "db.twin")
+    for each in (table, twin):
+        compact(each, full=True)
+    assert content(table) == content(twin)
+
+
+@pytest.mark.parametrize(("kind", "verb"), PAIRS, ids=str)
+def test_rows_that_others_wrote_since_stay(catalog: Catalog, kind: str, verb: str) -> None:
+    table, twin = filled(catalog, kind), filled(catalog, kind, "db.twin")
+    snapshots = made_by(table, VERBS[verb])
+    table = catalog.table(table.name)
+    for each in (table, twin):
+        each.write(rows(each, events(2, 8, day="c", v="later")))
+    if verb == "rescale":
+        # The new partition has the new count.
+        with pytest.raises(NotRevertible, match=r"snapshot \d+ \(APPEND .* number of buckets"):
+            table.history.plan_revert(*snapshots)
+        return
+    table.history.revert(*snapshots)
+    assert content(table) == content(twin)
+    for each in (table, twin):
+        compact(each, full=True)
+    assert content(table) == content(twin)
+
+
+# A compaction that drops rows lowers the last sequence number of its bucket.
+IN_ORDER = [each for each in KINDS if KINDS[each].keys and each != "first row"]
+
+
+@pytest.mark.parametrize("kind", IN_ORDER)
+def test_later_rows_of_the_same_keys_win_over_rows_that_come_back(
+    catalog: Catalog, kind: str
+) -> None:
+    table, twin = filled(catalog, kind), filled(catalog, kind, "db.twin")
+    (compaction,) = made_by(table, VERBS["compact"])
+    for each in (table, twin):
+        each.write(rows(each, events(0, 3, v="later")))
+    table.history.revert(compaction)
+    assert content(table) == content(twin)
+    for number in range(2):
+        for each in (table, twin):
+            each.write(rows(each, events(number, 5, v="last")))
+            each.upkeep.compact(min_file_num=2)
+        assert content(table) == content(twin)
+    for each in (table, twin):
+        compact(each, full=True)
+    assert content(table) == content(twin)
+
+
+@pytest.mark.parametrize("kind", ["append", "append in buckets"])
+def test_rows_of_a_dropped_partition_come_back_beside_those_that_others_wrote(
+    catalog: Catalog, kind: str
+) -> None:
+    table, twin = filled(catalog, kind), filled(catalog, kind, "db.twin")
+    (drop,) = made_by(table, VERBS["drop"])
+    for each in (table, twin):
+        each.write(rows(each, events(0, 9, day="a", v="later")))
+    table.history.revert(drop)
+    assert content(table) == content(twin)
+
+
+def test_rows_of_a_dropped_partition_do_not_mix_with_later_rows_of_their_keys(
+    catalog: Catalog,
+) -> None:
+    table = filled(catalog, "keyed")
+    (drop,) = made_by(table, VERBS["drop"])
+    table.write(rows(table, events(0, 2, day="a", v="later")))
+    before = content(table)
+    with pytest.raises(NotRevertible, match=r"sequence numbers begin at or below \d+.*roll back"):
+        table.history.revert(drop)
+    assert content(table) == before
+
+
+def test_a_compaction_under_way_does_not_lift_later_rows_above_those_that_come_back(
+    catalog: Catalog,
+) -> None:
+    table = filled(catalog, "aggregation")
+    (compaction,) = made_by(table, VERBS["compact"])
+    table.write(rows(table, events(0, 3, v="x")))
+    table.write(rows(table, events(0, 3, v="y")))
+    # The newest runs alone, as a compaction with little to do plans them.
+    plan = table.upkeep.plan_compact(min_file_num=2)
+    assert plan.tasks
+    told = content(table)
+    late, _ = interrupted(
+        table, when=puts_snapshot, meanwhile=lambda: table.history.revert(compaction)
+    )
+    result = late.upkeep.run(plan)
+    assert (result.snapshot, result.dropped_tasks) == (None, 1)
+    assert content(table) == told
+    compact(table, full=True)
+    assert content(table) == told
+
+
+# --- what stands in the way ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["append", "keyed", "vectors", "dynamic"])
+@pytest.mark.parametrize("later", ["compact", "overwrite a partition", "drop"])
+def test_a_later_commit_that_replaced_the_files_is_named(
+    catalog: Catalog, kind: str, later: str
+) -> None:
+    table = filled(catalog, kind)
+    (append,) = made_by(table, VERBS["append"])
+    (by,) = made_by(table, VERBS[later])
+    before = content(table)
+    with pytest.raises(NotRevertible, match=rf"snapshot {by} \(.*take snapshot {by} back first"):
+        table.history.plan_revert(append)
+    # That is a way out.
+    table.history.revert(by)
+    assert (content(table) == before) is (later == "compact" and kind != "vectors")
+
+
+def test_what_was_overwritten_since_does_not_come_back(catalog: Catalog) -> None:
+    table = filled(catalog, "append")
+    (drop,) = made_by(table, VERBS["drop"])
+    (by,) = made_by(table, VERBS["overwrite a partition"])
+    with pytest.raises(NotRevertible, match=rf"snapshot {by} \(OVERWRITE .*overwrote"):
+        table.history.plan_revert(drop)
+
+
+def test_rows_of_a_bucket_that_was_compacted_since_do_not_come_back(catalog: Catalog) -> None:
+    table = filled(catalog, "keyed")
+    (drop,) = made_by(table, VERBS["drop"])
+    table.write(rows(table, events(0, 9, day="a", v="later")))
+    (by,) = made_by(table, VERBS["compact"])
+    with pytest.raises(NotRevertible, match=rf"snapshot {by} \(COMPACT .*compacted later rows"):
+        table.history.plan_revert(drop)
+
+
+def test_a_revert_is_taken_back_too(catalog: Catalog) -> None:
+    table = filled(catalog, "keyed")
+    (drop,) = made_by(table, VERBS["drop"])
+    dropped = content(table)
+    (revert,) = made_by(table, lambda each: each.history.revert(drop))
+    table.history.revert(revert)
+    assert content(table) == dropped
+    # The drop stands again.
+    with pytest.raises(NotRevertible, match="overwrote or deleted rows"):
+        table.history.plan_revert(drop)
+
+
+@pytest.mark.parametrize("tagged", [False, True])
+def test_files_of_an_expired_snapshot_come_back_only_if_a_tag_holds_them(
+    catalog: Catalog, *, tagged: bool
+) -> None:
+    table = filled(catalog, "keyed")
+    before = content(table)
+    if tagged:
+        table.history.create_tag("before")
+    (drop,) = made_by(table, VERBS["drop"])
+    expire(table)
+    assert [each.id for each in table.history.snapshots()] == [drop]
+    if tagged:
+        table.history.revert(drop)
+        table.history.delete_tags("before")
+        assert content(table) == before
+    else:
+        with pytest.raises(NotRevertible, match=rf"snapshot {drop - 1}, .*gone for good"):
+            table.history.plan_revert(drop)
+    table.write(rows(table, events(0, 1, day="b")))
+    expire(table)
+    with pytest.raises(SnapshotNotFound, match="gone for good"):
+        table.history.plan_revert(drop)
+
+
+def test_an_expiry_during_a_revert_leaves_the_table_as_it_was(catalog: Catalog) -> None:
+    table = filled(catalog, "append")
+    (drop,) = made_by(table, VERBS["drop"])
+    table.write(rows(table, events(0, 2, day="b")))
+    before, plan = content(table), table.history.plan_revert(drop)
+    late = overtaken(
+        table,
+        lambda call: call.name == "open_output" and "-back-" in call.path,
+        lambda: expire(table),
+    )
+    with pytest.raises(StalePlan, match=r"nothing of db\.t was taken back"):
+        late.history.run(plan)
+    assert content(table) == before
+    assert_only_reachable_files(table)
+    with pytest.raises(StalePlan, match="stale"):
+        table.history.run(plan)
+
+
+def test_deletions_that_came_since_stand_in_the_way(catalog: Catalog) -> None:
+    table = new_table(catalog, options={"deletion-vectors.enabled": "true"})
+    for number in range(3):
+        table.write(rows(table, events(number, number + 2)))
+    delete_rows(table, 0)
+    before = content(table)
+    (compaction,) = made_by(table, VERBS["compact"])
+    assert content(table) == before
+    table.history.revert(compaction)
+    # Deleted rows stay deleted.
+    assert content(table) == before
+    (compaction,) = made_by(table, VERBS["compact"])
+    delete_rows(table, 1)
+    with pytest.raises(NotRevertible, match=r"deleted rows|index files"):
+        table.history.plan_revert(compaction)
+
+
+def delete_rows(table: Table, position: int) -> None:
+    """Delete a row of the first file, as a client that deletes from append tables does."""
+    entry = table.at().files()[0]
+    index = table.table_files.indexes.write_deletion_vectors(
+        {entry.file.file_name: np.array([position])}, write_id=f"deleted-{latest_id(table)}"
+    )
+    message = CommitMessage(
+        partition=entry.partition,
+        bucket=entry.bucket,
+        total_buckets=entry.total_buckets,
+        new_indexes=(index,),
+    )
+    commit_compaction(
+        table.table_files, [message], user="deleter", base_snapshot_id=latest_id(table)
+    )
+
+
+def test_a_compaction_that_told_its_changes_stays(catalog: Catalog) -> None:
+    options = {"bucket": "1", "changelog-producer": "lookup"}
+    table = new_table(catalog, keys=("id",), options=options)
+    table.write(rows(table, events(0, 3)))
+    (compaction,) = made_by(table, VERBS["compact"])
+    with pytest.raises(NotRevertible, match="told readers of changes"):
+        table.history.plan_revert(compaction)
+
+
+def test_postponed_rows_do_not_wait_again(catalog: Catalog) -> None:
+    table = new_table(catalog, keys=("id",), options={"bucket": "-2"})
+    table.write(rows(table, events(0, 3)))
+    (given,) = made_by(table, lambda each: each.upkeep.postpone_compact())
+    with pytest.raises(UnsupportedError, match="waited for its bucket"):
+        table.history.plan_revert(given)
+    # Rows that wait can be taken back.
+    (write,) = made_by(table, lambda each: each.write(rows(each, events(3, 5))))
+    before = content(table)
+    table.history.revert(write)
+    table.upkeep.postpone_compact()
+    assert content(table) == before
+
+
+def test_files_of_other_systems_go_and_do_not_come_back(catalog: Catalog) -> None:
+    table = new_table(catalog, partitions=("day",))
+    land_beside(table, "x")
+    (added,) = made_by(table, lambda each: each.upkeep.add_partitions(land_beside(each), age_ms=0))
+    table = catalog.table(table.name)
+    assert table.read().num_rows
+    (drop,) = made_by(table, lambda each: each.upkeep.drop_partitions(partitions=[{"day": "x"}]))
+    with pytest.raises(UnsupportedError, match="belongs to another system"):
+        table.history.plan_revert(drop)
+    table.history.rollback(snapshot=added)
+    table.history.revert(added)
+    assert table.read().num_rows == 0
+
+
+def test_a_change_of_partition_keys_is_no_matter_of_files(catalog: Catalog) -> None:
+    table = filled(catalog, "append")
+    (drop,) = made_by(table, VERBS["drop"])
+    keyed = made_by(table, lambda each: each.upkeep.respec(["day", "id"]))
+    table = catalog.table(table.name)
+    for snapshot in (drop, *keyed):
+        with pytest.raises(NotRevertible, match="partition keys"):
+            table.history.plan_revert(snapshot)
+
+
+# --- plans --------------------------------------------------------------------------------------
+
+
+def test_a_stale_plan_is_refused(catalog: Catalog) -> None:
+    table = filled(catalog, "append")
+    (append,) = made_by(table, VERBS["append"])
+    plan = table.history.plan_revert(append)
+    # Other commits that touch none of it do not matter.
+    table.write(rows(table, events(0, 1, day="b")))
+    first = replace(plan, snapshots=(replace(plan.snapshots[0], delta="manifest-list-other"),))
+    with pytest.raises(StalePlan, match="other snapshots have their ids"):
+        table.history.run(first)
+    bucket = replace(plan.buckets[0], removed=("data-of-others.parquet",))
+    with pytest.raises(StalePlan):
+        table.history.run(replace(plan, buckets=(bucket, *plan.buckets[1:])))
+    table.history.run(plan)
+    with pytest.raises(StalePlan, match="taken back by snapshot"):
+        table.history.run(plan)
+
+
+def test_a_commit_that_wins_meanwhile_is_judged_too(catalog: Catalog) -> None:
+    table = filled(catalog, "keyed")
+    (write,) = made_by(table, VERBS["append"])
+    plan = table.history.plan_revert(write)
+    late, _ = interrupted(table, when=puts_snapshot, meanwhile=lambda: compact(table, full=True))
+    before = content(table)
+    with pytest.raises(StalePlan, match="another commit came between"):
+        late.history.run(plan)
+    assert content(table) == before
+    assert_only_reachable_files(table)
+
+
+def test_later_rows_that_come_meanwhile_stay(catalog: Catalog) -> None:
+    table, twin = filled(catalog, "keyed"), filled(catalog, "keyed", "db.twin")
+    (compaction,) = made_by(table, VERBS["compact"])
+
+    def write(each: Table) -> None:
+        each.write(rows(each, events(0, 4, v="meanwhile")))
+
+    late, _ = interrupted(table, when=puts_snapshot, meanwhile=lambda: write(table))
+    late.history.revert(compaction)
+    write(twin)
+    assert content(table) == content(twin)
+    assert_only_reachable_files(table)
+
+
+def test_a_schema_that_moved_is_refused(catalog: Catalog) -> None:
+    table = filled(catalog, "keyed")
+    (drop,) = made_by(table, VERBS["drop"])
+    altered = table.alter(AddColumn("w", "INT"))
+    with pytest.raises(SchemaMoved):
+        table.history.plan_revert(drop)
+    altered.history.revert(drop)
+    assert altered.read().num_rows == 10
+
+
+@pytest.mark.parametrize(
+    ("ids", "error"),
+    [((), InvalidRequestError), ((99,), SnapshotNotFound), (("x",), InvalidRequestError)],
+)
+def test_a_snapshot_that_is_none_is_refused(
+    catalog: Catalog, ids: tuple[object, ...], error: type[Exception]
+) -> None:
+    table = filled(catalog, "append")
+    with pytest.raises(error):
+        table.history.plan_revert(*ids)  # type: ignore[arg-type]  # what a caller may get wrong
+
+
+def test_a_snapshot_that_changed_no_file_leaves_nothing_to_take_back(catalog: Catalog) -> None:
+    table = filled(catalog, "append")
+    (analyzed,) = made_by(table, lambda each: each.upkeep.analyze())
+    assert table.history.plan_revert(analyzed).is_empty
+    assert table.history.revert(analyzed).snapshot is None
+
+
+@pytest.mark.parametrize(
+    ("verb", "kind"), [("compact", CommitKind.COMPACT), ("drop", CommitKind.OVERWRITE)]
+)
+def test_readers_of_changes_skip_a_revert(catalog: Catalog, verb: str, kind: CommitKind) -> None:
+    table = filled(catalog, "telling")
+    (made,) = made_by(table, VERBS[verb])
+    snapshot = table.history.revert(made).snapshot
+    assert snapshot is not None
+    assert snapshot.commit_kind is kind
+    assert snapshot.changelog_manifest_list is None
+
+
+def test_no_name_of_a_removed_file_comes_again(catalog: Catalog) -> None:
+    table = filled(catalog, "keyed")
+    (last,) = made_by(table, VERBS["compact"])
+    for _ in range(3):
+        snapshot = table.history.revert(last).snapshot
+        assert snapshot is not None
+        last = snapshot.id
+    manifests = table.table_files.manifests
+    gone: set[str] = set()
+    for snapshot in table.history.snapshots():
+        delta = list(manifests.entries(manifests.read_delta_list(snapshot)))
+        added = {each.file.file_name for each in delta if each.kind is FileKind.ADD}
+        assert not added & gone
+        removed = {each.file.file_name for each in delta if each.kind is FileKind.DELETE}
+        gone |= removed - added
+    assert all(each.file.file_name.count("-back-") <= 1 for each in table.at().files())
+
+
+def test_orphans_are_none_of_what_came_back(catalog: Catalog) -> None:
+    table = filled(catalog, "vectors")
+    before = content(table)
+    (drop,) = made_by(table, VERBS["drop"])
+    table.history.revert(drop)
+    assert remove_orphans(table).files_moved == 0
+    assert content(table) == before
