@@ -59,6 +59,10 @@ from lakewright.storage.operations.rewrite.compact_written import WriterCompacti
 from lakewright.storage.operations.rewrite.compaction_plan import CompactionPlan, CompactionResult
 from lakewright.storage.operations.rewrite.postpone import PostponePlan, PostponeResult
 from lakewright.storage.operations.rewrite.rescale import RescalePlan, RescaleResult
+from lakewright.storage.operations.rewrite.rewrite_manifests import (
+    RewriteManifestsPlan,
+    RewriteManifestsResult,
+)
 from lakewright.storage.operations.rewrite.sort_compact import SortCompactionPlan
 from lakewright.storage.operations.running.engine import Engine, LocalEngine
 from lakewright.storage.operations.schema.alter import AlterPlan, AlterResult
@@ -176,6 +180,8 @@ __all__ = [
     "RespecPlan",
     "RespecResult",
     "RestorePlan",
+    "RewriteManifestsPlan",
+    "RewriteManifestsResult",
     "RollbackPlan",
     "Rule",
     "SchemaSpec",
