@@ -40,7 +40,7 @@ def write_rewritten(
         meta = files.manifests.write_encoded(
             each.data, each.entries, keys=each.keys, written=written
         )
-        if list(files.manifests.read_listed(meta)) != list(each.entries):
+        if list(files.manifests.read_manifest(meta.file_name)) != list(each.entries):
             raise _differs(files, f"manifest {meta.file_name} does not hold what was written to it")
         new.append(meta)
     # A committer joins small manifests with those that follow them.

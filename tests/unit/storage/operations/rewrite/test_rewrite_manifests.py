@@ -12,8 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakewright.storage import Catalog, Table
+from lakewright.storage.codec.column_stats import partition_stats
 from lakewright.storage.errors import InvalidRequestError, StalePlan, VerificationFailed
 from lakewright.storage.operations.commit import rewritten_manifests
+from lakewright.storage.operations.rewrite.manifest_layout import Fault, pick_manifests
 from lakewright.storage.operations.rewrite.rewrite_manifests import RewriteManifestsPlan
 from lakewright.storage.operations.state.live_files import live_entries, snapshot_manifests
 from lakewright.storage.operations.state.partition_filter import PartitionFilter
@@ -94,54 +96,74 @@ def test_entries_of_deleted_files_are_dropped(catalog: Catalog) -> None:
 
 
 def of_many_days(catalog: Catalog, commits: int) -> Table:
-    """An append table of so many small files in each of a hundred days."""
-    options = {**PILED, "manifest.target-file-size": "5 kb"}
+    """An append table of so many small files in each of 60 days."""
+    options = {**PILED, "manifest.target-file-size": "3 kb"}
     table = new_table(catalog, partitions=("day",), options=options)
     for at in range(commits):
-        values = [{"id": at, "day": f"d{day:02}", "v": "v"} for day in range(100)]
+        values = [{"id": at, "day": f"d{day:02}", "v": "v"} for day in range(60)]
         table.write(rows(table, values))
     return table
 
 
 def test_manifests_get_the_target_size_and_a_filter_opens_few_of_them(catalog: Catalog) -> None:
     table = of_many_days(catalog, 3)
-    wanted = PartitionFilter(table.table_files, named=[{"day": "d50"}])
+    wanted = PartitionFilter(table.table_files, named=[{"day": "d30"}])
     assert all(map(wanted.may_hold, manifests(table)))
 
     plan = table.upkeep.plan_rewrite_manifests()
     result = table.upkeep.run(plan)
 
     sizes = [meta.file_size for meta in manifests(table)]
-    assert all(5 * 1024 <= size < 2 * 5 * 1024 for size in sizes)
-    assert len(sizes) == result.manifests_after > 2
+    assert all(3 * 1024 <= size < 2 * 3 * 1024 for size in sizes)
+    assert len(sizes) == result.manifests_after > 1
     assert abs(plan.manifests_after - result.manifests_after) <= 1
-    assert 0.8 < plan.bytes_after / result.bytes_after < 1.25
+    assert 0.7 < plan.bytes_after / result.bytes_after < 1.4
     assert sum(map(wanted.may_hold, manifests(table))) <= 2
     assert not table.upkeep.plan_rewrite_manifests().manifests
 
 
-def test_large_manifests_of_other_partitions_are_not_rewritten(catalog: Catalog) -> None:
-    table = of_many_days(catalog, 1)
-    (kept,) = manifests(table)
-    for day in "xyz":
-        table.write(rows(table, events(0, 1, day=day)))
+def picked(table: Table, *listed: tuple[int, str, str]) -> list[dict[str, str]]:
+    """Runs among manifests of so many kilobytes from one day to another, where 8 are the target."""
+    files = with_options(table, manifest__target_file_size="8 kb").table_files
+    keys = files.partitions.keys
+    metas = [
+        ManifestFileMeta(
+            file_name=f"{first}-{last}-{size}",
+            file_size=size * 1024,
+            num_added_files=2,
+            num_deleted_files=0,
+            partition_stats=partition_stats(
+                [files.partitions.of_values([day]).row for day in (first, last)], keys.fields
+            ),
+            schema_id=0,
+        )
+        for size, first, last in listed
+    ]
+    sizes = {meta.file_name: float(meta.file_size) for meta in metas}
+    runs = pick_manifests(files, metas, deleted=(), live_bytes=sizes, room=8 * 1024)
+    return [{name: fault.value for name, fault in run.items()} for run in runs]
 
-    plan = table.upkeep.plan_rewrite_manifests()
 
-    assert (len(plan.manifests), plan.kept) == (4, 0)
-    # What is small joins the large one beside it, since two small ones would not be few.
-    assert {each.fault.value for each in plan.manifests if each.name == kept.file_name} == {
-        "joins a small one"
-    }
-    table.upkeep.run(plan)
-    values = [{"id": 1, "day": f"y{day:02}", "v": "v"} for day in range(100)]
-    table.write(rows(table, values))
-    large = {meta.file_name for meta in manifests(table)}
-    table.write(rows(table, events(0, 1, day="y50")))
-    plan = table.upkeep.plan_rewrite_manifests()
-    assert (len(plan.manifests), plan.kept) == (2, 1)
-    table.upkeep.run(plan)
-    assert len(large & {meta.file_name for meta in manifests(table)}) == 1
+OVERLAPS, SMALL, JOINS = (each.value for each in (Fault.OVERLAPS, Fault.SMALL, Fault.NEIGHBOUR))
+
+
+def test_only_small_overlapping_and_their_neighbours_are_picked(catalog: Catalog) -> None:
+    table = new_table(catalog, partitions=("day",))
+    # Half of the target is enough, and manifests may share one day at their ends.
+    assert picked(table, (4, "a", "c"), (9, "c", "c"), (9, "c", "d"), (20, "e", "f")) == []
+    assert picked(table, (1, "a", "z")) == []
+    assert picked(table, (9, "a", "b"), (9, "k", "l"), (1, "m", "m"), (9, "x", "y")) == [
+        {"m-m-1": SMALL, "x-y-9": JOINS}
+    ]
+    assert picked(table, (9, "a", "b"), (7, "k", "l"), (1, "x", "y")) == [
+        {"k-l-7": JOINS, "x-y-1": SMALL}
+    ]
+    assert picked(table, (9, "g", "k"), (9, "a", "c"), (9, "b", "d"), (9, "e", "f")) == [
+        {"a-c-9": OVERLAPS, "b-d-9": OVERLAPS}
+    ]
+    assert picked(table, (9, "a", "z"), (9, "b", "c"), (9, "d", "e")) == [
+        {"a-z-9": OVERLAPS, "b-c-9": OVERLAPS, "d-e-9": OVERLAPS}
+    ]
 
 
 def test_few_faults_wait_for_more(catalog: Catalog) -> None:
@@ -315,7 +337,7 @@ def test_after_any_history_the_same_files_are_live_and_nothing_is_left_to_rewrit
 
 
 def test_commits_that_follow_leave_rewritten_manifests_alone(catalog: Catalog) -> None:
-    table = of_many_days(catalog, 2)
+    table = of_many_days(catalog, 3)
     table.upkeep.rewrite_manifests()
     large = {meta.file_name for meta in manifests(table)}
     assert len(large) > 1
