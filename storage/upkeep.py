@@ -215,14 +215,19 @@ class Upkeep:
         *,
         full: bool = False,
         min_file_num: int | None = None,
+        max_bytes: int | None = None,
     ) -> CompactionPlan:
-        """Rewrite due files, or all with `full`, into fewer and larger; see `rewrite.compact`."""
+        """Rewrite due files, or all with `full`, into fewer and larger; see `rewrite.compact`.
+
+        With `max_bytes`, only the buckets that wait longest, up to so many bytes.
+        """
         return plan_compact(
             self.table_files,
             partitions=partitions,
             buckets=buckets,
             full=full,
             min_file_num=min_file_num,
+            max_bytes=max_bytes,
         )
 
     compact = AtOnce(plan_compact)
