@@ -8,7 +8,12 @@ from enum import Enum
 
 from lakewright.storage.spec.arguments import text_argument, whole_number, whole_or_none
 from lakewright.storage.spec.index import IndexEntry, IndexFileMeta
-from lakewright.storage.spec.manifest import DataFileMeta, FileKind, ManifestEntry
+from lakewright.storage.spec.manifest import (
+    DataFileMeta,
+    FileKind,
+    ManifestEntry,
+    ManifestFileMeta,
+)
 from lakewright.storage.spec.partition import PartitionKeys, Place
 from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
@@ -205,14 +210,37 @@ class RestatedBase:
     indexes: Sequence[IndexEntry] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncodedManifest:
+    """A manifest to write: its entries, which have these partition keys, and its bytes."""
+
+    keys: PartitionKeys
+    entries: Sequence[ManifestEntry]
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewrittenManifests:
+    """Manifests of the latest state: new ones replace some, those `before` and `after` stay.
+
+    New manifests and those before them hold no deletion; those after them may delete their files.
+    """
+
+    before: Sequence[ManifestFileMeta]
+    new: Sequence[EncodedManifest]
+    after: Sequence[ManifestFileMeta]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Change:
     """The changes of a commit to the latest state.
 
-    A `base` replaces the manifests of that state by manifests of the same files.
+    A `base` replaces the manifests of that state by manifests of the same files, and `manifests`
+    replace some of them.
     """
 
     base: RestatedBase | None = None
+    manifests: RewrittenManifests | None = None
     entries: Sequence[ManifestEntry] = ()
     changelog: Sequence[ManifestEntry] = ()
     new_indexes: Sequence[IndexEntry] = ()
@@ -223,4 +251,5 @@ class Change:
     @property
     def is_empty(self) -> bool:
         parts = (self.entries, self.changelog, self.new_indexes, self.removed_indexes)
-        return self.base is None and not any(parts) and self.statistics is None
+        metadata = (self.base, self.manifests, self.statistics)
+        return not any(parts) and all(each is None for each in metadata)

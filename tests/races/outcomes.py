@@ -56,6 +56,10 @@ def _error_table() -> dict[tuple[str, str], tuple[str, ...]]:
         for other in _REWRITES:
             found[one, other] = ("StalePlan",)
         found[one, "rollback"] = ("StalePlan", "FilesGone")
+    # Another one merged its manifests; or what it read was rolled back.
+    found["manifests", "manifests"] = found["manifests", "rollback"] = ("StalePlan",)
+    found["manifests", "respec"] = _MOVED
+    found["rollback", "manifests"] = ("StalePlan",)
     found["compact", "rescale"] = ("StalePlan", "SchemaMoved")
     found["rescale", "rescale"] = ("StalePlan", "SchemaMoved")
     for verb in _COMMITS:

@@ -8,6 +8,7 @@ from lakewright.storage.errors import SchemaMoved
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.check_rows_fit import check_rows_fit
 from lakewright.storage.operations.commit.merge_manifests import merge_manifests, write_base
+from lakewright.storage.operations.commit.rewritten_manifests import write_rewritten
 from lakewright.storage.operations.state.live_files import LiveFiles, index_entries
 from lakewright.storage.spec.commit import Change, Committable
 from lakewright.storage.spec.index import IndexEntry, check_known_indexes
@@ -48,11 +49,12 @@ def write_manifests(
         check_rows_fit(files, schema, added)
     compression = files.options.manifest_compression
     before = live_files.manifests(latest) if latest else ()
-    merged = (
-        merge_manifests(files, before, written)
-        if change.base is None
-        else write_base(files, change.base, written)
-    )
+    if change.manifests is not None:
+        merged = write_rewritten(files, before, change.manifests, written)
+    elif change.base is not None:
+        merged = write_base(files, change.base, written)
+    else:
+        merged = merge_manifests(files, before, written)
     base, base_size = files.manifests.write_list(merged, compression=compression, written=written)
     delta, delta_size = _write_entries(files, change.entries, written)
     changelog, changelog_size = None, None

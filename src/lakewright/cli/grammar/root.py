@@ -33,6 +33,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "rescale": "change the number of buckets",
         "respec": "change the partition keys of a live table",
         "postpone-compact": "assign postponed rows to buckets",
+        "rewrite-manifests": "merge manifests, so that plans of reads open fewer",
         "expire-snapshots": "delete old snapshots, and the files that only they need",
         "remove-orphans": "set aside files that no reference keeps",
         "quarantine": "the files that were set aside: list, restore, purge",

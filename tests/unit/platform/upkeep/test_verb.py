@@ -35,6 +35,7 @@ from lakewright.platform.upkeep.rename_partition import RenamePartitionOptions
 from lakewright.platform.upkeep.rescale import RESCALE, RescaleOptions
 from lakewright.platform.upkeep.respec import RespecOptions
 from lakewright.platform.upkeep.revert import RevertOptions
+from lakewright.platform.upkeep.rewrite_manifests import RewriteManifestsOptions
 from lakewright.platform.upkeep.rewrites import RewriteOptions
 from lakewright.platform.upkeep.sort_compact import SortOptions
 from lakewright.platform.upkeep.verb import AnyVerb, Outcome, Work, carry_out, option_fields
@@ -183,6 +184,7 @@ CASES = [
     Case("rescale", keyed, RescaleOptions(buckets=3)),
     Case("postpone_compact", postponed, RewriteOptions()),
     Case("respec", appended, RespecOptions(keys=("day", "id"))),
+    Case("rewrite_manifests", appended, RewriteManifestsOptions()),
     Case("expire", tagged, ExpireOptions(**_GOES)),
     Case("expire_snapshots", appended, ExpireOptions(**_GOES)),
     Case("expire_tags", tagged, ExpireTagsOptions()),
