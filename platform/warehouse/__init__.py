@@ -1,0 +1,1 @@
+"""The upkeep of a whole warehouse: surveys of its tables, decisions under a budget, the ledger."""

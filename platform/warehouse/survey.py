@@ -1,0 +1,108 @@
+"""A survey: what metadata alone shows of a table's state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileFigures:
+    """The live files of a table.
+
+    `small_files` are below the target size. `sorted_runs` is that of the worst bucket, which a
+    reader merges; append tables have none. Files of level 0 were never compacted. Readers do not
+    see rows of `waiting_files` before a compaction.
+    """
+
+    files: int = 0
+    rows: int = 0
+    bytes: int = 0
+    deletion_vectors: int = 0
+    small_files: int = 0
+    small_bytes: int = 0
+    sorted_runs: int = 0
+    level0_files: int = 0
+    level0_bytes: int = 0
+    waiting_files: int = 0
+    waiting_rows: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayoutFigures:
+    """How files lie. `skew` is the size of the largest bucket over that of a mean bucket."""
+
+    partitions: int = 0
+    buckets: int = 0
+    largest_bucket_bytes: int = 0
+    skew: float = 1.0
+    oldest_write_ms: int | None = None
+    last_write_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryFigures:
+    """What the table keeps of its past, and what keeps it."""
+
+    snapshots: int = 0
+    earliest_snapshot: int | None = None
+    latest_snapshot: int | None = None
+    earliest_ms: int | None = None
+    latest_ms: int | None = None
+    tags: int = 0
+    oldest_tag_ms: int | None = None
+    branches: int = 0
+    changelogs: int = 0
+    consumers: int = 0
+    oldest_consumer_snapshot: int | None = None
+    schemas: int = 0
+    schemas_in_use: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestFigures:
+    """The manifests of the latest snapshot; `small` are below the table's target size."""
+
+    manifests: int = 0
+    bytes: int = 0
+    small: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrphanFigures:
+    """Files in some of the bucket folders that the latest snapshot does not name.
+
+    `folders` of `of_folders` were listed. `unnamed_files` may still belong to older snapshots, so
+    the estimate, scaled to all folders, is an upper bound.
+    """
+
+    folders: int = 0
+    of_folders: int = 0
+    unnamed_files: int = 0
+    unnamed_bytes: int = 0
+    estimated_files: int = 0
+    estimated_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableSurvey:
+    """The state of one table at one moment.
+
+    `problem` says why a table could not be read, with all figures zero. `read_only` says why this
+    platform must not write it.
+    """
+
+    table: str
+    uuid: str
+    taken_ms: int
+    keyed: bool = False
+    kind: str = ""
+    partition_keys: tuple[str, ...] = ()
+    bucket: int = -1
+    target_bytes: int = 0
+    problem: str | None = None
+    read_only: str | None = None
+    files: FileFigures = FileFigures()
+    layout: LayoutFigures = LayoutFigures()
+    history: HistoryFigures = HistoryFigures()
+    manifests: ManifestFigures = ManifestFigures()
+    orphans: OrphanFigures = OrphanFigures()
