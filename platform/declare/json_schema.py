@@ -22,29 +22,28 @@ _DEFS = "$defs"
 
 def json_schema_of(kind: DocumentKind) -> dict[str, object]:
     """The JSON Schema of a document of declarations or policies."""
-    match kind:
-        case DocumentKind.POLICY:
-            schema = _schema(PolicyFile)
-        case DocumentKind.DECLARATIONS:
-            declaration = _schema(TableDeclaration)
-            defs = declaration.pop(_DEFS)
-            assert isinstance(defs, dict)
-            defs["TableDeclaration"] = declaration
-            one = {"$ref": f"#/{_DEFS}/TableDeclaration"}
-            several = {
-                "type": "object",
-                "properties": {"tables": {"type": "array", "items": one}},
-                "required": ["tables"],
-                "additionalProperties": False,
-            }
-            # Not `anyOf`: an editor then says what is wrong with the one that is meant.
-            schema = {
-                "if": {"type": "object", "required": ["tables"]},
-                "then": several,
-                "else": one,
-                _DEFS: defs,
-            }
-    return {"$schema": _DIALECT, **schema}
+    of_kind = _schema(PolicyFile) if kind is DocumentKind.POLICY else _of_declarations()
+    return {"$schema": _DIALECT, **of_kind}
+
+
+def _of_declarations() -> dict[str, object]:
+    declaration = _schema(TableDeclaration)
+    defs = declaration.pop(_DEFS)
+    assert isinstance(defs, dict)
+    one = {"$ref": f"#/{_DEFS}/TableDeclaration"}
+    several = {
+        "type": "object",
+        "properties": {"tables": {"type": "array", "items": one}},
+        "required": ["tables"],
+        "additionalProperties": False,
+    }
+    # Not `anyOf`: an editor then says what is wrong with the one that is meant.
+    return {
+        "if": {"type": "object", "required": ["tables"]},
+        "then": several,
+        "else": one,
+        _DEFS: {**defs, "TableDeclaration": declaration},
+    }
 
 
 def _schema(model: type[BaseModel]) -> dict[str, object]:
