@@ -66,6 +66,7 @@ COMMANDS: dict[str, dict[str, str]] = {
     },
     "Workspace": {
         "check": "what is wrong in files of declarations and policies",
+        "yaml-schema": "the JSON Schema of these files, for editors",
         "demo": "a tour with a year of real flights",
         "up": "the Dagster UI",
         "completion": "shell completion of commands and tables",
