@@ -1,4 +1,4 @@
-"""`adopt`: the worst table first, a policy file that is never overwritten, an untouched warehouse."""
+"""`adopt`: the worst table first, a policy file never overwritten, an untouched warehouse."""
 
 from __future__ import annotations
 
