@@ -170,7 +170,7 @@ def _share(
         agree = [each for each in asking if wishes[each.table][key] == common]
         found.warehouse.append(_Line(key, common, tuple(agree)))
     for database, of_database in _by_database(every).items():
-        there = [each for each in of_database if each in asking]
+        there = [each for each in of_database if key in wishes[each.table]]
         inherited = common
         shared = _most_common(there, key, wishes)
         may = not narrow or len(there) == len(of_database)
