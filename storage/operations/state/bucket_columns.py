@@ -4,7 +4,7 @@
 2. Fold ADD and DELETE entries: of several entries of one file in one place, the last one counts.
 3. Sum up by bucket.
 
-Memory: 60 bytes for each entry, and one decoded manifest.
+Memory: 60 bytes for each entry, held twice for a moment, and two decoded manifests.
 """
 
 from __future__ import annotations
