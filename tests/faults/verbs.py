@@ -771,7 +771,7 @@ READERS: dict[str, Callable[[Place], object]] = {
     ),
     "layout": lambda at: (
         at.table.inspect.unnamed_files(at.table.inspect.layout()),
-        at.table.inspect.manifest_bytes(),
+        at.table.inspect.manifest_files(),
         at.table.inspect.refused_uses(),
         at.table.history.span(),
     ),

@@ -13,6 +13,7 @@ from lakewright.cli.grammar.command import MOST_COLUMNS, DescribedGroup, warehou
 COMMANDS: dict[str, dict[str, str]] = {
     "Look": {
         "ls": "the tables of the warehouse",
+        "adopt": "the health of every table, and a policy file",
         "show": "a table: schema, keys, options, contents, health",
         "read": "rows, with an optional filter, as a table, JSON or CSV",
         "lookup": "the rows of single keys",
