@@ -220,6 +220,8 @@ def _next(ill: Sequence[TableSurvey], where: str, policy: str | None) -> list[Bl
     commands = []
     if policy is None:
         commands.append(f"lakewright adopt {where} --policy warehouse.yaml")
+    else:
+        commands.append(f"lakewright --warehouse {where} upkeep --policy {policy} --dry-run")
     worst = next((each for each in ill if each.problem is None and not each.read_only), None)
     if worst is not None:
         before = f"lakewright --warehouse {where}"
