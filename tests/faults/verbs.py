@@ -550,7 +550,7 @@ CASES = (
         steps=True,
     ),
     Case("postpone compact", _run("postpone_compact"), POSTPONED, steps=True),
-    Case("analyze", _run("analyze"), EVERY_KIND, repeats=True),
+    Case("analyze", _run("analyze"), EVERY_KIND),
     Case("rewrite manifests", _run("rewrite_manifests"), EVERY_KIND),
     # Expiring.
     Case("expire snapshots", _run("expire_snapshots", **ONE_LEFT), EVERY_KIND, cleans_up=False),

@@ -11,7 +11,6 @@ from tests.support.tables.builders import compact, content, events, new_table, r
 from tests.support.tables.invariants import assert_only_reachable_files
 
 
-@pytest.mark.mission("FS14")
 @pytest.mark.parametrize("keyed", [False, True], ids=["append", "keyed"])
 def test_other_clients_read_a_table_whose_manifests_were_rewritten_and_write_on_it(
     catalog: Catalog, java: JavaOracle, pypaimon: WritingOracle, rust: Oracle, keyed: bool

@@ -193,7 +193,7 @@ CASES = [
     # What came back is no longer there to come back.
     Case("restore", with_quarantine, first_quarantine, comes_to_rest=False),
     Case("purge", with_quarantine, PurgeOptions(older_than_ms=0)),
-    Case("analyze", appended, AnalyzeOptions(columns=("id",)), comes_to_rest=False),
+    Case("analyze", appended, AnalyzeOptions(columns=("id",))),
     # What is gone cannot be planned again.
     Case("delete_tags", tagged, DeleteTagsOptions(names=("brief",)), comes_to_rest=False),
     Case("delete_branch", branched, BranchOptions(branch="b"), comes_to_rest=False),
