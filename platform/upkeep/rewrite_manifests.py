@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakewright.platform.declare.upkeep_policies import ManifestPolicy
+from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
 from lakewright.platform.upkeep.verb import Outcome, Report, Verb, option
 from lakewright.platform.upkeep.words import counted, duration_text, size_text
 from lakewright.storage import RewriteManifestsPlan, RewriteManifestsResult
@@ -80,6 +81,22 @@ def _report(
     )
 
 
+def _measures(
+    _: object, done: Outcome[RewriteManifestsOptions, RewriteManifestsPlan, RewriteManifestsResult]
+) -> Measures:
+    plan, result = done.plan, done.result
+    after = plan.manifests_after if result is None else result.manifests_after
+    written = plan.bytes_after if result is None else result.bytes_after
+    snapshot = None if result is None else result.snapshot
+    return Measures(
+        cost=Cost(bytes=plan.bytes, files=len(plan.manifests), bytes_written=written),
+        benefit=Benefit(
+            metadata_bytes_fewer=plan.bytes - written, manifests_fewer=len(plan.manifests) - after
+        ),
+        snapshots=() if snapshot is None else (snapshot.id,),
+    )
+
+
 REWRITE_MANIFESTS = Verb(
     name="rewrite_manifests",
     description="merge manifests into few of the target size, sorted by partition",
@@ -88,4 +105,5 @@ REWRITE_MANIFESTS = Verb(
     plan=lambda table, options: table.upkeep.plan_rewrite_manifests(min_count=options.min_count),
     run=lambda table, plan, options, work: table.upkeep.run(plan),
     report=_report,
+    measures=_measures,
 )

@@ -47,6 +47,7 @@ EVERY_FIELD = action(
     benefit=Benefit(files_fewer=2, runs_fewer=1, rows_shown=4, bytes_fewer=-3),
     quarantines=("q1", "q2"),
     snapshots=(5, 7),
+    state="tick 7",
 )
 
 
