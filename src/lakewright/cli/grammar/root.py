@@ -36,6 +36,11 @@ COMMANDS: dict[str, dict[str, str]] = {
         "quarantine": "the files that were set aside: list, restore, purge",
         "analyze": "compute and publish statistics of columns",
     },
+    "Record": {
+        "ledger": "the actions of upkeep, with what each took and gained",
+        "savings": "what upkeep cost and saved, predicted and actual",
+        "metrics": "the same for Prometheus",
+    },
     "Partitions": {
         "add-partitions": "take over folders of files of other systems",
         "repair-partitions": "compare with the folders that were taken over",
