@@ -41,6 +41,11 @@ COMMANDS: dict[str, dict[str, str]] = {
         "analyze": "compute and publish statistics of columns",
         "undo": "take back all that a run did",
     },
+    "Record": {
+        "ledger": "the actions of upkeep, with what each took and gained",
+        "savings": "what upkeep cost and saved, predicted and actual",
+        "metrics": "the same for Prometheus",
+    },
     "Partitions": {
         "add-partitions": "take over folders of files of other systems",
         "repair-partitions": "compare with the folders that were taken over",
