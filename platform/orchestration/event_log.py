@@ -8,14 +8,15 @@ writes batches. Both do so only where `DAGSTER_EVENT_BATCH_SIZE` says how many e
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import dagster as dg
 from dagster._config import UserConfigSchema
 from dagster._core.events import ASSET_EVENTS
 from dagster._core.storage.event_log import SqliteEventLogStorage
+from dagster._core.storage.sqlite_storage import SqliteStorageConfig
 from dagster._serdes import ConfigurableClassData
 
 from lakewright.storage.errors import InvalidRequestError
@@ -34,7 +35,7 @@ class BatchedSqliteEventLog(SqliteEventLogStorage):
 
     @classmethod
     def from_config_value(
-        cls, inst_data: ConfigurableClassData | None, config_value: Mapping[str, str]
+        cls, inst_data: ConfigurableClassData | None, config_value: SqliteStorageConfig
     ) -> Self:
         """The log of an instance."""
         return cls(config_value.get("base_dir") or _default_folder(), inst_data)
@@ -54,7 +55,7 @@ class BatchedSqliteEventLog(SqliteEventLogStorage):
             # The index first: it decides which partitions are there. It has all events or none, so
             # that those that Dagster then stores one by one are not there twice.
             with self.index_transaction() as index:
-                ids = [index.execute(each).inserted_primary_key[0] for each in inserts]
+                ids = [_stored_id(index.execute(each)) for each in inserts]
                 self._store_asset_event_tags(index, of_assets, ids)
                 for event, event_id in zip(of_assets, ids, strict=True):
                     self._store_asset_event(index, event, event_id)
@@ -63,6 +64,12 @@ class BatchedSqliteEventLog(SqliteEventLogStorage):
                     run.execute(each)
         for event in others:
             self.store_event(event)
+
+
+def _stored_id(result: Any) -> int:
+    """The id of a row that was inserted."""
+    stored: int = result.inserted_primary_key[0]
+    return stored
 
 
 def _default_folder() -> str:

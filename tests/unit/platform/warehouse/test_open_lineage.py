@@ -90,7 +90,7 @@ def test_events_of_commands_and_jobs_go_to_a_file(
     table = new_table(catalog)
     table.write(rows(table, events(0, 1)))
 
-    Recorder.of(catalog, warn=pytest.fail, use=False).carry_out(
+    Recorder.of(catalog, warn=pytest.fail).carry_out(
         COMPACT, table, CompactOptions(), Work(run="r", session=lambda: None)
     )
 
@@ -104,7 +104,7 @@ def test_a_transport_that_only_others_know_is_a_warning(
     monkeypatch.setenv("OPENLINEAGE__TRANSPORT__TYPE", "kafka")
     warnings: list[str] = []
 
-    assert Recorder.of(catalog, warn=warnings.append, use=False).sinks == ()
+    assert Recorder.of(catalog, warn=warnings.append).sinks == ()
 
     assert warnings == ["OpenLineage's transport 'kafka' is none of http, file and console"]
 
