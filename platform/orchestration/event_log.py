@@ -8,7 +8,7 @@ writes batches. Both do so only where `DAGSTER_EVENT_BATCH_SIZE` says how many e
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,7 +16,6 @@ import dagster as dg
 from dagster._config import UserConfigSchema
 from dagster._core.events import ASSET_EVENTS
 from dagster._core.storage.event_log import SqliteEventLogStorage
-from dagster._core.storage.sqlite_storage import SqliteStorageConfig
 from dagster._serdes import ConfigurableClassData
 
 from lakewright.storage.errors import InvalidRequestError
@@ -35,7 +34,7 @@ class BatchedSqliteEventLog(SqliteEventLogStorage):
 
     @classmethod
     def from_config_value(
-        cls, inst_data: ConfigurableClassData | None, config_value: SqliteStorageConfig
+        cls, inst_data: ConfigurableClassData | None, config_value: Mapping[str, Any]
     ) -> Self:
         """The log of an instance."""
         return cls(config_value.get("base_dir") or _default_folder(), inst_data)
