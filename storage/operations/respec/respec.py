@@ -27,9 +27,11 @@ from lakewright.storage.errors import (
     UnsupportedError,
 )
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.commit.commit_loop import end_change_of_keys
 from lakewright.storage.operations.commit.pending import pending_batches
 from lakewright.storage.operations.read.key_values import KeyRow, KeyValues
 from lakewright.storage.operations.respec.cut_over import SeveralValues, cut_over, keys_stand
+from lakewright.storage.operations.respec.keyed import KeyedChange, check_keyed, check_told
 from lakewright.storage.operations.respec.split_files import planned_splits, split_files
 from lakewright.storage.operations.rewrite.compaction_plan import CompactionPlan
 from lakewright.storage.operations.running.engine import Engine, LocalEngine
@@ -151,6 +153,7 @@ def plan_respec(
     files = files.reading_once()
     snapshot, entries = read_latest(files, partial(live_entries, files))
     if partitions is not None:
+        _check_splits(files)
         wanted = PartitionFilter.of_specs(files, partitions)
         entries = [each for each in entries if wanted.takes(each)]
     values = KeyValues(files, files.schema.fields_of(keys))
@@ -159,6 +162,11 @@ def plan_respec(
     _check_columns_stay(files, keys, entries)
     several = [each for each in entries if values.single(each.file) is None]
     single = [each for each in entries if values.single(each.file) is not None]
+    keyed = files.schema.has_primary_key
+    if keyed:
+        check_told(files, entries)
+        # The primary key without the partition keys changes in every file.
+        several, single = entries, []
     if keys == files.schema.partition_keys and keys_stand(files):
         several, single = [], []
     plan = RespecPlan(
@@ -167,11 +175,17 @@ def plan_respec(
         snapshot_id=None if snapshot is None else snapshot.id,
         keys=keys,
         former_keys=files.schema.partition_keys,
-        steps=() if partitions is not None else _steps(files, keys, several),
+        steps=(
+            steps_between(files.schema.partition_keys, keys)
+            if keyed
+            else ()
+            if partitions is not None
+            else _steps(files, keys, several)
+        ),
         restate=_layout(single),
         split=_layout(several),
         splits=planned_splits(files, {each.file.file_name for each in several}, keys, partitions),
-        files_after=len(single) + sum(len(values.found[each.file.file_name]) for each in several),
+        files_after=_files_after(files, single, several, values),
         becomes=_becomes(files, entries, values),
         most_partitions=most_partitions,
         most_files=most_files,
@@ -268,14 +282,24 @@ class _Run:
         files = self.files
         if keys_stand(files):
             return
+        if files.schema.has_primary_key:
+            done = end_change_of_keys(files)
+            self.snapshot_ids += [] if done.snapshot is None else [done.snapshot.id]
+            return
         values = KeyValues(files, files.schema.partition_fields)
         with suppress(SeveralValues):
-            done = cut_over(files, files.schema.partition_keys, values, self.engine)
-            self.snapshot_ids += done.snapshot_ids
-            self.restated = done.files
+            cut = cut_over(files, files.schema.partition_keys, values, self.engine)
+            self.snapshot_ids += cut.snapshot_ids
+            self.restated = cut.files
 
     def step(self, files: TableFiles, keys: tuple[str, ...]) -> TableFiles:
         """Give the table the keys of one step, after a split of what they need split."""
+        if files.schema.has_primary_key:
+            swap = KeyedChange(files, keys, self.engine, self.verify).carry_out()
+            self.snapshot_ids += swap.snapshot_ids
+            self.files_split += swap.files
+            self.bytes_rewritten += swap.bytes
+            return swap.files_now
         for _ in range(_MOST_ROUNDS):
             self.seen = files.snapshots.latest()
             _check_columns_stay(files, keys, live_entries(files, self.seen))
@@ -360,6 +384,19 @@ def _steps(
     return tuple(dict.fromkeys((*steps_between(old, shared), *steps_between(shared, keys))))
 
 
+def _files_after(
+    files: TableFiles,
+    single: Sequence[ManifestEntry],
+    several: Sequence[ManifestEntry],
+    values: KeyValues,
+) -> int:
+    """How many files there will be; of a primary-key table at most, if none reaches its size."""
+    if not files.schema.has_primary_key:
+        return len(single) + sum(len(values.found[each.file.file_name]) for each in several)
+    rows = {(each.partition, row) for each in several for row in values.found[each.file.file_name]}
+    return len(rows) * files.options.bucket
+
+
 def _layout(entries: Iterable[ManifestEntry]) -> Layout:
     metas = [entry.file for entry in entries]
     return Layout(
@@ -419,16 +456,20 @@ def _check_keys(files: TableFiles, keys: tuple[str, ...]) -> None:
             f"every column of {files.name} would be a partition key; leave one out"
         )
     check_supported(schema, Use.COMPACT, table=files.name)
+    # Without the option, a primary-key table hashes the primary key without the partition keys.
     hashed = [key for key in files.options.bucket_keys if key in keys]
+    hashed = hashed if "bucket-key" in schema.options else []
     if hashed:
         raise InvalidRequestError(
             f"column {hashed[0]!r} of {files.name} is in its bucket-key, and a bucket cannot be "
             "chosen by a partition key; take another key"
         )
-    if schema.is_keyed:
+    if schema.has_primary_key:
+        check_keyed(files, keys)
+    elif schema.is_keyed:
         raise UnsupportedError(
-            f"{files.name} has a primary key, whose rows are stored by the key without the "
-            "partition keys; their change is not implemented for such tables",
+            f"{files.name} stores equal rows once, with a count; a change of its partition keys is "
+            "not implemented",
             table=files.name,
         )
     if schema.options.get("scan.fallback-branch"):
@@ -438,6 +479,15 @@ def _check_keys(files: TableFiles, keys: tuple[str, ...]) -> None:
             "reset the option scan.fallback-branch first",
             table=files.name,
             option="scan.fallback-branch",
+        )
+
+
+def _check_splits(files: TableFiles) -> None:
+    if files.schema.has_primary_key:
+        raise UnsupportedError(
+            f"{files.name} has a primary key, so its files are written anew in one go, and none is "
+            "split before; change the keys without naming partitions",
+            table=files.name,
         )
 
 
