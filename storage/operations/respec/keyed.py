@@ -350,13 +350,10 @@ class KeyedChange:
             is_over = True
             assert first.snapshot is not None
             self.snapshot_ids.append(first.snapshot.id)
-            try:
-                second = commit_bridging(files, bridge.alone)
-                assert second.snapshot is not None
-                alone = is_latest(files, second.snapshot)
-            except FilesGone:
-                alone = False
-            if not alone:
+            second: Snapshot | None = None
+            with suppress(FilesGone):
+                second = commit_bridging(files, bridge.alone).snapshot
+            if second is None or not is_latest(files, second):
                 # Another client committed in between: its rows join those of before.
                 end_change_of_keys(files)
                 raise FilesGone(
@@ -364,7 +361,7 @@ class KeyedChange:
                     "plan again",
                     table=files.name,
                 )
-            self.snapshot_ids.append(second.snapshot.id)
+            self.snapshot_ids.append(second.id)
             schema = replace(now.schema, time_millis=files.env.now_ms())
             try:
                 present = with_keys(files, self.keys, Schemas(schema, (), {}))
