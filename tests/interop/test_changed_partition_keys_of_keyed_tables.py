@@ -147,7 +147,9 @@ def test_upserts_of_every_writer_replace_old_rows_in_the_new_partitions(
     upsert(table, [6], "ours")
     due = content(table)
     assert len(due) == before
-    found = {(row["hh"], row["id"]): row["v"] for row in table.read("dt = '2024-01-01'").to_pylist()}
+    found = {
+        (row["hh"], row["id"]): row["v"] for row in table.read("dt = '2024-01-01'").to_pylist()
+    }
     assert (found[2, 4], found[2, 5]) == (java_latest.name, released_pypaimon.name)
     assert found[2, 6] == "ours"
     for client in (java_latest, released_pypaimon):

@@ -19,7 +19,6 @@ Source: Paimon `MergeTreeSplitGenerator`, `KeyValueFileStoreScan`, `BucketSelect
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -32,6 +31,7 @@ from lakewright.storage.operations.state.live_files import (
     index_entries,
     live_entries,
 )
+from lakewright.storage.spec.bridge_record import BridgeRecord
 from lakewright.storage.spec.commit import Change, PreparedBase, RestatedBase
 from lakewright.storage.spec.data_types import AtomicType, TypeRoot
 from lakewright.storage.spec.index import IndexEntry
@@ -40,9 +40,6 @@ from lakewright.storage.spec.partition import PartitionKeys
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.values import Value
 
-# The property of a bridged snapshot that says how the change ends.
-BRIDGE_PROPERTY = "lakewright.respec"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staged:
@@ -50,35 +47,6 @@ class Staged:
 
     entry: ManifestEntry
     old_row: bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BridgeRecord:
-    """How a change of keys ends: the new keys, their prepared entries, and the snapshot before."""
-
-    keys: tuple[str, ...]
-    prepared: PreparedBase
-    before_id: int
-
-    def properties(self) -> dict[str, str]:
-        told = {
-            "keys": list(self.keys),
-            "list": self.prepared.list_name,
-            "size": self.prepared.list_size,
-            "rows": self.prepared.rows,
-            "before": self.before_id,
-        }
-        return {BRIDGE_PROPERTY: json.dumps(told)}
-
-    @classmethod
-    def of(cls, snapshot: Snapshot) -> BridgeRecord | None:
-        """What a snapshot says; None if it is not bridged."""
-        text = (snapshot.properties or {}).get(BRIDGE_PROPERTY)
-        if text is None:
-            return None
-        told = json.loads(text)
-        prepared = PreparedBase(list_name=told["list"], list_size=told["size"], rows=told["rows"])
-        return cls(keys=tuple(told["keys"]), prepared=prepared, before_id=told["before"])
 
 
 @dataclass(frozen=True, kw_only=True)

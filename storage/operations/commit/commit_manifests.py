@@ -58,7 +58,7 @@ def write_manifests(
     )
     if change.bridged is not None:
         delta_rows += sum(entry.file.row_count for entry in change.bridged.entries)
-    rows_before = 0 if latest is None else latest.total_record_count
+    total_before = rows_before = 0 if latest is None else latest.total_record_count
     if change.prepared is not None:
         rows_before = change.prepared.rows
     elif change.base is not None and change.base.rows is not None:
@@ -79,7 +79,7 @@ def write_manifests(
         commit_kind=committable.kind,
         time_millis=_time_after(latest, files.env.now_ms()),
         total_record_count=rows_before + delta_rows,
-        delta_record_count=delta_rows,
+        delta_record_count=rows_before + delta_rows - total_before,
         watermark=_later(change.watermark, None if latest is None else latest.watermark),
         statistics=change.statistics or _inherited_statistics(latest, schema_id),
         properties=change.properties,

@@ -30,7 +30,6 @@ from lakewright.storage.errors import (
     FilesGone,
     InvalidRequestError,
     RetriesExhausted,
-    SchemaMoved,
     StorageError,
     UnsupportedError,
 )
@@ -39,6 +38,7 @@ from lakewright.storage.operations.commit.bridged_base import Bridge, Staged, br
 from lakewright.storage.operations.commit.commit_loop import commit_bridging, end_change_of_keys
 from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.operations.references.sweep import sweep_after_failure
+from lakewright.storage.operations.respec.cut_over import keys_stand
 from lakewright.storage.operations.respec.move_partitions import Move, move_partition
 from lakewright.storage.operations.respec.schemas import Schemas, with_keys
 from lakewright.storage.operations.running.delete_files import discard_files
@@ -354,8 +354,7 @@ class KeyedChange:
             with suppress(FilesGone):
                 second = commit_bridging(files, bridge.alone).snapshot
             if second is None or not is_latest(files, second):
-                # Another client committed in between: its rows join those of before.
-                end_change_of_keys(files)
+                # Another client committed in between: the end of the change keeps its rows.
                 raise FilesGone(
                     f"another client committed to {files.name} while its partition keys changed; "
                     "plan again",
@@ -363,22 +362,26 @@ class KeyedChange:
                 )
             self.snapshot_ids.append(second.id)
             schema = replace(now.schema, time_millis=files.env.now_ms())
-            try:
-                present = with_keys(files, self.keys, Schemas(schema, (), {}))
-            except SchemaMoved:
-                end_change_of_keys(files.at_schema(files.schemas.latest_id(table=files.name)))
-                raise
+            present = with_keys(files, self.keys, Schemas(schema, (), {}))
             last = end_change_of_keys(present)
         except (CommitOutcomeUnknownError, RetriesExhausted):
             raise
         except BaseException:
-            if not is_over:
-                with suppress(StorageError):
+            with suppress(StorageError):
+                if is_over:
+                    latest_id = files.schemas.latest_id(table=files.name)
+                    self._end(files.at_schema(latest_id))
+                else:
                     discard_files(files.fs, [files.paths.manifest(name) for name in written])
             raise
         assert last.snapshot is not None
         self.snapshot_ids.append(last.snapshot.id)
         return self._swapped(present)
+
+    def _end(self, files: TableFiles) -> None:
+        """End a change that failed, if it is under way."""
+        if not keys_stand(files):
+            end_change_of_keys(files)
 
     def _prepare(
         self, now: TableFiles, staged: Sequence[Staged], written: list[str]

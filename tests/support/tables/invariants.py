@@ -158,6 +158,13 @@ class RawTable:
                     found.metadata |= {
                         f"manifest/{meta['_FILE_NAME']}" for meta in self.avro(snapshot[key])
                     }
+            ending = (snapshot.get("properties") or {}).get("lakewright.respec")
+            if ending is not None:
+                prepared = json.loads(ending)["list"]
+                found.metadata |= {
+                    f"manifest/{prepared}",
+                    *(f"manifest/{meta['_FILE_NAME']}" for meta in self.avro(prepared)),
+                }
             if snapshot.get("changelogManifestList"):
                 # Changelog files belong to the snapshot that names them, and to no state.
                 for meta in self.avro(snapshot["changelogManifestList"]):

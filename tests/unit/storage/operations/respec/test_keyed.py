@@ -273,7 +273,9 @@ def test_keys_that_a_primary_key_does_not_allow_are_refused(
     made = new_table(catalog, COLUMNS, partitions=["dt"], keys=KEY, options={"bucket": "1"} | table)
     with pytest.raises((InvalidRequestError, UnsupportedError), match=named):
         made.upkeep.plan_respec(keys)
-    with pytest.raises((InvalidRequestError, UnsupportedError), match=r"no part|written anew|" + named):
+    with pytest.raises(
+        (InvalidRequestError, UnsupportedError), match=r"no part|written anew|" + named
+    ):
         made.upkeep.plan_respec(keys, [{}])
 
 
