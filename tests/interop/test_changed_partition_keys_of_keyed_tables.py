@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from lakewright.storage import AddColumn, Catalog, Table
+from lakewright.storage.errors import UnsupportedError
 from tests.interop.test_changed_partition_keys import has_wide_rows, moments
 from tests.interop.test_they_read_ours import as_read_by
 from tests.oracles.client import Condition, Oracle, OracleError, WritingOracle
@@ -119,7 +120,8 @@ def test_they_read_every_moment_of_a_change(
                     read = as_read_by(client, at, table, where=where)
                 except OracleError as error:
                     # Rust refuses rows with more values than keys, for as long as the change takes.
-                    assert (reader, bridged) == ("rust", True), f"{copy.name} {name}: {error}"
+                    if (reader, bridged, "row arity" in str(error)) != ("rust", True, True):
+                        raise
                     continue
                 if reader == "rust" and bridged and not read:
                     # It finds no partition of such a row if a filter names all keys.
@@ -157,3 +159,26 @@ def test_upserts_of_every_writer_replace_old_rows_in_the_new_partitions(
     table.upkeep.compact(full=True)
     # What a full compaction leaves names no places, so clients that do not know them read it, too.
     assert as_read_by(java_latest, catalog, table) == due == content(table)
+
+
+@pytest.mark.parametrize("writer", ["java_latest", "released_pypaimon"])
+@pytest.mark.parametrize("keys", [("dt", "hh"), ()], ids=["finer", "coarser"])
+def test_rows_of_a_writer_that_opened_the_table_before_are_refused_until_they_are_taken_back(
+    catalog: Catalog, request: pytest.FixtureRequest, writer: str, keys: tuple[str, ...]
+) -> None:
+    client: WritingOracle = request.getfixturevalue(writer)
+    table = keyed_table(catalog, ["dt"])
+    client.begin_write(catalog.root, table.name, [event("2024-01-01", 1, 5)])
+    table.upkeep.respec(keys)
+    table = catalog.table(table.name)
+    due = content(table)
+    last = table.history.snapshots()[-1].id
+    client.finish_write(catalog.root, table.name, [event("2024-01-01", 2, 5)])
+    with pytest.raises(UnsupportedError, match=r"partition keys dt \(schema .* roll back"):
+        table.read()
+    with pytest.raises(UnsupportedError, match="roll back to the snapshot before that commit"):
+        upsert(table, [5], "ours")
+    table.history.rollback(snapshot=last)
+    assert content(catalog.table(table.name)) == due
+    upsert(table, [5], "ours")
+    assert len(content(table)) == len(due)

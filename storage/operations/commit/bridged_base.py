@@ -26,6 +26,7 @@ from lakewright.storage.codec.binary_row import encode_row
 from lakewright.storage.errors import FilesGone, SnapshotNotFound, UnsupportedError
 from lakewright.storage.files.external_files import external_uri
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.state.bridged_files import is_bridged_row
 from lakewright.storage.operations.state.live_files import (
     LiveFiles,
     index_entries,
@@ -165,26 +166,23 @@ def ended(files: TableFiles, latest: Snapshot | None, live_files: LiveFiles) -> 
     """
     if latest is None:
         return None
-    found = next(
-        (
-            (each, record)
-            for each in files.snapshots.back_from(latest)
-            if (record := BridgeRecord.of(each)) is not None
-        ),
-        None,
-    )
     live = live_files.entries(latest)
-    bridged: set[str] = set()
-    if found is not None:
-        bridged = {each.file.file_name for each in live_entries(files, found[0])}
+    bridged = {
+        each.file.file_name
+        for each in live
+        if is_bridged_row(files, each.partition, each.file.schema_id)
+    }
     added = [each for each in live if each.file.file_name not in bridged]
-    if found is None or len(added) + len(bridged) != len(live):
+    record = _record_before(files, latest) if bridged else None
+    if record is None or sum(each.file.row_count for each in live) - record.prepared.rows != sum(
+        each.file.row_count for each in added
+    ):
         raise UnsupportedError(
-            f"a client that opened {files.name} before its partition keys changed committed to it; "
-            f"run respec with the keys {', '.join(files.schema.partition_keys) or 'none'}",
+            f"a client that opened {files.name} before its partition keys changed committed to it, "
+            "and its rows may replace others; roll back to the snapshot before that commit, and "
+            "write its rows again",
             table=files.name,
         )
-    record = found[1]
     if files.schema.partition_keys == record.keys:
         return Change(prepared=record.prepared, entries=added, statistics=latest.statistics)
     try:
@@ -206,3 +204,9 @@ def ended(files: TableFiles, latest: Snapshot | None, live_files: LiveFiles) -> 
         ),
         statistics=before.statistics,
     )
+
+
+def _record_before(files: TableFiles, latest: Snapshot) -> BridgeRecord | None:
+    """What the latest bridged snapshot says; other clients may have committed after it."""
+    records = map(BridgeRecord.of, files.snapshots.back_from(latest))
+    return next((each for each in records if each is not None), None)

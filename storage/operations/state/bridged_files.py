@@ -57,8 +57,8 @@ def check_keys_of_files(files: TableFiles, live: LiveColumns, *, bridged: bool) 
         f"data files of {files.name} have the partition keys "
         f"{', '.join(_keys_of(files, foreign[0])) or 'none'} (schema {foreign[0]}), and the table "
         f"has {', '.join(files.schema.partition_keys) or 'none'}: a client that opened the table "
-        "before its keys changed wrote them, and their rows may replace others; run respec with "
-        "the present keys, which writes them anew",
+        "before its keys changed wrote them, and their rows may replace others; roll back to the "
+        "snapshot before that commit, and write its rows again",
         table=files.name,
     )
 
