@@ -173,6 +173,12 @@ def ended(files: TableFiles, latest: Snapshot | None, live_files: LiveFiles) -> 
         if is_bridged_row(files, each.partition, each.file.schema_id)
     }
     added = [each for each in live if each.file.file_name not in bridged]
+    own = files.schema.partition_keys
+    if not bridged and all(
+        files.at_schema(each.file.schema_id).schema.partition_keys == own for each in live
+    ):
+        # Another process has ended it.
+        return None
     record = _record_before(files, latest) if bridged else None
     if record is None or sum(each.file.row_count for each in live) - record.prepared.rows != sum(
         each.file.row_count for each in added

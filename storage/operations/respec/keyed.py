@@ -363,10 +363,24 @@ class KeyedChange:
             self.snapshot_ids.append(second.id)
             schema = replace(now.schema, time_millis=files.env.now_ms())
             present = with_keys(files, self.keys, Schemas(schema, (), {}))
-            last = end_change_of_keys(present)
+            try:
+                last = end_change_of_keys(present)
+            except UnsupportedError as error:
+                # This process stood still, and another one restored the old files meanwhile.
+                old = files.schema.partition_keys
+                back = replace(present.schema, id=present.schema.id + 1, partition_keys=old)
+                with_keys(present, old, Schemas(back, (), {}))
+                raise CommitConflictError(
+                    f"another client ended the change of the partition keys of {files.name}; run "
+                    "it again when fewer writers commit",
+                    table=files.name,
+                ) from error
         except (CommitOutcomeUnknownError, RetriesExhausted):
             raise
         except BaseException:
+            if is_over:
+                # Snapshots name these files now.
+                self._done.clear()
             with suppress(StorageError):
                 if is_over:
                     latest_id = files.schemas.latest_id(table=files.name)
@@ -374,8 +388,8 @@ class KeyedChange:
                 else:
                     discard_files(files.fs, [files.paths.manifest(name) for name in written])
             raise
-        assert last.snapshot is not None
-        self.snapshot_ids.append(last.snapshot.id)
+        if last.snapshot is not None:
+            self.snapshot_ids.append(last.snapshot.id)
         return self._swapped(present)
 
     def _end(self, files: TableFiles) -> None:

@@ -41,6 +41,7 @@ def check_keys_of_files(files: TableFiles, live: LiveColumns, *, bridged: bool) 
     Their rows replace rows in other partitions, which no merge would find.
 
     Raises:
+        SchemaMoved: the keys changed since the table was opened.
         UnsupportedError: names the keys.
     """
     if not files.schema.has_primary_key:
@@ -53,6 +54,12 @@ def check_keys_of_files(files: TableFiles, live: LiveColumns, *, bridged: bool) 
         rows = live.texts("_PARTITION", live.rows).unique().to_pylist()
         if all(is_bridged_row(files, row, ids[0]) for row in rows):
             return
+    if foreign[-1] > files.schema.id:
+        raise SchemaMoved(
+            f"the partition keys of {files.name} changed since it was opened (schema "
+            f"{files.schema.id}; files have schema {foreign[-1]}); open the table again",
+            table=files.name,
+        )
     raise UnsupportedError(
         f"data files of {files.name} have the partition keys "
         f"{', '.join(_keys_of(files, foreign[0])) or 'none'} (schema {foreign[0]}), and the table "
