@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -202,12 +202,23 @@ class Committable:
 class RestatedBase:
     """Every live entry and index of the latest state, restated with rows of these partition keys.
 
-    Without keys the rows are those of the entries' own schemas. The data files stay as they are.
+    Without keys the rows are those of the entries' own schemas. The data files stay as they are,
+    unless `rows` says how many rows the entries have instead.
     """
 
     keys: PartitionKeys | None
     entries: Sequence[ManifestEntry]
     indexes: Sequence[IndexEntry] = ()
+    rows: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedBase:
+    """A manifest list that was written before the commit, and how many rows its files have."""
+
+    list_name: str
+    list_size: int
+    rows: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,11 +246,14 @@ class RewrittenManifests:
 class Change:
     """The changes of a commit to the latest state.
 
-    A `base` replaces the manifests of that state by manifests of the same files, and `manifests`
-    replace some of them.
+    A `base` replaces the manifests of that state by manifests of the same files, a `prepared` one
+    by those of a list that is written already, and `manifests` replace some of them. `bridged`
+    entries are added with rows of their own keys.
     """
 
     base: RestatedBase | None = None
+    prepared: PreparedBase | None = None
+    bridged: RestatedBase | None = None
     manifests: RewrittenManifests | None = None
     entries: Sequence[ManifestEntry] = ()
     changelog: Sequence[ManifestEntry] = ()
@@ -247,9 +261,10 @@ class Change:
     removed_indexes: Sequence[IndexEntry] = ()
     statistics: str | None = None
     watermark: int | None = None
+    properties: Mapping[str, str] | None = None
 
     @property
     def is_empty(self) -> bool:
         parts = (self.entries, self.changelog, self.new_indexes, self.removed_indexes)
-        metadata = (self.base, self.manifests, self.statistics)
+        metadata = (self.base, self.prepared, self.manifests, self.statistics)
         return not any(parts) and all(each is None for each in metadata)

@@ -487,7 +487,7 @@ CASES = (
     Case(
         "respec to no keys",
         lambda at: at.table.upkeep.run(at.table.upkeep.plan_respec([])),
-        ("append", "append in buckets", "tagging"),
+        ("append", "append in buckets", "tagging", "fixed"),
         steps=True,
         repeats=True,
         names_places=True,
