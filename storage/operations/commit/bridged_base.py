@@ -155,6 +155,23 @@ def _unknown(count: int) -> SimpleStats:
     return SimpleStats(row, row, (None,) * count)
 
 
+def fenced(files: TableFiles) -> TableFiles:
+    """The table under a latest schema that no change which stands still can replace.
+
+    A process that stood still between its bridged snapshot and its schema would create the schema
+    after its old files were restored, and readers would take these for files of the new keys. So
+    the process that restores them takes the id of that schema first, with a copy of the present
+    one. If the other was faster, the change is carried out to its end.
+    """
+    latest = files.snapshots.latest()
+    schema = files.schemas.latest(table=files.name)
+    record = None if latest is None else _record_before(files, latest)
+    if record is not None and schema.partition_keys != record.keys:
+        copy = replace(schema, id=schema.id + 1, time_millis=files.env.now_ms())
+        schema = copy if files.schemas.put_schema(copy) else files.schemas.latest(table=files.name)
+    return files.at_schema(schema.id)
+
+
 def ended(files: TableFiles, latest: Snapshot | None, live_files: LiveFiles) -> Change | None:
     """End a change of keys as the latest schema says: with the new keys, or with the old files.
 

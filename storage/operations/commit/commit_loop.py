@@ -38,7 +38,7 @@ from lakewright.storage.errors import (
     UnsupportedError,
 )
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.commit.bridged_base import ended
+from lakewright.storage.operations.commit.bridged_base import ended, fenced
 from lakewright.storage.operations.commit.commit_conflicts import check_conflicts
 from lakewright.storage.operations.commit.commit_manifests import (
     check_keys_stay,
@@ -170,6 +170,7 @@ def end_change_of_keys(files: TableFiles) -> CommitResult:
         UnsupportedError: a file holds several values of a key.
     """
     if files.schema.has_primary_key:
+        files = fenced(files)
         return commit_bridging(files, partial(ended, files))
     _, live = read_latest(files, partial(live_entries, files))
     schemas = schemas_with_keys(files, {entry.file.schema_id for entry in live})

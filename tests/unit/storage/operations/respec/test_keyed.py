@@ -11,6 +11,7 @@ import pytest
 
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import InvalidRequestError, SchemaMoved, UnsupportedError
+from lakewright.storage.operations.commit.commit_loop import end_change_of_keys
 from lakewright.storage.operations.state.bridged_files import is_bridged_row
 from tests.support.stores.watched_files import Call, WatchedFiles, looked_at
 from tests.support.tables.builders import compact, content, expire, new_table, remove_orphans, rows
@@ -237,6 +238,42 @@ def test_a_write_between_staging_and_swap_is_written_anew(catalog: Catalog) -> N
     assert len(content(now)) == 20
     assert [each["v"] for each in found(now, "b", 1, 2)] == ["meanwhile"]
     assert_only_reachable_files(now)
+
+
+@pytest.mark.parametrize("keys", [("dt", "hh"), ()], ids=str)
+def test_a_process_that_stood_still_creates_no_schema_over_files_that_were_restored(
+    catalog: Catalog, keys: tuple[str, ...]
+) -> None:
+    table = by_day(catalog)
+    due = content(table)
+    others = 0
+
+    def look(call: Call) -> None:
+        nonlocal others
+        now = catalog.table(table.name)
+        entries = now.at().files()
+        if call.changes and "/schema/schema-" in call.path and not others:
+            if not all(
+                is_bridged_row(now.table_files, each.partition, each.file.schema_id)
+                for each in entries
+            ):
+                return
+            others += 1
+            end_change_of_keys(now.table_files)
+            catalog.table(table.name).write(rows(table, [event("a", 1, 77)]))
+        if others:
+            read = content(catalog.table(table.name))
+            assert len(read) - len(due) in (0, 1)
+
+    watched = replace(catalog, fs=WatchedFiles(catalog.fs, before=looked_at(look)))
+    with pytest.raises(SchemaMoved, match="open the table and plan again"):
+        watched.table(table.name).upkeep.respec(keys)
+    assert others
+    now = catalog.table(table.name)
+    assert now.schema.partition_keys == ("dt",)
+    assert len(content(now)) == len(due) + 1
+    respec(catalog, now, *keys)
+    assert len(content(catalog.table(table.name))) == len(due) + 1
 
 
 def test_a_write_staged_before_it_is_refused(catalog: Catalog) -> None:
