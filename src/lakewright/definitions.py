@@ -113,8 +113,11 @@ def definitions_of(
     jobs += keeping
     jobs += [build_upkeep_job(kind, tables, names=names, resources=keys) for kind in REQUESTED_JOBS]
     sensors.append(build_upkeep_sensor(tables, keeping, names=names, resources=keys))
+    with_columns = [each for each in workspace.declarations if each.columns]
+    if with_columns:
+        sensors.append(build_schema_sensor(workspace, with_columns, names=names, resources=keys))
     for declaration in workspace.declarations:
-        assets.append(build_asset(declaration, workspace=workspace, resources=keys))
+        assets.append(build_asset(declaration, workspace=workspace, upkeep=names, resources=keys))
         checks.append(build_stored_rows_check(declaration, resources=keys))
         checks.append(
             build_health_check(
@@ -133,7 +136,6 @@ def definitions_of(
             jobs.append(build_ingest_job(declaration))
         if declaration.columns:
             checks.append(build_schema_check(workspace, declaration, resources=keys))
-            sensors.append(build_schema_sensor(workspace, declaration, resources=keys))
             jobs += [
                 build_table_job(kind, declaration, resources=keys)
                 for kind in (evolve_job(workspace, declaration), respec_job(declaration))

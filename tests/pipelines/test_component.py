@@ -89,6 +89,20 @@ def test_two_components_share_a_warehouse_or_have_one_each(project: Path) -> Non
     assert loaded.resources["second_warehouse"].location == "/data/two"
 
 
+def test_an_asset_refers_to_the_line_of_its_declaration_and_names_the_upkeep_sensor(
+    project: Path,
+) -> None:
+    file = project / "defs" / "lake" / "tables" / "events.yaml"
+    file.write_text("\n# The events of the shop.\n" + dedent(EVENTS).lstrip())
+    write_component(project, "lake", f"  warehouse: {project}/warehouse\n")
+    loaded = dg.load_from_defs_folder(path_within_project=project)
+    graph = loaded.get_repository_def().asset_graph
+    metadata = graph.get(dg.AssetKey(["shop", "events"])).metadata
+    references = metadata["dagster/code_references"].code_references
+    assert dg.LocalFileCodeReference(file_path=str(file), line_number=3) in references
+    assert metadata["lakewright/upkeep_sensor"] == "upkeep_sensor__lake"
+
+
 def test_what_is_wrong_with_a_declaration_names_its_file(project: Path) -> None:
     write_component(project, "lake", "  tables: [tables]\n")
     file = project / "defs" / "lake" / "tables" / "events.yaml"
