@@ -1,7 +1,7 @@
 """Tables as assets: one declaration becomes one asset with its partitions and checks."""
 
-import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -119,7 +119,7 @@ def _code_references(written: Written | None) -> dict[str, Any]:
     if written is None:
         return {}
     line = dg.LocalFileCodeReference(
-        file_path=os.path.abspath(written.file), line_number=written.line_of(("table",))
+        file_path=str(Path(written.file).resolve()), line_number=written.line_of(("table",))
     )
     return {"dagster/code_references": dg.CodeReferencesMetadataValue(code_references=[line])}
 

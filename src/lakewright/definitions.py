@@ -46,6 +46,8 @@ from lakewright.storage.errors import StorageError
 
 # Of tables that are not read in this time, the assets have no columns.
 _LISTING_SECONDS = 20.0
+# What this process has read, by warehouse.
+_LISTED: dict[str, tuple[AdoptedTable, ...]] = {}
 _log = logging.getLogger(__name__)
 DEMO_TABLES = Path(__file__).parent / "demo" / "tables"
 
@@ -176,7 +178,7 @@ def defs() -> dg.Definitions:
     # With policies, all tables of the warehouse are kept.
     adopted = ["*"] if policies else []
     built = build_definitions(
-        paths or [DEMO_TABLES],
+        paths or ([] if policies else [DEMO_TABLES]),
         policies=policies,
         adopted=adopted,
         adopted_tables=_listed(adopted) if adopted else (),
@@ -185,15 +187,25 @@ def defs() -> dg.Definitions:
 
 
 def _listed(patterns: Sequence[str]) -> tuple[AdoptedTable, ...]:
-    """The tables of the warehouse, listed now; a run's process needs no more than their names."""
-    is_run = DefinitionsLoadContext.get().load_type is DefinitionsLoadType.RECONSTRUCTION
+    """The tables of the warehouse, listed now.
+
+    Dagster loads the definitions of a code server twice. The first time, the tables are read; the
+    second time, they are known. The process of a run, which loads them once, needs only names.
+    """
+    where = WarehouseResource().location
+    is_first = DefinitionsLoadContext.get().load_type is DefinitionsLoadType.INITIALIZATION
+    if not is_first and where in _LISTED:
+        return _LISTED[where]
     try:
         catalog = WarehouseResource().catalog()
-        return read_adopted(catalog, patterns, most_seconds=0 if is_run else _LISTING_SECONDS)
+        found = read_adopted(catalog, patterns, most_seconds=_LISTING_SECONDS if is_first else 0)
     except StorageError as error:
         # Declared tables are kept all the same.
         _log.warning("the tables of the warehouse are no assets until it can be listed: %s", error)
         return ()
+    if is_first:
+        _LISTED[where] = found
+    return found
 
 
 def _named(variable: str) -> list[Path]:
