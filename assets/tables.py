@@ -1,6 +1,7 @@
 """Tables as assets: one declaration becomes one asset with its partitions and checks."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -10,11 +11,12 @@ from lakewright.assets.ingest_run import IngestConfig, IngestRun, rejection
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.open_declared import check_rows_fit
 from lakewright.platform.declare.workspace import Workspace
+from lakewright.platform.declare.yaml_files import Written
 from lakewright.platform.ingest.publish import AlreadyPublished, Rejected
 from lakewright.platform.ingest.sources import source_text
 from lakewright.platform.orchestration.asset_partitions import partition_mapping, partitions_def
 from lakewright.platform.orchestration.failures import failures_for_dagster
-from lakewright.platform.orchestration.names import TableNames
+from lakewright.platform.orchestration.names import TableNames, UpkeepNames
 from lakewright.platform.orchestration.reports import STORAGE_KIND, column_schema
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
@@ -28,16 +30,17 @@ def build_asset(
     declaration: TableDeclaration,
     *,
     workspace: Workspace = NO_WORKSPACE,
+    upkeep: UpkeepNames | None = None,
     resources: ResourceKeys | None = None,
 ) -> dg.AssetsDefinition:
     """The asset of a declaration; a table without a source has other writers.
 
     The workspace has the declarations of the tables that it is made of, whose partitions its own
-    depend on.
+    depend on, and tells where each is written.
     """
     keys = resources or ResourceKeys()
     names = TableNames(declaration.table)
-    spec = _spec(declaration, names, workspace)
+    spec = _spec(declaration, names, workspace, upkeep or UpkeepNames())
     if not declaration.is_written_here:
         return dg.AssetsDefinition(specs=[spec])
 
@@ -78,11 +81,15 @@ def build_asset(
     return table_asset
 
 
-def _spec(declaration: TableDeclaration, names: TableNames, workspace: Workspace) -> dg.AssetSpec:
+def _spec(
+    declaration: TableDeclaration, names: TableNames, workspace: Workspace, upkeep: UpkeepNames
+) -> dg.AssetSpec:
     metadata: dict[str, Any] = {
         "dagster/table_name": declaration.table,
         "dagster/storage_kind": STORAGE_KIND,
         "lakewright/small_files_policy": declaration.maintenance.compaction.small_files,
+        "lakewright/upkeep_sensor": upkeep.sensor,
+        **_code_references(workspace.written.get(declaration.table)),
     }
     if declaration.columns:
         metadata["dagster/column_schema"] = column_schema(
@@ -105,6 +112,16 @@ def _spec(declaration: TableDeclaration, names: TableNames, workspace: Workspace
         metadata=metadata,
         partitions_def=_partitions(declaration),
     )
+
+
+def _code_references(written: Written | None) -> dict[str, Any]:
+    """The line where a declaration begins, for the link to an editor or to source control."""
+    if written is None:
+        return {}
+    line = dg.LocalFileCodeReference(
+        file_path=str(Path(written.file).resolve()), line_number=written.line_of(("table",))
+    )
+    return {"dagster/code_references": dg.CodeReferencesMetadataValue(code_references=[line])}
 
 
 def _partitions(declaration: TableDeclaration) -> dg.PartitionsDefinition[str] | None:

@@ -21,6 +21,7 @@ from lakewright.platform.orchestration.names import TABLE_TAG, VERB_TAG, UpkeepN
 from lakewright.platform.orchestration.past_runs import past_runs
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import WarehouseResource
+from lakewright.platform.orchestration.table_news import TableNews
 from lakewright.platform.warehouse.budget import batches
 from lakewright.platform.warehouse.decide import Clock, Past
 from lakewright.platform.warehouse.intents import Intent
@@ -45,7 +46,7 @@ def build_upkeep_sensor(
     """The sensor of all kept tables."""
     names = names or UpkeepNames()
     keys = resources or ResourceKeys()
-    watch = Watch(tables)
+    watch, news = Watch(tables), TableNews(tables, names)
     verbs = [kind.name for kind in KEEPING_JOBS]
 
     @dg.sensor(
@@ -79,9 +80,20 @@ def build_upkeep_sensor(
             context.log.info("%s", told)
         requests = [_request(batch, names, past) for batch in batches(look.choice.chosen)]
         cursor = str(now_ms)
-        if not requests:
-            return dg.SensorResult(skip_reason=look.summary, cursor=cursor)
-        return dg.SensorResult(run_requests=requests, cursor=cursor)
+        origin = context.code_location_origin
+        events = news.events(
+            context.instance,
+            catalog,
+            watch,
+            look,
+            location=None if origin is None else origin.location_name,
+        )
+        return dg.SensorResult(
+            run_requests=requests,
+            skip_reason=None if requests else look.summary,
+            cursor=cursor,
+            asset_events=events,
+        )
 
     return upkeep_sensor
 

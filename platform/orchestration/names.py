@@ -50,6 +50,10 @@ class UpkeepNames:
     def sensor(self) -> str:
         return self.job("upkeep_sensor")
 
+    @property
+    def schema_sensor(self) -> str:
+        return self.job("schema_sensor")
+
 
 @dataclass(frozen=True, slots=True)
 class TableNames:
@@ -87,9 +91,6 @@ class TableNames:
     def op(self, verb: str) -> str:
         """The name of the op behind the step; Dagster requires it to differ from the job's name."""
         return f"{verb}_op__{self.identifier}"
-
-    def sensor(self, verb: str) -> str:
-        return f"{verb}_sensor__{self.identifier}"
 
     def schedule(self, verb: str) -> str:
         return f"{verb}_schedule__{self.identifier}"

@@ -1,11 +1,14 @@
-"""Pictures: file sizes before and after a rewrite, as a small drawing for the UI."""
+"""Pictures: file sizes before and after a rewrite, and small files, as drawings for the UI."""
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
+from html import escape
 
-from lakewright.platform.upkeep.words import size_text
+from lakewright.platform.upkeep.health import PartitionHealth
+from lakewright.platform.upkeep.words import counted, size_text
+from lakewright.platform.warehouse.survey import FileFigures
 
 _WIDTH = 640
 _ROW_HEIGHT = 92
@@ -14,6 +17,10 @@ _MARGIN = 12
 _MAX_BARS = 160
 _BEFORE = "#e07a5f"
 _AFTER = "#3d8b7d"
+_MAX_PARTITIONS = 12
+_LINE_HEIGHT = 22
+_NAMES_WIDTH = 190
+_MAX_NAME = 28
 
 
 def file_sizes_picture(before: Sequence[int], after: Sequence[int]) -> str:
@@ -23,12 +30,30 @@ def file_sizes_picture(before: Sequence[int], after: Sequence[int]) -> str:
         _row(before, tallest, 0, "before", _BEFORE),
         _row(after, tallest, 1, "after", _AFTER),
     ]
-    height = 2 * _ROW_HEIGHT + _MARGIN
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" '
-        f'viewBox="0 0 {_WIDTH} {height}" font-family="sans-serif" font-size="12">'
-        f'<rect width="{_WIDTH}" height="{height}" fill="#ffffff"/>{"".join(rows)}</svg>'
-    )
+    return _svg(2 * _ROW_HEIGHT + _MARGIN, rows)
+
+
+def small_files_picture(table: FileFigures, partitions: Sequence[PartitionHealth]) -> str:
+    """A bar for the table and one for each of its worst partitions: their files, small ones first.
+
+    A bar of a partition has the small files or sorted runs of its worst bucket; SVG.
+    """
+    worst = sorted(partitions, key=lambda each: -max(each.small_files, each.sorted_runs))
+    shown = worst[:_MAX_PARTITIONS] if any(each.key for each in worst) else []
+    lines = [("the table", table.small_files, table.files, "small file")]
+    for each in shown:
+        is_keyed = each.sorted_runs > 0
+        count = each.sorted_runs if is_keyed else each.small_files
+        what = "sorted run" if is_keyed else "small file"
+        lines.append((each.key, min(count, each.file_count), each.file_count, what))
+    most = max((files for _, _, files, _ in lines), default=0)
+    height = len(lines) * _LINE_HEIGHT + 2 * _MARGIN
+    drawn = [_bar(line, position, most) for position, line in enumerate(lines)]
+    if len(worst) > len(shown) and shown:
+        told = f"and {counted(len(worst) - len(shown), 'other partition')}"
+        drawn.append(f'<text x="{_MARGIN}" y="{height + 4}" fill="#333333">{told}</text>')
+        height += _LINE_HEIGHT
+    return _svg(height, drawn)
 
 
 def as_markdown(svg: str, title: str) -> str:
@@ -37,10 +62,34 @@ def as_markdown(svg: str, title: str) -> str:
     return f"![{title}](data:image/svg+xml;base64,{encoded})"
 
 
+def _svg(height: int, parts: Sequence[str]) -> str:
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" '
+        f'viewBox="0 0 {_WIDTH} {height}" font-family="sans-serif" font-size="12">'
+        f'<rect width="{_WIDTH}" height="{height}" fill="#ffffff"/>{"".join(parts)}</svg>'
+    )
+
+
+def _bar(line: tuple[str, int, int, str], position: int, most: int) -> str:
+    """One line: a name, the bar of all files with the small ones in front, and the figures."""
+    name, small, files, what = line
+    top, left = _MARGIN + position * _LINE_HEIGHT, _MARGIN + _NAMES_WIDTH
+    room = (_WIDTH - left - 170) / max(most, 1)
+    shown = name if len(name) <= _MAX_NAME else f"{name[: _MAX_NAME - 1]}…"
+    told = f"{counted(files, 'file')}, {counted(small, what)}"
+    return (
+        f'<text x="{_MARGIN}" y="{top + 13}" fill="#333333">{escape(shown)}</text>'
+        f'<rect x="{left}" y="{top + 2}" width="{max(files * room, 1):.1f}" height="14" '
+        f'fill="{_AFTER}"/>'
+        f'<rect x="{left}" y="{top + 2}" width="{small * room:.1f}" height="14" fill="{_BEFORE}"/>'
+        f'<text x="{left + files * room + 8:.1f}" y="{top + 13}" fill="#333333">{told}</text>'
+    )
+
+
 def _row(sizes: Sequence[int], tallest: int, position: int, name: str, color: str) -> str:
     top = position * _ROW_HEIGHT + _MARGIN
     floor = top + _ROW_HEIGHT - _MARGIN
-    label = f"{name}: {len(sizes)} files, {size_text(sum(sizes))}"
+    label = f"{name}: {counted(len(sizes), 'file')}, {size_text(sum(sizes))}"
     shown = sorted(sizes, reverse=True)
     if len(shown) > _MAX_BARS:
         label += f" (the {_MAX_BARS} largest shown)"

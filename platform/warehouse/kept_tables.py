@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
@@ -54,11 +54,21 @@ class KeptTables:
         if not self.adopted:
             yield from (name for name in sorted(self.declarations) if catalog.table_exists(name))
             return
-        for database in sorted(catalog.list_databases()):
-            for short in sorted(catalog.list_tables(database)):
-                name = f"{database}.{short}"
-                if name in self.declarations or self._is_adopted(name):
-                    yield name
+        for name in _names(catalog):
+            if name in self.declarations or _matches(name, self.adopted):
+                yield name
 
-    def _is_adopted(self, name: str) -> bool:
-        return any(fnmatchcase(name, pattern) for pattern in self.adopted)
+
+def names_of_tables(catalog: Catalog, patterns: Sequence[str]) -> Iterator[str]:
+    """The names of the tables of a warehouse that match one of the patterns, sorted."""
+    return (name for name in _names(catalog) if _matches(name, patterns))
+
+
+def _names(catalog: Catalog) -> Iterator[str]:
+    for database in sorted(catalog.list_databases()):
+        for short in sorted(catalog.list_tables(database)):
+            yield f"{database}.{short}"
+
+
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)

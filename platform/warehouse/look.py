@@ -36,6 +36,14 @@ class Look:
     shadows: tuple[Intent, ...] = ()
     news: tuple[str, ...] = ()
 
+    def of(self, table: str) -> tuple[Decision, ...]:
+        """The decisions on a table, with what must wait for budget or another verb as declined."""
+        declined = {each.verb: each for each in self.choice.declined if each.table == table}
+        return tuple(
+            declined.get(each.verb, each) if isinstance(each, Intent) else each
+            for each in self.decisions[table]
+        )
+
     @property
     def summary(self) -> str:
         """What was looked at and what waits, in one sentence."""
@@ -83,6 +91,11 @@ class Watch:
     def names(self, catalog: Catalog) -> list[str]:
         """The kept tables that exist."""
         return list(self.tables.present(catalog))
+
+    def state(self, name: str) -> TableState | None:
+        """What the last look read of a table."""
+        known = self._known.get(name)
+        return None if known is None else known.state
 
     def look(
         self, catalog: Catalog, past: Past, clock: Clock, *, day_ends_ms: int | None = None

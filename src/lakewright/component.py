@@ -10,14 +10,16 @@ import functools
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
 import dagster as dg
-from pydantic import Field
+from dagster.components import DefsStateConfig, DefsStateConfigArgs, ResolvedDefsStateConfig
+from pydantic import BaseModel, Field
 
 from lakewright.definitions import build_definitions
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
+from lakewright.platform.warehouse.adopted import parse_adopted, read_adopted, write_adopted
 
 
 @functools.cache
@@ -33,8 +35,13 @@ def _spark(
     return SparkResource(master=master, remote=remote, conf=dict(sorted(conf)))
 
 
-class LakehouseTables(dg.Component, dg.Model, dg.Resolvable):
-    """Paimon tables as assets, with the jobs, sensors and schedules that keep them."""
+class LakehouseTables(dg.StateBackedComponent, dg.Model, dg.Resolvable):
+    """Paimon tables as assets, with the jobs, sensors and schedules that keep them.
+
+    Adopted tables become assets from a state file, so that loading lists no warehouse. `dg dev`
+    writes it at its start, `dg utils refresh-defs-state` at any time. The upkeep sensor keeps new
+    tables before they are in it.
+    """
 
     tables: Annotated[
         Sequence[str],
@@ -60,8 +67,41 @@ class LakehouseTables(dg.Component, dg.Model, dg.Resolvable):
         Field(description="What resource keys begin with; a second warehouse needs another one."),
     ] = "lakewright"
 
+    defs_state: ResolvedDefsStateConfig = DefsStateConfigArgs.local_filesystem()
+
+    @classmethod
+    def load(cls, attributes: BaseModel | None, context: dg.ComponentLoadContext) -> Self:
+        """The component; one without adopted tables has no state, so it claims no key for one."""
+        loaded = super(dg.StateBackedComponent, cls).load(attributes, context)
+        if loaded.adopt:
+            context.component_tree.mark_component_defs_state_key(
+                defs_state_key=loaded.defs_state_config.key, loc=context.component_loc
+            )
+        return loaded
+
+    @property
+    def defs_state_config(self) -> DefsStateConfig:
+        """Where the state file of adopted tables lies."""
+        key = f"LakehouseTables[{_warehouse(self.warehouse).location},{','.join(self.adopt)}]"
+        return DefsStateConfig.from_args(self.defs_state, default_key=key)
+
+    def write_state_to_path(self, state_path: Path) -> None:
+        """List the adopted tables, and read their schemas and latest snapshots."""
+        catalog = _warehouse(self.warehouse).catalog()
+        found = read_adopted(catalog, self.adopt) if self.adopt else ()
+        state_path.parent.mkdir(parents=True, exist_ok=True)
+        state_path.write_text(write_adopted(found), encoding="utf-8")
+
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """The definitions of the declared tables.
+        """The definitions; without adopted tables there is no state."""
+        if not self.adopt:
+            return self.build_defs_from_state(context, None)
+        return super().build_defs(context)
+
+    def build_defs_from_state(
+        self, context: dg.ComponentLoadContext, state_path: Path | None
+    ) -> dg.Definitions:
+        """The definitions of the declared tables, and of those in the state.
 
         Raises:
             DeclarationError: something is wrong with the declarations; all of it is listed.
@@ -75,5 +115,8 @@ class LakehouseTables(dg.Component, dg.Model, dg.Resolvable):
             resources=ResourceKeys.with_prefix(self.resource_prefix),
             policies=[folder / each for each in self.policies],
             adopted=self.adopt,
+            adopted_tables=()
+            if state_path is None
+            else parse_adopted(state_path.read_text(encoding="utf-8")),
             group=re.sub(r"\W", "_", folder.name),
         )

@@ -7,13 +7,20 @@ any, the demonstration's declarations are taken.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
+from dagster._core.definitions.definitions_load_context import (
+    DefinitionsLoadContext,
+    DefinitionsLoadType,
+)
 
+from lakewright.assets.adopted_tables import adopted_spec
+from lakewright.assets.health_check import build_health_check
 from lakewright.assets.schema_check import build_schema_check
 from lakewright.assets.stored_rows_check import build_stored_rows_check
 from lakewright.assets.tables import build_asset
@@ -29,11 +36,19 @@ from lakewright.platform.declare.policy_watch import PolicyFiles
 from lakewright.platform.declare.variables import POLICY_VARIABLE, TABLES_VARIABLE
 from lakewright.platform.declare.workspace import Workspace, read_workspace
 from lakewright.platform.orchestration.dagster_checks import check_for_dagster, check_schedules
-from lakewright.platform.orchestration.names import UpkeepNames
+from lakewright.platform.orchestration.health_reports import HEALTHY
+from lakewright.platform.orchestration.names import TableNames, UpkeepNames
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
+from lakewright.platform.warehouse.adopted import AdoptedTable, read_adopted
 from lakewright.platform.warehouse.kept_tables import KeptTables
+from lakewright.storage.errors import StorageError
 
+# Of tables that are not read in this time, the assets have no columns.
+_LISTING_SECONDS = 20.0
+# What this process has read, by warehouse.
+_LISTED: dict[str, tuple[AdoptedTable, ...]] = {}
+_log = logging.getLogger(__name__)
 DEMO_TABLES = Path(__file__).parent / "demo" / "tables"
 
 
@@ -45,6 +60,7 @@ def build_definitions(
     resources: ResourceKeys | None = None,
     policies: Sequence[str | Path] = (),
     adopted: Sequence[str] = (),
+    adopted_tables: Sequence[AdoptedTable] = (),
     group: str = "",
 ) -> dg.Definitions:
     """Definitions of all tables declared in files and folders.
@@ -60,6 +76,7 @@ def build_definitions(
         resources=resources,
         policies=policies,
         adopted=adopted,
+        adopted_tables=adopted_tables,
         group=group,
     )
 
@@ -72,16 +89,17 @@ def definitions_of(
     resources: ResourceKeys | None = None,
     policies: Sequence[str | Path] = (),
     adopted: Sequence[str] = (),
+    adopted_tables: Sequence[AdoptedTable] = (),
     group: str = "",
 ) -> dg.Definitions:
     """Definitions of the declared tables of a workspace, and of the upkeep of all tables.
 
     `policies` are policy files and folders. `adopted` are patterns of names: the tables of the
-    warehouse that match are kept too. `group` tells the names of jobs apart from those of another
-    workspace in the same code location.
+    warehouse that match are kept too; those of `adopted_tables` are assets. `group` tells the names
+    of jobs apart from those of another workspace in the same code location.
     """
     keys = resources or ResourceKeys()
-    assets: list[dg.AssetsDefinition] = []
+    assets: list[dg.AssetsDefinition | dg.AssetSpec] = []
     checks: list[dg.AssetChecksDefinition] = []
     jobs: list[Any] = []
     sensors: list[dg.SensorDefinition] = []
@@ -92,13 +110,27 @@ def definitions_of(
         adopted=tuple(adopted),
     )
     names = UpkeepNames(group)
+    verbs = [kind.name for kind in KEEPING_JOBS]
     keeping = [build_upkeep_job(kind, tables, names=names, resources=keys) for kind in KEEPING_JOBS]
     jobs += keeping
     jobs += [build_upkeep_job(kind, tables, names=names, resources=keys) for kind in REQUESTED_JOBS]
     sensors.append(build_upkeep_sensor(tables, keeping, names=names, resources=keys))
+    with_columns = [each for each in workspace.declarations if each.columns]
+    if with_columns:
+        sensors.append(build_schema_sensor(workspace, with_columns, names=names, resources=keys))
     for declaration in workspace.declarations:
-        assets.append(build_asset(declaration, workspace=workspace, resources=keys))
+        assets.append(build_asset(declaration, workspace=workspace, upkeep=names, resources=keys))
         checks.append(build_stored_rows_check(declaration, resources=keys))
+        checks.append(
+            build_health_check(
+                TableNames(declaration.table).op(HEALTHY),
+                tables,
+                [declaration.table],
+                verbs=verbs,
+                names=names,
+                resources=keys,
+            )
+        )
         validate = build_validate_job(declaration)
         jobs.append(validate)
         schedules.append(build_validate_schedule(declaration, validate))
@@ -106,11 +138,24 @@ def definitions_of(
             jobs.append(build_ingest_job(declaration))
         if declaration.columns:
             checks.append(build_schema_check(workspace, declaration, resources=keys))
-            sensors.append(build_schema_sensor(workspace, declaration, resources=keys))
             jobs += [
                 build_table_job(kind, declaration, resources=keys)
                 for kind in (evolve_job(workspace, declaration), respec_job(declaration))
             ]
+    undeclared = [each for each in adopted_tables if each.table not in tables.declarations]
+    if undeclared:
+        assets += [adopted_spec(each, names) for each in undeclared]
+        # One step for all: a step for each would make a workspace of many tables slow to load.
+        checks.append(
+            build_health_check(
+                names.job(HEALTHY),
+                tables,
+                [each.table for each in undeclared],
+                verbs=verbs,
+                names=names,
+                resources=keys,
+            )
+        )
     return dg.Definitions(
         assets=assets,
         asset_checks=checks,
@@ -131,10 +176,36 @@ def defs() -> dg.Definitions:
     # The jobs bring their executor along; this one is for assets materialized without a job.
     in_process = dg.Definitions(executor=dg.in_process_executor)
     # With policies, all tables of the warehouse are kept.
+    adopted = ["*"] if policies else []
     built = build_definitions(
-        paths or [DEMO_TABLES], policies=policies, adopted=["*"] if policies else []
+        paths or ([] if policies else [DEMO_TABLES]),
+        policies=policies,
+        adopted=adopted,
+        adopted_tables=_listed(adopted) if adopted else (),
     )
     return dg.Definitions.merge(built, in_process)
+
+
+def _listed(patterns: Sequence[str]) -> tuple[AdoptedTable, ...]:
+    """The tables of the warehouse, listed now.
+
+    Dagster loads the definitions of a code server twice. The first time, the tables are read; the
+    second time, they are known. The process of a run, which loads them once, needs only names.
+    """
+    where = WarehouseResource().location
+    is_first = DefinitionsLoadContext.get().load_type is DefinitionsLoadType.INITIALIZATION
+    if not is_first and where in _LISTED:
+        return _LISTED[where]
+    try:
+        catalog = WarehouseResource().catalog()
+        found = read_adopted(catalog, patterns, most_seconds=_LISTING_SECONDS if is_first else 0)
+    except StorageError as error:
+        # Declared tables are kept all the same.
+        _log.warning("the tables of the warehouse are no assets until it can be listed: %s", error)
+        return ()
+    if is_first:
+        _LISTED[where] = found
+    return found
 
 
 def _named(variable: str) -> list[Path]:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from pathlib import Path
 from textwrap import dedent
 
 import dagster as dg
+import pyarrow as pa
 import pytest
 from dagster.components.core.component_tree import ComponentTreeException
 
+from lakewright.component import LakehouseTables
+from lakewright.definitions import build_definitions
 from lakewright.platform.declare.yaml_files import DeclarationError
+from lakewright.platform.orchestration.resources import WarehouseResource
+from lakewright.platform.warehouse.adopted import parse_adopted, read_adopted, write_adopted
+from lakewright.storage import Catalog
 from tests.pipelines.describe import describe
 from tests.pipelines.lake import EVENTS
 
@@ -82,6 +89,20 @@ def test_two_components_share_a_warehouse_or_have_one_each(project: Path) -> Non
     assert loaded.resources["second_warehouse"].location == "/data/two"
 
 
+def test_an_asset_refers_to_the_line_of_its_declaration_and_names_the_upkeep_sensor(
+    project: Path,
+) -> None:
+    file = project / "defs" / "lake" / "tables" / "events.yaml"
+    file.write_text("\n# The events of the shop.\n" + dedent(EVENTS).lstrip())
+    write_component(project, "lake", f"  warehouse: {project}/warehouse\n")
+    loaded = dg.load_from_defs_folder(path_within_project=project)
+    graph = loaded.get_repository_def().asset_graph
+    metadata = graph.get(dg.AssetKey(["shop", "events"])).metadata
+    references = metadata["dagster/code_references"].code_references
+    assert dg.LocalFileCodeReference(file_path=str(file), line_number=3) in references
+    assert metadata["lakewright/upkeep_sensor"] == "upkeep_sensor__lake"
+
+
 def test_what_is_wrong_with_a_declaration_names_its_file(project: Path) -> None:
     write_component(project, "lake", "  tables: [tables]\n")
     file = project / "defs" / "lake" / "tables" / "events.yaml"
@@ -91,3 +112,68 @@ def test_what_is_wrong_with_a_declaration_names_its_file(project: Path) -> None:
     cause = raised.value.__cause__
     assert isinstance(cause, DeclarationError)
     assert "events.yaml:6: columns[2].type: " in str(cause)
+
+
+@pytest.fixture
+def orders(tmp_path: Path) -> Catalog:
+    """A warehouse with a table that is not declared."""
+    catalog = Catalog.open(str(tmp_path / "warehouse"))
+    catalog.create_database("crm")
+    columns = {"id": "BIGINT NOT NULL", "city": "STRING"}
+    table = catalog.create_table("crm.orders", columns, primary_keys=["id"], comment="All orders.")
+    table.write(pa.Table.from_pylist([{"id": 1, "city": "Oslo"}], table.arrow_schema))
+    return catalog
+
+
+def test_adopted_tables_are_assets_from_a_state_file_without_looking_at_the_warehouse(
+    project: Path, orders: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_component(project, "lake", f"  warehouse: {orders.uri}\n  adopt: ['crm.*']\n")
+    before = dg.load_from_defs_folder(path_within_project=project)
+    assert "asset crm/orders" not in describe(before)
+
+    component = LakehouseTables(warehouse=orders.uri, adopt=["crm.*"])
+    asyncio.run(component.refresh_state(project.parent.parent))
+    monkeypatch.setattr(Catalog, "list_tables", _refuse)
+    monkeypatch.setattr(Catalog, "table", _refuse)
+    loaded = dg.load_from_defs_folder(path_within_project=project)
+
+    said = describe(loaded)
+    assert "asset crm/orders in crm\n    pools none\n    check healthy\n" in said
+    assert "asset shop/events in shop" in said
+    graph = loaded.get_repository_def().asset_graph
+    node = graph.get(dg.AssetKey(["crm", "orders"]))
+    assert node.is_external
+    assert node.description == "All orders."
+    assert node.metadata["dagster/table_name"] == "crm.orders"
+    assert node.metadata["dagster/row_count"] == 1
+    columns = node.metadata["dagster/column_schema"].columns
+    assert [(each.name, each.type) for each in columns] == [("id", "BIGINT"), ("city", "STRING")]
+
+
+def test_the_check_of_an_adopted_table_runs_for_it_alone(project: Path, orders: Catalog) -> None:
+    orders.create_table("crm.notes", {"id": "BIGINT"})
+    found = read_adopted(orders, ["crm.*"])
+    assert [each.table for each in found] == ["crm.notes", "crm.orders"]
+    assert parse_adopted(write_adopted(found)) == found
+    named = read_adopted(orders, ["crm.*"], most_seconds=0)
+    assert [(each.table, each.columns) for each in named] == [("crm.notes", ()), ("crm.orders", ())]
+    definitions = build_definitions(
+        [],
+        warehouse=WarehouseResource(uri=orders.uri),
+        adopted=["crm.*"],
+        adopted_tables=found,
+    )
+    key = dg.AssetCheckKey(dg.AssetKey(["crm", "orders"]), "healthy")
+    job = definitions.resolve_implicit_global_asset_job_def()
+    alone = job.get_subset(asset_selection=set(), asset_check_selection={key})
+    with dg.DagsterInstance.ephemeral() as instance:
+        done = alone.execute_in_process(instance=instance)
+    (evaluation,) = done.get_asset_check_evaluations()
+    assert evaluation.asset_check_key == key
+    assert evaluation.passed
+    assert evaluation.metadata["dagster/row_count"].value == 1
+
+
+def _refuse(*_: object) -> None:
+    raise AssertionError("loading looked at the warehouse")

@@ -91,9 +91,9 @@ def days(lake: Lake) -> Lake:
 def test_an_edited_declaration_proposes_the_change_and_nothing_is_written_before(
     days: Lake,
 ) -> None:
-    days.tick_of("schema_sensor__shop__events")
+    days.tick_of("schema_sensor")
     days.declare(declared("hour"))
-    ticked = days.tick_of("schema_sensor__shop__events")
+    ticked = days.tick_of("schema_sensor")
     evaluation, proposed = ticked.asset_events
     told = "change the partition keys from (dt) to (dt, hh)"
     assert not evaluation.passed
@@ -195,20 +195,20 @@ def test_a_partition_that_the_table_lacks_is_no_failure_of_a_backfill(days: Lake
 
 
 def test_the_sensor_follows_a_change_that_another_process_made(days: Lake) -> None:
-    days.tick_of("schema_sensor__shop__events")
+    days.tick_of("schema_sensor")
     days.table().upkeep.respec(["dt", "origin"])
     # The declaration is behind: its partitions stay as they are.
-    behind = days.tick_of("schema_sensor__shop__events")
+    behind = days.tick_of("schema_sensor")
     assert "from (dt, origin) to (dt)" in behind.asset_events[0].description
     assert status(days) == {"2024-01-01", "2024-01-02"}
     days.declare(declared("day and origin"))
-    ticked = days.tick_of("schema_sensor__shop__events")
+    ticked = days.tick_of("schema_sensor")
     crossed = {f"2024-01-0{day}|{origin}" for day in (1, 2) for origin in ("JFK", "LGA")}
     assert status(days) == crossed
     assert len(ticked.asset_events) == 1 + 4
     keys = days.instance.get_dynamic_partitions("lakewright/shop.events/origin")
     assert sorted(keys) == ["JFK", "LGA"]
-    assert not days.tick_of("schema_sensor__shop__events").asset_events
+    assert not days.tick_of("schema_sensor").asset_events
 
 
 def test_keys_of_more_columns_than_dagster_has_dimensions_are_registered(days: Lake) -> None:

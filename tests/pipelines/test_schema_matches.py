@@ -194,14 +194,14 @@ def test_the_verdict_of_the_check_counts_who_uses_a_column(filled: Lake) -> None
 
 def test_a_gate_that_cannot_answer_stops_neither_check_nor_sensor(filled: Lake) -> None:
     filled.table().alter(SetOption("alter-column-null-to-not-null.disabled", "false"))
-    filled.tick_of("schema_sensor__shop__events")
+    filled.tick_of("schema_sensor")
     (manifest,) = filled.folder.rglob("manifest/manifest-[!l]*-0")
     content = manifest.read_bytes()
     manifest.unlink()
     # Only manifests say whether there are nulls.
     filled.declare(EVENTS.replace("amount, type: DOUBLE", "amount, type: DOUBLE NOT NULL"))
     told = filled.check(CHECK)
-    ticked = filled.tick_of("schema_sensor__shop__events")
+    ticked = filled.tick_of("schema_sensor")
     manifest.write_bytes(content)
     assert told.success, told.failure
     assert "the gate could not be asked: " in told.checks[CHECK].metadata["gate"].value
@@ -211,17 +211,17 @@ def test_a_gate_that_cannot_answer_stops_neither_check_nor_sensor(filled: Lake) 
 def test_a_late_result_about_an_older_schema_is_replaced_and_nothing_is_proposed_again(
     filled: Lake,
 ) -> None:
-    filled.tick_of("schema_sensor__shop__events")
+    filled.tick_of("schema_sensor")
     early = filled.check_records(CHECK)[0].evaluation
     assert early is not None
     assert early.passed
     filled.declare(CHANGED)
-    assert len(filled.tick_of("schema_sensor__shop__events").asset_events) == 2
+    assert len(filled.tick_of("schema_sensor").asset_events) == 2
     filled.instance.report_runless_asset_event(early)
-    (again,) = filled.tick_of("schema_sensor__shop__events").asset_events
+    (again,) = filled.tick_of("schema_sensor").asset_events
     assert isinstance(again, dg.AssetCheckEvaluation)
     assert not again.passed
-    assert filled.tick_of("schema_sensor__shop__events").skip_message is not None
+    assert filled.tick_of("schema_sensor").skip_message is not None
 
 
 @pytest.mark.mission("SE2")
@@ -238,23 +238,23 @@ def test_an_edited_declaration_is_proposed_on_the_asset_when_it_is_loaded_again(
             if each is not None and "plan" in each.metadata
         ]
 
-    filled.tick_of("schema_sensor__shop__events")
+    filled.tick_of("schema_sensor")
     assert proposals() == []
     filled.declare(CHANGED)
-    filled.tick_of("schema_sensor__shop__events")
+    filled.tick_of("schema_sensor")
     (proposed,) = proposals()
     assert "--rename amount:price --add 'city STRING'" in proposed
     assert filled.check_records(CHECK)[0].status is AssetCheckExecutionRecordStatus.FAILED
-    assert filled.tick_of("schema_sensor__shop__events").skip_message is not None
+    assert filled.tick_of("schema_sensor").skip_message is not None
     assert len(proposals()) == 1
 
     evolved = filled.run("evolve_schema")
     assert evolved.success, evolved.failure
-    filled.tick_of("schema_sensor__shop__events")
+    filled.tick_of("schema_sensor")
     assert filled.check_records(CHECK)[0].status is AssetCheckExecutionRecordStatus.SUCCEEDED
     # Another client alters the table ahead of its declaration.
     filled.table().alter(RenameColumn("city", "town"))
-    filled.tick_of("schema_sensor__shop__events")
+    filled.tick_of("schema_sensor")
     assert "--drop town --add 'city STRING'" in proposals()[0]
 
 
@@ -266,3 +266,28 @@ def test_a_check_of_the_declaration_cannot_take_the_name(lake: Lake) -> None:
     )
     with pytest.raises(Exception, match="'schema_matches' is a check of every table"):
         _ = lake.definitions
+
+
+def test_one_sensor_compares_many_tables_some_in_a_tick_with_a_cursor_of_a_few_bytes(
+    lake: Lake,
+) -> None:
+    names = [f"shop.t{number:02}" for number in range(60)]
+    lake.catalog.create_database("shop")
+    for name in names:
+        lake.catalog.create_table(name, {"id": "BIGINT"})
+    told = "\n---\n".join(f"table: {each}\ncolumns: [{{name: id, type: BIGINT}}]" for each in names)
+    lake.declare(told)
+    first, second = lake.tick_of("schema_sensor"), lake.tick_of("schema_sensor")
+    assert [len(each.asset_events) for each in (first, second)] == [50, 10]
+    assert first.cursor is None
+    assert len(second.cursor) == 16
+    # Nothing is compared again after a restart.
+    lake.forget_what_was_read()
+    assert not lake.tick_of("schema_sensor").asset_events
+    # A table that cannot be compared keeps no other from it.
+    (lake.folder / "warehouse/shop.db/t00/schema/schema-0").write_text("{")
+    lake.table("shop.t01").alter(RenameColumn("id", "number"))
+    evaluation, proposed = lake.tick_of("schema_sensor").asset_events
+    assert isinstance(proposed, dg.AssetObservation)
+    assert evaluation.asset_key == dg.AssetKey(["shop", "t01"])
+    lake.catalog.drop_table("shop.t00")

@@ -1,0 +1,42 @@
+"""Tables that are kept without a declaration, as external assets."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import dagster as dg
+
+from lakewright.platform.orchestration.names import TableNames, UpkeepNames
+from lakewright.platform.orchestration.reports import STORAGE_KIND, column_schema
+from lakewright.platform.warehouse.adopted import AdoptedTable
+from lakewright.storage.spec.data_types import parse_data_type
+
+
+def adopted_spec(adopted: AdoptedTable, names: UpkeepNames) -> dg.AssetSpec:
+    """The asset of a table that others write."""
+    database = adopted.table.partition(".")[0]
+    metadata: dict[str, Any] = {
+        "dagster/table_name": adopted.table,
+        "dagster/storage_kind": STORAGE_KIND,
+        "lakewright/upkeep_sensor": names.sensor,
+    }
+    if adopted.location:
+        metadata["dagster/uri"] = adopted.location
+    if adopted.columns:
+        metadata["dagster/column_schema"] = column_schema(
+            ((name, parse_data_type(kind), comment) for name, kind, comment in adopted.columns),
+            partition_keys=adopted.partition_keys,
+            primary_keys=adopted.primary_keys,
+        )
+    if adopted.rows is not None:
+        metadata["dagster/row_count"] = adopted.rows
+    if adopted.problem is not None:
+        metadata["problem"] = adopted.problem
+    return dg.AssetSpec(
+        key=TableNames(adopted.table).asset_key,
+        description=adopted.comment or None,
+        group_name=re.sub(r"\W", "_", database, flags=re.ASCII),
+        kinds={STORAGE_KIND},
+        metadata=metadata,
+    )

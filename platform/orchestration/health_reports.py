@@ -1,0 +1,241 @@
+"""The health of a table, as an asset check shows it: its numbers, what is due, and what is not.
+
+The check's own step and the upkeep sensor make the same evaluation here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import dagster as dg
+
+from lakewright.platform.declare.upkeep_policies import UpkeepMode
+from lakewright.platform.orchestration.names import TableNames, UpkeepNames
+from lakewright.platform.orchestration.pictures import as_markdown, small_files_picture
+from lakewright.platform.upkeep.words import counted, size_text, time_text
+from lakewright.platform.warehouse.decide import EVERY_VERB
+from lakewright.platform.warehouse.intents import Decision, Declined, Intent, WhyNot
+from lakewright.platform.warehouse.kept_tables import KeptTable
+from lakewright.platform.warehouse.survey import TableSurvey
+from lakewright.platform.warehouse.table_state import TableState
+
+HEALTHY = "healthy"
+# Reasons of the policy itself to wait: the table is as its policy wants it.
+_ALLOWED = frozenset({WhyNot.OUT_OF_HOURS, WhyNot.STILL_WRITTEN, WhyNot.TOO_LITTLE})
+_MOST_LISTED = 50
+_MOST_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealthEvaluation:
+    """Whether nothing is due in a table, nor held up longer than its policy allows.
+
+    `told` are the verbs that are due or wait. As long as it and `passed` stay, the sensor reports
+    no further evaluation.
+    """
+
+    passed: bool
+    description: str
+    metadata: Mapping[str, Any]
+    told: frozenset[str]
+
+    def event(self, names: TableNames) -> dg.AssetCheckEvaluation:
+        """The evaluation as an event that needs no run."""
+        return dg.AssetCheckEvaluation(
+            asset_key=names.asset_key,
+            check_name=HEALTHY,
+            passed=self.passed,
+            severity=dg.AssetCheckSeverity.WARN,
+            description=self.description,
+            metadata=self.metadata,
+        )
+
+    def result(self, names: TableNames) -> dg.AssetCheckResult:
+        """The evaluation as the result of the check's step."""
+        return dg.AssetCheckResult(
+            asset_key=names.asset_key,
+            check_name=HEALTHY,
+            passed=self.passed,
+            severity=dg.AssetCheckSeverity.WARN,
+            description=self.description,
+            metadata=self.metadata,
+        )
+
+
+def evaluate_health(
+    state: TableState,
+    decisions: Sequence[Decision],
+    kept: KeptTable,
+    names: UpkeepNames,
+    *,
+    location: str | None = None,
+) -> HealthEvaluation:
+    """The evaluation of a table at one look; with the code location's name, jobs are links."""
+    due = [each for each in decisions if isinstance(each, Intent)]
+    others = [each for each in decisions if isinstance(each, Declined)]
+    waiting = [each for each in others if each.why_not.waits]
+    held_up = [each for each in waiting if each.why_not not in _ALLOWED]
+    unreadable = state.survey.problem is not None
+    concerned: list[Decision] = [*due, *waiting]
+    told = [*dict.fromkeys(each.verb for each in concerned)]
+    mode = " (shadow mode: it is only recorded)" if kept.policy.mode is UpkeepMode.SHADOW else ""
+    metadata: dict[str, Any] = {"summary": _summary(state.survey)}
+    if due:
+        metadata["due"] = dg.MetadataValue.md(_lines(due) + mode)
+    if waiting:
+        metadata["waits"] = dg.MetadataValue.md(_lines(waiting))
+    for verb in told:
+        metadata[f"job of {verb}"] = _job(names.job(verb), location)
+    if others:
+        metadata["not due"] = _table_of([each for each in others if each not in waiting])
+    if state.survey.problem is None:
+        picture = small_files_picture(state.survey.files, state.health.partitions)
+        metadata["files"] = dg.MetadataValue.md(as_markdown(picture, "small files by partition"))
+        metadata |= _numbers(state)
+    metadata["lakewright/upkeep_sensor"] = names.sensor
+    metadata["lakewright/mode"] = kept.policy.mode.value
+    return HealthEvaluation(
+        passed=not due and not held_up and not unreadable,
+        description=_description(state, due, waiting, others),
+        metadata={name: value for name, value in metadata.items() if value is not None},
+        told=frozenset(told),
+    )
+
+
+def absent(table: str) -> HealthEvaluation:
+    """The evaluation of a table that does not exist yet."""
+    return HealthEvaluation(
+        passed=True,
+        description=f"table {table} does not exist yet",
+        metadata={},
+        told=frozenset(),
+    )
+
+
+def _description(
+    state: TableState,
+    due: Sequence[Intent],
+    waiting: Sequence[Declined],
+    others: Sequence[Declined],
+) -> str:
+    if due:
+        return f"due: {_few(due)}"
+    if waiting:
+        return f"waits: {_few(waiting)}"
+    for each in others:
+        if each.verb == EVERY_VERB:
+            return each.reason
+    return f"nothing is due: {_summary(state.survey)}"
+
+
+def _few(decisions: Sequence[Decision]) -> str:
+    more = len(decisions) - _MOST_NAMED
+    told = "; ".join(each.reason for each in decisions[:_MOST_NAMED])
+    return f"{told}; and {more} more" if more > 0 else told
+
+
+def _lines(decisions: Sequence[Decision]) -> str:
+    """A list of reasons, each with its verb."""
+    lines = [f"- **{_words(each.verb)}**: {each.reason}" for each in decisions[:_MOST_LISTED]]
+    if len(decisions) > _MOST_LISTED:
+        lines.append(f"- and {len(decisions) - _MOST_LISTED:,} more")
+    return "\n".join(lines)
+
+
+def _table_of(declined: Sequence[Declined]) -> dg.TableMetadataValue | None:
+    if not declined:
+        return None
+    return dg.MetadataValue.table(
+        records=[
+            dg.TableRecord(
+                {
+                    "verb": _words(each.verb),
+                    "why not": _words(each.why_not.value),
+                    "reason": each.reason,
+                    "partition": each.partition or "",
+                    "again": "" if each.again_ms is None else time_text(each.again_ms),
+                }
+            )
+            for each in _one_of_each(declined)
+        ],
+        # Of a table without rows Dagster cannot infer the columns.
+        schema=dg.TableSchema(
+            columns=[
+                dg.TableColumn(name, "string")
+                for name in ("verb", "why not", "reason", "partition", "again")
+            ]
+        ),
+    )
+
+
+def _one_of_each(declined: Sequence[Declined]) -> Iterable[Declined]:
+    """Verbs before single partitions, so that many partitions hide no verb."""
+    return sorted(declined, key=lambda each: each.partition is not None)[:_MOST_LISTED]
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _job(name: str, location: str | None) -> dg.MetadataValue[Any]:
+    if location is None:
+        return dg.MetadataValue.text(name)
+    return dg.MetadataValue.job(job_name=name, location_name=location)
+
+
+def _summary(survey: TableSurvey) -> str:
+    """The size of a table in words: `1.4 MiB in 12 files, 8 of them small; 3 snapshots`."""
+    files, history = survey.files, survey.history
+    if history.latest_snapshot is None:
+        return "nothing was ever committed"
+    parts = [f"{size_text(files.bytes)} in {counted(files.files, 'file')}"]
+    if files.small_files:
+        parts.append(f"{files.small_files:,} small")
+    if survey.keyed:
+        parts.append(f"at most {counted(files.sorted_runs, 'sorted run')} in a bucket")
+    if files.waiting_rows:
+        parts.append(f"{counted(files.waiting_rows, 'row')} not readable before a compaction")
+    if survey.partition_keys:
+        parts.append(counted(survey.layout.partitions, "partition"))
+    parts.append(counted(history.snapshots, "snapshot"))
+    manifests = survey.manifests
+    parts.append(f"{counted(manifests.manifests, 'manifest')} of {size_text(manifests.bytes)}")
+    return ", ".join(parts)
+
+
+def _numbers(state: TableState) -> Mapping[str, Any]:
+    """The figures that charts of the check follow over time."""
+    survey = state.survey
+    files, layout, history = survey.files, survey.layout, survey.history
+    orphans = survey.orphans
+    numbers: dict[str, Any] = {
+        "dagster/row_count": files.rows,
+        "lakewright/files": files.files,
+        "lakewright/bytes": files.bytes,
+        "lakewright/small_files": files.small_files,
+        "lakewright/small_bytes": files.small_bytes,
+        "lakewright/waiting_rows": files.waiting_rows,
+        "lakewright/partitions": layout.partitions,
+        "lakewright/skew": layout.skew,
+        "lakewright/snapshots": history.snapshots,
+        "lakewright/manifests": survey.manifests.manifests,
+        "lakewright/manifest_bytes": survey.manifests.bytes,
+        "lakewright/orphans_at_most": orphans.estimated_files,
+        "lakewright/orphan_bytes_at_most": orphans.estimated_bytes,
+    }
+    if survey.keyed:
+        numbers["lakewright/sorted_runs"] = files.sorted_runs
+        numbers["lakewright/level0_files"] = files.level0_files
+    if history.latest_snapshot is not None:
+        numbers["lakewright/snapshot_id"] = history.latest_snapshot
+    if layout.last_write_ms is not None:
+        numbers["last file written"] = dg.MetadataValue.timestamp(layout.last_write_ms / 1000)
+    if orphans.estimated_files:
+        numbers["orphans"] = (
+            f"at most {counted(orphans.estimated_files, 'file')} "
+            f"of {size_text(orphans.estimated_bytes)}, by a sample of "
+            f"{counted(orphans.folders, 'folder')} of {orphans.of_folders:,}"
+        )
+    return numbers

@@ -1,0 +1,92 @@
+"""Tables of a warehouse that are kept without a declaration, as a state file remembers them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+
+from lakewright.platform.warehouse.kept_tables import names_of_tables
+from lakewright.storage import Catalog
+from lakewright.storage.errors import StorageError
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdoptedTable:
+    """What its schema and latest snapshot say of a table; a name alone if they were not read.
+
+    `columns` are names, types and comments. `problem` says why the table could not be read.
+    """
+
+    table: str
+    location: str = ""
+    comment: str = ""
+    columns: tuple[tuple[str, str, str | None], ...] = ()
+    partition_keys: tuple[str, ...] = ()
+    primary_keys: tuple[str, ...] = ()
+    rows: int | None = None
+    problem: str | None = None
+
+
+def read_adopted(
+    catalog: Catalog, patterns: Sequence[str], *, most_seconds: float | None = None
+) -> tuple[AdoptedTable, ...]:
+    """The tables whose names match one of the patterns, by name.
+
+    After `most_seconds`, tables are given by their names alone; zero reads none.
+
+    Raises:
+        StorageError: the warehouse itself cannot be listed.
+    """
+    env = catalog.env
+    ends_ms = None if most_seconds is None else env.now_ms() + int(most_seconds * 1000)
+    return tuple(
+        AdoptedTable(table=name)
+        if ends_ms is not None and env.now_ms() >= ends_ms
+        else _read(catalog, name)
+        for name in names_of_tables(catalog, patterns)
+    )
+
+
+def write_adopted(tables: Sequence[AdoptedTable]) -> str:
+    """Tables as the text of a state file."""
+    return json.dumps({"format": _FORMAT, "tables": [asdict(each) for each in tables]})
+
+
+def parse_adopted(text: str) -> tuple[AdoptedTable, ...]:
+    """The tables of a state file; a file of another version has none, until it is refreshed."""
+    state = json.loads(text)
+    if state["format"] != _FORMAT:
+        return ()
+    return tuple(
+        AdoptedTable(
+            **{
+                **each,
+                "columns": tuple(tuple(column) for column in each["columns"]),
+                "partition_keys": tuple(each["partition_keys"]),
+                "primary_keys": tuple(each["primary_keys"]),
+            }
+        )
+        for each in state["tables"]
+    )
+
+
+def _read(catalog: Catalog, name: str) -> AdoptedTable:
+    known = AdoptedTable(table=name)
+    try:
+        table = catalog.table(name)
+        schema = table.schema
+        known = replace(
+            known,
+            location=table.location,
+            comment=schema.comment or "",
+            columns=tuple((each.name, str(each.type), each.description) for each in schema.fields),
+            partition_keys=schema.partition_keys,
+            primary_keys=schema.primary_keys,
+        )
+        latest = table.history.latest_snapshot()
+    except StorageError as error:
+        return replace(known, problem=str(error))
+    return replace(known, rows=0 if latest is None else latest.total_record_count)

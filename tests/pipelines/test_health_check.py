@@ -1,0 +1,143 @@
+"""The health check: a person sees on a table's page what is due, why, and what is not."""
+
+from __future__ import annotations
+
+import dagster as dg
+import pytest
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
+
+from tests.pipelines.lake import EVENTS, Lake, events
+
+CHECK = "healthy"
+EXTERNAL = """
+    table: shop.others
+    columns:
+      - {name: dt, type: STRING NOT NULL}
+      - {name: id, type: BIGINT NOT NULL}
+      - {name: amount, type: DOUBLE}
+    partition_keys: [dt]
+    partitions:
+      daily: {column: dt, start: 2024-01-01, end: 2024-02-01}
+"""
+COLUMNS = {"dt": "STRING NOT NULL", "id": "BIGINT NOT NULL", "amount": "DOUBLE"}
+
+
+@pytest.fixture
+def fragmented(lake: Lake) -> Lake:
+    lake.declare(EVENTS)
+    lake.give(events("2024-01-01", 0, 3) + events("2024-01-02", 3, 5))
+    lake.materialize(partitions=("2024-01-01", "2024-01-02"))
+    lake.write_small_files("2024-01-02", 2)
+    return lake
+
+
+def told(ticked: object) -> list[str]:
+    return [type(each).__name__ for each in ticked.asset_events]  # type: ignore[attr-defined]
+
+
+def test_the_check_says_what_is_due_with_numbers_a_picture_and_what_is_not(
+    fragmented: Lake,
+) -> None:
+    checked = fragmented.check(CHECK)
+    assert checked.success, checked.failure
+    found = checked.checks[CHECK]
+    assert not found.passed
+    assert found.severity is dg.AssetCheckSeverity.WARN
+    assert found.description == "due: partition dt=2024-01-02: 3 small files ≥ 3: compact"
+    metadata = found.metadata
+    assert metadata["due"].value.startswith("- **compact**: partition dt=2024-01-02")
+    assert metadata["job of compact"].value == "compact"
+    assert metadata["files"].value.startswith("![small files by partition](data:image/svg+xml")
+    assert metadata["lakewright/small_files"].value == 4
+    assert "4 files, 4 small, 2 partitions, 3 snapshots" in metadata["summary"].value
+    declined = [each.data for each in metadata["not due"].records]
+    assert {"expire snapshots", "remove orphans"} <= {each["verb"] for each in declined}
+    assert all(each["reason"] for each in declined)
+
+
+def test_the_sensor_reports_a_check_only_when_what_is_due_changes(fragmented: Lake) -> None:
+    ticked = fragmented.tick()
+    assert told(ticked) == ["AssetCheckEvaluation"]
+    assert not ticked.asset_events[0].passed
+    assert told(fragmented.tick()) == []
+    done = fragmented.request(ticked.run_requests[0])
+    assert done.success, done.failure
+    healed = fragmented.tick()
+    assert told(healed) == ["AssetCheckEvaluation"]
+    assert healed.asset_events[0].passed
+    assert healed.asset_events[0].description.startswith("nothing is due: ")
+    assert told(fragmented.tick()) == []
+    newest = fragmented.check_records(CHECK)[0]
+    assert newest.status is AssetCheckExecutionRecordStatus.SUCCEEDED
+    fragmented.forget_what_was_read()
+    assert told(fragmented.tick()) == ["AssetCheckEvaluation"]
+    assert told(fragmented.tick()) == []
+
+
+def test_what_only_waits_as_its_policy_says_is_healthy(lake: Lake) -> None:
+    lake.declare(
+        EVENTS.replace("{small_files: 3}", "{small_files: 3, min_bytes: 1 GB, at_latest: 2d}")
+    )
+    lake.give(events("2024-01-02", 3, 5))
+    lake.materialize(partitions="2024-01-02")
+    lake.write_small_files("2024-01-02", 2)
+    found = lake.check(CHECK).checks[CHECK]
+    assert found.passed
+    assert found.description.startswith("waits: partition dt=2024-01-02: 3 small files ≥ 3: waits")
+
+
+def test_a_table_that_does_not_exist_yet_is_healthy(lake: Lake) -> None:
+    lake.declare(EVENTS)
+    found = lake.check(CHECK).checks[CHECK]
+    assert found.passed
+    assert found.description == "table shop.events does not exist yet"
+
+
+def test_a_table_that_cannot_be_read_is_not_healthy_and_says_why(fragmented: Lake) -> None:
+    (manifest,) = sorted(fragmented.folder.rglob("manifest/manifest-[!l]*-0"))[:1]
+    content = manifest.read_bytes()
+    manifest.unlink()
+    found = fragmented.check(CHECK).checks[CHECK]
+    manifest.write_bytes(content)
+    assert not found.passed
+    assert "cannot be read" in found.description
+
+
+@pytest.fixture
+def others(lake: Lake) -> Lake:
+    """A declared table that another process writes."""
+    lake.declare(EXTERNAL)
+    lake.catalog.create_database("shop")
+    lake.catalog.create_table("shop.others", COLUMNS, partition_keys=["dt"])
+    return lake
+
+
+def test_commits_of_others_show_up_as_materializations(others: Lake) -> None:
+    key = dg.AssetKey(["shop", "others"])
+    others.tick()
+    assert others.instance.get_latest_materialization_event(key) is None
+    others.write_small_files("2024-01-02", 1, "shop.others")
+    first = [each for each in others.tick().asset_events if each.asset_key == key]
+    (whole,) = [each for each in first if isinstance(each, dg.AssetMaterialization)]
+    assert whole.metadata["lakewright/snapshot_id"].value == 1
+    assert whole.metadata["dagster/row_count"].value == 1
+    assert whole.metadata["lakewright/commit_kind"].value == "APPEND"
+    others.write_small_files("2024-01-03", 1, "shop.others")
+    second = others.tick().asset_events
+    partitions = [each.partition for each in second if isinstance(each, dg.AssetMaterialization)]
+    assert partitions == ["2024-01-03", None]
+    assert not others.tick().asset_events
+    # What was reported is known after a restart, too.
+    others.forget_what_was_read()
+    assert told(others.tick()) == ["AssetCheckEvaluation"]
+
+
+def test_a_rewrite_of_others_is_an_observation_and_one_of_ours_is_none(others: Lake) -> None:
+    others.write_small_files("2024-01-02", 3, "shop.others")
+    others.tick()
+    others.table("shop.others").upkeep.compact(full=True)
+    assert "AssetObservation" in told(others.tick())
+    others.write_small_files("2024-01-02", 2, "shop.others")
+    others.tick()
+    assert others.run("compact", "shop.others", full=True).success
+    assert "AssetObservation" not in told(others.tick())
