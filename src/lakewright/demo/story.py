@@ -3,7 +3,7 @@
 1. Backfill January to November of flights, weather and delays; load the reference tables.
 2. Append December to flights in many small commits, as a stream would leave it.
 3. Print the table's health.
-4. Wait for the compaction sensor to detect it, and for the run it launches; meanwhile
+4. Wait for the upkeep sensor to detect it, and for the run it launches; meanwhile
    weather and delays get their December.
 5. Change the schema of flights (`evolution.py`).
 6. Change its partition keys, and change them back (`partition_keys.py`).
@@ -40,7 +40,12 @@ from lakewright.demo.partition_keys import all_rows, give_keys, keys_to_give, to
 from lakewright.demo.report import Change, TableState, render_changes, render_health, state_of
 from lakewright.demo.workspace import Workspace, find_workspace
 from lakewright.platform.declare.variables import TABLES_VARIABLE
-from lakewright.platform.orchestration.names import TableNames
+from lakewright.platform.orchestration.names import (
+    TABLE_TAG,
+    TableNames,
+    UpkeepNames,
+    tables_of_tag,
+)
 from lakewright.platform.warehouse.decide import COMPACT
 from lakewright.platform.warehouse.decide import EXPIRE_SNAPSHOTS as EXPIRE
 from lakewright.storage import Catalog, Table
@@ -212,7 +217,7 @@ class Story:
 
     def _compact_and_catch_up(self) -> None:
         """The sensor acts by itself; meanwhile the other tables get their December."""
-        self.say.step("the compaction sensors look by themselves; meanwhile, December of the rest")
+        self.say.step("the upkeep sensor looks by itself; meanwhile, December of the rest")
         due = [name for name in BY_DAY if self.catalog.table(name).upkeep.plan_compact().tasks]
         late = self._late_in_december()
         with self._changes("compaction", due), self._changes("ingest", list(late)):
@@ -244,14 +249,9 @@ class Story:
             return
         with self._changes("expiry", due):
             config = {"retain_min": RETAINED_SNAPSHOTS, "time_retained": "0s", "max_deletes": 1000}
-            runs = [
-                self.server.launch_job(
-                    TableNames(name).job(EXPIRE),
-                    {"ops": {TableNames(name).job(EXPIRE): {"config": config}}},
-                )
-                for name in due
-            ]
-            self._wait_for(runs, None)
+            tables = {"tables": dict.fromkeys(due, config)}
+            run = self.server.launch_job(EXPIRE, {"ops": {EXPIRE: {"config": tables}}})
+            self._wait_for([run], None)
 
     def _evolve(self) -> None:
         table = self.catalog.table(FLIGHTS)
@@ -323,13 +323,17 @@ class Story:
 
     def _wait_until_compacted(self, name: str) -> None:
         def compacted() -> bool | None:
-            runs = [run for run in self.server.runs() if run.job == TableNames(name).job(COMPACT)]
+            runs = [
+                run
+                for run in self.server.runs()
+                if run.job == COMPACT and name in tables_of_tag(run.tags.get(TABLE_TAG, ""))
+            ]
             self._check(runs)
             if not self.catalog.table(name).upkeep.plan_compact().tasks and all(
                 run.status in ENDED for run in runs
             ):
                 return True
-            tick = self.server.last_tick(TableNames(name).sensor(COMPACT))
+            tick = self.server.last_tick(UpkeepNames().sensor)
             if runs:
                 self.say.note(f"{name}: {_in_words(runs[:1])}")
             elif tick is not None:
