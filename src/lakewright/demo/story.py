@@ -37,7 +37,7 @@ from lakewright.demo.evolution import (
 from lakewright.demo.report import Change, TableState, render_changes, render_health, state_of
 from lakewright.demo.workspace import Workspace, find_workspace
 from lakewright.platform.declare.variables import TABLES_VARIABLE
-from lakewright.platform.orchestration.names import TableNames
+from lakewright.platform.orchestration.names import TableNames, UpkeepNames
 from lakewright.platform.warehouse.decide import COMPACT
 from lakewright.platform.warehouse.decide import EXPIRE_SNAPSHOTS as EXPIRE
 from lakewright.storage import Catalog, Table
@@ -294,7 +294,7 @@ class Story:
                 run.status in ENDED for run in runs
             ):
                 return True
-            tick = self.server.last_tick(TableNames(name).sensor(COMPACT))
+            tick = self.server.last_tick(UpkeepNames().sensor)
             if runs:
                 self.say.note(f"{name}: {_in_words(runs[:1])}")
             elif tick is not None:
