@@ -91,7 +91,9 @@ def evaluate_health(
     if others:
         metadata["not due"] = _table_of([each for each in others if each not in waiting])
     if state.survey.problem is None:
-        picture = small_files_picture(state.survey.files, state.health.partitions)
+        picture = small_files_picture(
+            state.survey.files, state.health.partitions, keyed=state.survey.keyed
+        )
         metadata["files"] = dg.MetadataValue.md(as_markdown(picture, "small files by partition"))
         metadata |= _numbers(state)
     metadata["lakewright/upkeep_sensor"] = names.sensor

@@ -33,19 +33,21 @@ def file_sizes_picture(before: Sequence[int], after: Sequence[int]) -> str:
     return _svg(2 * _ROW_HEIGHT + _MARGIN, rows)
 
 
-def small_files_picture(table: FileFigures, partitions: Sequence[PartitionHealth]) -> str:
+def small_files_picture(
+    table: FileFigures, partitions: Sequence[PartitionHealth], *, keyed: bool
+) -> str:
     """A bar for the table and one for each of its worst partitions: their files, small ones first.
 
     A bar of a partition has the small files or sorted runs of its worst bucket; SVG.
     """
-    worst = sorted(partitions, key=lambda each: -max(each.small_files, each.sorted_runs))
+    counts = {each.key: each.sorted_runs if keyed else each.small_files for each in partitions}
+    worst = sorted(partitions, key=lambda each: -counts[each.key])
     shown = worst[:_MAX_PARTITIONS] if any(each.key for each in worst) else []
     lines = [("the table", table.small_files, table.files, "small file")]
+    what = "sorted run" if keyed else "small file"
     for each in shown:
-        is_keyed = each.sorted_runs > 0
-        count = each.sorted_runs if is_keyed else each.small_files
-        what = "sorted run" if is_keyed else "small file"
-        lines.append((each.key, min(count, each.file_count), each.file_count, what))
+        small = min(counts[each.key], each.file_count)
+        lines.append((each.key, small, each.file_count, what))
     most = max((files for _, _, files, _ in lines), default=0)
     height = len(lines) * _LINE_HEIGHT + 2 * _MARGIN
     drawn = [_bar(line, position, most) for position, line in enumerate(lines)]

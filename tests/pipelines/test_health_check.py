@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+
 import dagster as dg
 import pytest
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
@@ -48,6 +50,9 @@ def test_the_check_says_what_is_due_with_numbers_a_picture_and_what_is_not(
     assert metadata["due"].value.startswith("- **compact**: partition dt=2024-01-02")
     assert metadata["job of compact"].value == "compact"
     assert metadata["files"].value.startswith("![small files by partition](data:image/svg+xml")
+    picture = base64.b64decode(metadata["files"].value.split("base64,")[1].rstrip(")")).decode()
+    assert ">4 files, 4 small files<" in picture
+    assert ">3 files, 3 small files<" in picture
     assert metadata["lakewright/small_files"].value == 4
     assert "4 files, 4 small, 2 partitions, 3 snapshots" in metadata["summary"].value
     declined = [each.data for each in metadata["not due"].records]
