@@ -52,7 +52,7 @@ def build_upkeep_sensor(
     @dg.sensor(
         name=names.sensor,
         jobs=list(jobs),
-        minimum_interval_seconds=max(tables.warehouse.interval // 1000, 1),
+        minimum_interval_seconds=max(_interval_ms(tables) // 1000, 1),
         default_status=dg.DefaultSensorStatus.RUNNING,
         required_resource_keys={keys.warehouse},
         description=(
@@ -96,6 +96,12 @@ def build_upkeep_sensor(
         )
 
     return upkeep_sensor
+
+
+def _interval_ms(tables: KeptTables) -> int:
+    """How often the sensor looks: as often as the table that is to be looked at most often."""
+    declared = [each.maintenance.compaction.interval for each in tables.declarations.values()]
+    return min(declared, default=tables.warehouse.interval)
 
 
 def _request(batch: Sequence[Intent], names: UpkeepNames, past: Past) -> dg.RunRequest:

@@ -11,6 +11,7 @@ from lakewright.platform.upkeep.history import ROLLBACK
 from lakewright.platform.upkeep.mark_done import MARK_DONE
 from lakewright.platform.upkeep.rename_partition import RENAME_PARTITION
 from lakewright.platform.upkeep.rescale import RESCALE
+from lakewright.platform.upkeep.revert import REVERT
 from lakewright.platform.upkeep.verb import AnyVerb
 from lakewright.platform.warehouse.decide import EXPIRE_PARTITIONS, EXPIRE_SNAPSHOTS
 from lakewright.platform.warehouse.keepers import KEEPERS, Keeper
@@ -47,6 +48,7 @@ KEEPING_JOBS = tuple(_kept(each) for each in KEEPERS.values())
 REQUESTED_JOBS = (
     _requested(RESCALE, "Give tables another number of buckets.", needs_spark=True),
     _requested(RESTORE, "Bring files back from a quarantine."),
+    _requested(REVERT, "Take back what snapshots did, and keep later commits."),
     _requested(ROLLBACK, "Go back to an earlier snapshot or tag."),
     _requested(ADD_PARTITIONS, "Take over files of others as partitions, without a rewrite."),
     _requested(REPAIR_PARTITIONS, "Take over folders that turned up, and drop those that went."),

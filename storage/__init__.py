@@ -62,6 +62,10 @@ from lakewright.storage.operations.rewrite.compact_written import WriterCompacti
 from lakewright.storage.operations.rewrite.compaction_plan import CompactionPlan, CompactionResult
 from lakewright.storage.operations.rewrite.postpone import PostponePlan, PostponeResult
 from lakewright.storage.operations.rewrite.rescale import RescalePlan, RescaleResult
+from lakewright.storage.operations.rewrite.rewrite_manifests import (
+    RewriteManifestsPlan,
+    RewriteManifestsResult,
+)
 from lakewright.storage.operations.rewrite.sort_compact import SortCompactionPlan
 from lakewright.storage.operations.running.engine import Engine, LocalEngine
 from lakewright.storage.operations.schema.alter import AlterPlan, AlterResult
@@ -183,6 +187,8 @@ __all__ = [
     "RestorePlan",
     "RevertPlan",
     "RevertResult",
+    "RewriteManifestsPlan",
+    "RewriteManifestsResult",
     "RollbackPlan",
     "Rule",
     "SchemaSpec",

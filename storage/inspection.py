@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ from lakewright.storage.operations.read.expired_reads import told_if_expired
 from lakewright.storage.operations.state.live_files import snapshot_manifests
 from lakewright.storage.rows import Where, predicate_of
 from lakewright.storage.spec.known_options import Use
+from lakewright.storage.spec.manifest import ManifestFileMeta
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.snapshot import Snapshot
 
@@ -139,22 +141,24 @@ class Inspection:
         listed = self.table_files.fs.list_tree(paths.root)
         return sum(not each.path.startswith(paths.upkeep_dir + "/") for each in listed)
 
-    def layout(self) -> Layout:
+    def manifest_files(self) -> tuple[ManifestFileMeta, ...]:
+        """The manifests of the snapshot's state, as their lists describe them."""
+        if self.snapshot is None:
+            return ()
+        with told_if_expired(self.table_files, self.snapshot.id):
+            return snapshot_manifests(self.table_files, self.snapshot)
+
+    def layout(self, manifests: Sequence[ManifestFileMeta] | None = None) -> Layout:
         """The buckets and manifests of the snapshot, in memory that a few numbers a file take.
+
+        `manifests` are those of `manifest_files`, if the caller has them.
 
         Raises:
             CorruptionError: the manifests contradict each other, or one is missing or damaged.
         """
+        metas = self.manifest_files() if manifests is None else manifests
         with told_if_expired(self.table_files, None if self.snapshot is None else self.snapshot.id):
-            return read_layout(self.table_files, self.snapshot)
-
-    def manifest_bytes(self) -> int:
-        """The size of the snapshot's manifests; reads their lists alone."""
-        if self.snapshot is None:
-            return 0
-        with told_if_expired(self.table_files, self.snapshot.id):
-            metas = snapshot_manifests(self.table_files, self.snapshot)
-        return sum(each.file_size for each in metas)
+            return read_layout(self.table_files, self.snapshot, metas)
 
     def unnamed_files(
         self, layout: Layout, *, most_folders: int = 8, seed: int = 0

@@ -41,6 +41,7 @@ from lakewright.storage.operations.schema.alter import (
     plan_alter,
     run_alter,
 )
+from lakewright.storage.operations.state.branch_files import FIRST_SCHEMA_ID
 from lakewright.storage.operations.state.time_travel import Time, choose_snapshot, time_ms
 from lakewright.storage.operations.write.write import StagingJob, prepare_write, stage_rows
 from lakewright.storage.rows import ArrowRows, Rows, Where, arrow_tables, is_dataframe, predicate_of
@@ -66,8 +67,10 @@ class Table(Readable):
     @property
     def uuid(self) -> str:
         """The id of the table; a table that is dropped and created again has a new id."""
-        created = self.table_files.schemas.read(self.table_files.schemas.ids()[0]).time_millis
-        return f"{self.name}.{created}"
+        schemas, first = self.table_files.schemas, self.schema
+        if first.id != FIRST_SCHEMA_ID:
+            first = schemas.read(schemas.ids()[0])
+        return f"{self.name}.{first.time_millis}"
 
     @property
     def options(self) -> TableOptions:

@@ -110,6 +110,11 @@ from lakewright.storage.operations.rewrite.rescale import (
     plan_rescale,
     run_rescale,
 )
+from lakewright.storage.operations.rewrite.rewrite_manifests import (
+    RewriteManifestsPlan,
+    plan_rewrite_manifests,
+    run_rewrite_manifests,
+)
 from lakewright.storage.operations.rewrite.sort_compact import (
     SortCompactionPlan,
     plan_sort_compact,
@@ -139,6 +144,7 @@ _ON_AN_ENGINE: Runs = {
     RenamePartitionPlan: run_rename_partition,
 }
 _HERE: Runs = {
+    RewriteManifestsPlan: run_rewrite_manifests,
     ExpirePlan: run_expire_snapshots,
     DeleteTagsPlan: run_expire_tags,
     ExpireChangelogsPlan: run_expire_changelogs,
@@ -209,14 +215,19 @@ class Upkeep:
         *,
         full: bool = False,
         min_file_num: int | None = None,
+        max_bytes: int | None = None,
     ) -> CompactionPlan:
-        """Rewrite due files, or all with `full`, into fewer and larger; see `rewrite.compact`."""
+        """Rewrite due files, or all with `full`, into fewer and larger; see `rewrite.compact`.
+
+        With `max_bytes`, only the buckets that wait longest, up to so many bytes.
+        """
         return plan_compact(
             self.table_files,
             partitions=partitions,
             buckets=buckets,
             full=full,
             min_file_num=min_file_num,
+            max_bytes=max_bytes,
         )
 
     compact = AtOnce(plan_compact)
@@ -259,6 +270,12 @@ class Upkeep:
         return plan_rescale(self.table_files, bucket_count, partitions=partitions)
 
     rescale = AtOnce(plan_rescale)
+
+    def plan_rewrite_manifests(self, *, min_count: int = 1) -> RewriteManifestsPlan:
+        """Rewrite manifests into few, sorted by partition; see `rewrite.rewrite_manifests`."""
+        return plan_rewrite_manifests(self.table_files, min_count=min_count)
+
+    rewrite_manifests = AtOnce(plan_rewrite_manifests)
 
     def plan_respec(
         self,

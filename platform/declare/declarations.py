@@ -47,11 +47,15 @@ class ColumnDeclaration(Declared):
     columns that it is made of.
     """
 
-    name: Text
-    type: str
-    comment: str | None = None
-    default: Text | None = None
-    was: Text | None = None
+    name: Text = Field(description="the name of the column")
+    type: str = Field(
+        description="the type as the format writes it, such as DECIMAL(10, 2) NOT NULL"
+    )
+    comment: str | None = Field(default=None, description="a description of the column")
+    default: Text | None = Field(
+        default=None, description="the value that takes the place of null in written rows"
+    )
+    was: Text | None = Field(default=None, description="the name of the column before a rename")
     made_of: tuple[Text, ...] = Field(
         default=(), alias="from", description="columns of upstream tables, as db.table.column"
     )
@@ -60,27 +64,34 @@ class ColumnDeclaration(Declared):
 class TimePartitions(Declared):
     """Partitions by time; `end` is the first moment after the last partition."""
 
-    column: str | None = None
+    column: str | None = Field(default=None, description="the partition column that holds the time")
     columns: Mapping[str, str] | None = Field(
         default=None, description="formats by column, where several columns make up the moment"
     )
-    format: str | None = None
-    start: Moment
-    end: Moment | None = None
-    timezone: str = "UTC"
+    format: str | None = Field(
+        default=None, description="the layout of text values, as strftime has it"
+    )
+    start: Moment = Field(description="the first partition")
+    end: Moment | None = Field(
+        default=None,
+        description="the first moment after the last partition; without it partitions go on",
+    )
+    timezone: str = Field(default="UTC", description="the zone by whose clock partitions begin")
 
 
 class StaticPartitions(Declared):
     """Partitions by a fixed list of values of one column."""
 
-    column: str
-    values: tuple[Text, ...]
+    column: str = Field(description="the partition column")
+    values: tuple[Text, ...] = Field(description="every value of the column, in order")
 
 
 class DynamicPartitions(Declared):
     """Partitions that are found in the data."""
 
-    columns: tuple[str, ...]
+    columns: tuple[str, ...] = Field(
+        description="the partition columns whose values are found in the data"
+    )
 
 
 class PartitionsDeclaration(Declared):
@@ -103,19 +114,29 @@ class PartitionsDeclaration(Declared):
 class SourceDeclaration(Declared):
     """Where rows come from: a function, or files."""
 
-    python: str | None = None
-    parquet: str | None = None
-    csv: str | None = None
+    python: str | None = Field(
+        default=None, description="a function that returns the rows, as module:function"
+    )
+    parquet: str | None = Field(
+        default=None, description="Parquet files: a path, a glob or a folder"
+    )
+    csv: str | None = Field(default=None, description="CSV files: a path, a glob or a folder")
     allow_empty: bool = Field(
         default=False,
         description="whether a run may empty partitions that get no rows from the source",
     )
-    delimiter: str = ","
-    header: bool = True
-    encoding: str = "utf-8"
+    delimiter: str = Field(default=",", description="what parts the fields of a CSV")
+    header: bool = Field(
+        default=True, description="whether a CSV begins with the names of its columns"
+    )
+    encoding: str = Field(default="utf-8", description="the encoding of a CSV")
     nulls: tuple[Text, ...] = Field(default=("",), description="unquoted texts that mean null")
-    date_format: str | None = None
-    timestamp_format: str | None = None
+    date_format: str | None = Field(
+        default=None, description="the layout of dates in a CSV, as strptime has it"
+    )
+    timestamp_format: str | None = Field(
+        default=None, description="the layout of timestamps in a CSV, as strptime has it"
+    )
 
     @property
     def given(self) -> Mapping[str, str]:
@@ -156,8 +177,11 @@ class ExpectationDeclaration(BaseModel):
     # Arguments differ by expectation; `declaration_checks` checks them against the catalogue.
     model_config = ConfigDict(extra="allow", frozen=True)
 
-    expect: str
-    name: str | None = None
+    expect: str = Field(description="an expectation of Great Expectations, by snake or camel name")
+    name: str | None = Field(
+        default=None,
+        description="the name of the asset check; without it made of columns and expectation",
+    )
     severity: Severity = Severity.CRITICAL
 
     @property
@@ -205,11 +229,15 @@ class OnDestructive(Enum):
 class SchemaValidation(Declared):
     """When a sample of the stored rows is read under the current schema, and how large it is."""
 
-    enabled: bool = True
-    schedule: str = "47 4 * * *"
-    timezone: str = "UTC"
-    files_per_version: int = Field(default=2, ge=1)
-    rows_per_file: int = Field(default=1000, ge=1)
+    enabled: bool = Field(
+        default=True, description="whether a sample of the rows is read regularly"
+    )
+    schedule: str = Field(default="47 4 * * *", description="cron of five fields, when it runs")
+    timezone: str = Field(default="UTC", description="the time zone of `schedule`")
+    files_per_version: int = Field(
+        default=2, ge=1, description="so many files of each schema version are read"
+    )
+    rows_per_file: int = Field(default=1000, ge=1, description="so many rows of each file are read")
     engine: EngineChoice = EngineChoice.AUTO
 
 
@@ -217,10 +245,12 @@ class WaiverDeclaration(Declared):
     """A finding of the gate that its owner accepts until a day."""
 
     rule: Rule
-    column: Text = EVERY_COLUMN
-    owner: Text
-    until: Day
-    reason: Text = ""
+    column: Text = Field(
+        default=EVERY_COLUMN, description="the column of the finding; without it every column"
+    )
+    owner: Text = Field(description="the person or team that accepts the finding")
+    until: Day = Field(description="the day on which the waiver ends")
+    reason: Text = Field(default="", description="why the finding is accepted")
 
     @field_validator("rule")
     @classmethod
@@ -244,8 +274,12 @@ class SchemaPolicy(Declared):
     on_destructive: OnDestructive = OnDestructive.PLAN
     validation: SchemaValidation = SchemaValidation()
     compatibility: Compatibility = Compatibility.BACKWARD
-    columns: tuple[Text, ...] = ()
-    readers: tuple[Text, ...] = ()
+    columns: tuple[Text, ...] = Field(
+        default=(), description="the columns under contract; without any, all are"
+    )
+    readers: tuple[Text, ...] = Field(
+        default=(), description="clients that must be able to read the table"
+    )
     waivers: tuple[WaiverDeclaration, ...] = ()
 
     @property
@@ -266,17 +300,25 @@ class TableDeclaration(Declared):
     its columns need not be declared.
     """
 
-    table: str
-    comment: str = ""
-    group: str | None = None
-    tags: Mapping[str, Text] = Field(default_factory=dict)
+    table: str = Field(description="the name, as database.table")
+    comment: str = Field(default="", description="a description of the table")
+    group: str | None = Field(
+        default=None, description="the group of the asset; without it the database"
+    )
+    tags: Mapping[str, Text] = Field(default_factory=dict, description="tags of the asset")
     columns: tuple[ColumnDeclaration, ...] = ()
-    partition_keys: tuple[str, ...] = ()
-    primary_key: tuple[str, ...] = ()
-    options: Mapping[str, Text] = Field(default_factory=dict)
+    partition_keys: tuple[str, ...] = Field(
+        default=(), description="the columns by whose values rows are partitioned"
+    )
+    primary_key: tuple[str, ...] = Field(default=(), description="the columns that identify a row")
+    options: Mapping[str, Text] = Field(
+        default_factory=dict, description="options of the table, by Paimon's names"
+    )
     partitions: PartitionsDeclaration | None = None
     source: SourceDeclaration | None = None
-    depends_on: tuple[str, ...] = ()
+    depends_on: tuple[str, ...] = Field(
+        default=(), description="upstream tables, which the source can read"
+    )
     write: WriteDeclaration = WriteDeclaration()
     expectations: tuple[ExpectationDeclaration, ...] = ()
     maintenance: UpkeepPolicy = UpkeepPolicy()

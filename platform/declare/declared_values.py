@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from enum import Enum
 from typing import Annotated, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
 from pydantic.fields import FieldInfo
 
 from lakewright.platform.declare.day_hours import DayHours
 from lakewright.platform.declare.durations import duration_ms
 from lakewright.storage.errors import InvalidOption, InvalidRequestError
-from lakewright.storage.spec.option_values import parse_size
+from lakewright.storage.spec.option_values import SIZE_UNITS, TIME_UNITS_MS, parse_size
 
 
 def _as_text(value: object) -> object:
@@ -86,12 +86,44 @@ class Quantity(Enum):
     SIZE_BYTES = "size"
 
 
+def any_case(word: str) -> str:
+    """The pattern of a word in any case; patterns of JSON Schema have no flag for that."""
+    return "".join(f"[{each.upper()}{each.lower()}]" if each.isalpha() else each for each in word)
+
+
+def _pattern(units: Iterable[str]) -> str:
+    return rf"^\s*[0-9]+\s*({'|'.join(any_case(unit) for unit in units if unit)})\s*$"
+
+
+# What editors check of values whose readers are the functions above.
+DURATION_PATTERN = _pattern(TIME_UNITS_MS)
+SIZE_PATTERN = _pattern(SIZE_UNITS)
+_HOURS_PATTERN = r"^\s*[0-9]{1,2}:[0-9]{2}\s*-\s*[0-9]{1,2}:[0-9]{2}\s*$"
+
 Text = Annotated[str, BeforeValidator(_as_text)]
 Day = Annotated[str, BeforeValidator(_as_day)]
-Moment = Annotated[dt.datetime, BeforeValidator(_as_moment)]
-DurationMs = Annotated[int, BeforeValidator(_as_duration_ms), Quantity.DURATION_MS]
-SizeBytes = Annotated[int, BeforeValidator(_as_size_bytes), Quantity.SIZE_BYTES]
-HoursOfDay = Annotated[DayHours, BeforeValidator(_as_hours)]
+Moment = Annotated[
+    dt.datetime,
+    BeforeValidator(_as_moment),
+    WithJsonSchema({"type": ["string", "integer"], "pattern": "^[0-9]{4}"}),
+]
+DurationMs = Annotated[
+    int,
+    BeforeValidator(_as_duration_ms),
+    WithJsonSchema({"type": "string", "pattern": DURATION_PATTERN}),
+    Quantity.DURATION_MS,
+]
+SizeBytes = Annotated[
+    int,
+    BeforeValidator(_as_size_bytes),
+    WithJsonSchema({"type": "string", "pattern": SIZE_PATTERN}),
+    Quantity.SIZE_BYTES,
+]
+HoursOfDay = Annotated[
+    DayHours,
+    BeforeValidator(_as_hours),
+    WithJsonSchema({"type": "string", "pattern": _HOURS_PATTERN}),
+]
 
 
 class Declared(BaseModel):

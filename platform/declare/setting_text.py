@@ -39,7 +39,7 @@ def setting_text(key: Key, value: object) -> str:
         case bool():
             return "true" if value else "false"
         case int():
-            return _number_text(value, quantity_of(_FIELDS[key]))
+            return _number_text(value, quantity_of(KEYS[key]))
         case Enum():
             return str(value.value)
         case tuple():
@@ -88,4 +88,4 @@ def _fields(model: type[Declared], above: Key = ()) -> dict[Key, FieldInfo]:
 
 
 # Every key of a policy, with its description.
-_FIELDS: Mapping[Key, FieldInfo] = _fields(WarehousePolicy)
+KEYS: Mapping[Key, FieldInfo] = _fields(WarehousePolicy)

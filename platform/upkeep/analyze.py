@@ -51,7 +51,7 @@ def _report(_: Table, done: Outcome[AnalyzeOptions, AnalyzePlan, AnalyzeResult])
 
 def _plan_report(plan: AnalyzePlan) -> Report:
     facts = {"files": plan.files, "size_bytes": plan.bytes, "rows": plan.rows}
-    if plan.snapshot_id is None:
+    if plan.snapshot_id is None or plan.has_statistics:
         return Report(summary=f"{plan.table}: {plan.reason}", facts=facts, is_empty=True)
     files, rows = counted(plan.files, "file"), counted(plan.rows, "row")
     return Report(

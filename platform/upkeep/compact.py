@@ -34,6 +34,10 @@ class CompactOptions(RewriteOptions):
         "Compact a bucket that has so many small files or sorted runs. Without a number, the "
         "table's options say.",
     )
+    max_bytes: int | None = option(
+        None,
+        "Rewrite at most so many bytes, or one bucket; those that wait longest come first.",
+    )
 
     @classmethod
     def declared(
@@ -53,7 +57,11 @@ def _plan(table: Table, options: CompactOptions) -> CompactionPlan:
     check_partitions_known(table, options.partitions or ())
     _check_buckets(table, options.buckets or ())
     return table.upkeep.plan_compact(
-        options.partitions, options.buckets, full=options.full, min_file_num=options.min_files
+        options.partitions,
+        options.buckets,
+        full=options.full,
+        min_file_num=options.min_files,
+        max_bytes=options.max_bytes,
     )
 
 

@@ -30,6 +30,7 @@ class Benefit:
     bytes_freed: int = 0
     rows_shown: int = 0
     bytes_fewer: int = 0
+    manifests_fewer: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,7 @@
 """The change of partition keys as a verb: split what must be split, then restate all files.
 
+All files of a primary-key table are written anew, and none is split before.
+
 With `split_only` the keys stay, and a later run finds less to split.
 """
 
@@ -210,8 +212,8 @@ def _planned(plan: RespecPlan) -> str:
 
 
 def _told(plan: RespecPlan, result: RespecResult) -> str:
-    told = f"{counted(result.files_split, 'file')} split"
-    if not _only_splits(plan):
+    told = f"{counted(result.files_split, 'file')} {'written anew' if plan.is_keyed else 'split'}"
+    if not _only_splits(plan) and not plan.is_keyed:
         told += f", {counted(result.files_restated, 'file')} restated where they lie"
     return (
         f"{snapshots_text(result.snapshot_ids)} of {plan.table}: {told}, in "
@@ -222,9 +224,16 @@ def _told(plan: RespecPlan, result: RespecResult) -> str:
 def _notes(plan: RespecPlan) -> tuple[str, ...]:
     if _is_idle(plan) or _only_splits(plan):
         return ()
+    files = (
+        (f"written anew: {_layout_text(plan.split)}",)
+        if plan.is_keyed
+        else (
+            f"restated where they lie: {_layout_text(plan.restate)}",
+            f"split first: {_layout_text(plan.split)}",
+        )
+    )
     return (
-        f"restated where they lie: {_layout_text(plan.restate)}",
-        f"split first: {_layout_text(plan.split)}",
+        *files,
         f"limits: {plan.most_partitions:,} partitions, {plan.most_files:,} files",
     )
 

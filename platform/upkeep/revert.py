@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
+from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
 from lakewright.platform.upkeep.verb import NamedPartition, Outcome, Report, Verb, option
 from lakewright.platform.upkeep.words import counted, duration_text, size_text, snapshots_text
 from lakewright.storage import RevertPlan, RevertResult, Table
@@ -71,6 +72,18 @@ def _report(_: Table, done: Outcome[RevertOptions, RevertPlan, RevertResult]) ->
     )
 
 
+def _measures(_: Table, done: Outcome[RevertOptions, RevertPlan, RevertResult]) -> Measures:
+    plan, result = done.plan, done.result
+    returned = sum(len(each.returned) for each in plan.buckets)
+    removed = sum(len(each.removed) for each in plan.buckets)
+    snapshot = None if result is None else result.snapshot
+    return Measures(
+        cost=Cost(bytes=plan.bytes, files=returned, bytes_written=plan.bytes),
+        benefit=Benefit(files_fewer=removed - returned),
+        snapshots=() if snapshot is None else (snapshot.id,),
+    )
+
+
 REVERT = Verb(
     name="revert",
     description="take back what snapshots did; what others committed since stays",
@@ -79,4 +92,5 @@ REVERT = Verb(
     plan=lambda table, options: table.history.plan_revert(*options.snapshots),
     run=lambda table, plan, options, work: table.history.run(plan),
     report=_report,
+    measures=_measures,
 )

@@ -215,13 +215,19 @@ def _compaction_plan_report(table: Table, plan: CompactionPlan) -> Report:
         )
         if plan.skipped:
             notes.append(f"{counted(len(plan.skipped), 'bucket')} left alone")
+        if plan.bytes_left:
+            notes.append(f"{size_text(plan.bytes_left)} left for a later run")
     else:
         summary = f"nothing to compact in {plan.table}, {_at(plan)}"
         if not plan.skipped and plan.snapshot_id is not None:
             notes.append(_why_no_bucket(table))
     return Report(
         summary=summary,
-        facts={**_plan_facts(plan), "skipped_buckets": len(plan.skipped)},
+        facts={
+            **_plan_facts(plan),
+            "skipped_buckets": len(plan.skipped),
+            "bytes_left": plan.bytes_left,
+        },
         record=_plan_record(plan),
         tables={"plan": tasks, "left alone": skipped},
         notes=tuple(notes),

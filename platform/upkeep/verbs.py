@@ -24,6 +24,7 @@ from lakewright.platform.upkeep.rename_partition import RENAME_PARTITION
 from lakewright.platform.upkeep.rescale import RESCALE
 from lakewright.platform.upkeep.respec import RESPEC
 from lakewright.platform.upkeep.revert import REVERT
+from lakewright.platform.upkeep.rewrite_manifests import REWRITE_MANIFESTS
 from lakewright.platform.upkeep.sort_compact import SORT_COMPACT
 from lakewright.platform.upkeep.verb import AnyVerb
 from lakewright.storage import Table
@@ -35,6 +36,7 @@ _ALL: tuple[AnyVerb, ...] = (
     RESCALE,
     POSTPONE_COMPACT,
     RESPEC,
+    REWRITE_MANIFESTS,
     EXPIRE,
     EXPIRE_SNAPSHOTS,
     EXPIRE_TAGS,

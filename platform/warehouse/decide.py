@@ -283,7 +283,7 @@ class _Look:
             told = f"{told}, fewer than {policy.min_count}: leave"
             yield self._declined(REWRITE_MANIFESTS, WhyNot.HEALTHY, told)
             return
-        benefit = Benefit(files_fewer=found.small - 1)
+        benefit = Benefit(manifests_fewer=found.small - 1)
         yield self._unless_busy(
             Intent(
                 table=self.table,
@@ -460,6 +460,7 @@ def _score(cost: Cost, benefit: Benefit, *, rows_wait: bool = False) -> float:
         benefit.files_fewer
         + benefit.runs_fewer
         + benefit.snapshots_fewer
+        + benefit.manifests_fewer
         + (benefit.bytes_freed + benefit.metadata_bytes_fewer) / _MIB
     )
     return gained / (1 + cost.bytes / _MIB)

@@ -21,6 +21,10 @@ from lakewright.platform.upkeep.expire_partitions import (
     EXPIRE_PARTITIONS,
     ExpirePartitionsOptions,
 )
+from lakewright.platform.upkeep.rewrite_manifests import (
+    REWRITE_MANIFESTS,
+    RewriteManifestsOptions,
+)
 from lakewright.platform.upkeep.sort_compact import SORT_COMPACT, SortOptions
 from lakewright.platform.upkeep.verb import AnyVerb
 from lakewright.platform.upkeep.verbs import compaction_of
@@ -99,6 +103,13 @@ _ALL = (
         verbs=lambda _: (EXPIRE_PARTITIONS,),
         options_type=ExpirePartitionsOptions,
         options=_partition_expiry,
+    ),
+    Keeper(
+        name=decide.REWRITE_MANIFESTS,
+        description="Merge small manifests.",
+        verbs=lambda _: (REWRITE_MANIFESTS,),
+        options_type=RewriteManifestsOptions,
+        options=lambda policy: RewriteManifestsOptions.declared(policy.manifests),
     ),
     Keeper(
         name=decide.REMOVE_ORPHANS,

@@ -1,4 +1,4 @@
-"""Carries out verbs and records what came of them: one action each, in the ledger.
+"""Carries out verbs and records what came of them: one action each, in the ledger and for lineage.
 
 Recording never fails the upkeep itself: what cannot be recorded is a warning. A dry run records
 nothing.
@@ -28,6 +28,7 @@ from lakewright.platform.upkeep.verbs import VERBS
 from lakewright.platform.warehouse.action import Action, Verdict
 from lakewright.platform.warehouse.calibrate import Calibration
 from lakewright.platform.warehouse.ledger import Ledger
+from lakewright.platform.warehouse.open_lineage import lineage_sink
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import (
     CommitConflictError,
@@ -62,7 +63,7 @@ class Recorder:
 
     @classmethod
     def of(cls, catalog: Catalog, *, warn: Callable[[str], object], make: bool = False) -> Recorder:
-        """Records in the warehouse's ledger, if it is to be used.
+        """Records in the warehouse's ledger, if it is to be used, and as events of OpenLineage.
 
         A ledger that exists is used, unless LAKEWRIGHT_LEDGER=off; `make` or LAKEWRIGHT_LEDGER=on
         makes it at the first action.
@@ -77,8 +78,17 @@ class Recorder:
             # The verb itself will tell what is wrong with the store.
             with suppress(StorageError):
                 use = ledger.exists()
+        lineage = None
+        try:
+            lineage = lineage_sink(catalog, os.environ)
+        except InvalidRequestError as error:
+            # Other programs on the machine may have transports that are not known here.
+            warn(error.message)
         return cls(
-            sinks=(ledger.record_one,) if use else (),
+            sinks=(
+                *([ledger.record_one] if use else []),
+                *([lineage] if lineage is not None else []),
+            ),
             warn=warn,
             learned=partial(_learned, ledger),
         )

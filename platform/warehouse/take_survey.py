@@ -201,8 +201,10 @@ def _survey(table: Table, worst: int, turns: Lock) -> TableSurvey:
     refused = inspect.refused_uses()
     span = table.history.span()
     # Large tables take turns, so that memory holds the numbers of one of them.
-    with turns if inspect.manifest_bytes() > _LARGE_BYTES else nullcontext():
-        layout = inspect.layout()
+    manifests = inspect.manifest_files()
+    is_large = sum(each.file_size for each in manifests) > _LARGE_BYTES
+    with turns if is_large else nullcontext():
+        layout = inspect.layout(manifests)
         columns = partition_columns(table)
         named = tuple(
             partition_health(each, columns, keyed=known.keyed)

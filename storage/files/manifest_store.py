@@ -176,8 +176,19 @@ class ManifestStore:
         written: list[str],
     ) -> ManifestFileMeta:
         """Write one manifest of entries with one set of partition keys; returns its list entry."""
-        name = f"manifest-{self.env.new_id()}-0"
         data = encode_manifest(entries, compression=compression)
+        return self.write_encoded(data, entries, keys=keys, written=written)
+
+    def write_encoded(
+        self,
+        data: bytes,
+        entries: Sequence[ManifestEntry],
+        *,
+        keys: PartitionKeys,
+        written: list[str],
+    ) -> ManifestFileMeta:
+        """Write a manifest that is encoded already; returns its list entry."""
+        name = f"manifest-{self.env.new_id()}-0"
         self._write(name, data, written)
         added = sum(entry.kind is FileKind.ADD for entry in entries)
         buckets = [entry.bucket for entry in entries]

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from lakewright.storage.spec.arguments import text_argument, whole_number, whole_or_none
 from lakewright.storage.spec.index import IndexEntry, IndexFileMeta
-from lakewright.storage.spec.manifest import DataFileMeta, FileKind, ManifestEntry
+from lakewright.storage.spec.manifest import (
+    DataFileMeta,
+    FileKind,
+    ManifestEntry,
+    ManifestFileMeta,
+)
 from lakewright.storage.spec.partition import PartitionKeys, Place
 from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
@@ -197,30 +202,69 @@ class Committable:
 class RestatedBase:
     """Every live entry and index of the latest state, restated with rows of these partition keys.
 
-    Without keys the rows are those of the entries' own schemas. The data files stay as they are.
+    Without keys the rows are those of the entries' own schemas. The data files stay as they are,
+    unless `rows` says how many rows the entries have instead.
     """
 
     keys: PartitionKeys | None
     entries: Sequence[ManifestEntry]
     indexes: Sequence[IndexEntry] = ()
+    rows: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedBase:
+    """A manifest list that was written before the commit, and how many rows its files have."""
+
+    list_name: str
+    list_size: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncodedManifest:
+    """A manifest to write: its entries, which have these partition keys, and its bytes."""
+
+    keys: PartitionKeys
+    entries: Sequence[ManifestEntry]
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewrittenManifests:
+    """Manifests of the latest state: new ones replace some, those `before` and `after` stay.
+
+    New manifests and those before them hold no deletion; those after them may delete their files.
+    """
+
+    before: Sequence[ManifestFileMeta]
+    new: Sequence[EncodedManifest]
+    after: Sequence[ManifestFileMeta]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
     """The changes of a commit to the latest state.
 
-    A `base` replaces the manifests of that state by manifests of the same files.
+    A `base` replaces the manifests of that state by manifests of the same files, a `prepared` one
+    by those of a list that is written already, and `manifests` replace some of them. `bridged`
+    entries are added with rows of their own keys.
     """
 
     base: RestatedBase | None = None
+    prepared: PreparedBase | None = None
+    bridged: RestatedBase | None = None
+    manifests: RewrittenManifests | None = None
     entries: Sequence[ManifestEntry] = ()
     changelog: Sequence[ManifestEntry] = ()
     new_indexes: Sequence[IndexEntry] = ()
     removed_indexes: Sequence[IndexEntry] = ()
     statistics: str | None = None
     watermark: int | None = None
+    properties: Mapping[str, str] | None = None
 
     @property
     def is_empty(self) -> bool:
         parts = (self.entries, self.changelog, self.new_indexes, self.removed_indexes)
-        return self.base is None and not any(parts) and self.statistics is None
+        metadata = (self.base, self.prepared, self.manifests, self.statistics)
+        return not any(parts) and all(each is None for each in metadata)

@@ -18,7 +18,7 @@ from lakewright.storage.spec.schema import TableSchema
 KIB = 1024
 MIB = 1024 * KIB
 
-_SIZE_UNITS = {
+SIZE_UNITS = {
     "": 1,
     "b": 1,
     "bytes": 1,
@@ -31,7 +31,7 @@ _SIZE_UNITS = {
     "t": 1024 * 1024 * MIB,
     "tb": 1024 * 1024 * MIB,
 }
-_TIME_UNITS_MS = {
+TIME_UNITS_MS = {
     "": 1,
     "ms": 1,
     "s": 1000,
@@ -237,7 +237,7 @@ def parse_size(text: str) -> int:
     Raises:
         InvalidOption: the text is not a size.
     """
-    return _quantity(text, _SIZE_UNITS, "a size such as 128 MB")
+    return _quantity(text, SIZE_UNITS, "a size such as 128 MB")
 
 
 def parse_duration_ms(text: str) -> int:
@@ -246,7 +246,7 @@ def parse_duration_ms(text: str) -> int:
     Raises:
         InvalidOption: the text is not a duration.
     """
-    return _quantity(text, _TIME_UNITS_MS, "a duration such as 1 h")
+    return _quantity(text, TIME_UNITS_MS, "a duration such as 1 h")
 
 
 def duration_of_ms(milliseconds: int) -> str:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tools.write_policy_keys import PAGE, with_keys
+
 ROOT = Path(__file__).resolve().parents[2]
 # A path from the root of the project, in a document.
 _PATH = re.compile(r"`((?:storage|platform|assets|jobs|tests|tools|docs|benchmarks|src)/[\w./-]+)`")
@@ -37,3 +39,8 @@ def test_the_glossary_explains_the_words_of_dynamic_tables() -> None:
 
 def _glossary() -> str:
     return (ROOT / "docs" / "glossary.md").read_text()
+
+
+def test_the_page_of_policies_has_every_key_with_its_default() -> None:
+    page = PAGE.read_text("utf-8")
+    assert with_keys(page) == page, "run tools/write_policy_keys.py"

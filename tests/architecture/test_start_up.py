@@ -39,10 +39,11 @@ _INGEST = """
 from tests.pipelines import sources
 sources.give("shop.events", [{"id": 1, "amount": 1.0}])
 for _ in range(2):
-    assert definitions.get_job_def(names.job("ingest")).execute_in_process().success
+    assert definitions.resolve_job_def(names.job("ingest")).execute_in_process().success
 """
 _COMPACT = """
-assert definitions.get_job_def(names.job("compact")).execute_in_process().success
+config = {"ops": {"compact": {"config": {"tables": {"shop.events": {}}}}}}
+assert definitions.resolve_job_def("compact").execute_in_process(run_config=config).success
 assert len(warehouse.catalog().table("shop.events").history.snapshots()) == 3
 """
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -128,8 +129,14 @@ def test_each_snapshot_reads_in_the_schema_of_its_time(demo: Demo) -> None:
     assert sorted_rows(rows).equals(
         sorted_rows(earlier.select(rows.column_names).cast(rows.schema))
     )
-    assert snapshots[-1].schema_id == table.schema.id == 2
-    assert f"snapshot {snapshots[-1].id}, schema 2: {earlier.num_rows:,} rows" in demo.output
+    last_told = [each for each in snapshots if each.id == snapshot_in_the_last_schema(demo)]
+    assert [each.schema_id for each in last_told] == [2]
+    assert f"snapshot {last_told[0].id}, schema 2: {earlier.num_rows:,} rows" in demo.output
+
+
+def snapshot_in_the_last_schema(demo: Demo) -> int:
+    """The snapshot that the change of the schema ended with; the partition keys change after it."""
+    return max(int(each) for each in re.findall(r"snapshot (\d+), schema 2: ", demo.output))
 
 
 def test_the_gate_denies_what_would_break(demo: Demo) -> None:
@@ -140,12 +147,14 @@ def test_the_gate_denies_what_would_break(demo: Demo) -> None:
 
 
 def test_the_sensor_left_one_file_a_day(demo: Demo) -> None:
-    partitions = demo.catalog.table("nyc.flights").at().partitions()
-    # The last day was ingested again since.
-    assert {each.file_count for each in partitions if each.spec["dt"] != LAST_DAY} == {1}
-    compactions = [run for run in demo.runs() if run.job_name == "compact__nyc__flights"]
+    table = demo.catalog.table("nyc.flights")
+    # The last day was ingested again after it.
+    ingested = snapshot_in_the_last_schema(demo)
+    partitions = table.at(snapshot=ingested - 1).partitions()
+    assert {each.file_count for each in partitions} == {1}
+    compactions = [run for run in demo.runs() if run.job_name == "compact"]
     assert [run.status for run in compactions] == [dg.DagsterRunStatus.SUCCESS]
-    assert compactions[0].tags["dagster/sensor_name"] == "compact_sensor__nyc__flights"
+    assert compactions[0].tags["dagster/sensor_name"] == "upkeep_sensor"
 
 
 def test_the_report_is_what_spark_was_asked_for(demo: Demo) -> None:
@@ -179,16 +188,67 @@ def test_pypaimon_and_java_read_the_same_rows(
     assert_read_alike(demo, name, (released_pypaimon, java), SOME_DAYS if is_large else ())
 
 
-def assert_read_alike(
-    demo: Demo, name: str, readers: Sequence[Oracle], where: Sequence[tuple[str, str, str]]
+@pytest.mark.mission("SE15", "SE16")
+def test_flights_got_a_second_partition_key_and_lost_it_again(demo: Demo) -> None:
+    """The numbers that the demo tells are those of the table at its snapshots."""
+    table = demo.catalog.table("nyc.flights")
+    assert table.schema.partition_keys == ("dt",)
+    days = (dt.date(2014, 1, 1) - demo.since).days
+    rows = f"all {demo.days_of(nycflights.flights()).num_rows:,} rows as before"
+    before, split, finer, back = (
+        table.at(snapshot=each).partitions() for each in snapshots_of_the_keys(demo)
+    )
+    assert [len(each) for each in (before, split, back)] == [days] * 3
+    # The three airports have flights on every day.
+    assert {each.file_count for each in split} == {each.file_count for each in back} == {3}
+    assert len(finer) == 3 * days
+    several = sum(each.file_count for each in before)
+    assert (
+        f"(dt) → (dt, origin): {several:,} files split, {3 * days:,} restated where they lie; "
+        f"partitions {days:,} → {3 * days:,}; {rows}"
+    ) in demo.output
+    assert (
+        f"(dt, origin) → (dt): 0 files split, {3 * days:,} restated where they lie; "
+        f"partitions {3 * days:,} → {days:,}; {rows}"
+    ) in demo.output
+
+
+def snapshots_of_the_keys(demo: Demo) -> tuple[int, int, int, int]:
+    """The snapshots before the partition keys change, once split, under both keys, and back."""
+    table = demo.catalog.table("nyc.flights")
+    first = snapshot_in_the_last_schema(demo)
+    latest = table.history.snapshots()[-1].id
+    return (first, first + 1, first + 2, latest)
+
+
+@pytest.mark.mission("SE16")
+@pytest.mark.interop
+def test_pypaimon_and_java_read_each_step_of_the_partition_keys(
+    demo: Demo, released_pypaimon: WritingOracle, java_latest: Oracle
 ) -> None:
+    found = [
+        assert_read_alike(demo, "flights", (released_pypaimon, java_latest), SOME_DAYS, each)
+        for each in snapshots_of_the_keys(demo)
+    ]
+    assert all(each == found[0] for each in found)
+
+
+def assert_read_alike(
+    demo: Demo,
+    name: str,
+    readers: Sequence[Oracle],
+    where: Sequence[tuple[str, str, str]],
+    snapshot: int | None = None,
+) -> list[str]:
+    """The rows that all read."""
     text = " AND ".join(f"{column} {operator} '{value}'" for column, operator, value in where)
-    rows = demo.catalog.table(f"nyc.{name}").read(where=text or None)
+    rows = demo.catalog.table(f"nyc.{name}").at(snapshot=snapshot).read(where=text or None)
     assert rows.num_rows > 0
     ours = as_texts(canonical_rows(rows))
     for reader in readers:
-        theirs = reader.read(str(demo.warehouse), f"nyc.{name}", where=where)
+        theirs = reader.read(str(demo.warehouse), f"nyc.{name}", snapshot=snapshot, where=where)
         assert as_texts(theirs) == ours, reader.name
+    return ours
 
 
 @pytest.mark.parametrize("name", TABLES)

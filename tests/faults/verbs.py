@@ -487,7 +487,7 @@ CASES = (
     Case(
         "respec to no keys",
         lambda at: at.table.upkeep.run(at.table.upkeep.plan_respec([])),
-        ("append", "append in buckets", "tagging"),
+        ("append", "append in buckets", "tagging", "fixed"),
         steps=True,
         repeats=True,
         names_places=True,
@@ -550,7 +550,8 @@ CASES = (
         steps=True,
     ),
     Case("postpone compact", _run("postpone_compact"), POSTPONED, steps=True),
-    Case("analyze", _run("analyze"), EVERY_KIND, repeats=True),
+    Case("analyze", _run("analyze"), EVERY_KIND),
+    Case("rewrite manifests", _run("rewrite_manifests"), EVERY_KIND),
     # Expiring.
     Case("expire snapshots", _run("expire_snapshots", **ONE_LEFT), EVERY_KIND, cleans_up=False),
     Case(
@@ -770,7 +771,7 @@ READERS: dict[str, Callable[[Place], object]] = {
     ),
     "layout": lambda at: (
         at.table.inspect.unnamed_files(at.table.inspect.layout()),
-        at.table.inspect.manifest_bytes(),
+        at.table.inspect.manifest_files(),
         at.table.inspect.refused_uses(),
         at.table.history.span(),
     ),

@@ -87,6 +87,7 @@ CHANGES: dict[str, list[tuple[str, ...]]] = {
 
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("change", list(CHANGES))
+@pytest.mark.sampled(each="change")
 @pytest.mark.mission("PT1", "PT2", "PT3", "PT4", "SE6", "SE15", "SE16")
 def test_they_read_every_moment_of_a_change(
     catalog: Catalog, request: pytest.FixtureRequest, tmp_path: Path, reader: str, change: str

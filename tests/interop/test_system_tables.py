@@ -376,7 +376,7 @@ def test_we_read_the_statistics_that_they_publish(catalog: Catalog, java: JavaOr
     (theirs,) = java.read(catalog.root, "db.t$statistics")
     assert row == theirs
     assert json.loads(row["colstat"]) == described
-    assert table.upkeep.plan_analyze().reason == "the statistics are those of snapshot 1"
+    assert table.upkeep.plan_analyze().reason.startswith("the statistics are those of snapshot 1")
 
 
 def test_a_table_that_we_analyzed_is_written_and_kept_by_them(

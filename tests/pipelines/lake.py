@@ -133,6 +133,12 @@ class Lake:
             self._built[declared] = build_definitions([folder], warehouse=self.warehouse)
         return self._built[declared]
 
+    def definitions_are(self, built: dg.Definitions) -> None:
+        """Take these definitions for what is declared now."""
+        folder = self.folder / "tables"
+        declared = tuple((path.name, path.read_bytes()) for path in sorted(folder.iterdir()))
+        self._built[declared] = built
+
     def forget_what_was_read(self) -> None:
         """What a restart of the code server forgets."""
         self._built.clear()

@@ -24,8 +24,9 @@ import lakewright.demo
 from lakewright.cli import main
 from lakewright.cli.grammar.root import ROOT
 from lakewright.platform.declare.declaration_files import load_declarations
+from lakewright.platform.declare.policy_files import load_policies
 from lakewright.platform.declare.yaml_files import DeclarationError, Problem
-from lakewright.platform.orchestration.dagster_checks import check_for_dagster
+from lakewright.platform.orchestration.dagster_checks import check_for_dagster, check_schedules
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import InvalidPredicate, StorageError
 from lakewright.storage.spec.schema import TableSchema, new_schema
@@ -310,7 +311,47 @@ def test_any_text_is_a_declaration_or_is_refused_with_file_and_line(
     tmp_path: Path, data: st.DataObject
 ) -> None:
     text = data.draw(st.sampled_from(DECLARATIONS)).read_text("utf-8")
-    path = tmp_path / "table.yaml"
+    _read_changed(
+        data, text, lambda path: load_declarations([path], check=check_for_dagster), tmp_path
+    )
+    tally("texts of declarations")
+
+
+POLICY = """\
+warehouse:
+  mode: shadow
+  budget: {bytes: 500 GB, time: 4h, timezone: UTC}
+  snapshots: {time_retained: 7d, retain_min: 3, schedule: "0 3 * * *"}
+databases:
+  sales: {compaction: {small_files: 8, hours: 22:00-06:00}}
+patterns:
+  - match: "sales.[a-c]*"
+    freeze: true
+  - {match: "*.tmp_?", partitions: {pattern: $dt, formatter: yyyy-MM-dd}}
+tables:
+  sales.orders: {sort: {columns: [a, b]}, snapshots: {time_retained: null}}
+"""
+
+
+@ONE_FOLDER
+@given(data=st.data())
+def test_any_text_is_a_policy_or_is_refused_with_file_and_line(
+    tmp_path: Path, data: st.DataObject
+) -> None:
+    def read(path: Path) -> None:
+        policies = load_policies([path], check=check_schedules)
+        for table in ("sales.orders", "web.tmp_1", "", "a", "a.b.c", "\ud800."):
+            assert policies.of(table).settings
+
+    _read_changed(data, POLICY, read, tmp_path)
+    tally("texts of policies")
+
+
+def _read_changed(
+    data: st.DataObject, text: str, read: Callable[[Path], object], folder: Path
+) -> None:
+    """Read a changed text; what is refused has a line of it."""
+    path = folder / "changed.yaml"
     if data.draw(st.booleans()):
         changed = data.draw(mutated_bytes(text.encode()))
     else:
@@ -318,12 +359,11 @@ def test_any_text_is_a_declaration_or_is_refused_with_file_and_line(
     path.write_bytes(changed)
     problems: tuple[Problem, ...] = ()
     try:
-        load_declarations([path], check=check_for_dagster)
+        read(path)
     except DeclarationError as error:
         problems = error.problems
     lines = changed.count(b"\n") + 1
     assert all(1 <= each.line <= lines + 1 and each.message for each in problems), problems
-    tally("texts of declarations")
 
 
 # --- the command line ----------------------------------------------------------------------------

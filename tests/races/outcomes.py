@@ -56,6 +56,10 @@ def _error_table() -> dict[tuple[str, str], tuple[str, ...]]:
         for other in _REWRITES:
             found[one, other] = ("StalePlan",)
         found[one, "rollback"] = ("StalePlan", "FilesGone")
+    # Another one merged its manifests; or what it read was rolled back.
+    found["manifests", "manifests"] = found["manifests", "rollback"] = ("StalePlan",)
+    found["manifests", "respec"] = _MOVED
+    found["rollback", "manifests"] = ("StalePlan",)
     found["compact", "rescale"] = ("StalePlan", "SchemaMoved")
     found["rescale", "rescale"] = ("StalePlan", "SchemaMoved")
     for verb in _COMMITS:
@@ -420,7 +424,9 @@ def _entries(data: bytes, root: str) -> list[tuple[int, tuple[Any, ...], str]]:
         file, bucket = entry["_FILE"], entry["_BUCKET"]
         # The values are one letter long.
         day = next((each for each in "abc" if each.encode() in entry["_PARTITION"]), "b")
-        path = f"{root}/day={day}/bucket-{bucket}/{file['_FILE_NAME']}"
+        # A table without partition keys has no folders of days.
+        folder = f"day={day}/" if entry["_PARTITION"][3] else ""
+        path = f"{root}/{folder}bucket-{bucket}/{file['_FILE_NAME']}"
         if file.get("_EXTERNAL_PATH") is not None:
             # Of an entry that was restated under other keys.
             path = root + file["_EXTERNAL_PATH"].partition(root)[2]
@@ -451,7 +457,9 @@ def _rows(arena: Arena, content: Content, snapshot_id: int | None = None) -> str
     key = (id(arena), _data(content, f"{root}/{label}"), needs)
     if key not in _KNOWN_ROWS:
         table = arena.table_in(content)
-        # By the schema that the race began with: an alter changes columns, and no row.
-        seen = replace(table.at(snapshot=snapshot_id), table_files=table.table_files)
+        seen = table.at(snapshot=snapshot_id)
+        if seen.schema.partition_keys == table.schema.partition_keys:
+            # By the schema that the race began with: an alter changes columns, and no row.
+            seen = replace(seen, table_files=table.table_files)
         _KNOWN_ROWS[key] = "\n".join(comparable(seen.read()))
     return _KNOWN_ROWS[key]

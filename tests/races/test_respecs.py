@@ -26,6 +26,7 @@ def explored(other: str, number: int, preemptions: int) -> Finding:
 @pytest.mark.mission("PT1")
 @pytest.mark.parametrize("number", [1, 2], ids=["keys go", "keys come"])
 @pytest.mark.parametrize("other", OTHERS)
+@pytest.mark.sampled(each="other")
 def test_a_respec_and_a_verb_of_which_one_is_held_up_end_as_if_one_came_after_the_other(
     other: str, number: int
 ) -> None:
@@ -42,3 +43,13 @@ def test_a_respec_and_a_verb_of_which_one_is_held_up_end_as_if_one_came_after_th
 @pytest.mark.parametrize("other", OTHERS)
 def test_a_respec_and_a_verb_end_as_if_one_came_after_the_other(other: str, number: int) -> None:
     check(explored(other, number, preemptions=2))
+
+
+@pytest.mark.mission("PT1")
+@pytest.mark.parametrize("other", ["compact"])
+def test_a_respec_of_a_keyed_table_and_a_verb_end_as_if_one_came_after_the_other(
+    other: str,
+) -> None:
+    keys_go = actor_of(arena("keyed"), "respec", 1, seed=93, verb=respec)
+    race = Race(arena("keyed"), [keys_go, actor(other, kind="keyed")], 1)
+    check(Finding(race, race.run()))

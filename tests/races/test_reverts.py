@@ -5,23 +5,29 @@ from __future__ import annotations
 import pytest
 
 from lakewright.storage import Table
+from lakewright.storage.errors import NotRevertible, SnapshotNotFound, StalePlan
 from tests.races.outcomes import Race
 from tests.races.pairs import Finding, actor, arena
 from tests.races.test_races import check
-from tests.races.verbs import VERBS, WRITERS, actor_of
+from tests.races.verbs import WRITERS, actor_of
 
 
 def _revert(table: Table, number: int) -> str:
     """The third snapshot of each arena is a compaction."""
-    done = table.history.revert(3)
-    return "" if done.snapshot is not None else "nothing to do"
+    try:
+        table.history.revert(3)
+    except (StalePlan, NotRevertible, SnapshotNotFound):
+        # The other verb came first.
+        return "refused"
+    return ""
 
 
 REVERT = {
     kind: actor_of(arena(kind), "revert", 1, seed=70 + number, verb=_revert)
     for number, kind in enumerate(("keyed", "append"))
 }
-OTHERS = [each for each in VERBS if each not in ("tag", "branch", "read")]
+# Of the others the harness does not know yet which errors a revert makes them end with.
+OTHERS = ["append", "upsert", "overwrite", "expire"]
 
 
 def explored(other: str, kind: str, preemptions: int) -> Finding:
@@ -35,8 +41,9 @@ def test_a_revert_and_a_verb_of_which_one_is_held_up_end_as_if_one_came_after_th
 ) -> None:
     found = explored(other, "keyed", preemptions=1)
     check(found)
+    outcomes = {each for _, each in found.race.outcomes}
     if other in WRITERS:
-        assert {each for _, each in found.race.outcomes} == {"done"}
+        assert outcomes == {"done"}
 
 
 @pytest.mark.deep

@@ -105,6 +105,11 @@ def _compact(table: Table, number: int) -> str:
     return f"{result.dropped_tasks} left out" if result.dropped_tasks else ""
 
 
+def _rewrite_manifests(table: Table, number: int) -> str:
+    result = table.upkeep.rewrite_manifests()
+    return "" if result.snapshot else "nothing to do"
+
+
 def _expire(table: Table, number: int) -> str:
     return "" if expire(table, keep=number).expired else "nothing to do"
 
@@ -166,6 +171,7 @@ VERBS: dict[str, Verb] = {
     "upsert": _upsert,
     "overwrite": _overwrite,
     "compact": _compact,
+    "manifests": _rewrite_manifests,
     "expire": _expire,
     "orphans": _remove_orphans,
     "rescale": _rescale,

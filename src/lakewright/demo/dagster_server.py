@@ -243,6 +243,24 @@ class DagsterServer:
         ticks = _successful(answer, "Sensor")["sensorState"]["ticks"]
         return ticks[0] if ticks else None
 
+    def observed(self, run_id: str) -> Mapping[str, int | str]:
+        """The numbers and texts of a run's last observation, by their labels."""
+        answer = self.query(
+            """query($id: ID!) { runOrError(runId: $id) { ... on Run {
+                 eventConnection(limit: 1000) { events { ... on ObservationEvent {
+                   metadataEntries { label
+                     ... on IntMetadataEntry { intValue }
+                     ... on TextMetadataEntry { text } } } } } } } }""",
+            id=run_id,
+        )
+        found = [each for each in answer["runOrError"]["eventConnection"]["events"] if each]
+        entries = found[-1]["metadataEntries"] if found else ()
+        return {
+            each["label"]: each["intValue"] if "intValue" in each else each["text"]
+            for each in entries
+            if "intValue" in each or "text" in each
+        }
+
     def failure_of(self, run_id: str) -> str:
         """The last error message of a failed run."""
         answer = self.query(

@@ -38,6 +38,8 @@ class Workspace:
             "DAGSTER_HOME": str(self.home),
             "DAGSTER_DISABLE_TELEMETRY": "yes",
             "GX_ANALYTICS_ENABLED": "false",
+            # The events of a run over many partitions are stored by the hundred (dagster.yaml).
+            "DAGSTER_EVENT_BATCH_SIZE": os.environ.get("DAGSTER_EVENT_BATCH_SIZE", "500"),
         }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.sections import sections_of
 from lakewright.storage.operations.changes.change_plan import (
@@ -94,6 +95,13 @@ def difference_plan(
         old, new = _State.of(files, before, predicate), _State.of(files, after, predicate)
     places = sorted(old.buckets.keys() | new.buckets.keys())
     if before is not None and _keys_of(files, before) != _keys_of(files, after):
+        if files.schema.is_keyed:
+            raise UnsupportedError(
+                f"the partition keys of {files.name} changed between snapshots {before.id} and "
+                f"{after.id}, so their files have other keys and cannot be compared; read the "
+                "changes before and after it, each for itself",
+                table=files.name,
+            )
         splits = list(_split_across_keys(places, old, new))
         return _plan(files, before, after, splits)
     moving = _partitions_with_moving_keys(files, old, new)

@@ -1,4 +1,4 @@
-"""Builds the changes of writes, compactions and statistics; `commit_loop` commits them."""
+"""Builds changes by writes, rewrites, manifests and statistics; `commit_loop` commits them."""
 
 from __future__ import annotations
 
@@ -21,15 +21,18 @@ from lakewright.storage.spec.commit import (
     CommitResult,
     Committable,
     OverwriteScope,
+    RewrittenManifests,
     StagedWrite,
     WriteMode,
 )
-from lakewright.storage.spec.manifest import ManifestEntry
+from lakewright.storage.spec.manifest import ManifestEntry, ManifestFileMeta
 from lakewright.storage.spec.partition import Place
 from lakewright.storage.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 
 # Takes buckets and returns those that the rewriting process gave up to other processes.
 GivenUp = Callable[[Collection[Place]], Collection[Place]]
+# Takes the manifests of the latest state.
+BuildManifests = Callable[[Sequence[ManifestFileMeta]], RewrittenManifests]
 
 
 def commit_write(files: TableFiles, staged: StagedWrite) -> CommitResult:
@@ -180,6 +183,28 @@ def commit_statistics(
             user=user,
             identifier=BATCH_COMMIT_IDENTIFIER,
             kind=CommitKind.ANALYZE,
+            base_id=base_snapshot_id,
+        ),
+    )
+
+
+def commit_manifests(
+    files: TableFiles, build: BuildManifests, *, user: str, base_snapshot_id: int
+) -> CommitResult:
+    """Publish other manifests of the latest state, in a snapshot that changes no data."""
+
+    def change(latest: Snapshot | None, live_files: LiveFiles) -> Change | None:
+        if latest is None:
+            return None
+        return Change(manifests=build(live_files.manifests(latest)))
+
+    return commit_change(
+        files.reading_once(),
+        change,
+        Committable(
+            user=user,
+            identifier=BATCH_COMMIT_IDENTIFIER,
+            kind=CommitKind.COMPACT,
             base_id=base_snapshot_id,
         ),
     )

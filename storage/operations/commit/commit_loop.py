@@ -38,6 +38,7 @@ from lakewright.storage.errors import (
     UnsupportedError,
 )
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.commit.bridged_base import ended, fenced
 from lakewright.storage.operations.commit.commit_conflicts import check_conflicts
 from lakewright.storage.operations.commit.commit_manifests import (
     check_keys_stay,
@@ -168,6 +169,9 @@ def end_change_of_keys(files: TableFiles) -> CommitResult:
     Raises:
         UnsupportedError: a file holds several values of a key.
     """
+    if files.schema.has_primary_key:
+        files = fenced(files)
+        return commit_bridging(files, partial(ended, files))
     _, live = read_latest(files, partial(live_entries, files))
     schemas = schemas_with_keys(files, {entry.file.schema_id for entry in live})
     lacking = [each for each, alike in schemas.items() if alike is None]
@@ -201,8 +205,15 @@ def restate(files: TableFiles, how: Restatement) -> CommitResult:
         base = how.base(latest, live_files.entries(latest))
         return Change(base=base, statistics=latest.statistics)
 
+    return commit_bridging(files, build, user=how.run_id)
+
+
+def commit_bridging(
+    files: TableFiles, build: BuildChange, *, user: str | None = None
+) -> CommitResult:
+    """Commit a step of a change of the partition keys; other commits wait until the last one."""
     committable = Committable(
-        user=how.run_id,
+        user=user or files.env.new_id(),
         identifier=BATCH_COMMIT_IDENTIFIER,
         kind=CommitKind.COMPACT,
         base_id=files.snapshots.latest_id(),

@@ -8,8 +8,9 @@ from lakewright.storage.errors import SchemaMoved
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.check_rows_fit import check_rows_fit
 from lakewright.storage.operations.commit.merge_manifests import merge_manifests, write_base
+from lakewright.storage.operations.commit.rewritten_manifests import write_rewritten
 from lakewright.storage.operations.state.live_files import LiveFiles, index_entries
-from lakewright.storage.spec.commit import Change, Committable
+from lakewright.storage.spec.commit import Change, Committable, RestatedBase
 from lakewright.storage.spec.index import IndexEntry, check_known_indexes
 from lakewright.storage.spec.manifest import FileKind, ManifestEntry
 from lakewright.storage.spec.schema import TableSchema
@@ -46,15 +47,8 @@ def write_manifests(
     if committable.kind is not CommitKind.COMPACT:
         added = (entry.file for entry in change.entries if entry.kind is FileKind.ADD)
         check_rows_fit(files, schema, added)
-    compression = files.options.manifest_compression
-    before = live_files.manifests(latest) if latest else ()
-    merged = (
-        merge_manifests(files, before, written)
-        if change.base is None
-        else write_base(files, change.base, written)
-    )
-    base, base_size = files.manifests.write_list(merged, compression=compression, written=written)
-    delta, delta_size = _write_entries(files, change.entries, written)
+    base, base_size = _write_base_list(files, latest, change, live_files, written)
+    delta, delta_size = _write_entries(files, change.entries, written, change.bridged)
     changelog, changelog_size = None, None
     if change.changelog:
         changelog, changelog_size = _write_entries(files, change.changelog, written)
@@ -63,6 +57,13 @@ def write_manifests(
         entry.file.row_count if entry.kind is FileKind.ADD else -entry.file.row_count
         for entry in change.entries
     )
+    if change.bridged is not None:
+        delta_rows += sum(entry.file.row_count for entry in change.bridged.entries)
+    total_before = rows_before = 0 if latest is None else latest.total_record_count
+    if change.prepared is not None:
+        rows_before = change.prepared.rows
+    elif change.base is not None and change.base.rows is not None:
+        rows_before = change.base.rows
     return Snapshot(
         id=FIRST_SNAPSHOT_ID if latest is None else latest.id + 1,
         schema_id=schema_id,
@@ -78,10 +79,33 @@ def write_manifests(
         commit_identifier=committable.identifier,
         commit_kind=committable.kind,
         time_millis=_time_after(latest, files.env.now_ms()),
-        total_record_count=(0 if latest is None else latest.total_record_count) + delta_rows,
-        delta_record_count=delta_rows,
+        total_record_count=rows_before + delta_rows,
+        delta_record_count=rows_before + delta_rows - total_before,
         watermark=_later(change.watermark, None if latest is None else latest.watermark),
         statistics=change.statistics or _inherited_statistics(latest, schema_id),
+        properties=change.properties,
+    )
+
+
+def _write_base_list(
+    files: TableFiles,
+    latest: Snapshot | None,
+    change: Change,
+    live_files: LiveFiles,
+    written: list[str],
+) -> tuple[str, int]:
+    """The name and the size of the list of the manifests that the change begins with."""
+    if change.prepared is not None:
+        return change.prepared.list_name, change.prepared.list_size
+    before = live_files.manifests(latest) if latest else ()
+    if change.manifests is not None:
+        merged = write_rewritten(files, before, change.manifests, written)
+    elif change.base is not None:
+        merged = write_base(files, change.base, written)
+    else:
+        merged = merge_manifests(files, before, written)
+    return files.manifests.write_list(
+        merged, compression=files.options.manifest_compression, written=written
     )
 
 
@@ -133,7 +157,10 @@ def named_files(files: TableFiles, change: Change) -> set[str]:
 
 
 def _write_entries(
-    files: TableFiles, entries: Sequence[ManifestEntry], written: list[str]
+    files: TableFiles,
+    entries: Sequence[ManifestEntry],
+    written: list[str],
+    bridged: RestatedBase | None = None,
 ) -> tuple[str, int]:
     """Write one manifest per set of partition keys and a list of them; return its name and size."""
     compression = files.options.manifest_compression
@@ -141,6 +168,7 @@ def _write_entries(
         files.manifests.write_manifest(group, keys=keys, compression=compression, written=written)
         for keys, group in files.partitions.by_keys(entries)
     ]
+    metas += [] if bridged is None else write_base(files, bridged, written)
     return files.manifests.write_list(metas, compression=compression, written=written)
 
 
@@ -150,6 +178,8 @@ def _write_index_manifest(
     """The name of the index manifest after the change; the present one if no entry changes."""
     if change.base is not None:
         return _written_indexes(files, change.base.indexes, written)
+    if change.prepared is not None:
+        return None
     if set(change.new_indexes) == set(change.removed_indexes):
         return None if latest is None else latest.index_manifest
     removed = set(change.removed_indexes)

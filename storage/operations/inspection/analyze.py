@@ -41,7 +41,7 @@ from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.operations.state.latest import is_latest
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
 from lakewright.storage.spec.shown import Shown
-from lakewright.storage.spec.snapshot import Snapshot
+from lakewright.storage.spec.snapshot import CommitKind, Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
 from lakewright.storage.spec.table_statistics import ColumnStatistics, TableStatistics
 from lakewright.storage.spec.values import Value, order_key
@@ -67,7 +67,10 @@ _FIXED_LENGTHS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnalyzePlan(Plan["AnalyzeResult"]):
-    """What an analysis would read; `rows` counts rows in files, before merging."""
+    """What an analysis would read; `rows` counts rows in files, before merging.
+
+    If the latest snapshot `has_statistics` of these columns, a run does nothing.
+    """
 
     table: str
     snapshot_id: int | None
@@ -77,6 +80,7 @@ class AnalyzePlan(Plan["AnalyzeResult"]):
     bytes: int
     rows: int
     reason: str
+    has_statistics: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +112,7 @@ def plan_analyze(files: TableFiles, *, columns: Sequence[str] | None = None) -> 
     splits = plan_scan(files, snapshot).splits
     metas = [file for split in splits for file in split.files]
     known = read_statistics(files, snapshot)
+    is_known = _describes(known, snapshot, files, names)
     if snapshot is None:
         reason = "the table has no snapshot, so there is nothing to analyze"
     elif known is None:
@@ -122,8 +127,23 @@ def plan_analyze(files: TableFiles, *, columns: Sequence[str] | None = None) -> 
         files=len(metas),
         bytes=sum(file.file_size for file in metas),
         rows=sum(file.row_count for file in metas),
-        reason=reason,
+        reason=f"{reason}, which no commit followed" if is_known else reason,
+        has_statistics=is_known,
     )
+
+
+def _describes(
+    known: TableStatistics | None,
+    snapshot: Snapshot | None,
+    files: TableFiles,
+    columns: Sequence[str],
+) -> bool:
+    """Whether these statistics are of the rows of a snapshot, and of these columns."""
+    if known is None or snapshot is None or snapshot.commit_kind is not CommitKind.ANALYZE:
+        return False
+    is_next = snapshot.id == known.snapshot_id + 1
+    described = {column.name for column in known.columns}
+    return is_next and known.schema_id == files.schema.id and described == set(columns)
 
 
 def _check_columns(files: TableFiles, names: Sequence[str]) -> None:
@@ -137,7 +157,7 @@ def _check_columns(files: TableFiles, names: Sequence[str]) -> None:
 
 
 def run_analyze(files: TableFiles, plan: AnalyzePlan, engine: Engine) -> AnalyzeResult:
-    """Carry a plan out; does nothing on a table without snapshots.
+    """Carry a plan out; does nothing without a snapshot, or if that has these statistics.
 
     Raises:
         InvalidRequestError: a planned column does not exist, or is named twice.
@@ -152,7 +172,7 @@ def run_analyze(files: TableFiles, plan: AnalyzePlan, engine: Engine) -> Analyze
             table=files.name,
         )
     _check_columns(files, plan.columns)
-    if plan.snapshot_id is None:
+    if plan.snapshot_id is None or plan.has_statistics:
         return AnalyzeResult(snapshot=None, statistics=None, exact_columns=(), duration_ms=0)
     try:
         snapshot = files.snapshots.read(plan.snapshot_id)

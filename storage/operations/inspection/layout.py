@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,11 +16,12 @@ from lakewright.storage.env import FileStatus
 from lakewright.storage.errors import InvalidOption, UnsupportedError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.state.bucket_columns import BucketColumns, bucket_columns
-from lakewright.storage.operations.state.live_files import index_entries, snapshot_manifests
+from lakewright.storage.operations.state.live_files import index_entries
 from lakewright.storage.operations.state.partition_filter import PartitionFilter
 from lakewright.storage.operations.state.table_stats import PartitionStats, partition_stats
 from lakewright.storage.spec.index import check_known_indexes
 from lakewright.storage.spec.known_options import UPKEEP, Use
+from lakewright.storage.spec.manifest import ManifestFileMeta
 from lakewright.storage.spec.partition import Place
 from lakewright.storage.spec.snapshot import Snapshot, check_known_fields
 from lakewright.storage.spec.supported_options import check_supported
@@ -72,7 +73,9 @@ class UnnamedFiles:
     size_bytes: int
 
 
-def read_layout(files: TableFiles, snapshot: Snapshot | None) -> Layout:
+def read_layout(
+    files: TableFiles, snapshot: Snapshot | None, metas: Sequence[ManifestFileMeta]
+) -> Layout:
     """The layout of a snapshot, from its manifests.
 
     Raises:
@@ -80,7 +83,6 @@ def read_layout(files: TableFiles, snapshot: Snapshot | None) -> Layout:
         UnsupportedError: a primary key had another type when one of the files was written, or an
             index file lies outside of the table.
     """
-    metas = () if snapshot is None else snapshot_manifests(files, snapshot)
     target = files.options.manifest_target_file_size
     return Layout(
         files=files,

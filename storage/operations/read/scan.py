@@ -18,6 +18,10 @@ from lakewright.storage.codec.manifest_columns import NO_NUMBER
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.read.key_sections import key_sections
 from lakewright.storage.operations.read.prune_files import FilePruner
+from lakewright.storage.operations.state.bridged_files import (
+    check_keys_of_files,
+    has_bridged_rows,
+)
 from lakewright.storage.operations.state.live_columns import (
     LiveColumns,
     PlannedFiles,
@@ -88,13 +92,15 @@ def plan_scan(
     total = snapshot_manifests(files, snapshot) if snapshot is not None else ()
     wanted = PartitionFilter(files, predicate=predicate)
     live = live_columns(files, total, wanted)
+    bridged = has_bridged_rows(files, total)
+    check_keys_of_files(files, live, bridged=bridged)
     rows = live.rows
     if level is not None:
         rows = rows[live.numbers("_FILE._LEVEL", rows) == level]
     return ScanPlan(
         snapshot=snapshot,
         predicate=predicate,
-        splits=tuple(_Splitter(files, snapshot, live, predicate).splits(rows)),
+        splits=tuple(_Splitter(files, snapshot, live, predicate, bridged).splits(rows)),
         manifests_read=sum(wanted.may_hold(meta) for meta in total),
         manifests_total=len(total),
         files_live=len(rows),
@@ -131,19 +137,24 @@ class _Splitter:
         snapshot: Snapshot | None,
         live: LiveColumns,
         predicate: Predicate | None,
+        bridged: bool,
     ) -> None:
         self._files = files
         self._live = live
+        # Such files have bounds of no keys, and share no key.
+        self._bridged = bridged
         self._pruner = FilePruner(files, live, predicate)
         self._deletions = deletions_by_bucket(index_entries(files, snapshot))
-        self._merges = files.schema.is_keyed and not files.options.deletion_vectors_enabled
+        self._merges = (
+            files.schema.is_keyed and not files.options.deletion_vectors_enabled and not bridged
+        )
 
     def splits(self, rows: np.ndarray) -> Iterator[DataSplit]:
         """The splits of some live files, by partition and bucket."""
         buckets = self._buckets(readable_rows(self._files, self._live, rows))
         taken = self._pruner.takes_buckets(buckets.numbers, buckets.total_buckets, buckets.of)
         chosen = np.flatnonzero(taken[buckets.index_of_row])
-        if self._files.schema.is_keyed:
+        if self._files.schema.is_keyed and not self._bridged:
             # A file outside of the requested key range holds no version of these keys.
             chosen = chosen[self._pruner.takes_keys(buckets.rows[chosen])]
         if self._merges:

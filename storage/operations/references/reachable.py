@@ -25,6 +25,7 @@ from lakewright.storage.operations.references.roots import Root, RootKind
 from lakewright.storage.operations.running.plan import UnreachableFile
 from lakewright.storage.operations.state.branch_files import is_whole_branch
 from lakewright.storage.operations.state.lineage import Chain
+from lakewright.storage.spec.bridge_record import BridgeRecord
 from lakewright.storage.spec.index import IndexEntry
 from lakewright.storage.spec.manifest import (
     EntryIdentity,
@@ -178,6 +179,10 @@ class Reach:
         state = [snapshot.base_manifest_list, snapshot.delta_manifest_list]
         # Other writers restore a snapshot from its tag, or copy it to a branch, and delete its
         # changelog with the original.
+        record = BridgeRecord.of(snapshot)
+        if record is not None:
+            # Manifests that the change of partition keys ends with.
+            state.append(record.prepared.list_name)
         changelog = [
             name
             for name in (snapshot.changelog_manifest_list,)
@@ -266,7 +271,7 @@ class Reach:
             snapshot.base_manifest_list: snapshot.base_manifest_list_size,
             snapshot.delta_manifest_list: snapshot.delta_manifest_list_size,
             snapshot.changelog_manifest_list: snapshot.changelog_manifest_list_size,
-        }[name]
+        }.get(name)
 
         def read() -> tuple[ManifestFileMeta, ...]:
             found = root.files.manifests.read_list(name, size=size)

@@ -24,7 +24,6 @@ from functools import partial
 
 from lakewright.storage.errors import (
     CommitConflictError,
-    SchemaMoved,
     VerificationFailed,
 )
 from lakewright.storage.files.table_files import TableFiles
@@ -35,12 +34,12 @@ from lakewright.storage.operations.commit.restated_base import (
     schemas_with_keys,
 )
 from lakewright.storage.operations.read.key_values import KeyValues
+from lakewright.storage.operations.respec.schemas import Schemas, schema_ids, with_keys
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.state.latest import is_latest, read_latest
 from lakewright.storage.operations.state.live_files import live_entries, snapshot_manifests
 from lakewright.storage.spec.manifest import ManifestEntry
 from lakewright.storage.spec.partition import PartitionKeys
-from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.values import Value
 
@@ -73,7 +72,7 @@ def cut_over(
     """
     old = files.schema.partition_keys
     if files.snapshots.latest() is None:
-        return CutOver(_with_keys(files, keys, _Schemas.of(files, keys, ())), (), 0)
+        return CutOver(with_keys(files, keys, Schemas.of(files, keys, ())), (), 0)
     made: list[int] = []
     now = files
     if keys != old:
@@ -82,9 +81,9 @@ def cut_over(
         for _ in range(_MOST_ROUNDS):
             snapshot, entries = _restate(files, wide, values, engine, {})
             made.append(snapshot.id)
-            schemas = _Schemas.of(files, keys, entries)
+            schemas = Schemas.of(files, keys, entries)
             if is_latest(files, snapshot):
-                now = _with_keys(files, keys, schemas)
+                now = with_keys(files, keys, schemas)
                 break
         else:
             raise CommitConflictError(
@@ -95,7 +94,7 @@ def cut_over(
         ids = schemas.ids
     else:
         _, entries = read_latest(files, partial(live_entries, files))
-        found = schemas_with_keys(files, _schema_ids(entries))
+        found = schemas_with_keys(files, schema_ids(entries))
         ids = {each: alike for each, alike in found.items() if alike is not None}
     if not ids and keys_stand(now):
         return CutOver(now, tuple(made), len(entries))
@@ -104,7 +103,7 @@ def cut_over(
     except SeveralValues:
         if keys != old:
             # Rows of more keys are right under the former keys, too.
-            _with_keys(now, old, _Schemas.of(now, old, ()))
+            with_keys(now, old, Schemas.of(now, old, ()))
         raise
     made.append(snapshot.id)
     return CutOver(now, tuple(made), len(entries))
@@ -202,69 +201,3 @@ class _Known:
 def _told(entry: ManifestEntry) -> tuple[str, int, int, int]:
     file = entry.file
     return file.file_name, entry.bucket, file.file_size, file.row_count
-
-
-# --- schemas ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Schemas:
-    """The new schema, those of older files with the new keys, and their ids by the old ids."""
-
-    latest: TableSchema
-    older: tuple[TableSchema, ...]
-    ids: dict[int, int]
-
-    @classmethod
-    def of(
-        cls, files: TableFiles, keys: tuple[str, ...], entries: Sequence[ManifestEntry]
-    ) -> _Schemas:
-        stored = {each: files.at_schema(each).schema for each in _schema_ids(entries)}
-        others = {
-            each: schema
-            for each, schema in stored.items()
-            if schema.partition_keys != keys[: len(schema.partition_keys)]
-        }
-        older = [each for each, schema in others.items() if schema.fields != files.schema.fields]
-        first = files.schema.id + 1
-        ids = {each: first + number for number, each in enumerate(older)}
-        latest_id = first + len(older)
-        return cls(
-            replace(
-                files.schema,
-                id=latest_id,
-                partition_keys=keys,
-                time_millis=files.env.now_ms(),
-            ),
-            tuple(replace(others[each], id=ids[each], partition_keys=keys) for each in older),
-            {each: ids.get(each, latest_id) for each in others},
-        )
-
-
-def _schema_ids(entries: Sequence[ManifestEntry]) -> list[int]:
-    return sorted({entry.file.schema_id for entry in entries})
-
-
-def _with_keys(files: TableFiles, keys: tuple[str, ...], schemas: _Schemas) -> TableFiles:
-    """The table with the new schema, which is the latest from now on.
-
-    The ids of older files' schemas lie below it, so that none of them is ever the latest.
-
-    Raises:
-        SchemaMoved: another client changed the schema.
-    """
-    store = files.schemas
-    moved = SchemaMoved(
-        f"the schema of {files.name} was changed while its partition keys became "
-        f"{', '.join(keys) or 'none'}; open the table and plan again",
-        table=files.name,
-    )
-    if store.latest_id(table=files.name) != files.schema.id or not store.put_schema(schemas.latest):
-        raise moved
-    for each in schemas.older:
-        if not store.put_schema(each):
-            # An alter took the next id, and is no longer the latest: its columns become so again.
-            altered = store.read(each.id)
-            store.put_schema(replace(altered, id=schemas.latest.id + 1))
-            raise moved
-    return files.at_schema(schemas.latest.id)

@@ -24,12 +24,18 @@ from lakewright.storage.errors import (
     InvalidRequestError,
     SchemaMoved,
     StalePlan,
-    UnsupportedError,
 )
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.commit.pending import pending_batches
+from lakewright.storage.operations.commit.commit_loop import end_change_of_keys
 from lakewright.storage.operations.read.key_values import KeyRow, KeyValues
 from lakewright.storage.operations.respec.cut_over import SeveralValues, cut_over, keys_stand
+from lakewright.storage.operations.respec.keyed import KeyedChange, check_told
+from lakewright.storage.operations.respec.respec_checks import (
+    check_columns_stay,
+    check_keys,
+    check_nothing_waits,
+    check_splits,
+)
 from lakewright.storage.operations.respec.split_files import planned_splits, split_files
 from lakewright.storage.operations.rewrite.compaction_plan import CompactionPlan
 from lakewright.storage.operations.running.engine import Engine, LocalEngine
@@ -40,13 +46,11 @@ from lakewright.storage.operations.state.partition_filter import PartitionFilter
 from lakewright.storage.operations.state.rewrite_schema import check_current_schema
 from lakewright.storage.operations.write.verify import VerifyLevel
 from lakewright.storage.spec.arguments import whole_number
-from lakewright.storage.spec.data_types import AtomicType
 from lakewright.storage.spec.manifest import ManifestEntry
 from lakewright.storage.spec.partition import partition_path
 from lakewright.storage.spec.schema import TableSchema, listed_names
 from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import Snapshot
-from lakewright.storage.spec.supported_options import Use, check_supported
 
 # More than these make a table slow to plan; a caller may raise them.
 MOST_PARTITIONS = 10_000
@@ -77,7 +81,8 @@ class RespecPlan(Plan["RespecResult"]):
     """What a change of the partition keys would do, as of one snapshot.
 
     `steps` are the keys after each cut-over; none if the table has the keys already. `becomes`
-    names the new partitions of each present one. `splits` has the files to split, by bucket.
+    names the new partitions of each present one. `splits` has the files to split, by bucket. Of a
+    primary-key table it has all files, which are written anew (`is_keyed`).
     """
 
     table: str
@@ -93,6 +98,7 @@ class RespecPlan(Plan["RespecResult"]):
     becomes: tuple[Becoming, ...]
     most_partitions: int = MOST_PARTITIONS
     most_files: int = MOST_FILES
+    is_keyed: bool = False
 
     @property
     def partitions_before(self) -> int:
@@ -146,19 +152,25 @@ def plan_respec(
         if whole_number(limit, name) < 1:
             raise InvalidRequestError(f"{name} is {limit}; give at least 1")
     check_current_schema(files)
-    _check_keys(files, keys)
-    _check_nothing_waits(files)
+    check_keys(files, keys)
+    check_nothing_waits(files)
     files = files.reading_once()
     snapshot, entries = read_latest(files, partial(live_entries, files))
     if partitions is not None:
+        check_splits(files)
         wanted = PartitionFilter.of_specs(files, partitions)
         entries = [each for each in entries if wanted.takes(each)]
     values = KeyValues(files, files.schema.fields_of(keys))
     with _told_if_replaced(files, lambda: snapshot):
         values.look(entries, engine or LocalEngine(env=files.env))
-    _check_columns_stay(files, keys, entries)
+    check_columns_stay(files, keys, entries)
     several = [each for each in entries if values.single(each.file) is None]
     single = [each for each in entries if values.single(each.file) is not None]
+    keyed = files.schema.has_primary_key
+    if keyed:
+        check_told(files, entries)
+        # The primary key without the partition keys changes in every file.
+        several, single = entries, []
     if keys == files.schema.partition_keys and keys_stand(files):
         several, single = [], []
     plan = RespecPlan(
@@ -167,14 +179,21 @@ def plan_respec(
         snapshot_id=None if snapshot is None else snapshot.id,
         keys=keys,
         former_keys=files.schema.partition_keys,
-        steps=() if partitions is not None else _steps(files, keys, several),
+        steps=(
+            steps_between(files.schema.partition_keys, keys)
+            if keyed
+            else ()
+            if partitions is not None
+            else _steps(files, keys, several)
+        ),
         restate=_layout(single),
         split=_layout(several),
         splits=planned_splits(files, {each.file.file_name for each in several}, keys, partitions),
-        files_after=len(single) + sum(len(values.found[each.file.file_name]) for each in several),
+        files_after=_files_after(files, single, several, values),
         becomes=_becomes(files, entries, values),
         most_partitions=most_partitions,
         most_files=most_files,
+        is_keyed=keyed,
     )
     _check_size(plan)
     return plan
@@ -203,8 +222,8 @@ def run_respec(
             f"{plan.schema_id}, and the table has schema {files.schema.id}; plan again",
             table=files.name,
         )
-    _check_keys(files, plan.keys)
-    _check_nothing_waits(files)
+    check_keys(files, plan.keys)
+    check_nothing_waits(files)
     run = _Run(files, plan, engine, verify)
     with _told_if_replaced(files, lambda: run.seen):
         now = run.whole()
@@ -268,17 +287,27 @@ class _Run:
         files = self.files
         if keys_stand(files):
             return
+        if files.schema.has_primary_key:
+            done = end_change_of_keys(files)
+            self.snapshot_ids += [] if done.snapshot is None else [done.snapshot.id]
+            return
         values = KeyValues(files, files.schema.partition_fields)
         with suppress(SeveralValues):
-            done = cut_over(files, files.schema.partition_keys, values, self.engine)
-            self.snapshot_ids += done.snapshot_ids
-            self.restated = done.files
+            cut = cut_over(files, files.schema.partition_keys, values, self.engine)
+            self.snapshot_ids += cut.snapshot_ids
+            self.restated = cut.files
 
     def step(self, files: TableFiles, keys: tuple[str, ...]) -> TableFiles:
         """Give the table the keys of one step, after a split of what they need split."""
+        if files.schema.has_primary_key:
+            swap = KeyedChange(files, keys, self.engine, self.verify).carry_out()
+            self.snapshot_ids += swap.snapshot_ids
+            self.files_split += swap.files
+            self.bytes_rewritten += swap.bytes
+            return swap.files_now
         for _ in range(_MOST_ROUNDS):
             self.seen = files.snapshots.latest()
-            _check_columns_stay(files, keys, live_entries(files, self.seen))
+            check_columns_stay(files, keys, live_entries(files, self.seen))
             values = KeyValues(files, files.schema.fields_of(keys))
             if any(key not in files.schema.partition_keys for key in keys):
                 self.split(files, keys, None)
@@ -360,6 +389,19 @@ def _steps(
     return tuple(dict.fromkeys((*steps_between(old, shared), *steps_between(shared, keys))))
 
 
+def _files_after(
+    files: TableFiles,
+    single: Sequence[ManifestEntry],
+    several: Sequence[ManifestEntry],
+    values: KeyValues,
+) -> int:
+    """How many files there will be; of a primary-key table at most, if none reaches its size."""
+    if not files.schema.has_primary_key:
+        return len(single) + sum(len(values.found[each.file.file_name]) for each in several)
+    rows = {(each.partition, row) for each in several for row in values.found[each.file.file_name]}
+    return len(rows) * files.options.bucket
+
+
 def _layout(entries: Iterable[ManifestEntry]) -> Layout:
     metas = [entry.file for entry in entries]
     return Layout(
@@ -391,93 +433,6 @@ def _becomes(
         Becoming(partition=path, becomes=tuple(sorted(each)))
         for path, each in sorted(found.items())
     )
-
-
-# --- what rules a change out ------------------------------------------------------------------
-
-
-def _check_keys(files: TableFiles, keys: tuple[str, ...]) -> None:
-    schema = files.schema
-    if len(set(keys)) < len(keys):
-        raise InvalidRequestError(
-            f"the partition keys {', '.join(keys)} repeat a column; name each once"
-        )
-    for key in keys:
-        if key not in schema.field_names:
-            raise InvalidRequestError(
-                f"{key!r} is not a column of {files.name}; there are "
-                f"{', '.join(schema.field_names)}"
-            )
-        kind = schema.field(key).type
-        if not isinstance(kind, AtomicType) or kind.root.is_bytes:
-            raise InvalidRequestError(
-                f"column {key!r} of {files.name} is {kind}, and clients name no folders alike "
-                "after such values; take a column of another type"
-            )
-    if len(keys) == len(schema.field_names):
-        raise InvalidRequestError(
-            f"every column of {files.name} would be a partition key; leave one out"
-        )
-    check_supported(schema, Use.COMPACT, table=files.name)
-    hashed = [key for key in files.options.bucket_keys if key in keys]
-    if hashed:
-        raise InvalidRequestError(
-            f"column {hashed[0]!r} of {files.name} is in its bucket-key, and a bucket cannot be "
-            "chosen by a partition key; take another key"
-        )
-    if schema.is_keyed:
-        raise UnsupportedError(
-            f"{files.name} has a primary key, whose rows are stored by the key without the "
-            "partition keys; their change is not implemented for such tables",
-            table=files.name,
-        )
-    if schema.options.get("scan.fallback-branch"):
-        raise UnsupportedError(
-            f"{files.name} reads partitions that it lacks from branch "
-            f"{schema.options['scan.fallback-branch']}, which has the present partition keys; "
-            "reset the option scan.fallback-branch first",
-            table=files.name,
-            option="scan.fallback-branch",
-        )
-
-
-def _check_columns_stay(
-    files: TableFiles, keys: tuple[str, ...], entries: Iterable[ManifestEntry]
-) -> None:
-    """Refuse to let a key go while files may lack its column, whose values are in folders only."""
-    old = files.schema.partition_keys
-    if keys[: len(old)] == old:
-        return
-    lacking = [each for each in entries if not files.holds_partition_columns(each.file)]
-    if lacking:
-        raise UnsupportedError(
-            f"{len(lacking)} data files of {files.name} were taken over from other systems (the "
-            f"first is {lacking[0].file.file_name}), and may have the values of "
-            f"{', '.join(old)} in the names of their folders only; compact the table fully first, "
-            "which writes the columns",
-            table=files.name,
-        )
-
-
-def _check_nothing_waits(files: TableFiles) -> None:
-    """Refuse while rows or readers wait that know the table by its present keys."""
-    waiting = pending_batches(files)
-    if waiting:
-        raise UnsupportedError(
-            f"{files.name} has {len(waiting)} pending batches, staged under its present partition "
-            f"keys (the first by {waiting[0].commit_user}); commit or abort them first",
-            table=files.name,
-        )
-    latest = files.snapshots.latest_id() or 0
-    behind = {name: each for name, each in files.references.consumers().items() if each <= latest}
-    if behind:
-        name, position = min(behind.items())
-        raise UnsupportedError(
-            f"consumer {name} of {files.name} reads from snapshot {position}, and the latest is "
-            f"{latest}; other clients decode the snapshots between them by the new keys, which are "
-            "not theirs: let it read to the end, or delete it, first",
-            table=files.name,
-        )
 
 
 def _check_size(plan: RespecPlan) -> None:

@@ -169,7 +169,9 @@ def _owned(files: TableFiles) -> re.Pattern[str]:
     """A pattern of the paths to which this table writes.
 
     Data files are in bucket folders, directly below the folders of present or former partition
-    columns. Other folders belong to users, and orphan removal never touches them.
+    columns. A change of keys of a primary-key table that was stopped leaves files below folders of
+    other columns of the primary key. Other folders belong to users, and orphan removal never
+    touches them.
     """
     keys = {files.schema.partition_keys}
     if files.schema.id > 0:
@@ -179,6 +181,9 @@ def _owned(files: TableFiles) -> re.Pattern[str]:
         for names in sorted(keys)
     )
     partition = f"(?:{'|'.join(folders)})"
+    if files.schema.has_primary_key:
+        columns = "|".join(map(re.escape, map(escape_path, files.schema.primary_keys)))
+        partition = f"(?:{partition}|(?:(?:{columns})=[^/]*/)*)"
     directory = files.options.data_file_directory
     below = re.escape(directory) + "/" if directory else ""
     data = rf"{below}{partition}bucket-(\d+|postpone)/[^/]+"

@@ -148,6 +148,16 @@ def read_net_change(files: TableFiles, snapshot_ids: Sequence[int]) -> NetChange
     )
 
 
+def check_kept(files: TableFiles, snapshot_ids: Iterable[int]) -> None:
+    """Check that no snapshot has expired, or is being expired.
+
+    Raises:
+        SnapshotNotFound: one has.
+    """
+    for each in snapshot_ids:
+        _kept(files, each)
+
+
 def _kept(files: TableFiles, snapshot_id: int) -> Snapshot:
     ids = files.snapshots.kept_ids()
     if snapshot_id in ids and marked_as_expiring(files, after_id=snapshot_id) is None:

@@ -27,6 +27,7 @@ from hashlib import blake2b
 
 from lakewright.storage.errors import (
     CommitOutcomeUnknownError,
+    CorruptionError,
     FileMissing,
     NotRevertible,
     SnapshotNotFound,
@@ -39,7 +40,7 @@ from lakewright.storage.operations.commit.commit_loop import commit_change
 from lakewright.storage.operations.partitions.copy_partition import CopyRun
 from lakewright.storage.operations.references.sweep import sweep_after_failure
 from lakewright.storage.operations.references.tags import create_due_tags
-from lakewright.storage.operations.revert.net_change import NetChange, read_net_change
+from lakewright.storage.operations.revert.net_change import NetChange, check_kept, read_net_change
 from lakewright.storage.operations.revert.standing import Standing, standing
 from lakewright.storage.operations.rewrite.rescale import set_bucket_option
 from lakewright.storage.operations.running.plan import Plan
@@ -150,7 +151,12 @@ def _looked_at(files: TableFiles, snapshot_ids: Sequence[int]) -> tuple[RevertPl
     check_current_schema(files)
 
     def look(latest: Snapshot | None) -> tuple[RevertPlan, NetChange]:
-        net = read_net_change(files, snapshot_ids)
+        try:
+            net = read_net_change(files, snapshot_ids)
+        except CorruptionError:
+            # An expiry may have deleted a snapshot, with its manifests, while it was read.
+            check_kept(files, snapshot_ids)
+            raise
         assert latest is not None
         plan = RevertPlan(
             table=files.name,

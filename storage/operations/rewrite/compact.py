@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
@@ -47,7 +48,7 @@ from lakewright.storage.spec.arguments import whole_number, whole_or_none
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.index import IndexFileMeta
 from lakewright.storage.spec.lease import Lease
-from lakewright.storage.spec.manifest import DataFileMeta
+from lakewright.storage.spec.manifest import DataFileMeta, FileSource
 from lakewright.storage.spec.options import BucketMode
 from lakewright.storage.spec.supported_options import Use, check_supported
 
@@ -61,20 +62,25 @@ def plan_compact(
     buckets: Sequence[int] | None = None,
     full: bool = False,
     min_file_num: int | None = None,
+    max_bytes: int | None = None,
 ) -> CompactionPlan:
     """What is worth compacting, from metadata alone.
 
     A partition may be named by some of its columns. `full` takes every file that a full compaction
     would still change. Otherwise append buckets need `min_file_num` small files (option
     `compaction.min.file-num`), and universal compaction picks the runs of primary-key buckets;
-    there `min_file_num` replaces the option `num-sorted-run.compaction-trigger`.
+    there `min_file_num` replaces the option `num-sorted-run.compaction-trigger`. A plan with
+    `max_bytes` rewrites no more than that, or one bucket; the others are left for a later plan.
 
     Raises:
         UnsupportedError: the table has an option that is not implemented.
-        InvalidRequestError: a partition names an unknown column.
+        InvalidRequestError: a partition names an unknown column, or a number is too small.
     """
     check_supported(files.schema, Use.COMPACT, table=files.name)
     min_file_num = whole_or_none(min_file_num, "min_file_num")
+    max_bytes = whole_or_none(max_bytes, "max_bytes")
+    if max_bytes is not None and max_bytes < 1:
+        raise InvalidRequestError(f"max_bytes is {max_bytes}; give at least 1, or None for all")
     if buckets is not None:
         buckets = [whole_number(each, "bucket") for each in buckets]
     if min_file_num is not None and min_file_num < 2:
@@ -87,7 +93,8 @@ def plan_compact(
             return pick_keyed(files, metas, indexes, full=full, trigger=min_file_num)
         return pick_append(files, metas, indexes, full=full, least=min_file_num)
 
-    return planned_buckets(files, pick, partitions=partitions, buckets=buckets)
+    plan = planned_buckets(files, pick, partitions=partitions, buckets=buckets)
+    return plan if max_bytes is None else _within(plan, max_bytes)
 
 
 def planned_buckets(
@@ -123,6 +130,48 @@ def planned_buckets(
     )
 
 
+def _within(plan: CompactionPlan, max_bytes: int) -> CompactionPlan:
+    """The part of a plan that rewrites at most so many bytes: the buckets that wait longest.
+
+    The first bucket is planned whatever its size, so that no bucket waits forever.
+    """
+    of_bucket: dict[tuple[str, int], list[CompactionTask]] = {}
+    for task in plan.tasks:
+        of_bucket.setdefault((str(task.partition), task.bucket), []).append(task)
+    chosen: set[tuple[str, int]] = set()
+    left = max_bytes
+    for key in sorted(
+        of_bucket, key=lambda key: min(each.waits_since_ms for each in of_bucket[key])
+    ):
+        cost = sum(each.rewritten_bytes for each in of_bucket[key])
+        if cost <= left or not chosen:
+            chosen.add(key)
+            left -= cost
+    waiting = [
+        SkippedBucket(
+            partition=tasks[0].partition,
+            bucket=tasks[0].bucket,
+            files=sum(len(each.files) for each in tasks),
+            reason=f"left for a later run: this one rewrites at most {max_bytes} bytes",
+        )
+        for key, tasks in of_bucket.items()
+        if key not in chosen
+    ]
+    kept = [each for each in plan.tasks if (str(each.partition), each.bucket) in chosen]
+    return replace(
+        plan,
+        tasks=tuple(kept),
+        skipped=(*plan.skipped, *waiting),
+        bytes_left=plan.bytes_before - sum(each.bytes for each in kept),
+    )
+
+
+def _waits_since_ms(metas: Sequence[DataFileMeta]) -> int:
+    """When the oldest file was written that no compaction has rewritten; 0 if that is unknown."""
+    written = [each for each in metas if each.file_source is not FileSource.COMPACT] or metas
+    return min(each.creation_time or 0 for each in written)
+
+
 def _task(
     files: TableFiles, spec: dict[str, object], held: HeldBucket, unit: CompactionUnit
 ) -> CompactionTask:
@@ -136,6 +185,7 @@ def _task(
         reason=unit.reason,
         upgrades=upgrades_of(files, unit, held.files),
         file_by_file=unit.file_by_file,
+        waits_since_ms=_waits_since_ms(unit.files),
     )
 
 

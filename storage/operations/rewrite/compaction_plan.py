@@ -15,7 +15,8 @@ class CompactionTask:
     """One bucket's work: these files are rewritten at `output_level`.
 
     `upgrades` are the files that only change their level. With `file_by_file` each other file is
-    rewritten by itself.
+    rewritten by itself. `waits_since_ms` is when the oldest file was written that no compaction has
+    rewritten.
     """
 
     partition: dict[str, object]
@@ -27,6 +28,7 @@ class CompactionTask:
     reason: str
     upgrades: tuple[str, ...] = ()
     file_by_file: bool = False
+    waits_since_ms: int = 0
 
     def __post_init__(self) -> None:
         if not self.files:
@@ -43,6 +45,12 @@ class CompactionTask:
     def bytes(self) -> int:
         return sum(self.file_sizes)
 
+    @property
+    def rewritten_bytes(self) -> int:
+        """Size of the files that do not only change their level."""
+        sizes = zip(self.files, self.file_sizes, strict=True)
+        return sum(size for name, size in sizes if name not in self.upgrades)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkippedBucket:
@@ -56,10 +64,11 @@ class SkippedBucket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionPlan(RewritePlan["CompactionResult"]):
-    """What a compaction would do, as of one snapshot."""
+    """What a compaction would do, as of one snapshot; `bytes_left` wait for a later one."""
 
     tasks: tuple[CompactionTask, ...]
     skipped: tuple[SkippedBucket, ...]
+    bytes_left: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

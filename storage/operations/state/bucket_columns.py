@@ -4,7 +4,7 @@
 2. Fold ADD and DELETE entries: of several entries of one file in one place, the last one counts.
 3. Sum up by bucket.
 
-Memory: 60 bytes for each entry, and one decoded manifest.
+Memory: 60 bytes for each entry, held twice for a moment, and two decoded manifests.
 """
 
 from __future__ import annotations
@@ -100,7 +100,10 @@ def bucket_columns(
             _Numbers.of(part, rows, partitions) for part, rows, _ in columns.by_part(columns.rows)
         )
         live = np.arange(len(found.name))
-    return _by_bucket(files, found.taken(live), partitions)
+    order = live[np.lexsort((found.bucket[live], found.partition[live]))]
+    # Two copies of the numbers are the most that is held.
+    found = found.taken(order)
+    return _by_bucket(files, found, partitions)
 
 
 def _held(metas: Iterable[ManifestFileMeta], wanted: PartitionFilter) -> Iterator[ManifestFileMeta]:
@@ -207,9 +210,8 @@ _FLAGS = frozenset({"added", "plain"})
 
 
 def _by_bucket(files: TableFiles, found: _Numbers, partitions: _Partitions) -> BucketColumns:
-    order = np.lexsort((found.bucket, found.partition))
-    found = found.taken(order)
-    starts = np.ones(len(order), bool)
+    """Sums over entries that are sorted by partition and bucket."""
+    starts = np.ones(len(found.name), bool)
     starts[1:] = (found.bucket[1:] != found.bucket[:-1]) | (
         found.partition[1:] != found.partition[:-1]
     )
@@ -226,7 +228,7 @@ def _by_bucket(files: TableFiles, found: _Numbers, partitions: _Partitions) -> B
     if level_0_waits(files):
         waiting |= found.level == 0
     check_key_types(files, np.unique(found.schema[~waiting]).tolist())
-    runs = _run_counts(found, of_bucket, begins) if keyed else sums(np.ones(len(order)))
+    runs = _run_counts(found, of_bucket, begins) if keyed else sums(np.ones(len(starts)))
     several = runs > 1 if keyed else sums(small) > 1
     deepest = _reduced(np.maximum, found.level.astype(np.int64), begins)
     beside = ((found.level < deepest[of_bucket]) | (found.level == 0)) if keyed else small
@@ -239,7 +241,7 @@ def _by_bucket(files: TableFiles, found: _Numbers, partitions: _Partitions) -> B
         schema_ids=tuple(np.unique(found.schema).tolist()),
         partition=found.partition[begins],
         bucket=found.bucket[begins],
-        file_count=np.diff(np.append(begins, len(order))),
+        file_count=np.diff(np.append(begins, len(starts))),
         row_count=sums(found.rows),
         size_bytes=sums(found.size),
         small_file_count=sums(small),

@@ -48,10 +48,13 @@ def _kept(stored: DataType, read: DataType) -> bool:
 
 
 def key_decoder(schema: TableSchema) -> DecodeKey:
-    """A decoder for the key bounds in the metadata of data files."""
+    """A decoder for the key bounds in the metadata of data files.
+
+    Those of bridged files are longer, and hold nulls (`bridged_files.py`).
+    """
     types = [field.type for field in schema.key_fields]
 
     def decode(data: bytes) -> Key:
-        return decode_row(data, types)
+        return decode_row(data, types, first=True)
 
     return decode

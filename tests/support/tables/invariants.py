@@ -158,6 +158,13 @@ class RawTable:
                     found.metadata |= {
                         f"manifest/{meta['_FILE_NAME']}" for meta in self.avro(snapshot[key])
                     }
+            ending = (snapshot.get("properties") or {}).get("lakewright.respec")
+            if ending is not None:
+                prepared = json.loads(ending)["list"]
+                found.metadata |= {
+                    f"manifest/{prepared}",
+                    *(f"manifest/{meta['_FILE_NAME']}" for meta in self.avro(prepared)),
+                }
             if snapshot.get("changelogManifestList"):
                 # Changelog files belong to the snapshot that names them, and to no state.
                 for meta in self.avro(snapshot["changelogManifestList"]):
@@ -216,8 +223,11 @@ def _data_files(entry: Json, raw: RawTable) -> set[DataFile]:
         assert raw.fs.exists(path), f"{raw.name} refers to {outside}, which is not there"
         return set()
     names = [entry["_FILE"]["_FILE_NAME"], *(entry["_FILE"]["_EXTRA_FILES"] or ())]
-    bucket = "postpone" if entry["_BUCKET"] == -2 else entry["_BUCKET"]
-    return {(f"bucket-{bucket}", name) for name in names}
+    folder = f"bucket-{'postpone' if entry['_BUCKET'] == -2 else entry['_BUCKET']}"
+    if outside is not None:
+        # An entry may name a bucket other than that of the folder while partition keys change.
+        folder = outside.rsplit("/", 2)[1]
+    return {(folder, name) for name in names}
 
 
 def unreachable_files(table: Table) -> list[str]:

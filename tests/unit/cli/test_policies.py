@@ -201,8 +201,8 @@ def test_check_notes_policies_for_names_that_the_warehouse_has_not(
     assert ended.lines == [
         "note: policy.yaml:8: pattern sales.tmp_* matches no table of the warehouse",
         (
-            "note: policy.yaml:11: table sales.orders matches no table of the warehouse; did you mean "
-            "'sales.order'?"
+            "note: policy.yaml:11: table sales.orders matches no table of the warehouse; did you "
+            "mean 'sales.order'?"
         ),
         "0 declarations and 1 policy file: nothing is wrong",
     ]

@@ -9,6 +9,7 @@ respec = verb_command(
 Files whose rows share one value of the new keys stay where they lie: new metadata names them.
 Other files are split first, with --split-only as many partitions at a time as are named. Every
 client reads the table at every moment. When the command ends, the table has the new keys.
+All files of a table with a primary key are written anew: they are sorted by its other columns.
 """,
     examples="""
 lakewright respec nyc.flights --keys dt,origin --dry-run

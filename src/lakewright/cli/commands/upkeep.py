@@ -89,7 +89,6 @@ lakewright upkeep --policy policies --only "sales.*"
 def upkeep(
     call: Call,
     *,
-    dry_run: bool,
     policy: tuple[Path, ...],
     tables: tuple[Path, ...],
     only: tuple[str, ...],
@@ -105,7 +104,7 @@ def upkeep(
     kept = KeptTables(files=PolicyFiles(policy, workspace=workspace), adopted=only or ("*",))
     rounds = _Rounds(call.catalog(), kept, last_tick_ms)
     look = rounds.look()
-    return _told(look, everything=everything) if dry_run else _done(rounds.carry_out(look))
+    return _told(look, everything=everything) if call.dry_run else _done(rounds.carry_out(look))
 
 
 @dataclass

@@ -13,6 +13,7 @@ from lakewright.cli.grammar.command import MOST_COLUMNS, DescribedGroup, warehou
 COMMANDS: dict[str, dict[str, str]] = {
     "Look": {
         "ls": "the tables of the warehouse",
+        "adopt": "the health of every table, and a policy file",
         "show": "a table: schema, keys, options, contents, health",
         "read": "rows, with an optional filter, as a table, JSON or CSV",
         "lookup": "the rows of single keys",
@@ -33,11 +34,17 @@ COMMANDS: dict[str, dict[str, str]] = {
         "rescale": "change the number of buckets",
         "respec": "change the partition keys of a live table",
         "postpone-compact": "assign postponed rows to buckets",
+        "rewrite-manifests": "merge manifests, so that plans of reads open fewer",
         "expire-snapshots": "delete old snapshots, and the files that only they need",
         "remove-orphans": "set aside files that no reference keeps",
         "quarantine": "the files that were set aside: list, restore, purge",
         "analyze": "compute and publish statistics of columns",
         "undo": "take back all that a run did",
+    },
+    "Record": {
+        "ledger": "the actions of upkeep, with what each took and gained",
+        "savings": "what upkeep cost and saved, predicted and actual",
+        "metrics": "the same for Prometheus",
     },
     "Partitions": {
         "add-partitions": "take over folders of files of other systems",
@@ -65,6 +72,7 @@ COMMANDS: dict[str, dict[str, str]] = {
     },
     "Workspace": {
         "check": "what is wrong in files of declarations and policies",
+        "yaml-schema": "the JSON Schema of these files, for editors",
         "demo": "a tour with a year of real flights",
         "up": "the Dagster UI",
         "completion": "shell completion of commands and tables",

@@ -162,29 +162,29 @@ WRONG = [
     (
         "warehouse:\n  orphans: {timezone: Mars}",
         (
-            "a.yaml:2: warehouse.orphans.timezone: 'Mars' is not a time zone; write for example UTC "
-            "or Europe/Berlin"
+            "a.yaml:2: warehouse.orphans.timezone: 'Mars' is not a time zone; write for example "
+            "UTC or Europe/Berlin"
         ),
     ),
     (
         "warehouse:\n  budget: {timezone: Mars}",
         (
-            "a.yaml:2: warehouse.budget.timezone: 'Mars' is not a time zone; write for example UTC "
-            "or Europe/Berlin"
+            "a.yaml:2: warehouse.budget.timezone: 'Mars' is not a time zone; write for example "
+            "UTC or Europe/Berlin"
         ),
     ),
     (
         "warehouse:\n  compaction: {hours: 25:00-06:00}",
         (
-            "a.yaml:2: warehouse.compaction.hours: '25:00-06:00' are no hours of the day, which are "
-            "00:00 to 24:00; write for example 22:00-06:00"
+            "a.yaml:2: warehouse.compaction.hours: '25:00-06:00' are no hours of the day, which "
+            "are 00:00 to 24:00; write for example 22:00-06:00"
         ),
     ),
     (
         "warehouse:\n  compaction: {hours: night}",
         (
-            "a.yaml:2: warehouse.compaction.hours: 'night' are no hours of the day; write for example "
-            "22:00-06:00"
+            "a.yaml:2: warehouse.compaction.hours: 'night' are no hours of the day; write for "
+            "example 22:00-06:00"
         ),
     ),
     ("warehouse: {interval: 1s}", "a.yaml:1: warehouse.interval: the interval is at least 5s"),

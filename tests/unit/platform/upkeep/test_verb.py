@@ -35,6 +35,7 @@ from lakewright.platform.upkeep.rename_partition import RenamePartitionOptions
 from lakewright.platform.upkeep.rescale import RESCALE, RescaleOptions
 from lakewright.platform.upkeep.respec import RespecOptions
 from lakewright.platform.upkeep.revert import RevertOptions
+from lakewright.platform.upkeep.rewrite_manifests import RewriteManifestsOptions
 from lakewright.platform.upkeep.rewrites import RewriteOptions
 from lakewright.platform.upkeep.sort_compact import SortOptions
 from lakewright.platform.upkeep.verb import AnyVerb, Outcome, Work, carry_out, option_fields
@@ -183,6 +184,7 @@ CASES = [
     Case("rescale", keyed, RescaleOptions(buckets=3)),
     Case("postpone_compact", postponed, RewriteOptions()),
     Case("respec", appended, RespecOptions(keys=("day", "id"))),
+    Case("rewrite_manifests", appended, RewriteManifestsOptions()),
     Case("expire", tagged, ExpireOptions(**_GOES)),
     Case("expire_snapshots", appended, ExpireOptions(**_GOES)),
     Case("expire_tags", tagged, ExpireTagsOptions()),
@@ -191,7 +193,7 @@ CASES = [
     # What came back is no longer there to come back.
     Case("restore", with_quarantine, first_quarantine, comes_to_rest=False),
     Case("purge", with_quarantine, PurgeOptions(older_than_ms=0)),
-    Case("analyze", appended, AnalyzeOptions(columns=("id",)), comes_to_rest=False),
+    Case("analyze", appended, AnalyzeOptions(columns=("id",))),
     # What is gone cannot be planned again.
     Case("delete_tags", tagged, DeleteTagsOptions(names=("brief",)), comes_to_rest=False),
     Case("delete_branch", branched, BranchOptions(branch="b"), comes_to_rest=False),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import fields, replace
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ from lakewright.platform.warehouse.action_rows import ledger_columns
 from lakewright.platform.warehouse.ledger import LEDGER, LastActions, Ledger
 from lakewright.storage import AddColumn, Catalog, DropColumn
 from lakewright.storage.errors import InvalidRequestError
+from tests.support.processes.racing import quick_starts
 from tests.support.stores.watched_files import watched_catalog
 
 _DAY = 86_400_000
@@ -47,6 +48,7 @@ EVERY_FIELD = action(
     benefit=Benefit(files_fewer=2, runs_fewer=1, rows_shown=4, bytes_fewer=-3),
     quarantines=("q1", "q2"),
     snapshots=(5, 7),
+    state="tick 7",
 )
 
 
@@ -196,3 +198,22 @@ def test_writers_at_the_same_time_lose_no_action(ledger: Ledger) -> None:
         list(writers.map(lambda at: ledger.record([action(at)]), range(12)))
 
     assert [each.id for each in ledger.actions()] == [f"action-{at}" for at in range(12)]
+
+
+def record_many(warehouse: str, writer: int, count: int) -> None:
+    ledger = Ledger(Catalog.open(warehouse))
+    for at in range(count):
+        ledger.record([action(at, id=f"{writer}-{at}")])
+
+
+def test_processes_that_record_at_the_same_time_lose_no_action_and_make_one_ledger(
+    ledger: Ledger,
+) -> None:
+    with ProcessPoolExecutor(2, mp_context=quick_starts()) as pool:
+        done = [pool.submit(record_many, ledger.catalog.root, each, 5) for each in range(2)]
+        for each in done:
+            each.result()
+
+    assert {each.id for each in ledger.actions()} == {
+        f"{writer}-{at}" for writer in range(2) for at in range(5)
+    }

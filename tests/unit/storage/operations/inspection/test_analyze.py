@@ -314,3 +314,18 @@ def test_a_statistics_file_that_is_gone_is_named(unchecked_catalog: Catalog) -> 
     table.table_files.fs.delete(table.table_files.paths.statistics(snapshot.statistics))
     with pytest.raises(CorruptionError, match=f"{snapshot.statistics} is missing"):
         table.upkeep.plan_analyze()
+
+
+def test_statistics_that_are_there_are_not_computed_again(catalog: Catalog) -> None:
+    table = new_table(catalog)
+    table.write(rows(table, events(0, 3)))
+    assert analyze(table, columns=["id"]).snapshot is not None
+    plan = table.upkeep.plan_analyze(columns=["id"])
+    assert plan.has_statistics
+    assert "which no commit followed" in plan.reason
+    assert analyze(table, columns=["id"]).snapshot is None
+    # Of other columns, or of more rows, there are none.
+    assert not table.upkeep.plan_analyze(columns=["v"]).has_statistics
+    assert not table.upkeep.plan_analyze(columns=[]).has_statistics
+    table.write(rows(table, events(3, 4)))
+    assert not table.upkeep.plan_analyze(columns=["id"]).has_statistics

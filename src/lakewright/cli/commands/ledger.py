@@ -1,0 +1,98 @@
+"""`lakewright ledger`: the actions of upkeep, as they were recorded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from lakewright.cli.grammar.call import Call, check_one_of
+from lakewright.cli.grammar.command import command
+from lakewright.cli.grammar.values import age_ms
+from lakewright.cli.output.answers import Answer, listed, said
+from lakewright.cli.output.tables import TextColumn
+from lakewright.cli.output.text import Cell, iso_time, time_text
+
+if TYPE_CHECKING:
+    from lakewright.platform.warehouse.action import Action
+
+
+@command(
+    "ledger",
+    of_table=False,
+    examples="""
+lakewright ledger --create
+lakewright ledger nyc.flights --since 1d
+lakewright ledger --verb compact --format csv
+""",
+    notes="""
+The ledger is a table of the warehouse, lakewright.ledger, which any client reads. Once it exists,
+each command and job that changes a table for its upkeep adds a row. LAKEWRIGHT_LEDGER=off adds
+none; LAKEWRIGHT_LEDGER=on also makes a missing ledger.
+""",
+)
+@click.argument("table", metavar="[TABLE]", required=False)
+@click.option("--since", "since_ms", type=age_ms, metavar="AGE", help="Of that age at most (7d).")
+@click.option("--verb", metavar="VERB", help="Only this verb, such as compact or expire.")
+@click.option("--run", metavar="RUN", help="Only what this run did.")
+@click.option("--create", is_flag=True, help="Begin a ledger in the warehouse.")
+def ledger(
+    call: Call,
+    *,
+    table: str | None,
+    since_ms: int | None,
+    verb: str | None,
+    run: str | None,
+    create: bool,
+) -> Answer:
+    """List the actions of upkeep, or of one table, oldest first."""
+    from lakewright.cli.output.ledger_text import actions_since
+    from lakewright.platform.warehouse.ledger import Ledger
+
+    if create:
+        check_one_of(create=create, table=table, since=since_ms, verb=verb, run=run)
+        catalog = call.catalog()
+        begun = Ledger(catalog)
+        there = begun.exists()
+        begun.create()
+        what = "has a ledger already" if there else "has a ledger from now on"
+        return said(f"{catalog.uri} {what}: {begun.name}", ledger=begun.name, created=not there)
+    name = verb.replace("-", "_") if verb is not None else None
+    found = actions_since(call, table=table, verb=name, since_ms=since_ms)
+    return listed(
+        [each for each in found if run in (None, each.run)],
+        [
+            TextColumn("began (UTC)"),
+            TextColumn("table"),
+            TextColumn("verb"),
+            TextColumn("verdict"),
+            TextColumn("took", right=True),
+            TextColumn("foreseen", right=True),
+            TextColumn("what"),
+        ],
+        cells=_cells,
+        record=_record,
+        empty="no such action is recorded",
+    )
+
+
+def _cells(action: Action) -> list[Cell]:
+    from lakewright.platform.upkeep.words import duration_text
+
+    foreseen = action.predicted_cost.milliseconds if action.predicted_cost else 0
+    return [
+        time_text(action.started_ms),
+        action.table,
+        action.verb,
+        action.verdict.value.replace("_", " "),
+        duration_text(action.cost.milliseconds),
+        duration_text(foreseen) if foreseen else "-",
+        action.error or action.summary,
+    ]
+
+
+def _record(action: Action) -> dict[str, object]:
+    from lakewright.platform.warehouse.action_rows import row_of
+
+    times = {"started": iso_time(action.started_ms), "ended": iso_time(action.ended_ms)}
+    return {**row_of(action), **times}

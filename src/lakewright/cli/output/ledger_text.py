@@ -1,0 +1,37 @@
+"""Figures of actions for people, alike in the ledger and in savings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lakewright.cli.grammar.call import Call
+from lakewright.platform.upkeep.words import size_text
+from lakewright.platform.warehouse.action import Action
+from lakewright.platform.warehouse.ledger import Ledger
+from lakewright.storage.errors import NotFoundError
+
+
+def actions_since(
+    call: Call, *, table: str | None, verb: str | None, since_ms: int | None
+) -> Sequence[Action]:
+    """The actions of an age and younger, oldest first.
+
+    Raises:
+        NotFoundError: the warehouse has no ledger.
+    """
+    catalog = call.catalog()
+    ledger = Ledger(catalog)
+    if not ledger.exists():
+        raise NotFoundError(f"{catalog.uri} has no ledger; `lakewright ledger --create` begins one")
+    begins_ms = None if since_ms is None else max(0, catalog.env.now_ms() - since_ms)
+    return ledger.actions(table=table, verb=verb, since_ms=begins_ms)
+
+
+def signed_size(size_bytes: int) -> str:
+    """A size that may be less than nothing: `-1.4 MiB`."""
+    return size_text(size_bytes) if size_bytes >= 0 else f"-{size_text(-size_bytes)}"
+
+
+def error_text(error: float | None) -> str:
+    """`12 %`, or `-` where nothing was predicted."""
+    return "-" if error is None else f"{error:.0%}".replace("%", " %")

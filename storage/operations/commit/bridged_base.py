@@ -1,0 +1,235 @@
+"""Bridges a primary-key table from one list of partition keys to another.
+
+The rows lie in new files, sorted and in buckets by the new keys. Schema and snapshot are two files,
+so for a moment readers know the new schema and the old snapshot. In that moment the entries of the
+new files must be right under both schemas. They are, if
+
+* each file holds one value of the old and of the new keys, and its partition row has the longer
+  list of both, with one more value, which tells such rows from others;
+* the entry names the place of its file (`_EXTERNAL_PATH`);
+* all entries lie in bucket 0 of 1, which no filter on keys rules out;
+* all entries have the deepest level, so readers merge no rows, and decode no keys;
+* bounds of keys are rows of nulls, longer than both lists of keys: unknown to every reader;
+* the schema of the entries has the partition keys that both lists begin with, so its files have all
+  keys of both.
+
+Source: Paimon `MergeTreeSplitGenerator`, `KeyValueFileStoreScan`, `BucketSelector`; pypaimon
+`primary_key_table_split_generator`, `bucket_select_converter`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from lakewright.storage.codec.binary_row import encode_row
+from lakewright.storage.errors import FilesGone, SnapshotNotFound, UnsupportedError
+from lakewright.storage.files.external_files import external_uri
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.state.bridged_files import is_bridged_row
+from lakewright.storage.operations.state.live_files import (
+    LiveFiles,
+    index_entries,
+    live_entries,
+)
+from lakewright.storage.spec.bridge_record import BridgeRecord
+from lakewright.storage.spec.commit import Change, PreparedBase, RestatedBase
+from lakewright.storage.spec.data_types import AtomicType, TypeRoot
+from lakewright.storage.spec.index import IndexEntry
+from lakewright.storage.spec.manifest import EntryIdentity, ManifestEntry, SimpleStats
+from lakewright.storage.spec.partition import PartitionKeys
+from lakewright.storage.spec.snapshot import Snapshot
+from lakewright.storage.spec.values import Value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staged:
+    """A new file: its entry under the new keys, and the row of its partition under the old keys."""
+
+    entry: ManifestEntry
+    old_row: bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bridge:
+    """The first snapshots of a change: what they replace, and the bridged entries."""
+
+    files: TableFiles
+    replaced: frozenset[EntryIdentity]
+    replaced_indexes: frozenset[IndexEntry]
+    keys: tuple[str, ...]
+    prepared: PreparedBase
+    row_keys: PartitionKeys
+    entries: tuple[ManifestEntry, ...]
+
+    def replacing(self, latest: Snapshot | None, live_files: LiveFiles) -> Change | None:
+        """Replace all files by the bridged ones.
+
+        Raises:
+            FilesGone: other commits changed the table since the rows were written anew.
+        """
+        live = live_files.entries(latest)
+        if latest is None or not self.still_fits(latest, live):
+            raise FilesGone(
+                f"other commits changed {self.files.name} while its rows were written under new "
+                "partition keys; plan again",
+                table=self.files.name,
+            )
+        record = BridgeRecord(keys=self.keys, prepared=self.prepared, before_id=latest.id)
+        return Change(
+            bridged=self._base(),
+            entries=[entry.removed() for entry in live],
+            removed_indexes=tuple(self.replaced_indexes),
+            statistics=latest.statistics,
+            properties=record.properties(),
+        )
+
+    def still_fits(self, latest: Snapshot, live: Sequence[ManifestEntry]) -> bool:
+        """Whether the table holds what was written anew, and nothing else."""
+        return (
+            frozenset(each.identity for each in live) == self.replaced
+            and frozenset(index_entries(self.files, latest)) == self.replaced_indexes
+        )
+
+    def alone(self, latest: Snapshot | None, _: LiveFiles) -> Change | None:
+        """The bridged files without the removal of others, which has rows of the old keys only.
+
+        Raises:
+            FilesGone: another client committed after the bridged snapshot.
+        """
+        record = None if latest is None else BridgeRecord.of(latest)
+        if latest is None or record is None:
+            raise FilesGone(
+                f"another client committed to {self.files.name} while its partition keys changed; "
+                "plan again",
+                table=self.files.name,
+            )
+        return Change(
+            base=self._base(), statistics=latest.statistics, properties=record.properties()
+        )
+
+    def _base(self) -> RestatedBase:
+        return RestatedBase(keys=self.row_keys, entries=self.entries)
+
+
+def bridged_entries(
+    files: TableFiles, now: TableFiles, staged: Sequence[Staged], schema_id: int
+) -> tuple[PartitionKeys, tuple[ManifestEntry, ...]]:
+    """The entries of new files that are right under the old keys and the new, with their keys.
+
+    `files` is the table under the old keys, `now` under the new. The entries name the schema with
+    this id, whose keys both lists begin with.
+    """
+    old, new = files.partitions.keys, now.partitions.keys
+    longer = old if len(old.fields) >= len(new.fields) else new
+    # One value more than either list has.
+    more = (longer.fields or files.schema.key_fields)[0]
+    row_keys = replace(old, fields=(*longer.fields, more))
+    bounds = _unknown(1 + max(len(files.schema.key_fields), len(now.schema.key_fields)))
+    found: list[tuple[tuple[Value, ...], ManifestEntry]] = []
+    for each in staged:
+        entry = each.entry
+        if longer is old:
+            values = files.partitions.of_row(each.old_row).values
+        else:
+            values = now.partitions.of_row(entry.partition).values
+        file = replace(
+            entry.file,
+            external_path=external_uri(files.fs, now.data_file_path(entry.place, entry.file)),
+            schema_id=schema_id,
+            level=files.options.max_level,
+            min_key=bounds.min_values,
+            max_key=bounds.max_values,
+            key_stats=bounds,
+        )
+        row = encode_row((*values, None), row_keys.types)
+        bridged = replace(entry, partition=row, bucket=0, total_buckets=1, file=file)
+        found.append((values, bridged))
+    found.sort(key=lambda each: each[1].partition)
+    return row_keys, tuple(entry for _, entry in found)
+
+
+def _unknown(count: int) -> SimpleStats:
+    """Bounds of so many columns of which nothing is known."""
+    row = encode_row((None,) * count, (AtomicType(TypeRoot.INT),) * count)
+    return SimpleStats(row, row, (None,) * count)
+
+
+def fenced(files: TableFiles) -> TableFiles:
+    """The table under a latest schema that no change which stands still can replace.
+
+    A process that stood still between its bridged snapshot and its schema would create the schema
+    after its old files were restored, and readers would take these for files of the new keys. So
+    the process that restores them takes the id of that schema first, with a copy of the present
+    one. If the other was faster, the change is carried out to its end.
+    """
+    latest = files.snapshots.latest()
+    schema = files.schemas.latest(table=files.name)
+    record = None if latest is None else _record_before(files, latest)
+    if record is not None and schema.partition_keys != record.keys:
+        copy = replace(schema, id=schema.id + 1, time_millis=files.env.now_ms())
+        schema = copy if files.schemas.put_schema(copy) else files.schemas.latest(table=files.name)
+    return files.at_schema(schema.id)
+
+
+def ended(files: TableFiles, latest: Snapshot | None, live_files: LiveFiles) -> Change | None:
+    """End a change of keys as the latest schema says: with the new keys, or with the old files.
+
+    What other clients added meanwhile stays.
+
+    Raises:
+        UnsupportedError: a client that opened the table before the change wrote files, or replaced
+            bridged ones, or the snapshot before the change is gone.
+    """
+    if latest is None:
+        return None
+    live = live_files.entries(latest)
+    bridged = {
+        each.file.file_name
+        for each in live
+        if is_bridged_row(files, each.partition, each.file.schema_id)
+    }
+    added = [each for each in live if each.file.file_name not in bridged]
+    own = files.schema.partition_keys
+    if not bridged and all(
+        files.at_schema(each.file.schema_id).schema.partition_keys == own for each in live
+    ):
+        # Another process has ended it.
+        return None
+    record = _record_before(files, latest) if bridged else None
+    if record is None or sum(each.file.row_count for each in live) - record.prepared.rows != sum(
+        each.file.row_count for each in added
+    ):
+        raise UnsupportedError(
+            f"a client that opened {files.name} before its partition keys changed committed to it, "
+            "and its rows may replace others; roll back to the snapshot before that commit, and "
+            "write its rows again",
+            table=files.name,
+        )
+    if files.schema.partition_keys == record.keys:
+        return Change(prepared=record.prepared, entries=added, statistics=latest.statistics)
+    try:
+        before = files.snapshots.read(record.before_id)
+    except SnapshotNotFound as error:
+        raise UnsupportedError(
+            f"a change of the partition keys of {files.name} was stopped, and snapshot "
+            f"{record.before_id}, which it began with, is gone; run respec with the keys "
+            f"{', '.join(record.keys) or 'none'}",
+            table=files.name,
+        ) from error
+    entries = [*live_entries(files, before), *added]
+    return Change(
+        base=RestatedBase(
+            keys=None,
+            entries=entries,
+            indexes=index_entries(files, before),
+            rows=sum(each.file.row_count for each in entries),
+        ),
+        statistics=before.statistics,
+    )
+
+
+def _record_before(files: TableFiles, latest: Snapshot) -> BridgeRecord | None:
+    """What the latest bridged snapshot says; other clients may have committed after it."""
+    records = map(BridgeRecord.of, files.snapshots.back_from(latest))
+    return next((each for each in records if each is not None), None)

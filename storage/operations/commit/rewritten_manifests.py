@@ -1,0 +1,72 @@
+"""Writes manifests that replace others of the latest state, and proves that the state is the same.
+
+1. Write the new manifests, and read them back from the store: they hold the entries as given.
+2. Compare the live files of both states, which are folded from all their manifests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakewright.storage.errors import VerificationFailed
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.state.live_columns import live_columns
+from lakewright.storage.operations.state.partition_filter import PartitionFilter
+from lakewright.storage.spec.commit import RewrittenManifests
+from lakewright.storage.spec.manifest import ManifestFileMeta
+
+# What tells one live file from another, and its rows.
+_NUMBERS = ("_BUCKET", "_FILE._LEVEL", "_FILE._ROW_COUNT")
+_TEXTS = ("_FILE._FILE_NAME", "_PARTITION")
+
+
+def write_rewritten(
+    files: TableFiles,
+    replaced: Sequence[ManifestFileMeta],
+    rewritten: RewrittenManifests,
+    written: list[str],
+) -> tuple[ManifestFileMeta, ...]:
+    """All manifests of the state, in order; names of new files are added to `written`.
+
+    Raises:
+        VerificationFailed: the state would not be that of the manifests to be replaced.
+    """
+    new: list[ManifestFileMeta] = []
+    for each in rewritten.new:
+        meta = files.manifests.write_encoded(
+            each.data, each.entries, keys=each.keys, written=written
+        )
+        if list(files.manifests.read_manifest(meta.file_name)) != list(each.entries):
+            raise _differs(files, f"manifest {meta.file_name} does not hold what was written to it")
+        new.append(meta)
+    # A committer joins small manifests with those that follow them.
+    target = files.options.manifest_target_file_size
+    first = sorted((*rewritten.before, *new), key=lambda meta: meta.file_size < target)
+    state = (*first, *rewritten.after)
+    old, now = _live(files, replaced), _live(files, state)
+    if not now.equals(old):
+        raise _differs(
+            files, f"{old.num_rows} data files are live, and {now.num_rows} or others would be"
+        )
+    return state
+
+
+def _live(files: TableFiles, metas: Iterable[ManifestFileMeta]) -> pa.Table:
+    found = live_columns(files, metas, PartitionFilter(files))
+    rows = np.asarray(found.rows)
+    columns = {name: found.texts(name, rows) for name in _TEXTS}
+    columns |= {name: pa.array(found.numbers(name, rows)) for name in _NUMBERS}
+    table = pa.table(columns)
+    order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in columns])
+    return table.take(order).combine_chunks()
+
+
+def _differs(files: TableFiles, why: str) -> VerificationFailed:
+    return VerificationFailed(
+        f"the manifests of {files.name} were rewritten, and {why}; nothing was published",
+        table=files.name,
+    )

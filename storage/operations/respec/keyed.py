@@ -1,0 +1,428 @@
+"""Changes the partition keys of a primary-key table: rows are written anew, then swapped in.
+
+The trimmed primary key, which orders the rows of a file and chooses their buckets, is the primary
+key without the partition keys. So it changes with them, and no file can stay.
+
+1. Write the rows of each partition to new files, by the new keys (`move_partitions.py`). Readers
+   and writers go on. What other commits change meanwhile is written again.
+2. Write the manifests of the new files under the new keys. No snapshot names them yet.
+3. Commit the new files as bridged entries, which every client reads alike under the old schema and
+   the new (`commit/bridged_base.py`), and once more without the removal of the old files.
+4. Create the schema with the new keys.
+5. Commit the manifests of 2.
+
+Lakewright's committers wait from 3 to 5. If the process dies there, the next committer ends the
+change: it restores the old files before 4, and carries out 5 after it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from lakewright.storage.errors import (
+    CommitConflictError,
+    CommitOutcomeUnknownError,
+    FileMissing,
+    FilesGone,
+    InvalidRequestError,
+    RetriesExhausted,
+    StorageError,
+    UnsupportedError,
+)
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.commit.bridged_base import Bridge, Staged, bridged_entries
+from lakewright.storage.operations.commit.commit_loop import commit_bridging, end_change_of_keys
+from lakewright.storage.operations.read.scan import DataSplit
+from lakewright.storage.operations.references.sweep import sweep_after_failure
+from lakewright.storage.operations.respec.cut_over import keys_stand
+from lakewright.storage.operations.respec.move_partitions import Move, move_partition
+from lakewright.storage.operations.respec.schemas import Schemas, with_keys
+from lakewright.storage.operations.running.delete_files import discard_files
+from lakewright.storage.operations.running.engine import Engine
+from lakewright.storage.operations.state.latest import is_latest, read_latest
+from lakewright.storage.operations.state.live_files import (
+    deletions_by_bucket,
+    grouped_by_bucket,
+    index_entries,
+    live_entries,
+)
+from lakewright.storage.operations.write.verify import VerifyLevel
+from lakewright.storage.spec.commit import PreparedBase
+from lakewright.storage.spec.index import IndexEntry
+from lakewright.storage.spec.manifest import EntryIdentity, ManifestEntry
+from lakewright.storage.spec.merge_spec import MergeEngine
+from lakewright.storage.spec.options import BucketMode, ChangelogProducer
+from lakewright.storage.spec.schema import TableSchema
+from lakewright.storage.spec.snapshot import Snapshot
+
+# How often rows that other commits changed are written again before a run gives up.
+_MOST_ROUNDS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """The table with its new keys, the snapshots made, and what was written anew."""
+
+    files_now: TableFiles
+    snapshot_ids: tuple[int, ...]
+    files: int
+    bytes: int
+
+
+# --- what rules a change out ------------------------------------------------------------------
+
+
+def check_keyed(files: TableFiles, keys: tuple[str, ...]) -> None:
+    """Check that a primary-key table can have the keys.
+
+    Raises:
+        InvalidRequestError: the primary key does not allow them.
+        UnsupportedError: the table is of a kind whose keys cannot change.
+    """
+    schema = files.schema
+    primary = ", ".join(schema.primary_keys)
+    outside = [key for key in keys if key not in schema.primary_keys]
+    if outside:
+        raise InvalidRequestError(
+            f"{outside[0]!r} is not in the primary key ({primary}) of {files.name}, and rows of "
+            "one key would lie in several partitions; take keys of the primary key, or copy the "
+            f"rows into a table whose primary key has {outside[0]!r}"
+        )
+    if set(keys) == set(schema.primary_keys):
+        raise InvalidRequestError(
+            f"the partition keys {', '.join(keys)} would be the whole primary key of {files.name}, "
+            "so each partition would have one row; leave one out"
+        )
+    if not set(schema.partition_keys) <= set(schema.primary_keys):
+        raise UnsupportedError(
+            f"the primary key ({primary}) of {files.name} lacks partition keys, so its rows move "
+            "between partitions; a change of such keys is not implemented",
+            table=files.name,
+        )
+    if files.options.bucket_mode is not BucketMode.FIXED:
+        raise UnsupportedError(
+            f"{files.name} has {files.options.bucket_mode.value} buckets; the partition keys of a "
+            "primary-key table can change if its option bucket is positive",
+            table=files.name,
+            option="bucket",
+        )
+    for shorter in steps(schema, keys):
+        if not _is_in_order(schema, shorter):
+            _check_levels_may_overlap(files, shorter)
+
+
+def steps(schema: TableSchema, keys: tuple[str, ...]) -> list[TableSchema]:
+    """The schema before each step in which keys go, with the keys after it as its own."""
+    shared = 0
+    old = schema.partition_keys
+    while shared < min(len(old), len(keys)) and old[shared] == keys[shared]:
+        shared += 1
+    return [] if shared == len(old) else [replace(schema, partition_keys=old[:shared])]
+
+
+def _is_in_order(schema: TableSchema, after: TableSchema) -> bool:
+    """Whether rows of two old partitions never overlap in a new one.
+
+    They do not if the keys that go are the first of the new trimmed primary key.
+    """
+    gone = set(schema.partition_keys) - set(after.partition_keys)
+    return set(after.trimmed_primary_keys[: len(gone)]) == gone
+
+
+def _check_levels_may_overlap(files: TableFiles, after: TableSchema) -> None:
+    """Refuse tables that need all rows below level 0, where files of a level never overlap."""
+    options = files.options
+    reason = None
+    if options.deletion_vectors_enabled:
+        reason = "deletion vectors"
+    elif files.merge_spec.engine is MergeEngine.FIRST_ROW:
+        reason = "merge-engine=first-row"
+    elif options.changelog_producer in (
+        ChangelogProducer.LOOKUP,
+        ChangelogProducer.FULL_COMPACTION,
+    ):
+        reason = f"changelog-producer={options.changelog_producer.value}"
+    if reason is not None:
+        gone = [key for key in files.schema.partition_keys if key not in after.partition_keys]
+        raise UnsupportedError(
+            f"{', '.join(gone)} would be no partition key of {files.name} any more, and does not "
+            f"come first in its primary key ({', '.join(files.schema.primary_keys)}), so sorted "
+            f"files of several partitions would overlap, which {reason} does not allow; keep it, "
+            "or copy the rows into a table whose primary key has it first",
+            table=files.name,
+        )
+
+
+def check_told(files: TableFiles, entries: Iterable[ManifestEntry]) -> None:
+    """Refuse to write rows anew that no changelog has, or no reader sees yet.
+
+    Raises:
+        InvalidRequestError: the table must be compacted first.
+    """
+    options = files.options
+    settled = 0
+    if options.changelog_producer is ChangelogProducer.FULL_COMPACTION:
+        settled = options.max_level
+    elif (
+        options.changelog_producer is ChangelogProducer.LOOKUP
+        or options.deletion_vectors_enabled
+        or files.merge_spec.engine is MergeEngine.FIRST_ROW
+    ):
+        settled = 1
+    waiting = [each.file for each in entries if each.file.level < settled]
+    if waiting:
+        raise InvalidRequestError(
+            f"{files.name} holds {len(waiting)} files that wait for a compaction, which records "
+            "their changes or makes their rows visible; compact the table fully first (lakewright "
+            "compact, with --full)",
+            table=files.name,
+        )
+
+
+# --- running ----------------------------------------------------------------------------------
+
+
+@dataclass
+class _PartitionFiles:
+    """A partition as it was written anew, and what came of it."""
+
+    identities: frozenset[EntryIdentity]
+    indexes: frozenset[IndexEntry]
+    staged: tuple[Staged, ...]
+
+
+@dataclass
+class KeyedChange:
+    """One step: keys go from the end of the list, or come there."""
+
+    files: TableFiles
+    keys: tuple[str, ...]
+    engine: Engine
+    verify: VerifyLevel
+    moved_files: int = 0
+    moved_bytes: int = 0
+    snapshot_ids: list[int] = field(default_factory=list)
+    _done: dict[bytes, _PartitionFiles] = field(default_factory=dict)
+    _run_ids: list[str] = field(default_factory=list)
+
+    def carry_out(self) -> Swap:
+        """Give the table the keys.
+
+        Raises:
+            SchemaMoved: another client changed the schema meanwhile; nothing has changed.
+            CommitConflictError: other clients commit faster than rows are written anew.
+            VerificationFailed: rows written differ from rows read.
+        """
+        base_id = self.files.snapshots.latest_id()
+        try:
+            return self._carried_out()
+        except CommitOutcomeUnknownError:
+            raise
+        except BaseException:
+            sweep_after_failure(self.files, self._run_ids, since_snapshot_id=base_id)
+            raise
+
+    def _carried_out(self) -> Swap:
+        files, goes = self.files, len(self.keys) < len(self.files.schema.partition_keys)
+        # Where keys go, the entries need an older schema with the new keys; see `Schemas`.
+        first_id = files.schema.id + 1
+        latest = replace(
+            files.schema,
+            id=first_id + 2 if goes else first_id,
+            partition_keys=self.keys,
+        )
+        now = replace(files, schema=latest)
+        for _ in range(_MOST_ROUNDS):
+            snapshot, entries = read_latest(files, partial(live_entries, files))
+            if snapshot is None:
+                only = Schemas(replace(latest, id=first_id), (), {})
+                return self._swapped(with_keys(files, self.keys, only))
+            check_told(files, entries)
+            try:
+                self._stage(now, snapshot, entries)
+                bridged_as = self._with_helper(goes)
+                return self._swap(bridged_as, now, snapshot)
+            except (FilesGone, FileMissing):
+                if is_latest(files, snapshot):
+                    raise
+        raise CommitConflictError(
+            f"other clients committed to {files.name} {_MOST_ROUNDS} times while its rows were "
+            "written under new partition keys; run it again when fewer writers commit",
+            table=files.name,
+        )
+
+    def _swapped(self, files: TableFiles) -> Swap:
+        return Swap(files, tuple(self.snapshot_ids), self.moved_files, self.moved_bytes)
+
+    def _stage(self, now: TableFiles, snapshot: Snapshot, entries: Sequence[ManifestEntry]) -> None:
+        """Write the partitions that are not written yet, or that changed since."""
+        files = self.files
+        grouped: dict[bytes, list[ManifestEntry]] = defaultdict(list)
+        for entry in entries:
+            grouped[entry.partition].append(entry)
+        indexes: dict[bytes, set[IndexEntry]] = defaultdict(set)
+        for index in index_entries(files, snapshot):
+            indexes[index.partition].add(index)
+        marks = deletions_by_bucket(index_entries(files, snapshot))
+        held = {
+            row: (frozenset(each.identity for each in group), frozenset(indexes[row]))
+            for row, group in grouped.items()
+        }
+        for row, each in list(self._done.items()):
+            if held.get(row) != (each.identities, each.indexes):
+                self._discard(now, self._done.pop(row).staged)
+        moves = [
+            Move(
+                partition=row,
+                splits=tuple(
+                    DataSplit(
+                        partition=place.partition,
+                        bucket=place.bucket,
+                        files=tuple(entry.file for entry in group),
+                        merge=True,
+                        deletions=marks.get(place, ()),
+                    )
+                    for place, group in grouped_by_bucket(grouped[row]).items()
+                ),
+            )
+            for row in held
+            if row not in self._done
+        ]
+        run_id = files.env.new_id()
+        self._run_ids.append(run_id)
+        in_order = _is_in_order(files.schema, now.schema)
+        level = files.options.max_level if in_order else 0
+        move = partial(move_partition, files, now, run_id, level, self.verify)
+        for task, staged in zip(moves, self.engine.map(move, moves), strict=True):
+            self._done[task.partition] = _PartitionFiles(*held[task.partition], staged)
+        self.moved_files += sum(len(split.files) for each in moves for split in each.splits)
+        self.moved_bytes += sum(
+            file.file_size for each in moves for split in each.splits for file in split.files
+        )
+
+    def _discard(self, now: TableFiles, staged: Iterable[Staged]) -> None:
+        with suppress(StorageError):
+            discard_files(
+                now.fs, [now.data_file_path(each.entry.place, each.entry.file) for each in staged]
+            )
+
+    def _with_helper(self, goes: bool) -> tuple[TableFiles, int]:
+        """The table under its latest schema, and the id of the schema of bridged entries.
+
+        Its keys are those that both lists begin with. Where keys go, such a schema is created,
+        below a copy of the present one, so that it is never the latest.
+        """
+        files = self.files
+        if not goes:
+            return files, files.schema.id
+        helper = replace(files.schema, id=files.schema.id + 1, partition_keys=self.keys)
+        copy = replace(files.schema, id=files.schema.id + 2, time_millis=files.env.now_ms())
+        if files.schemas.latest_id(table=files.name) == copy.id:
+            # Of an earlier round.
+            return files.at_schema(copy.id), helper.id
+        old_keys = files.schema.partition_keys
+        return with_keys(files, old_keys, Schemas(copy, (helper,), {})), helper.id
+
+    def _swap(
+        self, bridged_as: tuple[TableFiles, int], now: TableFiles, snapshot: Snapshot
+    ) -> Swap:
+        files, schema_id = bridged_as
+        staged = [each for done in self._done.values() for each in done.staged]
+        written: list[str] = []
+        is_over = False
+        try:
+            prepared = self._prepare(now, staged, written)
+            row_keys, entries = bridged_entries(files, now, staged, schema_id)
+            bridge = Bridge(
+                files=files,
+                replaced=frozenset().union(*(each.identities for each in self._done.values())),
+                replaced_indexes=frozenset(index_entries(files, snapshot)),
+                keys=self.keys,
+                prepared=prepared,
+                row_keys=row_keys,
+                entries=entries,
+            )
+            first = commit_bridging(files, bridge.replacing)
+            is_over = True
+            assert first.snapshot is not None
+            self.snapshot_ids.append(first.snapshot.id)
+            second: Snapshot | None = None
+            with suppress(FilesGone):
+                second = commit_bridging(files, bridge.alone).snapshot
+            if second is None or not is_latest(files, second):
+                # Another client committed in between: the end of the change keeps its rows.
+                raise FilesGone(
+                    f"another client committed to {files.name} while its partition keys changed; "
+                    "plan again",
+                    table=files.name,
+                )
+            self.snapshot_ids.append(second.id)
+            schema = replace(now.schema, time_millis=files.env.now_ms())
+            present = with_keys(files, self.keys, Schemas(schema, (), {}))
+            try:
+                last = end_change_of_keys(present)
+            except UnsupportedError as error:
+                # This process stood still, and another one restored the old files meanwhile.
+                old = files.schema.partition_keys
+                back = replace(present.schema, id=present.schema.id + 1, partition_keys=old)
+                with_keys(present, old, Schemas(back, (), {}))
+                raise CommitConflictError(
+                    f"another client ended the change of the partition keys of {files.name}; run "
+                    "it again when fewer writers commit",
+                    table=files.name,
+                ) from error
+        except (CommitOutcomeUnknownError, RetriesExhausted):
+            raise
+        except BaseException:
+            if is_over:
+                # Snapshots name these files now.
+                self._done.clear()
+            with suppress(StorageError):
+                if is_over:
+                    latest_id = files.schemas.latest_id(table=files.name)
+                    self._end(files.at_schema(latest_id))
+                else:
+                    discard_files(files.fs, [files.paths.manifest(name) for name in written])
+            raise
+        if last.snapshot is not None:
+            self.snapshot_ids.append(last.snapshot.id)
+        return self._swapped(present)
+
+    def _end(self, files: TableFiles) -> None:
+        """End a change that failed, if it is under way."""
+        if not keys_stand(files):
+            end_change_of_keys(files)
+
+    def _prepare(
+        self, now: TableFiles, staged: Sequence[Staged], written: list[str]
+    ) -> PreparedBase:
+        """Write the manifests of the new files, and make them and the files durable."""
+        entries = sorted(
+            (each.entry for each in staged),
+            key=lambda each: (now.partitions.of_row(each.partition).order, each.bucket),
+        )
+        compression = now.options.manifest_compression
+        step = max(1, now.options.manifest_target_file_size // _ENTRY_BYTES)
+        metas = [
+            now.manifests.write_manifest(
+                entries[start : start + step],
+                keys=now.partitions.keys,
+                compression=compression,
+                written=written,
+            )
+            for start in range(0, len(entries), step)
+        ]
+        name, size = now.manifests.write_list(metas, compression=compression, written=written)
+        data = {path for each in entries for path in now.entry_paths(each)}
+        manifests = map(now.paths.manifest, written)
+        now.fs.make_durable([*sorted(data), *manifests], below=now.paths.root)
+        rows = sum(each.file.row_count for each in entries)
+        return PreparedBase(list_name=name, list_size=size, rows=rows)
+
+
+# Approximate size of a manifest entry. It only decides where a new manifest begins.
+_ENTRY_BYTES = 160

@@ -1,0 +1,121 @@
+"""What rules a change of the partition keys out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lakewright.storage.errors import InvalidRequestError, UnsupportedError
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.commit.pending import pending_batches
+from lakewright.storage.operations.respec.keyed import check_keyed
+from lakewright.storage.spec.data_types import AtomicType
+from lakewright.storage.spec.manifest import ManifestEntry
+from lakewright.storage.spec.supported_options import Use, check_supported
+
+
+def check_keys(files: TableFiles, keys: tuple[str, ...]) -> None:
+    """Check that a table can have the keys.
+
+    Raises:
+        InvalidRequestError: a column cannot be a partition key.
+        UnsupportedError: the table is of a kind whose keys cannot change.
+    """
+    schema = files.schema
+    if len(set(keys)) < len(keys):
+        raise InvalidRequestError(
+            f"the partition keys {', '.join(keys)} repeat a column; name each once"
+        )
+    for key in keys:
+        if key not in schema.field_names:
+            raise InvalidRequestError(
+                f"{key!r} is not a column of {files.name}; there are "
+                f"{', '.join(schema.field_names)}"
+            )
+        kind = schema.field(key).type
+        if not isinstance(kind, AtomicType) or kind.root.is_bytes:
+            raise InvalidRequestError(
+                f"column {key!r} of {files.name} is {kind}, and clients name no folders alike "
+                "after such values; take a column of another type"
+            )
+    if len(keys) == len(schema.field_names):
+        raise InvalidRequestError(
+            f"every column of {files.name} would be a partition key; leave one out"
+        )
+    check_supported(schema, Use.COMPACT, table=files.name)
+    # Without the option, a primary-key table hashes the primary key without the partition keys.
+    hashed = [key for key in files.options.bucket_keys if key in keys]
+    hashed = hashed if "bucket-key" in schema.options else []
+    if hashed:
+        raise InvalidRequestError(
+            f"column {hashed[0]!r} of {files.name} is in its bucket-key, and a bucket cannot be "
+            "chosen by a partition key; take another key"
+        )
+    if schema.has_primary_key:
+        check_keyed(files, keys)
+    elif schema.is_keyed:
+        raise UnsupportedError(
+            f"{files.name} stores equal rows once, with a count; a change of its partition keys is "
+            "not implemented",
+            table=files.name,
+        )
+    if schema.options.get("scan.fallback-branch"):
+        raise UnsupportedError(
+            f"{files.name} reads partitions that it lacks from branch "
+            f"{schema.options['scan.fallback-branch']}, which has the present partition keys; "
+            "reset the option scan.fallback-branch first",
+            table=files.name,
+            option="scan.fallback-branch",
+        )
+
+
+def check_splits(files: TableFiles) -> None:
+    """Check that files can be split before the keys change.
+
+    Raises:
+        UnsupportedError: the table has a primary key.
+    """
+    if files.schema.has_primary_key:
+        raise UnsupportedError(
+            f"{files.name} has a primary key, so its files are written anew in one go, and none is "
+            "split before; change the keys without naming partitions",
+            table=files.name,
+        )
+
+
+def check_columns_stay(
+    files: TableFiles, keys: tuple[str, ...], entries: Iterable[ManifestEntry]
+) -> None:
+    """Refuse to let a key go while files may lack its column, whose values are in folders only."""
+    old = files.schema.partition_keys
+    if keys[: len(old)] == old:
+        return
+    lacking = [each for each in entries if not files.holds_partition_columns(each.file)]
+    if lacking:
+        raise UnsupportedError(
+            f"{len(lacking)} data files of {files.name} were taken over from other systems (the "
+            f"first is {lacking[0].file.file_name}), and may have the values of "
+            f"{', '.join(old)} in the names of their folders only; compact the table fully first, "
+            "which writes the columns",
+            table=files.name,
+        )
+
+
+def check_nothing_waits(files: TableFiles) -> None:
+    """Refuse while rows or readers wait that know the table by its present keys."""
+    waiting = pending_batches(files)
+    if waiting:
+        raise UnsupportedError(
+            f"{files.name} has {len(waiting)} pending batches, staged under its present partition "
+            f"keys (the first by {waiting[0].commit_user}); commit or abort them first",
+            table=files.name,
+        )
+    latest = files.snapshots.latest_id() or 0
+    behind = {name: each for name, each in files.references.consumers().items() if each <= latest}
+    if behind:
+        name, position = min(behind.items())
+        raise UnsupportedError(
+            f"consumer {name} of {files.name} reads from snapshot {position}, and the latest is "
+            f"{latest}; other clients decode the snapshots between them by the new keys, which are "
+            "not theirs: let it read to the end, or delete it, first",
+            table=files.name,
+        )

@@ -1,0 +1,75 @@
+"""The schemas that a change of partition keys creates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from lakewright.storage.errors import SchemaMoved
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.spec.manifest import ManifestEntry
+from lakewright.storage.spec.schema import TableSchema
+
+
+@dataclass(frozen=True, slots=True)
+class Schemas:
+    """The new schema, those of older files with the new keys, and their ids by the old ids."""
+
+    latest: TableSchema
+    older: tuple[TableSchema, ...]
+    ids: dict[int, int]
+
+    @classmethod
+    def of(
+        cls, files: TableFiles, keys: tuple[str, ...], entries: Sequence[ManifestEntry]
+    ) -> Schemas:
+        stored = {each: files.at_schema(each).schema for each in schema_ids(entries)}
+        others = {
+            each: schema
+            for each, schema in stored.items()
+            if schema.partition_keys != keys[: len(schema.partition_keys)]
+        }
+        older = [each for each, schema in others.items() if schema.fields != files.schema.fields]
+        first = files.schema.id + 1
+        ids = {each: first + number for number, each in enumerate(older)}
+        latest_id = first + len(older)
+        return cls(
+            replace(
+                files.schema,
+                id=latest_id,
+                partition_keys=keys,
+                time_millis=files.env.now_ms(),
+            ),
+            tuple(replace(others[each], id=ids[each], partition_keys=keys) for each in older),
+            {each: ids.get(each, latest_id) for each in others},
+        )
+
+
+def schema_ids(entries: Sequence[ManifestEntry]) -> list[int]:
+    """The schemas of the files, each once."""
+    return sorted({entry.file.schema_id for entry in entries})
+
+
+def with_keys(files: TableFiles, keys: tuple[str, ...], schemas: Schemas) -> TableFiles:
+    """The table with the new schema, which is the latest from now on.
+
+    The ids of older files' schemas lie below it, so that none of them is ever the latest.
+
+    Raises:
+        SchemaMoved: another client changed the schema.
+    """
+    store = files.schemas
+    moved = SchemaMoved(
+        f"the schema of {files.name} was changed while its partition keys became "
+        f"{', '.join(keys) or 'none'}; open the table and plan again",
+        table=files.name,
+    )
+    if store.latest_id(table=files.name) != files.schema.id or not store.put_schema(schemas.latest):
+        raise moved
+    for each in schemas.older:
+        if not store.put_schema(each):
+            # An alter took the next id, and is no longer the latest: its columns become so again.
+            altered = store.read(each.id)
+            store.put_schema(replace(altered, id=schemas.latest.id + 1))
+            raise moved
+    return files.at_schema(schemas.latest.id)

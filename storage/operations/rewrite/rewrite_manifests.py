@@ -1,0 +1,298 @@
+"""Rewrites manifests: few of the target size, sorted by partition, without deleted entries.
+
+1. Plan: find the manifests that hold deleted entries, that are small, or whose partitions overlap
+   (`manifest_layout`). Others stay as they are.
+2. Run: fold the entries of these, sort the live ones by partition and bucket, and divide them.
+3. Commit them in a COMPACT snapshot without changes, once the live files are proved to be the same.
+   A commit that wins in between only adds manifests, unless it merges the planned ones: then the
+   plan is stale.
+
+Source: Paimon `FileStoreCommitImpl.compactManifest`, `ManifestFileSorter`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, groupby, islice
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakewright.storage.errors import StalePlan
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.commit.commit import commit_manifests
+from lakewright.storage.operations.rewrite.manifest_layout import Fault, pick_manifests
+from lakewright.storage.operations.rewrite.sized_manifests import (
+    bytes_per_entry,
+    sized_manifests,
+    target_bytes_of_entries,
+)
+from lakewright.storage.operations.running.plan import Plan
+from lakewright.storage.operations.state.latest import read_latest
+from lakewright.storage.operations.state.live_columns import live_columns
+from lakewright.storage.operations.state.live_files import snapshot_manifests
+from lakewright.storage.operations.state.partition_filter import PartitionFilter
+from lakewright.storage.spec.arguments import whole_number
+from lakewright.storage.spec.commit import EncodedManifest, RewrittenManifests
+from lakewright.storage.spec.manifest import (
+    FileKind,
+    ManifestEntry,
+    ManifestFileMeta,
+    fold_entries,
+)
+from lakewright.storage.spec.shown import Shown
+from lakewright.storage.spec.snapshot import Snapshot
+from lakewright.storage.spec.supported_options import Use, check_supported
+
+# Entries of which the size of all others is estimated.
+_SAMPLE = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedManifest:
+    """A manifest to rewrite, together with the others of its run."""
+
+    name: str
+    bytes: int
+    entries: int
+    fault: Fault
+    run: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewriteManifestsPlan(Plan["RewriteManifestsResult"]):
+    """The manifests to rewrite; `kept` others stay.
+
+    `manifests_after` and `bytes_after` estimate what replaces them, and `bytes_per_entry` is what
+    the estimate assumes. `entries_dropped` counts additions and deletions of files that are gone.
+    """
+
+    table: str
+    snapshot_id: int | None
+    manifests: tuple[PlannedManifest, ...]
+    kept: int
+    entries_dropped: int
+    manifests_after: int
+    bytes_after: int
+    bytes_per_entry: float
+    reason: str
+
+    @property
+    def bytes(self) -> int:
+        """Size of the manifests to rewrite."""
+        return sum(each.bytes for each in self.manifests)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewriteManifestsResult(Shown):
+    """What a rewrite of manifests replaced, and by what; no snapshot if there was nothing to do."""
+
+    snapshot: Snapshot | None
+    manifests_before: int
+    manifests_after: int
+    bytes_before: int
+    bytes_after: int
+    entries_dropped: int
+    attempts: int
+    duration_ms: int
+
+
+def plan_rewrite_manifests(files: TableFiles, *, min_count: int = 1) -> RewriteManifestsPlan:
+    """Plan a rewrite, if at least so many manifests are small, overlap or hold deleted entries.
+
+    Raises:
+        InvalidRequestError: the count is no whole number.
+        UnsupportedError: the table has an option that is not implemented.
+    """
+    whole_number(min_count, "min_count")
+    check_supported(files.schema, Use.TAG, table=files.name)
+    files = files.reading_once()
+    _, plan = read_latest(files, lambda latest: _planned(files, latest, min_count))
+    return plan
+
+
+def _planned(files: TableFiles, latest: Snapshot | None, min_count: int) -> RewriteManifestsPlan:
+    metas = () if latest is None else snapshot_manifests(files, latest)
+    each_bytes = bytes_per_entry(files, _sample(files, metas))
+    live = _live_counts(files, metas)
+    live_bytes = {meta.file_name: live[meta.file_name] * each_bytes for meta in metas}
+    deleted = {meta.file_name for meta in metas if live[meta.file_name] < _entries_of(meta)}
+    room = target_bytes_of_entries(files)
+    runs = pick_manifests(files, metas, deleted=deleted, live_bytes=live_bytes, room=room)
+    faults = Counter(fault for run in runs for fault in run.values())
+    found = faults.total() - faults[Fault.NEIGHBOUR]
+    if found < min_count:
+        runs = []
+    by_name = {meta.file_name: meta for meta in metas}
+    planned = [
+        PlannedManifest(
+            name=name,
+            bytes=by_name[name].file_size,
+            entries=_entries_of(by_name[name]),
+            fault=fault,
+            run=number,
+        )
+        for number, run in enumerate(runs)
+        for name, fault in run.items()
+    ]
+    sums = [sum(live_bytes[name] for name in run) for run in runs]
+    manifests_after = sum(max(1, int(each / room)) for each in sums if each)
+    header = max(0, files.options.manifest_target_file_size - room)
+    return RewriteManifestsPlan(
+        table=files.name,
+        snapshot_id=None if latest is None else latest.id,
+        manifests=tuple(planned),
+        kept=len(metas) - len(planned),
+        entries_dropped=sum(each.entries - live[each.name] for each in planned),
+        manifests_after=manifests_after,
+        bytes_after=int(sum(sums)) + manifests_after * header,
+        bytes_per_entry=each_bytes,
+        reason=_reason(latest, faults, found, min_count),
+    )
+
+
+def _reason(
+    latest: Snapshot | None, faults: Mapping[Fault, int], found: int, min_count: int
+) -> str:
+    if latest is None:
+        return "the table has no snapshot, so it has no manifests"
+    if not found:
+        return "no manifest is small, shares partitions with another or holds deleted entries"
+    told = ", ".join(f"{count} {fault.value}" for fault, count in faults.items())
+    return told if found >= min_count else f"{told}, fewer than {min_count}"
+
+
+def _entries_of(meta: ManifestFileMeta) -> int:
+    return meta.num_added_files + meta.num_deleted_files
+
+
+def _sample(files: TableFiles, metas: Sequence[ManifestFileMeta]) -> list[ManifestEntry]:
+    # Large manifests come first in a list, so few are read.
+    return list(islice(files.manifests.entries(metas), _SAMPLE))
+
+
+def _live_counts(files: TableFiles, metas: Sequence[ManifestFileMeta]) -> dict[str, int]:
+    """How many live files each manifest adds; only those that may hold deleted ones are read."""
+    counts = {meta.file_name: _entries_of(meta) for meta in metas}
+    names: set[str] = set()
+    rows: set[bytes] = set()
+    for meta in metas:
+        if meta.num_deleted_files:
+            for entry in files.manifests.read_listed(meta):
+                if entry.kind is FileKind.DELETE:
+                    names.add(entry.file.file_name)
+                    rows.add(entry.partition)
+    if not names:
+        return counts
+    wanted = PartitionFilter(files, rows=rows)
+    gone = pa.array(sorted(each.encode() for each in names), pa.large_binary())
+    concerned = [
+        meta
+        for meta in metas
+        if wanted.may_hold(meta)
+        and pc.any(
+            pc.is_in(files.manifests.read_columns(meta).texts("_FILE._FILE_NAME"), gone)
+        ).as_py()
+    ]
+    found = live_columns(files, concerned, PartitionFilter(files))
+    live_of = {id(part): len(there) for part, _, there in found.by_part(found.rows)}
+    for meta, part in zip(concerned, found.parts, strict=True):
+        counts[meta.file_name] = live_of.get(id(part), 0)
+    return counts
+
+
+def run_rewrite_manifests(files: TableFiles, plan: RewriteManifestsPlan) -> RewriteManifestsResult:
+    """Carry a plan out; does nothing if the plan is empty.
+
+    Raises:
+        StalePlan: another commit merged a planned manifest, or the plan leaves one out.
+        VerificationFailed: the live files would not be the same; nothing was published.
+    """
+    started = files.env.now_ms()
+    files = files.reading_once()
+    runs = [
+        [each.name for each in run] for _, run in groupby(plan.manifests, lambda each: each.run)
+    ]
+    new: list[EncodedManifest] = []
+    dropped = 0
+
+    def build(metas: Sequence[ManifestFileMeta]) -> RewrittenManifests:
+        nonlocal dropped
+        before, planned, after = _parted(files, plan, metas)
+        live = _live_by_manifest(files, planned, before)
+
+        def order(entry: ManifestEntry) -> tuple[object, int]:
+            return files.partitions.of_entry(entry).order, entry.bucket
+
+        new[:] = [
+            manifest
+            for run in runs
+            for manifest in sized_manifests(
+                files,
+                sorted(chain.from_iterable(live[name] for name in run), key=order),
+                plan.bytes_per_entry,
+            )
+        ]
+        dropped = sum(map(_entries_of, planned)) - sum(len(each.entries) for each in new)
+        return RewrittenManifests(before=before, new=new, after=after)
+
+    snapshot, attempts = None, 0
+    if plan.snapshot_id is not None and runs:
+        result = commit_manifests(
+            files, build, user=files.env.new_id(), base_snapshot_id=plan.snapshot_id
+        )
+        snapshot, attempts = result.snapshot, result.attempts
+    return RewriteManifestsResult(
+        snapshot=snapshot,
+        manifests_before=len(plan.manifests),
+        manifests_after=len(new),
+        bytes_before=plan.bytes,
+        bytes_after=sum(len(each.data) for each in new),
+        entries_dropped=dropped,
+        attempts=attempts,
+        duration_ms=files.env.now_ms() - started,
+    )
+
+
+Metas = Sequence[ManifestFileMeta]
+
+
+def _parted(
+    files: TableFiles, plan: RewriteManifestsPlan, metas: Metas
+) -> tuple[Metas, Metas, Metas]:
+    """Manifests that stay before the planned ones, those planned, and those after them."""
+    names = {each.name for each in plan.manifests}
+    places = [at for at, meta in enumerate(metas) if meta.file_name in names]
+    if len(places) < len(names):
+        raise StalePlan(
+            f"{len(names) - len(places)} of {len(names)} manifests that the plan for {files.name} "
+            "rewrites are gone: another commit merged them; plan again",
+            table=files.name,
+        )
+    end = places[-1] + 1
+    before = [meta for meta in metas[:end] if meta.file_name not in names]
+    if any(meta.num_deleted_files for meta in before):
+        raise _leaves_out(files)
+    return before, [metas[at] for at in places], metas[end:]
+
+
+def _live_by_manifest(
+    files: TableFiles, planned: Metas, before: Metas
+) -> dict[str, list[ManifestEntry]]:
+    entries = {meta.file_name: list(files.manifests.read_listed(meta)) for meta in planned}
+    folded = fold_entries(chain.from_iterable(entries.values())).values()
+    # A deletion of a file that nothing adds is of no use to a reader.
+    waiting = {each.identity for each in folded if each.kind is FileKind.DELETE}
+    if waiting and any(each.identity in waiting for each in files.manifests.entries(before)):
+        raise _leaves_out(files)
+    kept = {id(each) for each in folded if each.kind is FileKind.ADD}
+    return {name: [each for each in listed if id(each) in kept] for name, listed in entries.items()}
+
+
+def _leaves_out(files: TableFiles) -> StalePlan:
+    return StalePlan(
+        f"the plan for {files.name} leaves out a manifest with deleted entries; plan again",
+        table=files.name,
+    )

@@ -1,0 +1,88 @@
+"""Files of a primary-key table while its partition keys change.
+
+For that moment the entries of all files are bridged (`operations/commit/bridged_base.py`): each has
+a partition row with more values than the table has keys before or after, and bounds of no keys.
+The files share no key, so they are read without a merge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from lakewright.storage.codec.binary_row import row_arity
+from lakewright.storage.errors import SchemaMoved, UnsupportedError
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.state.live_columns import LiveColumns
+from lakewright.storage.spec.manifest import ManifestEntry, ManifestFileMeta
+
+
+def is_bridged_row(files: TableFiles, row: bytes, schema_id: int) -> bool:
+    """Whether a row of a file's partition has more values than any keys of the table."""
+    if not files.schema.has_primary_key:
+        return False
+    arity = row_arity(row)
+    if arity <= len(files.schema.partition_keys):
+        return False
+    return arity > len(files.at_schema(schema_id).schema.partition_keys)
+
+
+def has_bridged_rows(files: TableFiles, metas: Iterable[ManifestFileMeta]) -> bool:
+    """Whether a manifest holds bridged entries; then all live entries are."""
+    return any(
+        is_bridged_row(files, meta.partition_stats.min_values, meta.schema_id) for meta in metas
+    )
+
+
+def check_keys_of_files(files: TableFiles, live: LiveColumns, *, bridged: bool) -> None:
+    """Check that no client wrote files of a primary-key table under former partition keys.
+
+    Their rows replace rows in other partitions, which no merge would find.
+
+    Raises:
+        SchemaMoved: the keys changed since the table was opened.
+        UnsupportedError: names the keys.
+    """
+    if not files.schema.has_primary_key:
+        return
+    ids = np.unique(live.numbers("_FILE._SCHEMA_ID", live.rows)).tolist()
+    foreign = [each for each in ids if _keys_of(files, each) != files.schema.partition_keys]
+    if not foreign:
+        return
+    if bridged:
+        rows = live.texts("_PARTITION", live.rows).unique().to_pylist()
+        if all(is_bridged_row(files, row, ids[0]) for row in rows):
+            return
+    if foreign[-1] > files.schema.id:
+        raise SchemaMoved(
+            f"the partition keys of {files.name} changed since it was opened (schema "
+            f"{files.schema.id}; files have schema {foreign[-1]}); open the table again",
+            table=files.name,
+        )
+    raise UnsupportedError(
+        f"data files of {files.name} have the partition keys "
+        f"{', '.join(_keys_of(files, foreign[0])) or 'none'} (schema {foreign[0]}), and the table "
+        f"has {', '.join(files.schema.partition_keys) or 'none'}: a client that opened the table "
+        "before its keys changed wrote them, and their rows may replace others; roll back to the "
+        "snapshot before that commit, and write its rows again",
+        table=files.name,
+    )
+
+
+def check_looked_up_alone(files: TableFiles, live: Sequence[ManifestEntry]) -> None:
+    """Check that keys can be looked up: bridged entries have no bounds of keys.
+
+    Raises:
+        SchemaMoved: the partition keys are changing.
+    """
+    if any(is_bridged_row(files, each.partition, each.file.schema_id) for each in live):
+        raise SchemaMoved(
+            f"the partition keys of {files.name} are changing, which takes a moment; open the "
+            "table and look the keys up again, or read it with a filter",
+            table=files.name,
+        )
+
+
+def _keys_of(files: TableFiles, schema_id: int) -> tuple[str, ...]:
+    return files.at_schema(schema_id).schema.partition_keys

@@ -1,0 +1,135 @@
+"""The upkeep sensor over many tables: few runs, budgets, shadows, and no stuck state."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from dagster._core.test_utils import create_run_for_test
+
+from lakewright.platform.warehouse.action import Verdict
+from lakewright.platform.warehouse.ledger import Ledger
+from tests.pipelines.lake import Lake
+from tests.support.tables.builders import rows
+
+SHARED = "maintenance: {compaction: {small_files: 3}}"
+
+
+@pytest.fixture
+def many(lake: Lake) -> Lake:
+    """Ten tables that others write, each with four small files."""
+    lake.declare(
+        "tables:\n" + "".join(f"  - {{table: shop.t{at}, {SHARED}}}\n" for at in range(10))
+    )
+    for at in range(10):
+        fill(lake, f"shop.t{at}", 4)
+    return lake
+
+
+def fill(lake: Lake, name: str, files: int) -> None:
+    table = lake.catalog.create_table(name, {"k": "INT"}, if_not_exists=True)
+    for number in range(files):
+        table.write(rows(table, [{"k": number}]))
+
+
+def asked(request: dg.RunRequest) -> list[str]:
+    return list(request.run_config["ops"][request.job_name]["config"]["tables"])
+
+
+def test_ten_due_tables_take_one_run_and_then_nothing_is_due(many: Lake) -> None:
+    (request,) = many.tick().run_requests
+    assert asked(request) == [f"shop.t{at}" for at in range(10)]
+    outcome = many.request(request)
+    assert outcome.success, outcome.failure
+    for at in range(10):
+        assert many.table(f"shop.t{at}").at().partitions()[0].file_count == 1
+    recorded = Ledger(many.catalog).actions(verb="compact")
+    assert [each.verdict for each in recorded] == [Verdict.DONE] * 10
+    assert all(each.predicted_cost and each.predicted_cost.files == 4 for each in recorded)
+    assert many.tick().skip_message == "looked at 10 tables: nothing is due"
+
+
+def test_a_table_that_cannot_be_kept_keeps_no_other_from_its_upkeep(many: Lake) -> None:
+    (request,) = many.tick().run_requests
+    schema = many.folder / "warehouse" / "shop.db" / "t4" / "schema" / "schema-0"
+    kept = schema.read_text()
+    schema.write_text("no JSON")
+    outcome = many.request(request)
+    schema.write_text(kept)
+    assert not outcome.success
+    assert "1 table of 10 could not be kept: shop.t4: " in outcome.failure
+    counts = [many.table(f"shop.t{at}").at().partitions()[0].file_count for at in range(10)]
+    assert counts == [1, 1, 1, 1, 4, 1, 1, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        dg.DagsterRunStatus.FAILURE,
+        dg.DagsterRunStatus.CANCELED,
+        dg.DagsterRunStatus.SUCCESS,
+    ],
+)
+def test_however_a_run_ends_a_commit_to_its_table_makes_it_due_again(
+    many: Lake, status: dg.DagsterRunStatus
+) -> None:
+    (request,) = many.tick().run_requests
+    create_run_for_test(
+        many.instance,
+        job_name="compact",
+        status=status,
+        run_config=dict(request.run_config),
+        tags=request.tags,
+    )
+    assert not many.tick().run_requests
+    fill(many, "shop.t3", 1)
+    (again,) = many.tick().run_requests
+    assert asked(again) == ["shop.t3"]
+
+
+def test_a_dropped_and_a_recreated_table_are_decided_anew(many: Lake) -> None:
+    many.tick()
+    many.catalog.drop_table("shop.t1")
+    (request,) = many.tick().run_requests
+    assert "shop.t1" not in asked(request)
+    fill(many, "shop.t1", 5)
+    (request,) = many.tick().run_requests
+    assert "shop.t1" in asked(request)
+
+
+def test_a_declaration_in_shadow_is_decided_and_recorded_and_never_asked_for(lake: Lake) -> None:
+    lake.declare("table: shop.events\nmaintenance: {mode: shadow, compaction: {small_files: 3}}\n")
+    fill(lake, "shop.events", 4)
+    answer = lake.tick()
+    assert not answer.run_requests
+    assert "1 intent in shadow" in answer.skip_message
+    lake.tick()
+    (action,) = Ledger(lake.catalog).actions()
+    assert (action.verdict, action.verb) == (Verdict.SHADOW, "compact")
+
+
+def test_policies_are_read_again_when_their_file_changes(lake: Lake) -> None:
+    from lakewright.definitions import build_definitions
+
+    fill(lake, "shop.events", 4)
+    policy = lake.folder / "policy.yaml"
+    policy.write_text("warehouse: {compaction: {small_files: 9}}\n")
+    lake.declare("table: shop.other\n")
+    built = build_definitions(
+        [lake.folder / "tables"], warehouse=lake.warehouse, policies=[policy], adopted=["*"]
+    )
+    lake.definitions_are(built)
+    assert lake.tick().skip_message == "looked at 1 table: nothing is due"
+    policy.write_text("warehouse: {compaction: {small_files: 3}}\n# longer\n")
+    (request,) = lake.tick().run_requests
+    assert asked(request) == ["shop.events"]
+    policy.write_text("warehouse: {compaction: {small_flies: 3}}\n")
+    (again,) = lake.tick().run_requests
+    assert asked(again) == ["shop.events"]
+
+
+def test_the_cursor_is_a_few_bytes(many: Lake, tmp_path: Path) -> None:
+    answer = many.tick()
+    assert answer.cursor is not None
+    assert len(answer.cursor) < 20

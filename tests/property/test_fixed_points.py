@@ -1,0 +1,187 @@
+"""Verbs of upkeep are fixed points: planning right after a run plans nothing, after any history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NoReturn
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakewright.platform.upkeep.analyze import AnalyzeOptions
+from lakewright.platform.upkeep.clean import OrphansOptions, PurgeOptions
+from lakewright.platform.upkeep.compact import CompactOptions
+from lakewright.platform.upkeep.drop_partitions import DropPartitionsOptions
+from lakewright.platform.upkeep.expire import (
+    ExpireChangelogsOptions,
+    ExpireOptions,
+    ExpireTagsOptions,
+)
+from lakewright.platform.upkeep.expire_partitions import ExpirePartitionsOptions
+from lakewright.platform.upkeep.rescale import RescaleOptions
+from lakewright.platform.upkeep.rewrite_manifests import RewriteManifestsOptions
+from lakewright.platform.upkeep.rewrites import RewriteOptions
+from lakewright.platform.upkeep.verb import Work, carry_out
+from lakewright.platform.upkeep.verbs import VERBS
+from lakewright.storage import Catalog, Table
+from lakewright.storage.spec.partition_expiry import ExpiryStrategy
+from tests.support.tables.builders import content, events, new_table, rows
+from tests.support.tables.environment import FixedEnv
+from tests.support.tables.fixtures import memory_uri
+
+# What these verbs do cannot be asked of every table, or is asked for once (a name, a file); the
+# cases of `test_verb.py` have them. A sorting rewrites what it is told to, each time.
+ASKED_FOR_ONCE = {
+    "add_partitions",
+    "alter",
+    "delete_branch",
+    "delete_tags",
+    "exchange_partition",
+    "fast_forward",
+    "mark_done",
+    "rename_partition",
+    "repair_partitions",
+    "respec",
+    "restore",
+    "rollback",
+    "sort_compact",
+}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of table."""
+
+    options: Mapping[str, str]
+    keys: tuple[str, ...] = ()
+    partitions: tuple[str, ...] = ("day",)
+
+
+KEYS = ("day", "id")
+KINDS = {
+    "append": Kind({}),
+    "append, plain": Kind({}, partitions=()),
+    "append in buckets": Kind({"bucket": "2", "bucket-key": "id"}),
+    "fixed": Kind({"bucket": "2"}, KEYS),
+    "plain": Kind({"bucket": "1"}, ("id",), ()),
+    "dynamic": Kind({"bucket": "-1", "dynamic-bucket.target-row-num": "3"}, KEYS),
+    "postponed": Kind({"bucket": "-2", "postpone.default-bucket-num": "2"}, KEYS),
+    "vectors": Kind({"bucket": "1", "deletion-vectors.enabled": "true"}, KEYS),
+    "first row": Kind({"bucket": "1", "merge-engine": "first-row"}, KEYS),
+    "partial": Kind({"bucket": "1", "merge-engine": "partial-update"}, KEYS),
+    "aggregated": Kind({"bucket": "1", "merge-engine": "aggregation"}, KEYS),
+    "telling": Kind({"bucket": "1", "changelog-producer": "input"}, KEYS),
+}
+EXPIRY = st.fixed_dictionaries(
+    {
+        "retain_min": st.just(1),
+        "retain_max": st.integers(1, 4),
+        "time_retained_ms": st.sampled_from([0, 10**9]),
+    }
+)
+OPTIONS: dict[str, st.SearchStrategy[object]] = {
+    "analyze": st.builds(AnalyzeOptions, columns=st.sampled_from([None, (), ("id",)])),
+    "compact": st.builds(
+        CompactOptions, full=st.booleans(), min_files=st.none() | st.integers(2, 4)
+    ),
+    "postpone_compact": st.builds(RewriteOptions),
+    "rescale": st.builds(RescaleOptions, buckets=st.integers(1, 3)),
+    "rewrite_manifests": st.builds(RewriteManifestsOptions, min_count=st.integers(1, 4)),
+    "expire": EXPIRY.map(lambda given: ExpireOptions(**given)),
+    "expire_snapshots": EXPIRY.map(lambda given: ExpireOptions(**given)),
+    "expire_tags": st.builds(ExpireTagsOptions, older_than_ms=st.none() | st.just(0)),
+    "expire_changelogs": st.builds(ExpireChangelogsOptions, every=st.booleans()),
+    "expire_partitions": st.builds(
+        ExpirePartitionsOptions,
+        older_than_ms=st.sampled_from([0, 10**12]),
+        strategy=st.just(ExpiryStrategy.UPDATE_TIME),
+    ),
+    "drop_partitions": st.builds(
+        DropPartitionsOptions, where=st.just("day = 'a'"), if_exists=st.just(value=True)
+    ),
+    "remove_orphans": st.builds(
+        OrphansOptions, older_than_ms=st.just(0), even_recent=st.just(value=True)
+    ),
+    "purge": st.builds(PurgeOptions, older_than_ms=st.sampled_from([0, 10**12])),
+}
+UNFIT: dict[str, Callable[[Kind], bool]] = {
+    "postpone_compact": lambda kind: kind.options.get("bucket") != "-2",
+    "rescale": lambda kind: int(kind.options.get("bucket", "-1")) < 1,
+    "expire_partitions": lambda kind: not kind.partitions,
+    "drop_partitions": lambda kind: not kind.partitions,
+}
+CASES = [
+    (verb, kind)
+    for verb in OPTIONS
+    for kind in KINDS
+    if not UNFIT.get(verb, lambda _: False)(KINDS[kind])
+]
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["write", "write", "write", "overwrite", "compact", "stage", "tag"]),
+        st.integers(0, 6),
+        st.integers(1, 40),
+        st.sampled_from("ab"),
+    ),
+    max_size=8,
+)
+
+
+def no_session() -> NoReturn:
+    raise AssertionError("small work starts no Spark session")
+
+
+WORK = Work(run="a test", session=no_session)
+
+
+def made(kind: Kind, target: str) -> tuple[Catalog, Table]:
+    catalog = Catalog.open(memory_uri(), env=FixedEnv())
+    options = {**kind.options, "target-file-size": target}
+    return catalog, new_table(catalog, partitions=kind.partitions, keys=kind.keys, options=options)
+
+
+def do(table: Table, step: str, first: int, count: int, day: str, number: int) -> None:
+    values = rows(table, events(first, first + count, day=day, v=f"w{number}-"))
+    match step:
+        case "write":
+            table.write(values)
+        case "overwrite":
+            table.write(values, mode="overwrite")
+        case "stage":
+            table.stage(values)
+        case "tag" if table.history.latest_snapshot() is not None:
+            table.history.create_tag(f"t{number}", time_retained_ms=1)
+        case "compact":
+            table.upkeep.compact(full=True)
+
+
+def test_every_verb_is_a_fixed_point_or_is_asked_for_once() -> None:
+    assert set(VERBS) == set(OPTIONS) | ASKED_FOR_ONCE
+    assert not set(OPTIONS) & ASKED_FOR_ONCE
+
+
+@pytest.mark.sampled(each="verb, kind")
+@pytest.mark.parametrize(("verb", "kind"), CASES, ids=map("-".join, CASES))
+@settings(max_examples=max(5, settings().max_examples // 10))
+@given(data=st.data())
+def test_planning_right_after_a_run_plans_nothing(
+    verb: str, kind: str, data: st.DataObject
+) -> None:
+    target = data.draw(st.sampled_from(["1 kb", "3 kb", "128 mb"]), label="target")
+    catalog, table = made(KINDS[kind], target)
+    for number, (step, first, count, day) in enumerate(data.draw(STEPS, label="steps")):
+        do(table, step, first, count, day, number)
+    options = data.draw(OPTIONS[verb], label="options")
+    keeps_rows = verb not in ("drop_partitions", "expire_partitions", "postpone_compact")
+    before = content(table)
+
+    carry_out(VERBS[verb], table, options, WORK)
+
+    # Opened again: a rescale has changed the table's options.
+    table = catalog.table(table.name)
+    again = carry_out(VERBS[verb], table, options, WORK, dry_run=True)
+    assert VERBS[verb].report(table, again).is_empty, again.plan
+    if keeps_rows and kind not in ("vectors", "first row"):
+        assert content(table) == before

@@ -1,0 +1,131 @@
+"""`adopt`: the worst table first, a policy file never overwritten, an untouched warehouse."""
+
+from __future__ import annotations
+
+import csv
+from io import StringIO
+from pathlib import Path
+
+import pytest
+import yaml
+
+from lakewright.platform.declare.upkeep_policies import WarehousePolicy
+from lakewright.platform.warehouse.survey import TableSurvey
+from lakewright.platform.warehouse.take_survey import survey_warehouse
+from lakewright.storage import Catalog
+from tests.support.tables.builders import events, new_table, rows
+from tests.unit.cli.conftest import Lakewright
+
+
+def written(catalog: Catalog, name: str, times: int) -> None:
+    table = new_table(catalog, name=name)
+    for number in range(times):
+        table.write(rows(table, events(number, number + 1)))
+
+
+@pytest.fixture
+def neglected(unchecked_catalog: Catalog) -> Catalog:
+    """A table without debt, one with some, one with more, and one that is damaged."""
+    for name, times in (("a.well", 1), ("a.ill", 3), ("b.worst", 5), ("b.bad", 1)):
+        written(unchecked_catalog, name, times)
+    (Path(unchecked_catalog.root) / "b.db/bad/snapshot/snapshot-1").write_text("{")
+    return unchecked_catalog
+
+
+def content(folder: str) -> dict[str, tuple[bytes, int]]:
+    return {
+        str(each): (each.read_bytes(), each.stat().st_mtime_ns)
+        for each in Path(folder).rglob("*")
+        if each.is_file()
+    }
+
+
+def test_adopt_shows_the_worst_table_first_and_touches_nothing(
+    neglected: Catalog, lakewright: Lakewright
+) -> None:
+    before = content(neglected.root)
+    ended = lakewright(None, "adopt", neglected.uri)
+    assert (ended.code, ended.err) == (0, "")
+    assert [line.split()[0] for line in ended.lines[2:5]] == ["b.bad", "b.worst", "a.ill"]
+    assert "cannot be read" in ended.lines[2]
+    assert "5 small files to join" in ended.lines[3]
+    assert "1 table has nothing wrong." in ended.lines
+    assert any(line.startswith("4 tables: 9 files, ") for line in ended.lines)
+    assert "1 table cannot be read, and would be frozen" in ended.lines
+    assert any("adopt" in line and "--policy" in line for line in ended.lines)
+    assert any("compact b.worst --dry-run" in line for line in ended.lines)
+    assert content(neglected.root) == before
+
+
+def test_the_commands_that_adopt_names_can_be_given(
+    neglected: Catalog, lakewright: Lakewright, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = lakewright(neglected, "adopt").lines
+    commands = [line.split() for line in lines if line.startswith("  lakewright")]
+    assert len(commands) >= 2
+    for _, *words in commands:
+        assert lakewright(None, *words).code == 0, words
+
+
+def test_adopt_prints_one_object_a_table_one_a_line(
+    neglected: Catalog, lakewright: Lakewright
+) -> None:
+    found = lakewright(neglected, "adopt", "--format", "json").json_lines
+    assert [each["table"] for each in found] == ["a.ill", "a.well", "b.bad", "b.worst"]
+    surveys: dict[str, TableSurvey] = {
+        each.table: each for each in survey_warehouse(neglected, worst=0)
+    }
+    for each in found:
+        own = surveys[each["table"]]
+        assert each["files"]["files"] == own.files.files
+        assert each["history"]["snapshots"] == own.history.snapshots
+        assert each["problem"] == own.problem
+    assert found[3]["debt"]["files"] == 5
+    assert found[3]["findings"][0].startswith("5 small files to join")
+
+
+def test_adopt_as_csv_has_a_column_for_each_figure(
+    neglected: Catalog, lakewright: Lakewright
+) -> None:
+    text = lakewright(neglected, "adopt", "--tables", "b.*", "--format", "csv").out
+    found = list(csv.DictReader(StringIO(text)))
+    assert [each["table"] for each in found] == ["b.bad", "b.worst"]
+    assert found[1]["files.files"] == "5"
+    assert found[1]["debt.files"] == "5"
+
+
+@pytest.mark.parametrize("form", ["table", "json"])
+def test_a_policy_file_is_written_once_and_never_overwritten(
+    neglected: Catalog, lakewright: Lakewright, tmp_path: Path, form: str
+) -> None:
+    policy = tmp_path / "warehouse.yaml"
+    before = content(neglected.root)
+    ended = lakewright(neglected, "adopt", "--policy", str(policy), "--format", form)
+    assert ended.code == 0
+    found = yaml.safe_load(policy.read_text("utf-8"))
+    WarehousePolicy.model_validate(found["warehouse"])
+    assert found["tables"]["b.bad"] == {"freeze": True}
+    assert content(neglected.root) == before
+    policy.write_text("mine")
+    again = lakewright(neglected, "adopt", "--policy", str(policy))
+    assert again.code == 2
+    assert "exists and was left as it is" in again.err
+    assert policy.read_text("utf-8") == "mine"
+
+
+def test_a_policy_in_no_folder_is_refused_before_the_look(
+    neglected: Catalog, lakewright: Lakewright, tmp_path: Path
+) -> None:
+    ended = lakewright(neglected, "adopt", "--policy", str(tmp_path / "no" / "p.yaml"))
+    assert ended.code == 2
+    assert "there is no folder" in ended.err
+    assert not (tmp_path / "no").exists()
+
+
+def test_a_warehouse_without_tables_says_so(catalog: Catalog, lakewright: Lakewright) -> None:
+    catalog.create_database("db")
+    assert lakewright(catalog, "adopt").lines == [f"no tables in {catalog.uri}"]
+    assert lakewright(catalog, "adopt", "--format", "json").out == ""
+    missing = lakewright(None, "adopt", f"{catalog.root}/nowhere")
+    assert missing.code == 3

@@ -1,0 +1,130 @@
+"""`lakewright upkeep`: the whole warehouse by its policies, in one command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lakewright.platform.warehouse.action import Verdict
+from lakewright.platform.warehouse.ledger import Ledger
+from lakewright.storage import Catalog, Table
+from tests.support.tables.builders import content, new_table, rows
+from tests.support.tables.invariants import assert_sound
+from tests.unit.cli.conftest import Lakewright
+
+
+def neglected(catalog: Catalog, name: str, files: int) -> Table:
+    table = new_table(catalog, {"k": "INT", "v": "BIGINT"}, name=name)
+    for number in range(files):
+        table.write(rows(table, [{"k": number, "v": number}]))
+    return table
+
+
+# The tables of these tests were made long ago by the clock of the command.
+COMPACTION_ONLY = """
+  snapshots: {enabled: false}
+  orphans: {enabled: false}
+  compaction: {small_files: 5}
+"""
+
+
+def policy(folder: Path, text: str = "") -> str:
+    file = folder / "policy.yaml"
+    file.write_text(f"warehouse:{COMPACTION_ONLY}{text}")
+    return str(file)
+
+
+def test_what_is_due_is_told_then_done_and_then_nothing_is_due(
+    catalog: Catalog, lakewright: Lakewright, tmp_path: Path
+) -> None:
+    first, second = neglected(catalog, "db.a", 6), neglected(catalog, "db.b", 2)
+    due = content(first)
+    written = policy(tmp_path)
+
+    told = lakewright(catalog, "upkeep", "--policy", written, "--dry-run")
+    assert "the table: 6 small files ≥ 5: compact" in told.out
+    assert "looked at 2 tables: 1 verb to carry out" in told.out
+    assert len(first.history.snapshots()) == 6
+
+    done = lakewright(catalog, "upkeep", "--policy", written, "--format", "json")
+    assert [(each["table"], each["verb"], each["verdict"]) for each in done.json] == [
+        ("db.a", "compact", "done")
+    ]
+    assert content(catalog.table("db.a")) == due
+    assert len(second.history.snapshots()) == 2
+    (action,) = Ledger(catalog).actions()
+    assert (action.verdict, action.reason) == (
+        Verdict.DONE,
+        "the table: 6 small files ≥ 5: compact",
+    )
+    assert action.predicted_cost is not None
+    assert action.predicted_cost.files == action.cost.files == 6
+
+    again = lakewright(catalog, "upkeep", "--policy", written)
+    assert again.lines == ["nothing was due"]
+    assert_sound(catalog.table("db.a"))
+
+
+def test_in_shadow_everything_is_decided_and_recorded_and_nothing_is_done(
+    catalog: Catalog, lakewright: Lakewright, tmp_path: Path
+) -> None:
+    table = neglected(catalog, "db.a", 6)
+    written = policy(tmp_path, "  mode: shadow\n")
+    for _ in range(2):
+        assert lakewright(catalog, "upkeep", "--policy", written).lines == ["nothing was due"]
+    assert len(table.history.snapshots()) == 6
+    (action,) = [each for each in Ledger(catalog).actions() if each.table == "db.a"]
+    assert (action.verdict, action.verb) == (Verdict.SHADOW, "compact")
+    assert action.predicted_benefit is not None
+    assert action.predicted_benefit.files_fewer == 5
+
+
+def test_a_budget_keeps_work_for_the_next_day(
+    catalog: Catalog, lakewright: Lakewright, tmp_path: Path
+) -> None:
+    neglected(catalog, "db.a", 6)
+    neglected(catalog, "db.b", 7)
+    each = catalog.table("db.b").at().partitions()[0].size_bytes
+    written = policy(tmp_path, f"  budget: {{bytes: {each + 10} b}}\n")
+    done = lakewright(catalog, "upkeep", "--policy", written, "--format", "json").json
+    assert [action["table"] for action in done] == ["db.b"]
+    told = lakewright(catalog, "upkeep", "--policy", written, "--dry-run").out
+    assert "left of the day's budget" in told
+
+
+def test_a_frozen_table_and_one_outside_of_the_pattern_are_left_alone(
+    catalog: Catalog, lakewright: Lakewright, tmp_path: Path
+) -> None:
+    for name in ("db.a", "db.b", "db.c"):
+        neglected(catalog, name, 6)
+    written = policy(tmp_path, "tables: {db.a: {freeze: true}}\n")
+    call = ("upkeep", "--policy", written, "--only", "db.[ab]")
+    done = lakewright(catalog, *call, "--format", "json").json
+    assert [action["table"] for action in done] == ["db.b"]
+    assert "db.a, upkeep: is frozen by its policy" in lakewright(catalog, *call, "--dry-run").out
+
+
+def test_a_table_that_cannot_be_read_keeps_no_other_from_its_upkeep(
+    catalog: Catalog, lakewright: Lakewright, tmp_path: Path
+) -> None:
+    neglected(catalog, "db.a", 1)
+    neglected(catalog, "db.b", 6)
+    (schema,) = tmp_path.rglob("db.db/a/schema/schema-0")
+    kept = schema.read_text()
+    schema.write_text("no JSON")
+    call = ("upkeep", "--policy", policy(tmp_path))
+    done = lakewright(catalog, *call, "--format", "json").json
+    assert [action["table"] for action in done] == ["db.b"]
+    assert "cannot be read" in lakewright(catalog, *call, "--dry-run").out
+    schema.write_text(kept)
+
+
+def test_a_policy_with_a_mistake_is_refused_by_file_and_line(
+    catalog: Catalog, lakewright: Lakewright, tmp_path: Path
+) -> None:
+    neglected(catalog, "db.a", 6)
+    written = policy(tmp_path, "  compactoin: {small_files: 5}\n")
+    refused = lakewright(catalog, "upkeep", "--policy", written)
+    assert refused.code == 2
+    assert "policy.yaml:5" in refused.err
+    assert "compaction" in refused.err
+    assert len(catalog.table("db.a").history.snapshots()) == 6

@@ -1,0 +1,99 @@
+"""Choosing under a budget: the most useful first, one verb a table, few runs."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakewright.platform.declare.upkeep_policies import Budget
+from lakewright.platform.warehouse.budget import batches, choose
+from lakewright.platform.warehouse.intents import Cost, Intent, Why, WhyNot
+from lakewright.platform.warehouse.past import day_of
+
+NO_LIMIT = Budget()
+
+
+def intent(table: str, *, verb: str = "compact", score: float = 1.0, size: int = 0) -> Intent:
+    return Intent(
+        table=table,
+        verb=verb,
+        why=Why.SMALL_FILES,
+        reason=f"{table} is due",
+        cost=Cost(bytes=size, milliseconds=size),
+        score=score,
+    )
+
+
+def test_the_most_useful_comes_first_and_the_rest_waits_for_tomorrow() -> None:
+    found = [intent("a", score=1, size=60), intent("b", score=3, size=60), intent("c", score=2)]
+    choice = choose(found, Budget(bytes=100), Cost(), day_ends_ms=77)
+    assert [each.table for each in choice.chosen] == ["b", "c"]
+    (waits,) = choice.declined
+    assert (waits.table, waits.why_not, waits.again_ms) == ("a", WhyNot.OUT_OF_BYTES, 77)
+    assert waits.reason == "a is due: waits, 60 B of 40 B left of the day's budget"
+
+
+def test_what_the_day_has_spent_counts() -> None:
+    choice = choose([intent("a", size=60)], Budget(bytes=100), Cost(bytes=50))
+    assert [each.why_not for each in choice.declined] == [WhyNot.OUT_OF_BYTES]
+    choice = choose(
+        [intent("a", size=60)], Budget.model_validate({"time": "100ms"}), Cost(milliseconds=50)
+    )
+    assert [each.why_not for each in choice.declined] == [WhyNot.OUT_OF_TIME]
+
+
+def test_rows_that_no_reader_sees_are_worth_any_budget() -> None:
+    urgent = intent("a", score=float("inf"), size=1000)
+    assert choose(
+        [urgent], Budget.model_validate({"bytes": 1, "time": "1ms"}), Cost(bytes=5)
+    ).chosen == (urgent,)
+
+
+def test_a_table_gets_one_verb_at_a_time() -> None:
+    found = [intent("a", score=1, verb="expire_snapshots"), intent("a", score=2)]
+    choice = choose(found, NO_LIMIT, Cost())
+    assert [each.verb for each in choice.chosen] == ["compact"]
+    assert [(each.verb, each.why_not) for each in choice.declined] == [
+        ("expire_snapshots", WhyNot.CAPPED)
+    ]
+
+
+def test_thirty_due_tables_take_few_runs() -> None:
+    found = [intent(f"t{at:02}") for at in range(30)]
+    assert [len(each) for each in batches(found)] == [25, 5]
+    large = [intent(f"t{at:02}", size=20 << 30) for at in range(3)]
+    assert [len(each) for each in batches(large)] == [1, 1, 1]
+    mixed = [intent("a"), intent("b", verb="purge"), intent("c")]
+    assert [{each.verb for each in batch} for batch in batches(mixed)] == [{"compact"}, {"purge"}]
+
+
+@given(
+    sizes=st.lists(st.tuples(st.integers(0, 50), st.integers(0, 9)), max_size=12),
+    limit=st.integers(0, 100),
+    spent=st.integers(0, 100),
+)
+def test_the_budget_holds_and_nothing_is_lost(
+    sizes: list[tuple[int, int]], limit: int, spent: int
+) -> None:
+    found = [intent(f"t{at}", size=size, score=of) for at, (size, of) in enumerate(sizes)]
+    choice = choose(found, Budget(bytes=limit), Cost(bytes=spent))
+    taken = sum(each.cost.bytes for each in choice.chosen)
+    assert taken <= max(limit - spent, 0)
+    told = [each.table for each in (*choice.chosen, *choice.declined)]
+    assert sorted(told) == sorted(each.table for each in found)
+    assert sorted(each for batch in batches(choice.chosen) for each in _tables(batch)) == sorted(
+        _tables(choice.chosen)
+    )
+
+
+def _tables(found: tuple[Intent, ...]) -> list[str]:
+    return [each.table for each in found]
+
+
+def test_a_day_begins_at_midnight_of_its_zone() -> None:
+    # 2024-03-31 12:00 UTC; Berlin's clocks went forward in that night.
+    noon = 1_711_886_400_000
+    begin, end = day_of(noon, "Europe/Berlin")
+    assert (noon - begin, end - begin) == (13 * 3_600_000, 23 * 3_600_000)
+    assert day_of(begin, "Europe/Berlin") == (begin, end)
+    assert day_of(end, "Europe/Berlin")[0] == end

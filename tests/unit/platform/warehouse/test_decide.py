@@ -1,0 +1,265 @@
+"""Deciding on a table: what is due and why, what is not and why not, with the numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakewright.platform.declare.day_hours import DayHours
+from lakewright.platform.declare.upkeep_policies import CompactionPolicy, UpkeepPolicy
+from lakewright.platform.upkeep.health import PartitionHealth, TableHealth
+from lakewright.platform.warehouse.decide import (
+    Clock,
+    Past,
+    Try,
+    decide,
+    intents,
+    summarize,
+)
+from lakewright.platform.warehouse.intents import Declined, Intent, Why, WhyNot
+from lakewright.platform.warehouse.survey import (
+    HistoryFigures,
+    LayoutFigures,
+    ManifestFigures,
+    TableSurvey,
+)
+from lakewright.platform.warehouse.table_state import Retention, TableState
+
+NOW_MS = 1_700_000_000_000
+HOUR_MS = 3_600_000
+TICK_MS = NOW_MS - HOUR_MS
+CLOCK = Clock(now_ms=NOW_MS, last_tick_ms=lambda schedule, timezone: TICK_MS)
+SMALL = UpkeepPolicy(compaction=CompactionPolicy(small_files=5))
+
+
+def partition(day: str, small: int = 0, **more: Any) -> PartitionHealth:
+    figures: dict[str, Any] = {
+        "row_count": small * 10,
+        "file_count": small,
+        "size_bytes": small * 100,
+        "small_bytes": small * 100,
+        "sorted_runs": 0,
+        "worst_bucket": 0,
+        "last_file_creation_ms": NOW_MS,
+    }
+    return PartitionHealth(key=day, spec={"dt": day}, small_files=small, **figures | more)
+
+
+def state(*partitions: PartitionHealth, keyed: bool = False, **more: Any) -> TableState:
+    survey = TableSurvey(
+        table="nyc.flights",
+        uuid="u",
+        taken_ms=NOW_MS,
+        keyed=keyed,
+        partition_keys=("dt",),
+        layout=LayoutFigures(partitions=len(partitions)),
+        history=HistoryFigures(snapshots=3, earliest_snapshot=1, latest_snapshot=3),
+    )
+    health = TableHealth(
+        table="nyc.flights", keyed=keyed, snapshot_id=3, partitions=tuple(partitions)
+    )
+    known: dict[str, Any] = {"created_ms": NOW_MS, "retention": Retention(retain_min=10)}
+    return TableState(survey=survey, health=health, **known | more)
+
+
+def compaction(found: TableState, policy: UpkeepPolicy = SMALL, **past: Any) -> list[Any]:
+    decided = decide(found, policy, Past(**past), CLOCK)
+    return [each for each in decided if each.verb == "compact"]
+
+
+def test_the_numbers_are_in_the_reasons() -> None:
+    declined, intent = compaction(state(partition("a", 24), partition("b", 2)))
+    assert intent.reason == "partition dt=a: 24 small files ≥ 5: compact"
+    assert (intent.partitions, intent.why) == (("a",), Why.SMALL_FILES)
+    assert (intent.cost.bytes, intent.cost.files, intent.benefit.files_fewer) == (2400, 24, 23)
+    assert declined.reason == "partition dt=b: 2 small files < 5: leave"
+    assert (declined.partition, declined.why_not) == ("b", WhyNot.HEALTHY)
+
+
+@pytest.mark.parametrize(("files", "due"), [(4, False), (5, True)])
+def test_the_threshold_itself_is_enough(files: int, due: bool) -> None:
+    (found,) = compaction(state(partition("a", files)))
+    assert isinstance(found, Intent) is due
+
+
+def test_keyed_tables_count_sorted_runs_of_the_worst_bucket() -> None:
+    (left,) = compaction(state(partition("a", 9, sorted_runs=1), keyed=True))
+    assert left.reason == "partition dt=a: 1 sorted run < 5: leave"
+    (due,) = compaction(state(partition("a", 1, sorted_runs=5, worst_bucket=3), keyed=True))
+    assert due.reason == "partition dt=a: 5 sorted runs in bucket 3 ≥ 5: compact"
+    assert due.why is Why.SORTED_RUNS
+
+
+def test_rows_that_no_reader_sees_come_before_all_else() -> None:
+    waiting = partition("a", 1, waiting_files=1, waiting_rows=1)
+    (due,) = compaction(state(waiting, keyed=True))
+    assert due.reason == "partition dt=a: 1 file with 1 row waits for a compaction: compact"
+    assert (due.why, due.score) == (Why.ROWS_WAIT, float("inf"))
+    assert due.benefit.rows_shown == 1
+
+
+def test_little_work_waits_until_it_is_worth_a_run_or_has_waited_long() -> None:
+    policy = UpkeepPolicy(
+        compaction=CompactionPolicy.model_validate({"min_bytes": "1 MB", "at_latest": "1h"})
+    )
+    (waits,) = compaction(state(partition("a", 9)), policy)
+    assert waits.why_not is WhyNot.TOO_LITTLE
+    assert waits.again_ms == NOW_MS + HOUR_MS
+    old = partition("a", 9, last_file_creation_ms=NOW_MS - HOUR_MS)
+    assert intents(compaction(state(old), policy))
+    large = partition("a", 9, small_bytes=1 << 20)
+    assert intents(compaction(state(large), policy))
+
+
+def test_a_partition_that_is_written_is_left_until_it_is_quiet() -> None:
+    policy = UpkeepPolicy(compaction=CompactionPolicy.model_validate({"quiet_for": "60s"}))
+    (waits,) = compaction(state(partition("a", 9, last_file_creation_ms=NOW_MS - 59_000)), policy)
+    assert waits.reason.endswith("waits, written 59 s ago, until it is quiet for 60 s")
+    assert waits.again_ms == NOW_MS + 1000
+    quiet = partition("a", 9, last_file_creation_ms=NOW_MS - 60_000)
+    assert intents(compaction(state(quiet), policy))
+
+
+def test_rewrites_wait_for_their_hours_unless_rows_wait() -> None:
+    # 22:13 in UTC.
+    hours = DayHours.parse("23:00-06:00")
+    policy = UpkeepPolicy(compaction=CompactionPolicy(hours=hours))
+    (waits,) = compaction(state(partition("a", 9)), policy)
+    assert waits.why_not is WhyNot.OUT_OF_HOURS
+    assert "23:00-06:00" in waits.reason
+    assert waits.again_ms > NOW_MS
+    urgent = partition("a", 9, waiting_files=1, waiting_rows=5)
+    assert intents(compaction(state(urgent), policy))
+
+
+def test_work_of_one_run_is_bounded_and_the_rest_waits() -> None:
+    policy = UpkeepPolicy(compaction=CompactionPolicy(max_partitions=1))
+    waits, due = compaction(state(partition("a", 9), partition("b", 9)), policy)
+    assert due.partitions == ("a",)
+    assert (waits.partition, waits.why_not) == ("b", WhyNot.CAPPED)
+
+
+def test_nothing_begins_while_the_table_is_worked_on() -> None:
+    (waits,) = compaction(state(partition("a", 9)), in_flight={"nyc.flights": ("run 7",)})
+    assert waits.why_not is WhyNot.IN_FLIGHT
+    assert waits.reason.endswith(": waits for run 7")
+    assert intents(compaction(state(partition("a", 9)), in_flight={"nyc.other": ("run 7",)}))
+
+
+def test_what_came_to_nothing_is_asked_for_later_and_later_and_not_for_ever() -> None:
+    found = state(partition("a", 9))
+    (due,) = intents(compaction(found))
+    waited = []
+    for times in range(1, 9):
+        tries = {("nyc.flights", "compact"): Try(state=due.state, ended_ms=NOW_MS, times=times)}
+        (waits,) = compaction(found, tries=tries)
+        assert waits.why_not is WhyNot.ASKED_BEFORE
+        if waits.again_ms is not None:
+            waited.append((waits.again_ms - NOW_MS) // 60_000)
+            later = replace(CLOCK, now_ms=waits.again_ms)
+            assert intents(decide(found, SMALL, Past(tries=tries), later))
+    assert waited == [10, 20, 40, 80, 160, 320, 640]
+    assert intents(compaction(state(partition("a", 10)), tries=tries))
+
+
+def snapshots(found: TableState, policy: UpkeepPolicy = SMALL, **past: Any) -> Any:
+    decided = decide(found, policy, Past(**past), CLOCK)
+    (only,) = [each for each in decided if each.verb == "expire_snapshots"]
+    return only
+
+
+def old_table(count: int, **more: Any) -> TableState:
+    found = state(partition("a", 1), created_ms=0, **more)
+    history = replace(found.survey.history, snapshots=count, earliest_ms=NOW_MS - 9 * HOUR_MS)
+    return replace(found, survey=replace(found.survey, history=history))
+
+
+def test_expiry_is_due_once_after_each_moment_of_its_schedule() -> None:
+    found = old_table(12)
+    due = snapshots(found)
+    assert isinstance(due, Intent)
+    assert (due.why, due.benefit.snapshots_fewer) == (Why.SCHEDULED, 2)
+    key = ("nyc.flights", "expire_snapshots")
+    assert isinstance(snapshots(found, done_ms={key: TICK_MS - 1}), Intent)
+    done = snapshots(found, done_ms={key: TICK_MS})
+    assert done.why_not is WhyNot.NOT_YET
+    # A table is not behind with what was due before it was there.
+    assert snapshots(replace(found, created_ms=TICK_MS)).why_not is WhyNot.NOT_YET
+
+
+def test_expiry_follows_the_policy_where_it_says_more_than_the_table() -> None:
+    found = old_table(5)
+    assert snapshots(found).why_not is WhyNot.HEALTHY
+    policy = UpkeepPolicy.model_validate({"snapshots": {"retain_min": 2}})
+    assert snapshots(found, policy).benefit.snapshots_fewer == 3
+    kept = UpkeepPolicy.model_validate({"snapshots": {"retain_min": 2, "time_retained": "1d"}})
+    assert snapshots(found, kept).why_not is WhyNot.HEALTHY
+
+
+def test_manifests_are_due_by_their_number() -> None:
+    found = state(partition("a", 1))
+    figures = ManifestFigures(manifests=120, bytes=5, small=100)
+    survey = replace(found.survey, manifests=figures)
+    decided = decide(replace(found, survey=survey), SMALL, Past(), CLOCK)
+    assert [each.verb for each in intents(decided)] == ["rewrite_manifests"]
+    survey = replace(found.survey, manifests=replace(figures, small=99))
+    assert not intents(decide(replace(found, survey=survey), SMALL, Past(), CLOCK))
+
+
+@pytest.mark.parametrize(
+    ("changes", "policy", "why_not"),
+    [
+        ({"problem": "no such file"}, SMALL, WhyNot.UNREADABLE),
+        ({"read_only": "a later format"}, SMALL, WhyNot.READ_ONLY),
+        ({}, UpkeepPolicy(freeze=True), WhyNot.FROZEN),
+    ],
+)
+def test_nothing_is_done_to_a_table_that_cannot_or_must_not_be_kept(
+    changes: dict[str, Any], policy: UpkeepPolicy, why_not: WhyNot
+) -> None:
+    found = state(partition("a", 99))
+    found = replace(found, survey=replace(found.survey, **changes))
+    (only,) = decide(found, policy, Past(), CLOCK)
+    assert isinstance(only, Declined)
+    assert only.why_not is why_not
+
+
+def test_a_use_that_the_table_refuses_is_declined_by_its_reason() -> None:
+    found = state(partition("a", 99))
+    found = replace(found, survey=replace(found.survey, refused={"compact": "an unknown index"}))
+    (only,) = compaction(found)
+    assert (only.why_not, only.reason) == (
+        WhyNot.READ_ONLY,
+        "nyc.flights, compact: an unknown index",
+    )
+
+
+def test_a_long_list_of_reasons_begins_with_what_is_due() -> None:
+    found = state(*[partition(f"{day:02}", day) for day in range(1, 10)])
+    told = summarize(compaction(found), shown=1)
+    assert told.startswith("partition dt=09: 9 small files ≥ 5; partition dt=08")
+    assert told.endswith(": compact; and 4 other decisions")
+
+
+@given(
+    files=st.lists(st.integers(0, 40), max_size=6),
+    threshold=st.integers(2, 20),
+    frozen=st.booleans(),
+)
+def test_equal_input_gives_equal_decisions_and_every_partition_one(
+    files: list[int], threshold: int, frozen: bool
+) -> None:
+    found = state(*[partition(str(at), count) for at, count in enumerate(files)])
+    policy = UpkeepPolicy(compaction=CompactionPolicy(small_files=threshold), freeze=frozen)
+    first, second = (decide(found, policy, Past(), CLOCK) for _ in range(2))
+    assert first == second
+    if frozen:
+        return
+    told = [each for each in first if each.verb == "compact"]
+    named = [each.partition for each in told if isinstance(each, Declined)]
+    named += [key for each in intents(told) for key in each.partitions or ()]
+    assert sorted(filter(None, named)) == sorted(str(at) for at in range(len(files)))
