@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 
 import dagster as dg
 
@@ -34,6 +34,8 @@ from lakewright.storage.env import SystemEnv
 from lakewright.storage.errors import StorageError
 
 _MOST_LOGGED = 50
+# Dagster gives up on an evaluation after 60 s.
+_LOOK_MS = 30_000
 
 
 def build_upkeep_sensor(
@@ -63,13 +65,13 @@ def build_upkeep_sensor(
     def upkeep_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         warehouse: WarehouseResource = getattr(context.resources, keys.warehouse)
         now_ms = SystemEnv().now_ms()
-        clock = Clock(now_ms=now_ms, last_tick_ms=partial(last_tick_ms, now_ms))
+        clock = Clock(now_ms=now_ms, last_tick_ms=cache(partial(last_tick_ms, now_ms)))
         catalog = warehouse.catalog()
         budget = tables.warehouse.budget
         day_begins_ms, day_ends_ms = day_of(now_ms, budget.timezone)
         past = past_runs(context.instance, names, watch.names(catalog), verbs)
         past = watch.recorded(catalog).add_to(past, day_begins_ms=day_begins_ms)
-        look = watch.look(catalog, past, clock, day_ends_ms=day_ends_ms)
+        look = watch.look(catalog, past, clock, day_ends_ms=day_ends_ms, within_ms=_LOOK_MS)
         if look.shadows:
             # What cannot be recorded now is decided again at the next tick.
             with suppress(StorageError):

@@ -28,20 +28,22 @@ class Look:
 
     `decisions` has every decision by table. `choice` is what is carried out now, and what waits for
     budget or for another verb of the same table. `shadows` are intents of tables that are only
-    watched. `news` are reasons that the look before did not give.
+    watched. `news` are reasons that the look before did not give. `left` is the number of tables
+    that the time did not suffice for.
     """
 
     decisions: Mapping[str, tuple[Decision, ...]]
     choice: Choice
     shadows: tuple[Intent, ...] = ()
     news: tuple[str, ...] = ()
+    left: int = 0
 
     def of(self, table: str) -> tuple[Decision, ...]:
         """The decisions on a table, with what must wait for budget or another verb as declined."""
         declined = {each.verb: each for each in self.choice.declined if each.table == table}
         return tuple(
             declined.get(each.verb, each) if isinstance(each, Intent) else each
-            for each in self.decisions[table]
+            for each in self.decisions.get(table, ())
         )
 
     @property
@@ -58,6 +60,8 @@ class Look:
             told = f"looked at {looked}: {waiting[0].reason}"
             if len(waiting) > 1:
                 told += f"; and {len(waiting) - 1} more wait"
+        if self.left:
+            told += f"; {counted(self.left, 'table')} left for the next look"
         if self.shadows:
             size = size_text(sum(each.cost.bytes for each in self.shadows))
             told += f"; {counted(len(self.shadows), 'intent')} in shadow, {size} to rewrite"
@@ -98,17 +102,30 @@ class Watch:
         return None if known is None else known.state
 
     def look(
-        self, catalog: Catalog, past: Past, clock: Clock, *, day_ends_ms: int | None = None
+        self,
+        catalog: Catalog,
+        past: Past,
+        clock: Clock,
+        *,
+        day_ends_ms: int | None = None,
+        within_ms: int | None = None,
     ) -> Look:
-        """Decide on every kept table that exists, and choose among what is due."""
+        """Decide on every kept table that exists, and choose among what is due.
+
+        After `within_ms`, no table is begun with. The next look begins with those that were read
+        longest ago.
+        """
         names = self.names(catalog)
+        ends_ms = None if within_ms is None else catalog.env.now_ms() + within_ms
         for gone in self._known.keys() - set(names):
             del self._known[gone]
         decisions: dict[str, tuple[Decision, ...]] = {}
         live: list[Intent] = []
         shadows: list[Intent] = []
         news: list[str] = []
-        for name in names:
+        for name in sorted(names, key=self._read_ms):
+            if ends_ms is not None and catalog.env.now_ms() >= ends_ms:
+                break
             kept = self.tables.table(name)
             known = self._state(catalog, name, clock.now_ms)
             found = decide(known.state, kept.policy, past, clock)
@@ -120,7 +137,17 @@ class Watch:
             known.told = told
         budget = self.tables.warehouse.budget
         choice = choose(live, budget, past.spent, day_ends_ms=day_ends_ms)
-        return Look(decisions=decisions, choice=choice, shadows=tuple(shadows), news=tuple(news))
+        return Look(
+            decisions=dict(sorted(decisions.items())),
+            choice=choice,
+            shadows=tuple(shadows),
+            news=tuple(news),
+            left=len(names) - len(decisions),
+        )
+
+    def _read_ms(self, name: str) -> int:
+        known = self._known.get(name)
+        return 0 if known is None else known.read_ms
 
     def _state(self, catalog: Catalog, name: str, now_ms: int) -> _Known:
         known = self._known.get(name)

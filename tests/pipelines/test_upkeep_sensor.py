@@ -8,6 +8,7 @@ import dagster as dg
 import pytest
 from dagster._core.test_utils import create_run_for_test
 
+from lakewright.jobs import upkeep_sensor
 from lakewright.platform.warehouse.action import Verdict
 from lakewright.platform.warehouse.ledger import Ledger
 from tests.pipelines.lake import Lake
@@ -127,6 +128,19 @@ def test_policies_are_read_again_when_their_file_changes(lake: Lake) -> None:
     policy.write_text("warehouse: {compaction: {small_flies: 3}}\n")
     (again,) = lake.tick().run_requests
     assert asked(again) == ["shop.events"]
+
+
+def test_a_look_that_takes_long_goes_on_with_the_rest_at_the_next_one(
+    many: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeep_sensor, "_LOOK_MS", 0)
+    answer = many.tick()
+    assert answer.skip_message == (
+        "looked at 0 tables: nothing is due; 10 tables left for the next look"
+    )
+    monkeypatch.undo()
+    (request,) = many.tick().run_requests
+    assert len(asked(request)) == 10
 
 
 def test_the_cursor_is_a_few_bytes(many: Lake, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -120,7 +120,7 @@ class _Rounds:
         day_begins_ms, day_ends_ms = day_of(now_ms, self.kept.warehouse.budget.timezone)
         actions = Ledger(self.catalog).actions(since_ms=max(now_ms - _MONTH_MS, 0))
         past = past_of_ledger(actions, day_begins_ms=day_begins_ms)
-        clock = Clock(now_ms=now_ms, last_tick_ms=partial(self.last_tick_ms, now_ms))
+        clock = Clock(now_ms=now_ms, last_tick_ms=cache(partial(self.last_tick_ms, now_ms)))
         return Watch(self.kept).look(self.catalog, past, clock, day_ends_ms=day_ends_ms)
 
     def carry_out(self, look: Look) -> list[Action]:
