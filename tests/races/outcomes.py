@@ -98,8 +98,10 @@ def _error_table() -> dict[tuple[str, str], tuple[str, ...]]:
 def _add_partition_verbs(found: dict[tuple[str, str], tuple[str, ...]]) -> None:
     for one in _OF_PARTITIONS:
         # Others changed the partition, or took it away.
-        for other in ("upsert", "overwrite", *_REWRITES, "rollback"):
+        for other in ("upsert", "overwrite", *_REWRITES):
             found[one, other] = ("StalePlan",)
+        # What it takes away was rolled back, before its run or during its commit.
+        found[one, "rollback"] = ("StalePlan", "FilesGone")
         for other in _OF_PARTITIONS:
             found[one, other] = ("StalePlan", "PartitionNotFound", "PartitionExists")
         for other in _REWRITES:

@@ -1,0 +1,129 @@
+"""A neglected warehouse of other clients, adopted and brought to health by the sensor alone."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakewright.definitions import build_definitions
+from lakewright.platform.warehouse.action import Verdict
+from lakewright.platform.warehouse.ledger import LEDGER, Ledger
+from lakewright.platform.warehouse.proposal import propose
+from lakewright.platform.warehouse.take_survey import survey_warehouse
+from tests.interop.test_they_read_ours import as_texts
+from tests.oracles.client import JavaOracle, Oracle, WritingOracle
+from tests.pipelines.lake import Lake, opened
+
+POLICY = """
+warehouse:
+  compaction: {small_files: 4}
+  snapshots: {retain_min: 2, retain_max: 5, time_retained: 0s}
+  manifests: {min_count: 4}
+  orphans: {older_than: 1d}
+"""
+TWO_WEEKS_MS = 14 * 86_400_000
+TWO_DAYS_S = 2 * 86_400
+KINDS: tuple[dict[str, Any], ...] = (
+    {},
+    {"primary_keys": ("day", "id"), "options": {"bucket": "1"}},
+    {"options": {"file.format": "orc"}},
+    {
+        "primary_keys": ("day", "id"),
+        "options": {"bucket": "2", "merge-engine": "partial-update"},
+    },
+)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Iterator[Lake]:
+    yield from opened(tmp_path)
+
+
+def neglect(lake: Lake, writer: WritingOracle, name: str, kind: int, commits: int) -> None:
+    """Many small commits, made long ago, and a file that a dead writer left."""
+    root = str(lake.folder / "warehouse")
+    fields = {"id": "BIGINT NOT NULL", "day": "STRING NOT NULL", "v": "STRING"}
+    writer.create(root, name, fields, partition_keys=("day",), **KINDS[kind % len(KINDS)])
+    for number in range(commits):
+        day = "ab"[number % 2]
+        writer.write(root, name, [{"id": number // 2, "day": day, "v": f"{name} {number}"}])
+    folder = lake.folder / "warehouse" / f"{name.split('.', maxsplit=1)[0]}.db" / name.split(".")[1]
+    schema = folder / "schema" / "schema-0"
+    told = json.loads(schema.read_text())
+    schema.write_text(json.dumps(told | {"timeMillis": told["timeMillis"] - TWO_WEEKS_MS}))
+    bucket = next(folder.glob("day=a/bucket-*"))
+    lost = bucket / "data-00000000-0000-4000-8000-00000000dead-0.parquet"
+    lost.write_bytes(b"lost")
+    os.utime(lost, (lost.stat().st_mtime - TWO_DAYS_S,) * 2)
+
+
+@pytest.mark.parametrize(
+    ("tables", "commits"), [(4, 10), pytest.param(200, 40, marks=pytest.mark.deep)]
+)
+def test_a_neglected_warehouse_is_brought_to_health_and_its_writers_read_the_same_rows(
+    lake: Lake,
+    java_latest: JavaOracle,
+    released_pypaimon: WritingOracle,
+    tables: int,
+    commits: int,
+) -> None:
+    root = str(lake.folder / "warehouse")
+    names = [f"db{at % 3}.t{at}" for at in range(tables)]
+    writers: tuple[WritingOracle, ...] = (java_latest, released_pypaimon)
+    for at, name in enumerate(names):
+        neglect(lake, writers[at % 2], name, at // 2, commits)
+    before = {name: [read(each, root, name) for each in writers] for name in names}
+    surveys = list(survey_warehouse(lake.catalog))
+    assert [each.problem for each in surveys] == [None] * tables
+    assert "mode: shadow" in propose(surveys, warehouse=root)
+
+    policy = lake.folder / "policy.yaml"
+    policy.write_text(POLICY)
+    lake.definitions_are(
+        build_definitions([], warehouse=lake.warehouse, policies=[policy], adopted=["db*"])
+    )
+    runs = 0
+    while requests := lake.tick().run_requests:
+        for request in requests:
+            runs += 1
+            outcome = lake.request(request)
+            assert outcome.success, outcome.failure
+        assert runs < 10 * tables
+    # Few runs, however many tables.
+    assert runs <= 8 + tables // 3
+
+    for after in survey_warehouse(lake.catalog, pattern="db*"):
+        assert after.files.small_files <= 2 * 2
+        assert after.history.snapshots <= 5
+        assert after.orphans.unnamed_files <= 4 * after.files.files
+    for name in names:
+        assert [read(each, root, name) for each in writers] == before[name]
+        assert not list(lake.folder.rglob(f"{name.split('.')[1]}/day=a/bucket-*/*dead*"))
+    actions = [each for each in Ledger(lake.catalog).actions() if each.table != LEDGER]
+    assert {each.verdict for each in actions} <= {Verdict.DONE, Verdict.NOTHING_TO_DO}
+    assert sum(each.benefit.files_fewer for each in actions) >= tables * (commits // 2 - 2)
+    print_what_it_took(actions)
+
+
+def read(client: Oracle, root: str, name: str) -> list[str]:
+    return as_texts(client.read(root, name))
+
+
+def print_what_it_took(actions: list[Any]) -> None:
+    """What it cost and saved, verb by verb, with what was predicted."""
+    for verb in sorted({each.verb for each in actions}):
+        of_verb = [each for each in actions if each.verb == verb]
+        predicted = sum(each.predicted_cost.bytes for each in of_verb if each.predicted_cost)
+        print(  # noqa: T201  # for a person who runs it
+            f"{verb}: {len(of_verb)} actions, "
+            f"{sum(each.cost.milliseconds for each in of_verb) / 1000:.1f} s, "
+            f"{sum(each.cost.bytes for each in of_verb):,} bytes read ({predicted:,} predicted), "
+            f"{sum(each.benefit.files_fewer for each in of_verb):,} files fewer, "
+            f"{sum(each.benefit.snapshots_fewer for each in of_verb):,} snapshots fewer, "
+            f"{sum(each.benefit.bytes_freed for each in of_verb):,} bytes freed"
+        )
