@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import dagster as dg
 import pyarrow as pa
@@ -51,7 +52,11 @@ class Demo:
         return rows.filter(pc.greater_equal(rows.column("dt"), self.since.isoformat()))
 
     def runs(self) -> list[dg.DagsterRun]:
-        with dg.DagsterInstance.from_config(str(self.home)) as instance:
+        # The log of events finds its folder by the variable, as for every command of Dagster.
+        with (
+            patch.dict(os.environ, DAGSTER_HOME=str(self.home)),
+            dg.DagsterInstance.from_config(str(self.home)) as instance,
+        ):
             return list(instance.get_runs())
 
 

@@ -774,6 +774,7 @@ READERS: dict[str, Callable[[Place], object]] = {
         at.table.inspect.manifest_files(),
         at.table.inspect.refused_uses(),
         at.table.history.span(),
+        at.table.history.created_ms(),
     ),
     "table_exists": lambda at: at.catalog.table_exists(NAME),
     "catalog.system_table": lambda at: at.catalog.system_table(f"{NAME}$snapshots"),

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import dedent
+from unittest.mock import patch
 
 import dagster as dg
 import pyarrow as pa
@@ -105,7 +106,12 @@ class Platform:
 
     def worker_of(self, run_id: str) -> int | None:
         """The process that does a run, by what it said of itself."""
-        with dg.DagsterInstance.from_config(str(self.folder / "home")) as instance:
+        home = str(self.folder / "home")
+        # The log of events finds its folder by the variable, as for every command of Dagster.
+        with (
+            patch.dict(os.environ, DAGSTER_HOME=home),
+            dg.DagsterInstance.from_config(home) as instance,
+        ):
             for entry in instance.all_logs(run_id):
                 found = re.search(r"Started process for run \(pid: (\d+)\)", entry.message or "")
                 if found:
@@ -162,9 +168,9 @@ def test_upkeep_whose_worker_was_killed_is_done_by_the_next_run(
         snapshots = len(table.history.snapshots())
         expiry = {"retain_min": 1, "retain_max": 1, "time_retained": "0s", "max_deletes": 999}
         given: dict[str, object] = {"full": True} if verb == "compact" else expiry
-        job = f"{verb}__shop__events"
+        config = {"ops": {verb: {"config": {"tables": {"shop.events": given}}}}}
 
-        run = server.launch_job(job, {"ops": {job: {"config": given}}})
+        run = server.launch_job(verb, config)
         until(lambda: platform.worker_of(run) is not None)
         worker = platform.worker_of(run)
         assert worker is not None
@@ -181,7 +187,7 @@ def test_upkeep_whose_worker_was_killed_is_done_by_the_next_run(
         # The dead holds it for minutes yet, but Dagster knows that its run has ended.
         assert len(table.upkeep.leases()) == 1
 
-        again = server.launch_job(job, {"ops": {job: {"config": given}}})
+        again = server.launch_job(verb, config)
         until(lambda: status_of(server, again) in ("FAILURE", "SUCCESS"))
         assert status_of(server, again) == "SUCCESS", server.failure_of(again)
     assert not table.upkeep.leases()
