@@ -38,6 +38,7 @@ from lakewright.platform.upkeep.known_partitions import unknown_partitions
 from lakewright.platform.upkeep.measures import Cost, Measures
 from lakewright.platform.upkeep.verb import AnyVerb, Outcome, Report, Work
 from lakewright.platform.upkeep.words import counted
+from lakewright.platform.warehouse.keepers import may_be_done
 from lakewright.platform.warehouse.kept_tables import KeptTable, KeptTables
 from lakewright.platform.warehouse.recording import Recorder
 from lakewright.storage import Catalog, Table
@@ -231,6 +232,10 @@ class _OneTable:
     def keep(self, config: dg.Config, job: str, *, dry_run: bool) -> None:
         """Carry out the verbs of the job, with what the run's config says of this table."""
         kind, context = self.kind, self.context
+        if self.asked is not None and not may_be_done(kind.name, self.kept.policy):
+            # The policy changed while the run waited.
+            context.log.info("%s is left alone by its policy", self.kept.name)
+            return
         warehouse: WarehouseResource = getattr(context.resources, self.keys.warehouse)
         with failures_for_dagster():
             catalog = warehouse.catalog()

@@ -29,6 +29,7 @@ from lakewright.platform.warehouse.kept_tables import KeptTables
 from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.platform.warehouse.look import Watch
 from lakewright.platform.warehouse.past import day_of
+from lakewright.platform.warehouse.recording import is_recording
 from lakewright.platform.warehouse.shadows import record_shadows
 from lakewright.storage.env import SystemEnv
 from lakewright.storage.errors import StorageError
@@ -72,7 +73,7 @@ def build_upkeep_sensor(
         past = past_runs(context.instance, names, watch.names(catalog), verbs)
         past = watch.recorded(catalog).add_to(past, day_begins_ms=day_begins_ms)
         look = watch.look(catalog, past, clock, day_ends_ms=day_ends_ms, within_ms=_LOOK_MS)
-        if look.shadows:
+        if look.shadows and is_recording():
             # What cannot be recorded now is decided again at the next tick.
             with suppress(StorageError):
                 record_shadows(Ledger(catalog), look.shadows, run=names.sensor, now_ms=now_ms)
@@ -103,6 +104,8 @@ def build_upkeep_sensor(
 def _interval_ms(tables: KeptTables) -> int:
     """How often the sensor looks: as often as the table that is to be looked at most often."""
     declared = [each.maintenance.compaction.interval for each in tables.declarations.values()]
+    if tables.adopted:
+        declared.append(tables.warehouse.interval)
     return min(declared, default=tables.warehouse.interval)
 
 
@@ -147,6 +150,6 @@ def _run_key(batch: Iterable[Intent], past: Past) -> str:
     parts = []
     for each in batch:
         tried = past.tries.get((each.table, each.verb))
-        times = tried.times if tried is not None and tried.state == each.state else 0
-        parts.append(f"{each.table} {each.verb} {each.state} {times}")
+        runs = 0 if tried is None else tried.runs
+        parts.append(f"{each.table} {each.table_uuid} {each.verb} {each.state} {runs}")
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:24]

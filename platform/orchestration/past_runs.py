@@ -7,6 +7,7 @@ nothing behind that could hold a table back.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import dagster as dg
@@ -27,17 +28,19 @@ def past_runs(
     names: UpkeepNames,
     tables: Sequence[str],
     verbs: Iterable[str],
-    *,
-    spent: Cost | None = None,
 ) -> Past:
-    """The last tries of each verb on each table, and what runs now."""
+    """The last tries of each verb on each table, what runs now, and what that may take."""
     tries: dict[tuple[str, str], Try] = {}
     done: dict[tuple[str, str], int] = {}
+    promised_bytes = promised_ms = 0
     for verb in verbs:
         filters = dg.RunsFilter(job_name=names.job(verb))
         for record in instance.get_run_records(filters=filters, limit=_RUNS):
             run = record.dagster_run
             if not run.is_finished:
+                for each in _asked(run).values():
+                    promised_bytes += each.get("bytes", 0)
+                    promised_ms += each.get("milliseconds", 0)
                 continue
             started_ms = int((record.start_time or record.create_timestamp.timestamp()) * _MS)
             ended_ms = int((record.end_time or record.update_timestamp.timestamp()) * _MS)
@@ -52,13 +55,14 @@ def past_runs(
                 last = tries.get(key)
                 if last is None:
                     tries[key] = Try(state=state, ended_ms=ended_ms)
-                elif last.state == state:
-                    tries[key] = Try(state=state, ended_ms=last.ended_ms, times=last.times + 1)
+                else:
+                    again = last.state == state
+                    tries[key] = replace(last, times=last.times + again, runs=last.runs + 1)
     return Past(
         tries=tries,
         done_ms=done,
         in_flight=work_in_flight(instance, tables),
-        spent=spent or Cost(),
+        spent=Cost(bytes=promised_bytes, milliseconds=promised_ms),
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import dagster as dg
 from dagster._core.execution.backfill import BulkActionsFilter, BulkActionStatus
 
-from lakewright.platform.orchestration.names import TABLE_TAG, TableNames, tables_of_tag
+from lakewright.platform.orchestration.names import TABLE_TAG, TableNames
 from lakewright.platform.orchestration.run_identity import ROOT_RUN, origin_of
 from lakewright.storage import Table
 from lakewright.storage.operations.leases.leases import release_lease
@@ -60,9 +60,9 @@ def op_configs(run: dg.DagsterRun) -> list[Mapping[str, Any]]:
 
 def tables_of(run: dg.DagsterRun) -> tuple[str, ...]:
     """The tables that a run writes or keeps, as far as the run itself tells."""
-    if TABLE_TAG in run.tags:
-        return tables_of_tag(run.tags[TABLE_TAG])
     named = [table for config in op_configs(run) for table in config.get("tables", {})]
+    if not named and TABLE_TAG in run.tags:
+        return (run.tags[TABLE_TAG],)
     return (*named, *map(_table, sorted(run.asset_selection or (), key=str)))
 
 

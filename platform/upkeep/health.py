@@ -33,6 +33,8 @@ class PartitionHealth:
     waiting_files: int = 0
     waiting_rows: int = 0
     small_bytes: int = 0
+    joined_files: int = 0
+    buckets: int = 1
 
     @property
     def name(self) -> str:
@@ -134,6 +136,8 @@ def partition_health(
         last_file_creation_ms=stats.last_file_creation_ms,
         waiting_files=stats.waiting_file_count,
         waiting_rows=stats.waiting_row_count,
+        joined_files=stats.file_count if keyed else stats.small_file_count,
+        buckets=max(len(stats.buckets), 1),
         # A compaction of a keyed bucket may read all of its runs.
         small_bytes=stats.size_bytes if keyed else sum(each.small_bytes for each in stats.buckets),
     )

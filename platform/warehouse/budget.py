@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lakewright.platform.declare.upkeep_policies import Budget
 from lakewright.platform.upkeep.words import duration_text, size_text
-from lakewright.platform.warehouse.intents import Cost, Declined, Intent, WhyNot
+from lakewright.platform.warehouse.decide import COMPACT
+from lakewright.platform.warehouse.intents import Cost, Declined, Intent, Why, WhyNot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,21 +32,34 @@ def choose(
     busy: dict[str, str] = {}
     left_bytes = None if budget.bytes is None else budget.bytes - spent.bytes
     left_ms = None if budget.time is None else budget.time - spent.milliseconds
-    for intent in sorted(intents, key=lambda each: (-each.score, each.table, each.verb)):
-        first = busy.get(intent.table)
-        cost, is_urgent = intent.cost, intent.score == float("inf")
+    untouched = not spent.bytes and not spent.milliseconds
+    for given in sorted(intents, key=_order):
+        intent, first = given, busy.get(given.table)
+        is_urgent = intent.score == float("inf")
+        if left_bytes is not None and _is_cut(intent, budget, left_bytes):
+            # Whole buckets, those that wait longest first.
+            intent = replace(
+                intent,
+                options={**intent.options, "max_bytes": left_bytes},
+                cost=replace(intent.cost, bytes=left_bytes),
+            )
+        cost = intent.cost
+        # Else what is larger than the budget of a day would never be done.
+        is_first = untouched and not chosen and left_bytes != 0
+        may_exceed = is_urgent or is_first
         if first is not None:
             told = f"waits for {first.replace('_', ' ')} of the same table"
             declined.append(_declined(intent, WhyNot.CAPPED, told))
             continue
-        if left_bytes is not None and cost.bytes > max(left_bytes, 0) and not is_urgent:
+        if left_bytes is not None and cost.bytes > max(left_bytes, 0) and not may_exceed:
             told = f"{size_text(cost.bytes)} of {size_text(max(left_bytes, 0))} left of the day's"
             declined.append(
                 _declined(intent, WhyNot.OUT_OF_BYTES, f"waits, {told} budget", day_ends_ms)
             )
             continue
-        if left_ms is not None and cost.milliseconds > max(left_ms, 0) and not is_urgent:
-            left = duration_text(max(left_ms, 0))
+        is_late = left_ms is not None and (left_ms <= 0 or cost.milliseconds > left_ms)
+        if is_late and not may_exceed:
+            left = duration_text(max(left_ms or 0, 0))
             told = f"{duration_text(cost.milliseconds)} of {left} left of the day's"
             declined.append(
                 _declined(intent, WhyNot.OUT_OF_TIME, f"waits, {told} budget", day_ends_ms)
@@ -78,6 +92,20 @@ def batches(
             batch.append(intent)
         found.append(tuple(batch))
     return found
+
+
+def _is_cut(intent: Intent, budget: Budget, left_bytes: int) -> bool:
+    """Whether a compaction that no whole day covers gets what is left of this one.
+
+    Of less than a quarter it waits for the next day: a run reads one bucket at least.
+    """
+    most = budget.bytes or 0
+    return intent.verb == COMPACT and intent.cost.bytes > most and 0 < most <= 4 * left_bytes
+
+
+def _order(intent: Intent) -> tuple[bool, float, str, str]:
+    """Verbs on a schedule first: they are few, and rewrites of a busy table would never end."""
+    return (intent.why is not Why.SCHEDULED, -intent.score, intent.table, intent.verb)
 
 
 def _declined(intent: Intent, why_not: WhyNot, told: str, again_ms: int | None = None) -> Declined:

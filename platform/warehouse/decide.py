@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lakewright.platform.declare.upkeep_policies import CompactionPolicy, UpkeepPolicy
 from lakewright.platform.upkeep.health import PartitionHealth
 from lakewright.platform.upkeep.words import counted, duration_text, size_text, time_text
+from lakewright.platform.warehouse.calibrate import modelled_ms
 from lakewright.platform.warehouse.intents import (
     Benefit,
     Cost,
@@ -47,11 +48,15 @@ _NO_COST, _NO_BENEFIT = Cost(), Benefit()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Try:
-    """The last time that a verb was asked for on a table, in which state, and how often in it."""
+    """The last time that a verb was asked for on a table, in which state, and how often in it.
+
+    `runs` counts all that are known, in whichever state.
+    """
 
     state: str
     ended_ms: int
     times: int = 1
+    runs: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,12 +203,14 @@ class _Look:
     def _to_compact(self, due: Sequence[tuple[PartitionHealth, str, Why]]) -> Intent:
         partitions = [each for each, _, _ in due]
         waiting = any(each.waiting_files for each in partitions)
-        cost = Cost(
-            bytes=sum(each.small_bytes for each in partitions),
-            files=sum(each.small_files or each.file_count for each in partitions),
+        cost = _timed(
+            Cost(
+                bytes=sum(each.small_bytes for each in partitions),
+                files=sum(each.joined_files for each in partitions),
+            )
         )
         benefit = Benefit(
-            files_fewer=sum(max(each.small_files - 1, 0) for each in partitions),
+            files_fewer=sum(max(each.joined_files - each.buckets, 0) for each in partitions),
             runs_fewer=sum(max(each.sorted_runs - 1, 0) for each in partitions),
             rows_shown=sum(each.waiting_rows for each in partitions),
         )
@@ -229,7 +236,7 @@ class _Look:
         if not policy.enabled or not policy.columns or self.state.survey.keyed:
             return
         told = f"sort by {', '.join(policy.columns)}"
-        cost = Cost(bytes=files.bytes, files=files.files)
+        cost = _timed(Cost(bytes=files.bytes, files=files.files))
         if self._is_refused(Use.COMPACT):
             yield self._refused(SORT_COMPACT, Use.COMPACT)
             return
@@ -246,6 +253,13 @@ class _Look:
             return
         if self._is_refused(Use.EXPIRE):
             yield self._refused(verb, Use.EXPIRE)
+            return
+        if kept.retain_max < kept.retain_min:
+            told = (
+                f"retain_max ({kept.retain_max}) is below retain_min ({kept.retain_min}), which "
+                "the table's options may give; set both"
+            )
+            yield self._declined(verb, WhyNot.CONTRADICTION, told)
             return
         since_ms = self.clock.now_ms - kept.time_retained_ms
         is_old = history.earliest_ms is not None and history.earliest_ms < since_ms
@@ -290,7 +304,7 @@ class _Look:
                 verb=REWRITE_MANIFESTS,
                 why=Why.MANIFESTS,
                 reason=f"{self.table}: {told}, at least {policy.min_count}: rewrite",
-                cost=Cost(bytes=found.bytes, files=found.manifests),
+                cost=_timed(Cost(bytes=found.bytes, files=found.manifests)),
                 benefit=benefit,
                 state=str(self.state.survey.history.latest_snapshot),
                 table_uuid=self.state.survey.uuid,
@@ -464,6 +478,11 @@ def _score(cost: Cost, benefit: Benefit, *, rows_wait: bool = False) -> float:
         + (benefit.bytes_freed + benefit.metadata_bytes_fewer) / _MIB
     )
     return gained / (1 + cost.bytes / _MIB)
+
+
+def _timed(cost: Cost) -> Cost:
+    """The cost with the time that the model of predictions gives it."""
+    return replace(cost, milliseconds=round(modelled_ms(cost)))
 
 
 def _digest(parts: Iterable[str]) -> str:

@@ -37,6 +37,7 @@ class WhyNot(Enum):
     OUT_OF_TIME = "out_of_time"
     CAPPED = "capped"
     NOTHING_PLANNED = "nothing_planned"
+    CONTRADICTION = "contradiction"
     READ_ONLY = "read_only"
     UNREADABLE = "unreadable"
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lakewright.platform.declare.upkeep_policies import UpkeepPolicy
+from lakewright.platform.declare.upkeep_policies import UpkeepMode, UpkeepPolicy
 from lakewright.platform.upkeep.analyze import ANALYZE, AnalyzeOptions
 from lakewright.platform.upkeep.clean import (
     PURGE,
@@ -135,3 +135,22 @@ _ALL = (
     ),
 )
 KEEPERS = {each.name: each for each in _ALL}
+# The section of a policy by which a keeper can be switched off.
+_SECTIONS = {
+    decide.COMPACT: "compaction",
+    decide.SORT_COMPACT: "sort",
+    decide.EXPIRE_SNAPSHOTS: "snapshots",
+    decide.EXPIRE_PARTITIONS: "partitions",
+    decide.REWRITE_MANIFESTS: "manifests",
+    decide.REMOVE_ORPHANS: "orphans",
+    decide.PURGE: "quarantine",
+    decide.ANALYZE: "statistics",
+}
+
+
+def may_be_done(keeper: str, policy: UpkeepPolicy) -> bool:
+    """Whether a policy lets a keeper work, which may have changed since it was asked for."""
+    if policy.freeze or policy.mode is UpkeepMode.SHADOW:
+        return False
+    enabled: bool = getattr(policy, _SECTIONS[keeper]).enabled
+    return enabled

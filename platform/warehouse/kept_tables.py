@@ -8,8 +8,9 @@ from fnmatch import fnmatchcase
 
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.policy_watch import PolicyFiles
-from lakewright.platform.declare.upkeep_policies import UpkeepPolicy, WarehousePolicy
+from lakewright.platform.declare.upkeep_policies import UpkeepMode, UpkeepPolicy, WarehousePolicy
 from lakewright.platform.declare.yaml_files import Problem
+from lakewright.platform.warehouse.ledger import LEDGER
 from lakewright.storage import Catalog
 
 
@@ -47,6 +48,9 @@ class KeptTables:
     def table(self, name: str) -> KeptTable:
         """A table by its name, whether it exists or not."""
         policy = self.files.current().policies.of(name).policy
+        if name == LEDGER and not policy.freeze:
+            # It is written in shadow, too, and would pile up small files.
+            policy = policy.model_copy(update={"mode": UpkeepMode.LIVE})
         return KeptTable(name=name, policy=policy, declaration=self.declarations.get(name))
 
     def present(self, catalog: Catalog) -> Iterator[str]:

@@ -8,13 +8,15 @@ from dataclasses import dataclass, replace
 from zoneinfo import ZoneInfo
 
 from lakewright.platform.upkeep.expire_all import EXPIRE
+from lakewright.platform.upkeep.postpone_compact import POSTPONE_COMPACT
 from lakewright.platform.warehouse.action import Action, Verdict
-from lakewright.platform.warehouse.decide import EXPIRE_SNAPSHOTS, Past, Try
+from lakewright.platform.warehouse.decide import COMPACT, EXPIRE_SNAPSHOTS, Past, Try
 from lakewright.platform.warehouse.intents import Cost
 from lakewright.platform.warehouse.ledger import LastActions, Ledger
 
 _GOOD = (Verdict.DONE, Verdict.NOTHING_TO_DO)
 _DAY = dt.timedelta(days=1)
+_DECIDED = {EXPIRE.name: EXPIRE_SNAPSHOTS, POSTPONE_COMPACT.name: COMPACT}
 
 
 @dataclass(slots=True)
@@ -34,7 +36,9 @@ class LedgerPast:
             if times:
                 key = (table, _decided(verb))
                 done[key] = max(*times, done.get(key, 0))
-        return replace(past, done_ms=done, spent=self._spent_since(day_begins_ms))
+        return replace(
+            past, done_ms=done, spent=_sum([past.spent, self._spent_since(day_begins_ms)])
+        )
 
     def _spent_since(self, day_begins_ms: int) -> Cost:
         assert self._last is not None
@@ -76,7 +80,12 @@ def past_of_ledger(actions: Sequence[Action], *, day_begins_ms: int = 0) -> Past
 
 def _decided(verb: str) -> str:
     """The name under which decisions ask for a verb."""
-    return EXPIRE_SNAPSHOTS if verb == EXPIRE.name else verb
+    return _DECIDED.get(verb, verb)
+
+
+def recorded(verb: str) -> str:
+    """The name under which the ledger has a verb that decisions ask for."""
+    return EXPIRE.name if verb == EXPIRE_SNAPSHOTS else verb
 
 
 def _sum(costs: Sequence[Cost]) -> Cost:

@@ -166,6 +166,11 @@ def _learned(ledger: Ledger, verb: str, table: str) -> Calibration:
     return own if own.ratios else Calibration.of(ledger.actions(verb=verb, since_ms=since_ms))
 
 
+def is_recording() -> bool:
+    """Whether the ledger is not switched off by LAKEWRIGHT_LEDGER."""
+    return _asked() is not False
+
+
 def _asked() -> bool | None:
     said = os.environ.get(LEDGER_VARIABLE, "").strip().lower()
     if said in ("", "auto"):

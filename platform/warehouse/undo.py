@@ -157,7 +157,7 @@ def run_undo(
 
 def _is_of(run: str, user: str) -> bool:
     """Whether a run made what this user, or the name of a run, made."""
-    if user == run or user.startswith(f"{run}-"):
+    if user == run or _of_this_run(run, user):
         return True
     if found := _DAGSTER.match(user):
         digits = run.removeprefix("dagster-")
@@ -165,6 +165,12 @@ def _is_of(run: str, user: str) -> bool:
     if found := _COMMAND.match(user):
         return run in (found[1], found[2])
     return False
+
+
+def _of_this_run(run: str, user: str) -> bool:
+    """Whether a user is a run's name with a step or an id of one commit at its end."""
+    names_one = _DAGSTER.match(run) or _COMMAND.match(run)
+    return names_one is not None and user.startswith(f"{run}-")
 
 
 def _run_of(user: str) -> str:
@@ -181,8 +187,7 @@ def _snapshots(table: Table, run: str, runs: set[str]) -> Undone | LeftAlone | N
     if not found:
         return None
     runs.update(
-        run if each.commit_user.startswith(f"{run}-") else _run_of(each.commit_user)
-        for each in found
+        run if _of_this_run(run, each.commit_user) else _run_of(each.commit_user) for each in found
     )
     ids = tuple(each.id for each in found)
     what = snapshots_text(ids)
@@ -211,7 +216,7 @@ def _quarantines(
     for quarantine in table.upkeep.quarantines():
         by = quarantine.reason.removeprefix(f"{SET_ASIDE} by ")
         if by != quarantine.reason and _is_of(run, by):
-            runs.add(run if by.startswith(f"{run}-") else _run_of(by))
+            runs.add(run if _of_this_run(run, by) else _run_of(by))
         elif quarantine.id not in known:
             continue
         what = named("quarantine", [quarantine.id])

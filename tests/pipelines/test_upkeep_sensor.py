@@ -8,6 +8,7 @@ import dagster as dg
 import pytest
 from dagster._core.test_utils import create_run_for_test
 
+from lakewright.definitions import build_definitions
 from lakewright.jobs import upkeep_sensor
 from lakewright.platform.warehouse.action import Verdict
 from lakewright.platform.warehouse.ledger import Ledger
@@ -111,8 +112,6 @@ def test_a_declaration_in_shadow_is_decided_and_recorded_and_never_asked_for(lak
 
 
 def test_policies_are_read_again_when_their_file_changes(lake: Lake) -> None:
-    from lakewright.definitions import build_definitions
-
     fill(lake, "shop.events", 4)
     policy = lake.folder / "policy.yaml"
     policy.write_text("warehouse: {compaction: {small_files: 9}}\n")
@@ -141,6 +140,45 @@ def test_a_look_that_takes_long_goes_on_with_the_rest_at_the_next_one(
     monkeypatch.undo()
     (request,) = many.tick().run_requests
     assert len(asked(request)) == 10
+
+
+@pytest.mark.parametrize(
+    "policy", ["freeze: true", "mode: shadow", "compaction: {enabled: false, small_files: 3}"]
+)
+def test_a_run_that_waited_leaves_a_table_alone_whose_policy_changed(
+    lake: Lake, policy: str
+) -> None:
+    lake.declare(f"table: shop.events\n{SHARED}\n")
+    fill(lake, "shop.events", 4)
+    (request,) = lake.tick().run_requests
+    lake.declare(f"table: shop.events\nmaintenance: {{{policy}}}\n")
+    assert lake.request(request).success
+    assert lake.table("shop.events").at().partitions()[0].file_count == 4
+
+
+def test_what_runs_in_flight_may_read_counts_as_spent(lake: Lake) -> None:
+    for at in range(3):
+        fill(lake, f"shop.t{at}", 4)
+    size = lake.table("shop.t0").at().partitions()[0].size_bytes
+    policy = lake.folder / "policy.yaml"
+    policy.write_text(
+        f"warehouse: {{compaction: {{small_files: 3}}, budget: {{bytes: {size + 50} b}}}}\n"
+    )
+    lake.definitions_are(
+        build_definitions([], warehouse=lake.warehouse, policies=[policy], adopted=["*"])
+    )
+    (request,) = lake.tick().run_requests
+    assert len(asked(request)) == 1
+    create_run_for_test(
+        lake.instance,
+        job_name="compact",
+        status=dg.DagsterRunStatus.STARTED,
+        run_config=dict(request.run_config),
+        tags=request.tags,
+    )
+    answer = lake.tick()
+    assert not answer.run_requests
+    assert "left of the day's budget" in answer.skip_message
 
 
 def test_the_cursor_is_a_few_bytes(many: Lake, tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ from tests.support.tables.fixtures import memory_uri
 # What these verbs do cannot be asked of every table, or is asked for once (a name, a file); the
 # cases of `test_verb.py` have them. A sorting rewrites what it is told to, each time.
 ASKED_FOR_ONCE = {
+    "revert",
     "add_partitions",
     "alter",
     "delete_branch",

@@ -127,6 +127,10 @@ class _Judge:
             spec = self.files.partitions.of_row(min(rows)).spec
             which = f"partition {spec}" if spec else "the table"
             raise self._error(by, f"overwrote or deleted rows of {which}")
+        # An overwrite of the whole table tells nothing of partitions that were empty then.
+        by = self._by(lambda entry: entry.kind is FileKind.ADD, kinds=(CommitKind.OVERWRITE,))
+        if by is not None:
+            raise self._error(by, "overwrote rows, perhaps of the whole table")
 
     def _check_bucket_counts(self) -> None:
         counts = {

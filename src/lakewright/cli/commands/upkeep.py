@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ from lakewright.platform.warehouse.past import day_of, past_of_ledger
 from lakewright.platform.warehouse.recording import Recorder
 from lakewright.platform.warehouse.shadows import record_shadows
 from lakewright.storage import Catalog
-from lakewright.storage.errors import StorageError
+from lakewright.storage.errors import InvalidRequestError, StorageError
 
 _MONTH_MS = 31 * 86_400_000
 # A call goes on until nothing is due; each round carries out one verb for each table.
@@ -98,13 +98,20 @@ def upkeep(
     # Cron schedules are read as Dagster reads them.
     from lakewright.platform.orchestration.cron import last_tick_ms
 
+    if not policy and not tables and not call.dry_run:
+        raise InvalidRequestError(
+            "no policy says what upkeep may do: name files with --policy or "
+            f"${POLICY_VARIABLE}; `lakewright adopt --policy FILE` proposes one"
+        )
     workspace = workspace_of(tables, ())
     # What is wrong with the files is told as by other commands.
     policies_of(policy, workspace)
     kept = KeptTables(files=PolicyFiles(policy, workspace=workspace), adopted=only or ("*",))
     rounds = _Rounds(call.catalog(), kept, last_tick_ms)
     look = rounds.look()
-    return _told(look, everything=everything) if call.dry_run else _done(rounds.carry_out(look))
+    if call.dry_run:
+        return _told(look, everything=everything)
+    return _done(rounds.carry_out(look), run=rounds.run, shadows=len(look.shadows))
 
 
 @dataclass
@@ -114,6 +121,11 @@ class _Rounds:
     catalog: Catalog
     kept: KeptTables
     last_tick_ms: Callable[[int, str, str], int]
+
+    @cached_property
+    def run(self) -> str:
+        """The name of this call's work, by which it can be taken back."""
+        return f"{_RUN} ({self.catalog.env.new_id()[:8]})"
 
     def look(self) -> Look:
         now_ms = self.catalog.env.now_ms()
@@ -133,7 +145,7 @@ class _Rounds:
         with shown_steps() as steps:
             for _ in range(_MOST_ROUNDS):
                 now_ms = self.catalog.env.now_ms()
-                record_shadows(Ledger(self.catalog), look.shadows, run=_RUN, now_ms=now_ms)
+                record_shadows(Ledger(self.catalog), look.shadows, run=self.run, now_ms=now_ms)
                 chosen = [each for each in look.choice.chosen if _key(each) not in tried]
                 if not chosen:
                     break
@@ -158,7 +170,7 @@ class _Rounds:
                 specs = tuple(decode_partition(key, columns) for key in intent.partitions)
                 options = replace(options, partitions=specs)
             for verb in keeper.verbs(table):
-                work = Work(run=f"{_RUN} ({self.catalog.env.new_id()[:8]})", session=_session)
+                work = Work(run=self.run, session=_session)
                 recorder.carry_out(verb, table, options, work)
         except StorageError as error:
             # The other tables are kept all the same.
@@ -245,12 +257,15 @@ def _rows(look: Look, *, everything: bool) -> list[tuple[str, Intent | Declined]
     return rows
 
 
-def _done(actions: Sequence[Action]) -> Answer:
+def _done(actions: Sequence[Action], *, run: str, shadows: int) -> Answer:
     """What was carried out, and what came of it."""
     failed = [each for each in actions if each.verdict in (Verdict.FAILED, Verdict.BEATEN)]
 
     def text() -> Sequence[Block]:
         if not actions:
+            if shadows:
+                told = f"{counted(shadows, 'verb')} in shadow: recorded, and nothing done"
+                return [f"{told}; see lakewright ledger"]
             return ["nothing was due"]
         cells: list[list[Cell]] = [
             [
@@ -262,7 +277,7 @@ def _done(actions: Sequence[Action]) -> Answer:
             ]
             for each in actions
         ]
-        return [TextTable(_DONE_COLUMNS, cells)]
+        return [TextTable(_DONE_COLUMNS, cells), "", f"run: {run}"]
 
     def records() -> list[Record]:
         return [

@@ -26,13 +26,13 @@ def test_every_file_is_a_bar_in_one_scale() -> None:
     assert len(after) == 1
     assert after[0] == 2 * before[0] == 4 * before[1]
     labels = [text.text for text in ET.fromstring(svg).iter(_TEXT)]
-    assert labels == ["before: 3 files, 200 B", "after: 1 files, 200 B"]
+    assert labels == ["before: 3 files, 200 B", "after: 1 file, 200 B"]
 
 
 def test_of_very_many_files_the_largest_are_shown() -> None:
     svg = file_sizes_picture(range(1000), [])
     assert len(bars(svg, "#e07a5f")) == 160
-    assert "before: 1000 files, 487.8 KiB (the 160 largest shown)" in svg
+    assert "before: 1,000 files, 487.8 KiB (the 160 largest shown)" in svg
 
 
 def test_nothing_is_a_picture_too() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -47,6 +49,25 @@ def test_rows_that_no_reader_sees_are_worth_any_budget() -> None:
     assert choose(
         [urgent], Budget.model_validate({"bytes": 1, "time": "1ms"}), Cost(bytes=5)
     ).chosen == (urgent,)
+
+
+def test_what_no_whole_day_covers_is_cut_to_what_is_left() -> None:
+    huge = intent("a", size=1000)
+    (cut,) = choose([huge], Budget(bytes=100), Cost(bytes=60)).chosen
+    assert (cut.options, cut.cost.bytes) == ({"max_bytes": 40}, 40)
+    (waits,) = choose([huge], Budget(bytes=100), Cost(bytes=80)).declined
+    assert waits.why_not is WhyNot.OUT_OF_BYTES
+    # Other verbs cannot be cut, and are done as the first of a day.
+    sorting = intent("a", size=1000, verb="sort_compact")
+    assert choose([sorting], Budget(bytes=100), Cost()).chosen == (sorting,)
+    assert not choose([sorting], Budget(bytes=100), Cost(bytes=1)).chosen
+    assert not choose([sorting, huge], Budget(bytes=0), Cost()).chosen
+
+
+def test_verbs_on_a_schedule_come_before_rewrites_of_the_same_table() -> None:
+    due = replace(intent("a", verb="expire_snapshots", score=0), why=Why.SCHEDULED)
+    choice = choose([intent("a", score=float("inf")), due], NO_LIMIT, Cost())
+    assert [each.verb for each in choice.chosen] == ["expire_snapshots"]
 
 
 def test_a_table_gets_one_verb_at_a_time() -> None:

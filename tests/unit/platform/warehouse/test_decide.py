@@ -42,6 +42,7 @@ def partition(day: str, small: int = 0, **more: Any) -> PartitionHealth:
         "file_count": small,
         "size_bytes": small * 100,
         "small_bytes": small * 100,
+        "joined_files": small,
         "sorted_runs": 0,
         "worst_bucket": 0,
         "last_file_creation_ms": NOW_MS,
