@@ -35,7 +35,7 @@ def choose(
     untouched = not spent.bytes and not spent.milliseconds
     for given in sorted(intents, key=_order):
         intent, first = given, busy.get(given.table)
-        is_urgent = intent.score == float("inf")
+        is_urgent = intent.why is Why.ROWS_WAIT
         if left_bytes is not None and _is_cut(intent, budget, left_bytes):
             # Whole buckets, those that wait longest first.
             intent = replace(
@@ -103,9 +103,9 @@ def _is_cut(intent: Intent, budget: Budget, left_bytes: int) -> bool:
     return intent.verb == COMPACT and intent.cost.bytes > most and 0 < most <= 4 * left_bytes
 
 
-def _order(intent: Intent) -> tuple[bool, float, str, str]:
-    """Verbs on a schedule first: they are few, and rewrites of a busy table would never end."""
-    return (intent.why is not Why.SCHEDULED, -intent.score, intent.table, intent.verb)
+def _order(intent: Intent) -> tuple[float, bool, str, str]:
+    """By score; of two with the highest, a verb on a schedule, which rewrites have held up."""
+    return (-intent.score, intent.why is not Why.SCHEDULED, intent.table, intent.verb)
 
 
 def _declined(intent: Intent, why_not: WhyNot, told: str, again_ms: int | None = None) -> Declined:

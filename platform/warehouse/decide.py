@@ -369,6 +369,7 @@ class _Look:
         tick_ms = self.clock.last_tick_ms(schedule, timezone)
         # A table is not behind with what was due before it was there.
         begun_ms = self.past.done_ms.get((self.table, verb), self.state.created_ms)
+        compacted_ms = self.past.done_ms.get((self.table, COMPACT), -1)
         if self.state.survey.history.latest_snapshot is None:
             return self._declined(verb, WhyNot.HEALTHY, "nothing was ever committed")
         if begun_ms is not None and begun_ms >= tick_ms:
@@ -384,7 +385,8 @@ class _Look:
                 benefit=benefit,
                 state=f"tick {tick_ms}",
                 table_uuid=self.state.survey.uuid,
-                score=_score(cost, benefit),
+                # A table that is always due for a compaction would never get to another verb.
+                score=float("inf") if compacted_ms >= tick_ms else _score(cost, benefit),
             )
         )
 

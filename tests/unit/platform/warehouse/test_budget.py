@@ -45,7 +45,7 @@ def test_what_the_day_has_spent_counts() -> None:
 
 
 def test_rows_that_no_reader_sees_are_worth_any_budget() -> None:
-    urgent = intent("a", score=float("inf"), size=1000)
+    urgent = replace(intent("a", score=float("inf"), size=1000), why=Why.ROWS_WAIT)
     assert choose(
         [urgent], Budget.model_validate({"bytes": 1, "time": "1ms"}), Cost(bytes=5)
     ).chosen == (urgent,)
@@ -64,9 +64,10 @@ def test_what_no_whole_day_covers_is_cut_to_what_is_left() -> None:
     assert not choose([sorting, huge], Budget(bytes=0), Cost()).chosen
 
 
-def test_verbs_on_a_schedule_come_before_rewrites_of_the_same_table() -> None:
-    due = replace(intent("a", verb="expire_snapshots", score=0), why=Why.SCHEDULED)
-    choice = choose([intent("a", score=float("inf")), due], NO_LIMIT, Cost())
+def test_a_verb_that_rewrites_have_held_up_comes_before_the_next_rewrite() -> None:
+    due = replace(intent("a", verb="expire_snapshots", score=float("inf")), why=Why.SCHEDULED)
+    waiting = replace(intent("a", score=float("inf")), why=Why.ROWS_WAIT)
+    choice = choose([waiting, due], NO_LIMIT, Cost())
     assert [each.verb for each in choice.chosen] == ["expire_snapshots"]
 
 

@@ -192,6 +192,12 @@ def test_expiry_is_due_once_after_each_moment_of_its_schedule() -> None:
     assert snapshots(replace(found, created_ms=TICK_MS)).why_not is WhyNot.NOT_YET
 
 
+def test_a_verb_on_a_schedule_comes_next_after_a_compaction() -> None:
+    found = old_table(12)
+    assert snapshots(found).score < float("inf")
+    assert snapshots(found, done_ms={("nyc.flights", "compact"): TICK_MS}).score == float("inf")
+
+
 def test_expiry_follows_the_policy_where_it_says_more_than_the_table() -> None:
     found = old_table(5)
     assert snapshots(found).why_not is WhyNot.HEALTHY
