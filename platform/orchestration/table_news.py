@@ -64,8 +64,9 @@ class TableNews:
         location: str | None = None,
     ) -> list[Event]:
         """The events of one look; tables that had none for long come first."""
+        # Tables that the look did not get to are not gone.
         for known in (self._health, self._snapshots):
-            for gone in known.keys() - look.decisions.keys():
+            for gone in [each for each in known if watch.state(each) is None]:
                 del known[gone]
         self._read_reported(instance, look.decisions)
         names = sorted(look.decisions, key=lambda name: (name <= self._last, name))

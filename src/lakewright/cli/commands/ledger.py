@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import click
@@ -68,6 +69,7 @@ def ledger(
             TextColumn("verdict"),
             TextColumn("took", right=True),
             TextColumn("foreseen", right=True),
+            TextColumn("run"),
             TextColumn("what"),
         ],
         cells=_cells,
@@ -87,8 +89,16 @@ def _cells(action: Action) -> list[Cell]:
         action.verdict.value.replace("_", " "),
         duration_text(action.cost.milliseconds),
         duration_text(foreseen) if foreseen else "-",
-        action.error or action.summary,
+        _short(action.run),
+        # A shadow has done nothing yet, so its reason stands here.
+        action.error or action.summary or action.reason,
     ]
+
+
+def _short(run: str) -> str:
+    """What `lakewright undo` takes for a run: 8 digits of a command, or of a Dagster run."""
+    found = re.search(r"\((\w{8})\)$", run) or re.match(r"dagster-(\w{8})-", run)
+    return run if found is None else found[1]
 
 
 def _record(action: Action) -> dict[str, object]:
