@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import dagster as dg
 import pyarrow as pa
@@ -53,10 +52,10 @@ class Demo:
 
     def runs(self) -> list[dg.DagsterRun]:
         # The log of events finds its folder by the variable, as for every command of Dagster.
-        with (
-            patch.dict(os.environ, DAGSTER_HOME=str(self.home)),
-            dg.DagsterInstance.from_config(str(self.home)) as instance,
-        ):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("DAGSTER_HOME", str(self.home))
+            opened = dg.DagsterInstance.from_config(str(self.home))
+        with opened as instance:
             return list(instance.get_runs())
 
 

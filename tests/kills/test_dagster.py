@@ -16,7 +16,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import dedent
-from unittest.mock import patch
 
 import dagster as dg
 import pyarrow as pa
@@ -108,10 +107,10 @@ class Platform:
         """The process that does a run, by what it said of itself."""
         home = str(self.folder / "home")
         # The log of events finds its folder by the variable, as for every command of Dagster.
-        with (
-            patch.dict(os.environ, DAGSTER_HOME=home),
-            dg.DagsterInstance.from_config(home) as instance,
-        ):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("DAGSTER_HOME", home)
+            opened = dg.DagsterInstance.from_config(home)
+        with opened as instance:
             for entry in instance.all_logs(run_id):
                 found = re.search(r"Started process for run \(pid: (\d+)\)", entry.message or "")
                 if found:
