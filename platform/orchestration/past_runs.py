@@ -12,7 +12,7 @@ from typing import Any
 
 import dagster as dg
 
-from lakewright.platform.orchestration.names import VERB_TAG, UpkeepNames
+from lakewright.platform.orchestration.names import UpkeepNames
 from lakewright.platform.orchestration.runs import op_configs, tables_of, work_in_flight
 from lakewright.platform.warehouse.decide import Past, Try
 from lakewright.platform.warehouse.intents import Cost
@@ -64,11 +64,6 @@ def past_runs(
         in_flight=work_in_flight(instance, tables),
         spent=Cost(bytes=promised_bytes, milliseconds=promised_ms),
     )
-
-
-def verb_of(run: dg.DagsterRun) -> str | None:
-    """The verb of a run of upkeep."""
-    return run.tags.get(VERB_TAG)
 
 
 def _asked(run: dg.DagsterRun) -> Mapping[str, Mapping[str, Any]]:

@@ -108,21 +108,6 @@ def intents(decisions: Iterable[Decision]) -> tuple[Intent, ...]:
     return tuple(each for each in decisions if isinstance(each, Intent))
 
 
-def summarize(decisions: Sequence[Decision], *, shown: int = _MOST_TOLD) -> str:
-    """The reasons in one text: what is due first, then what waits, then the rest."""
-    ordered = sorted(decisions, key=_rank)
-    lines = [each.reason for each in ordered[:shown]]
-    if len(ordered) > shown:
-        lines.append(f"and {counted(len(ordered) - shown, 'other decision')}")
-    return "; ".join(lines)
-
-
-def _rank(decision: Decision) -> int:
-    if isinstance(decision, Intent):
-        return 0
-    return 1 if decision.why_not.waits else 2
-
-
 @dataclass(frozen=True, slots=True)
 class _Look:
     """One look at a table: a method for each verb."""

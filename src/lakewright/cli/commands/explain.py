@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import click
-
 from lakewright.cli.grammar.call import Call
 from lakewright.cli.grammar.command import command
 from lakewright.cli.output.answers import Answer, Record
 from lakewright.cli.output.tables import Block, TextColumn, TextTable
 from lakewright.cli.output.text import Cell
 from lakewright.cli.upkeep.gate import workspace_of
-from lakewright.cli.upkeep.policies import PATHS, known_tables, plain_setting, policies_of
+from lakewright.cli.upkeep.policies import known_tables, plain_setting, policies_of, policy_options
 from lakewright.platform.declare.check_files import unused_policies
 from lakewright.platform.declare.policies import Given, Setting
 from lakewright.platform.declare.setting_text import setting_text
-from lakewright.platform.declare.variables import POLICY_VARIABLE, TABLES_VARIABLE
+from lakewright.platform.declare.variables import POLICY_VARIABLE
 from lakewright.storage.errors import NotFoundError
 
 
@@ -34,22 +32,7 @@ lakewright explain sales.orders --policy policies
 lakewright explain sales.orders --policy policy.yaml --tables tables --format json
 """,
 )
-@click.option(
-    "--policy",
-    metavar="PATH",
-    type=PATHS,
-    multiple=True,
-    envvar=POLICY_VARIABLE,
-    help=f"Policy files, and folders of them; may be repeated (default: ${POLICY_VARIABLE}).",
-)
-@click.option(
-    "--tables",
-    metavar="PATH",
-    type=PATHS,
-    multiple=True,
-    envvar=TABLES_VARIABLE,
-    help=f"Declarations, whose `maintenance:` counts too (default: ${TABLES_VARIABLE}).",
-)
+@policy_options
 def explain(call: Call, *, policy: tuple[Path, ...], tables: tuple[Path, ...]) -> Answer:
     """Print the upkeep policy of a table, and which line decided each setting."""
     from lakewright.storage.catalog import split_name

@@ -20,10 +20,10 @@ from lakewright.cli.output.progress import shown_steps
 from lakewright.cli.output.tables import Block, TextColumn, TextTable
 from lakewright.cli.output.text import Cell
 from lakewright.cli.upkeep.gate import workspace_of
-from lakewright.cli.upkeep.policies import PATHS, policies_of
+from lakewright.cli.upkeep.policies import policies_of, policy_options
 from lakewright.platform.declare.partition_keys import decode_partition
 from lakewright.platform.declare.policy_watch import PolicyFiles
-from lakewright.platform.declare.variables import POLICY_VARIABLE, TABLES_VARIABLE
+from lakewright.platform.declare.variables import POLICY_VARIABLE
 from lakewright.platform.upkeep.health import partition_columns
 from lakewright.platform.upkeep.measures import Measures
 from lakewright.platform.upkeep.verb import Work
@@ -63,22 +63,7 @@ lakewright upkeep --policy policies --only "sales.*"
 """,
 )
 @click.option("--dry-run", is_flag=True, help="Tell what is due and what waits; do nothing.")
-@click.option(
-    "--policy",
-    metavar="PATH",
-    type=PATHS,
-    multiple=True,
-    envvar=POLICY_VARIABLE,
-    help=f"Policy files, and folders of them; may be repeated (default: ${POLICY_VARIABLE}).",
-)
-@click.option(
-    "--tables",
-    metavar="PATH",
-    type=PATHS,
-    multiple=True,
-    envvar=TABLES_VARIABLE,
-    help=f"Declarations, whose `maintenance:` counts too (default: ${TABLES_VARIABLE}).",
-)
+@policy_options
 @click.option(
     "--only",
     metavar="PATTERN",

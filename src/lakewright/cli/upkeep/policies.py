@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -12,6 +12,7 @@ from lakewright.platform.declare.declared_values import plain
 from lakewright.platform.declare.policies import Given, PolicySet, Setting
 from lakewright.platform.declare.policy_files import load_policies
 from lakewright.platform.declare.setting_text import setting_text
+from lakewright.platform.declare.variables import POLICY_VARIABLE, TABLES_VARIABLE
 from lakewright.platform.declare.yaml_files import DeclarationError
 from lakewright.storage.errors import InvalidRequestError
 
@@ -20,6 +21,29 @@ if TYPE_CHECKING:
     from lakewright.platform.declare.workspace import Workspace
 
 PATHS = click.Path(path_type=Path)
+
+Command = TypeVar("Command", bound=Callable[..., object])
+
+
+def policy_options(command: Command) -> Command:
+    """The options `--policy` and `--tables` of commands that ask the policies."""
+    of_policy = click.option(
+        "--policy",
+        metavar="PATH",
+        type=PATHS,
+        multiple=True,
+        envvar=POLICY_VARIABLE,
+        help=f"Policy files, and folders of them; may be repeated (default: ${POLICY_VARIABLE}).",
+    )
+    of_tables = click.option(
+        "--tables",
+        metavar="PATH",
+        type=PATHS,
+        multiple=True,
+        envvar=TABLES_VARIABLE,
+        help=f"Declarations, whose `maintenance:` counts too (default: ${TABLES_VARIABLE}).",
+    )
+    return of_policy(of_tables(command))
 
 
 def policies_of(paths: Sequence[Path], workspace: Workspace) -> PolicySet:

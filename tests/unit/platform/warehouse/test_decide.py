@@ -18,7 +18,6 @@ from lakewright.platform.warehouse.decide import (
     Try,
     decide,
     intents,
-    summarize,
 )
 from lakewright.platform.warehouse.intents import Declined, Intent, Why, WhyNot
 from lakewright.platform.warehouse.survey import (
@@ -243,13 +242,6 @@ def test_a_use_that_the_table_refuses_is_declined_by_its_reason() -> None:
         WhyNot.READ_ONLY,
         "nyc.flights, compact: an unknown index",
     )
-
-
-def test_a_long_list_of_reasons_begins_with_what_is_due() -> None:
-    found = state(*[partition(f"{day:02}", day) for day in range(1, 10)])
-    told = summarize(compaction(found), shown=1)
-    assert told.startswith("partition dt=09: 9 small files ≥ 5; partition dt=08")
-    assert told.endswith(": compact; and 4 other decisions")
 
 
 @given(

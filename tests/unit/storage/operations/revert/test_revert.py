@@ -208,6 +208,19 @@ def test_what_was_overwritten_since_does_not_come_back(catalog: Catalog) -> None
         table.history.plan_revert(drop)
 
 
+def test_a_dropped_partition_does_not_come_back_after_the_whole_table_was_overwritten(
+    catalog: Catalog,
+) -> None:
+    table = filled(catalog, "append")
+    (drop,) = made_by(table, VERBS["drop"])
+    kept = rows(table, events(0, 3, day="other"))
+    table.write(kept, mode="overwrite", dynamic=False)
+    before = content(table)
+    with pytest.raises(NotRevertible, match="perhaps of the whole table"):
+        table.history.revert(drop)
+    assert content(table) == before
+
+
 def test_rows_of_a_bucket_that_was_compacted_since_do_not_come_back(catalog: Catalog) -> None:
     table = filled(catalog, "keyed")
     (drop,) = made_by(table, VERBS["drop"])
