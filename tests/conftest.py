@@ -49,6 +49,8 @@ if (
     os.environ["TMPDIR"] = str(_IN_MEMORY)
     # Asked for already, by pytest itself.
     tempfile.tempdir = None
+    # Memory forgets all at a power loss: tests of durability ask for flushes by themselves.
+    os.environ.setdefault("LAKEWRIGHT_DURABLE", "false")
 
 # A time limit would test the machine, and a random seed would make two runs differ.
 settings.register_profile(
