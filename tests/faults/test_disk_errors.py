@@ -97,6 +97,7 @@ def _tries() -> Iterator[Any]:
                 yield pytest.param(case, kind, how, None, id=name, marks=pytest.mark.deep)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("case", "kind", "how", "most"), list(_tries()))
 def test_a_disk_that_fails_at_any_call_is_told_truly_and_tried_again_without_loss_or_doubling(
     case: Case, kind: str, how: How, most: int | None, tmp_path: Path

@@ -99,6 +99,7 @@ CHANGES: dict[str, tuple[list[str], list[str], list[tuple[str, ...]]]] = {
 }
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("reader", ["java_latest", "released_pypaimon", "rust"])
 @pytest.mark.parametrize("change", list(CHANGES))
 def test_they_read_every_moment_of_a_change(
@@ -161,6 +162,7 @@ def test_upserts_of_every_writer_replace_old_rows_in_the_new_partitions(
     assert as_read_by(java_latest, catalog, table) == due == content(table)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("writer", ["java_latest", "released_pypaimon"])
 @pytest.mark.parametrize("keys", [("dt", "hh"), ()], ids=["finer", "coarser"])
 def test_rows_of_a_writer_that_opened_the_table_before_are_refused_until_they_are_taken_back(

@@ -84,6 +84,7 @@ FILTERS = [
 ]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["append", "keyed"])
 @pytest.mark.mission("PT8", "PT39", "FS13", "FS19")
 def test_a_filter_keeps_the_same_rows(catalog: Catalog, spark: SparkSession, kind: str) -> None:

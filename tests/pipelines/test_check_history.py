@@ -126,7 +126,7 @@ def holds_a_null(lake: Lake) -> bool:
 
 @pytest.mark.parametrize("declaration", [UPSERTED, APPENDED], ids=["upsert", "append"])
 @pytest.mark.parametrize("days", [DAYS, "2024-01-02"], ids=["range", "day"])
-@pytest.mark.sampled(each="declaration")
+@pytest.mark.sampled(1)
 def test_a_partition_that_a_write_had_no_rows_for_is_still_shown(
     lake: Lake, declaration: str, days: Any
 ) -> None:
@@ -150,6 +150,7 @@ def test_a_partition_that_a_write_had_no_rows_for_is_still_shown(
     assert holds_a_null(lake) is (declaration == APPENDED)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("days", [DAYS, "2024-01-02"], ids=["range", "day"])
 def test_a_partition_overwritten_with_nothing_is_no_longer_shown(lake: Lake, days: Any) -> None:
     with_a_null_on_the_second_day(lake, EVENTS)
@@ -159,6 +160,7 @@ def test_a_partition_overwritten_with_nothing_is_no_longer_shown(lake: Lake, day
     assert latest(lake, WARNING).passed
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("declaration", [EVENTS, UPSERTED], ids=["overwrite", "upsert"])
 def test_good_rows_that_are_rejected_for_another_reason_end_no_failure(
     lake: Lake, declaration: str
@@ -173,6 +175,7 @@ def test_good_rows_that_are_rejected_for_another_reason_end_no_failure(
     assert latest(lake).passed
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("declaration", [EVENTS, UPSERTED], ids=["overwrite", "upsert"])
 def test_a_retry_that_writes_nothing_ends_only_what_its_overwrite_replaced(
     lake: Lake, declaration: str

@@ -73,6 +73,7 @@ def test_a_run_that_came_to_nothing_is_asked_for_again_later(fragmented: Lake) -
     assert other.run_key != request.run_key
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "status",
     [

@@ -85,6 +85,7 @@ def test_a_csv_may_be_written_in_another_way(lake: Lake) -> None:
     ]
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -149,6 +150,7 @@ def test_a_file_whose_values_do_not_fit_is_named_with_both_types(lake: Lake) -> 
     assert said in outcome.failure
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int8(), pa.string())]
 )
@@ -245,6 +247,7 @@ def test_a_partition_is_not_emptied_because_another_has_rows(with_rows: Lake) ->
     assert [row["code"] for row in sales(with_rows)] == ["a", "b"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("way", ["declared", "asked for"])
 def test_a_partition_is_emptied_where_that_is_meant(with_rows: Lake, way: str) -> None:
     put(with_rows, "a.csv", "dt,code,amount\n2024-01-02,c,3\n")

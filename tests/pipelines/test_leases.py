@@ -78,6 +78,7 @@ def two_days(lake: Lake) -> Lake:
     return lake
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("overwritten", [FIRST, SECOND])
 def test_an_ingest_takes_its_day_away_from_a_running_compaction_which_publishes_the_rest(
     two_days: Lake, overwritten: str

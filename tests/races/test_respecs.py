@@ -26,7 +26,7 @@ def explored(other: str, number: int, preemptions: int) -> Finding:
 @pytest.mark.mission("PT1")
 @pytest.mark.parametrize("number", [1, 2], ids=["keys go", "keys come"])
 @pytest.mark.parametrize("other", OTHERS)
-@pytest.mark.sampled(each="other")
+@pytest.mark.sampled(4)
 def test_a_respec_and_a_verb_of_which_one_is_held_up_end_as_if_one_came_after_the_other(
     other: str, number: int
 ) -> None:

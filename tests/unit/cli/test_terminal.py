@@ -64,7 +64,7 @@ def long_values(catalog: Catalog) -> Catalog:
     ("command", "columns"),
     [("ls", 60), ("show db.t", 40), ("snapshots db.t", 80), ("files db.t", 40), ("read db.t", 30)],
 )
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 def test_no_line_is_wider_than_the_terminal(
     long_values: Catalog, command: str, columns: int
 ) -> None:

@@ -81,7 +81,7 @@ def merged_split(table: Table) -> DataSplit:
 
 @pytest.mark.mission("FS16")
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_rows_merged_in_passes_are_those_merged_at_once(catalog: Catalog, engine: str) -> None:
     table = keyed(catalog, **ENGINES[engine])
     fill(table, runs=14, kinds="+I +I +U -D" if engine in RETRACTING else "+I")
@@ -154,7 +154,7 @@ NAMES = ["read", "compact", "lookup", "diff", "analyze", "files", "orphans"]
 
 @pytest.mark.mission("FS16")
 @pytest.mark.parametrize("verb", VERBS, ids=NAMES)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_a_bucket_with_more_runs_than_files_may_be_open(
     catalog: Catalog, verb: Callable[[Table], None]
 ) -> None:
@@ -224,7 +224,7 @@ def test_deletion_vectors_are_made_of_more_runs_than_files_may_be_open(catalog: 
 
 @pytest.mark.mission("FS16")
 @pytest.mark.parametrize("verb", ["compact", "sort", "diff"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_an_append_table_with_more_files_than_may_be_open(catalog: Catalog, verb: str) -> None:
     table = new_table(catalog, COLUMNS)
     fill(table)
@@ -294,6 +294,7 @@ def test_a_file_that_is_finished_early_loses_no_row(
 # --- what stops halfway -------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.mission("FS16")
 @pytest.mark.parametrize("held", [0, 1 << 26])
 def test_a_read_that_fails_has_closed_its_files(tmp_path: Path, held: int) -> None:

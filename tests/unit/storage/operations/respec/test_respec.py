@@ -82,6 +82,7 @@ def test_a_plan_tells_what_is_restated_split_and_becomes_of_each_partition(
     assert len(table.history.snapshots()) == 4
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.mission("PT2", "PT3", "PT4")
 @pytest.mark.parametrize(
     "way",

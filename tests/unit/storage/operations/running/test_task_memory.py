@@ -104,6 +104,7 @@ def test_wide_rows_are_read_in_small_batches(catalog: Catalog) -> None:
     assert max(size for _, size in batches) <= BATCH_BYTES
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("keyed", [False, True])
 def test_a_partition_of_few_rows_does_not_keep_those_of_the_others(
     catalog: Catalog, keyed: bool
