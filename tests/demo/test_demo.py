@@ -260,6 +260,7 @@ def test_no_file_is_left_over(demo: Demo, name: str) -> None:
     assert_only_reachable_files(demo.catalog.table(f"nyc.{name}"))
 
 
+@pytest.mark.deep
 def test_a_second_demo_does_nothing(demo: Demo) -> None:
     def state() -> list[tuple[str, int]]:
         snapshots = {

@@ -105,6 +105,7 @@ WIDENED = {
 }
 
 
+@pytest.mark.deep
 def test_spark_widens_values_as_we_do(catalog: Catalog, spark: SparkSession) -> None:
     columns = {f"c{number}": old for number, (old, _) in enumerate(WIDENED)}
     table = new_table(catalog, {"k": "INT", **columns})

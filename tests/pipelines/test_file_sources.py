@@ -335,6 +335,7 @@ def test_a_derived_table_is_not_written_without_the_rows_of_its_upstream(
     assert not lake.table("shop.totals").history.snapshots()
 
 
+@pytest.mark.deep
 @pytest.mark.spark
 def test_spark_reads_files_as_this_process_does(lake: Lake) -> None:
     put(lake, "a.csv", "code,amount,dt\n007,1.5,2024-01-01\n008,2.5,2024-01-02\n")

@@ -117,6 +117,7 @@ def test_a_long_command_says_what_it_is_at(long_values: Catalog) -> None:
     assert lines_of(printed)[-2].startswith("snapshot 3 of db.t: 1 task in ")
 
 
+@pytest.mark.deep
 def test_colours_are_left_out_where_that_is_asked_for(long_values: Catalog) -> None:
     coloured = on_terminal(long_values, "show", "db.t", columns=100)
     assert "\x1b[1m" in coloured

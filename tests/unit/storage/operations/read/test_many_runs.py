@@ -179,6 +179,7 @@ def test_ten_thousand_runs_of_a_bucket_are_read_and_compacted(catalog: Catalog) 
         assert content(table) == expected
 
 
+@pytest.mark.deep
 @pytest.mark.mission("FS16")
 def test_a_rescale_between_one_bucket_and_more_than_files_may_be_open(catalog: Catalog) -> None:
     table = keyed(catalog)
@@ -210,6 +211,7 @@ def test_changelogs_are_told_of_more_runs_than_files_may_be_open(
         assert content(table) == expected
 
 
+@pytest.mark.deep
 @pytest.mark.mission("FS16")
 def test_deletion_vectors_are_made_of_more_runs_than_files_may_be_open(catalog: Catalog) -> None:
     table = keyed(catalog, **{"deletion-vectors.enabled": "true"})
@@ -239,6 +241,7 @@ def test_an_append_table_with_more_files_than_may_be_open(catalog: Catalog, verb
         assert content(table) == expected
 
 
+@pytest.mark.deep
 @pytest.mark.mission("FS16")
 def test_rows_that_wait_for_a_bucket_in_more_files_than_may_be_open(catalog: Catalog) -> None:
     table = keyed(catalog, bucket="-2")

@@ -66,6 +66,7 @@ for first in (0, 15_000):
     )
 
 
+@pytest.mark.deep
 def test_compacting_wide_rows_of_an_append_table_takes_no_more_than_its_share(
     tmp_path: Path,
 ) -> None:
