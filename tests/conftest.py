@@ -57,7 +57,7 @@ settings.register_profile(
     "default", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile("default", settings.get_profile("default"), max_examples=30)
-settings.register_profile("deep", settings.get_profile("default"), max_examples=500)
+settings.register_profile("deep", settings.get_profile("default"), max_examples=150)
 settings.load_profile("default")
 
 FOLDER_MARKERS = {"on_spark": "spark", "interop": "interop", "stores": "stores"}

@@ -15,6 +15,8 @@ RESPEC = {
 }
 # Of an append table, where an upsert is an append.
 OTHERS = [*(each for each in VERBS if each != "upsert"), "respec"]
+# Held up twice beside these, which change what a respec restates; each takes two minutes.
+COMMITTING = ["append", "overwrite", "compact", "expire", "rollback", "respec"]
 
 
 def explored(other: str, number: int, preemptions: int) -> Finding:
@@ -39,10 +41,9 @@ def test_a_respec_and_a_verb_of_which_one_is_held_up_end_as_if_one_came_after_th
 
 @pytest.mark.deep
 @pytest.mark.mission("PT1")
-@pytest.mark.parametrize("number", [1, 2], ids=["keys go", "keys come"])
-@pytest.mark.parametrize("other", OTHERS)
-def test_a_respec_and_a_verb_end_as_if_one_came_after_the_other(other: str, number: int) -> None:
-    check(explored(other, number, preemptions=2))
+@pytest.mark.parametrize("other", COMMITTING)
+def test_a_respec_and_a_verb_end_as_if_one_came_after_the_other(other: str) -> None:
+    check(explored(other, 2, preemptions=2))
 
 
 @pytest.mark.mission("PT1")
