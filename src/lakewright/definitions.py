@@ -28,6 +28,7 @@ from lakewright.jobs.evolve_schema import evolve_job
 from lakewright.jobs.ingest import build_ingest_job
 from lakewright.jobs.respec import respec_job
 from lakewright.jobs.schema_sensor import build_schema_sensor
+from lakewright.jobs.undo import build_undo_job
 from lakewright.jobs.upkeep import build_table_job, build_upkeep_job
 from lakewright.jobs.upkeep_sensor import build_upkeep_sensor
 from lakewright.jobs.validate_schema import build_validate_job, build_validate_schedule
@@ -114,6 +115,7 @@ def definitions_of(
     keeping = [build_upkeep_job(kind, tables, names=names, resources=keys) for kind in KEEPING_JOBS]
     jobs += keeping
     jobs += [build_upkeep_job(kind, tables, names=names, resources=keys) for kind in REQUESTED_JOBS]
+    jobs.append(build_undo_job(names=names, resources=keys))
     sensors.append(build_upkeep_sensor(tables, keeping, names=names, resources=keys))
     with_columns = [each for each in workspace.declarations if each.columns]
     if with_columns:
