@@ -31,8 +31,8 @@ from lakewright.platform.ingest.expectations import (
     validate_arrow,
     validate_dataframe,
 )
+from lakewright.platform.ingest.given_rows import collected, given_rows
 from lakewright.platform.ingest.missing_rows import check_rows_came
-from lakewright.platform.ingest.source_columns import check_returned_columns
 from lakewright.platform.upkeep.compact import COMPACT, CompactOptions
 from lakewright.platform.upkeep.engines import prefers_spark
 from lakewright.platform.upkeep.leases import Warn, writing
@@ -259,28 +259,20 @@ def _staged_in_turn(table: Table, rows: Any, order: WriteOrder) -> Iterator[Stag
         yield from _stage(table, rows, order)
     except StorageError:
         raise
-    except Exception:
+    except Exception as error:
         # Spark reports only a trace of a failed source read; the source can name the file.
         order.explain()
+        error.add_note(f"while the source of {table.name} was read; nothing was published")
         raise
 
 
 def _stage(table: Table, rows: Any, order: WriteOrder) -> Iterator[StagedWrite]:
     """Staged writes in the order in which they are to be committed."""
-    if not isinstance(rows, pa.Table) and not is_dataframe(rows):
-        raise InvalidRows(
-            f"the source of {table.name} returned a {type(rows).__name__}; return a pyarrow.Table "
-            "or a Spark DataFrame",
-            table=table.name,
-        )
-    check_returned_columns(
-        rows.columns if is_dataframe(rows) else rows.column_names,
-        [column.name for column in order.declaration.columns],
-        fixed=list(_fixed_partition(order) or ()),
-        table=table.name,
+    rows = given_rows(
+        rows, table=table, declaration=order.declaration, fixed=tuple(_fixed_partition(order) or ())
     )
     if order.micro_batches > 1:
-        arrow = rows.toArrow() if is_dataframe(rows) else rows
+        arrow = rows.toArrow() if is_dataframe(rows) else collected(rows)
         batches = list(_sliced(arrow, table.schema.partition_keys, order.micro_batches))
         for at, batch in enumerate(batches):
             identifier = LAST_COMMIT if at == len(batches) - 1 else at
@@ -441,7 +433,8 @@ def _goes_to_spark(rows: Any, order: WriteOrder) -> bool:
     choice = order.declaration.write.engine
     if is_dataframe(rows):
         return choice is not EngineChoice.LOCAL
-    if not prefers_spark(choice, row_count=rows.num_rows):
+    # A stream is written as it comes.
+    if not isinstance(rows, pa.Table) or not prefers_spark(choice, row_count=rows.num_rows):
         return False
     from lakewright.storage.spark import fits_spark
 
