@@ -145,14 +145,12 @@ class _Walk:
         known = dict(texts)
         for (column, _), text in zip(part.columns, held, strict=True):
             known[column] = (*known.get(column, ()), text)
-        if part.columns and self.asked is not None:
-            values = self._values(_joined(folder, name), known)
-            if not any(
-                all(each[column] == _identity(value) for column, value in values.items())
-                for each in self.asked
-            ):
-                return
-        yield known
+        values = self._values(_joined(folder, name), known) if part.columns else {}
+        if self.asked is None or any(
+            all(each[column] == _identity(value) for column, value in values.items())
+            for each in self.asked
+        ):
+            yield known
 
     def _values(self, place: str, texts: Texts) -> dict[str, Value]:
         try:
