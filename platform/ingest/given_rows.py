@@ -36,8 +36,31 @@ def given_rows(
             "iterable of dicts",
             table=table.name,
         )
+    return _stream(rows, table, declaration, fixed)
+
+
+def _stream(
+    rows: Any, table: Table, declaration: TableDeclaration, fixed: Sequence[str]
+) -> Iterator[pa.Table]:
     parts = arrow_tables(rows, table.schema.fields)
-    return (_fitting(part, table, declaration, fixed) for part in parts)
+    while True:
+        try:
+            part = next(parts)
+        except StopIteration:
+            return
+        except InvalidRows as error:
+            if (
+                error.table is not None
+                or declaration.source is None
+                or not declaration.source.python
+            ):
+                raise
+            raise InvalidRows(
+                f"the source of {table.name}: {error.message}; nothing was written",
+                table=table.name,
+                **error.details,
+            ) from error
+        yield _fitting(part, table, declaration, fixed)
 
 
 def collected(rows: pa.Table | Iterator[pa.Table]) -> pa.Table:

@@ -34,6 +34,8 @@ from lakewright.storage.spec.values import from_python
 _COUNT = not_null(AtomicType(TypeRoot.INT))
 _ZONE = re.compile(r"(Z|[+-]\d\d(:?\d\d)?)\s*$")
 _NONE = type(None)
+# Precisions of timestamps whose digits are just those of a unit of Arrow.
+_WHOLE_UNITS = (3, 6, 9)
 _MOST_SHOWN = 80
 # Python types that Arrow takes for a type just as `from_python` does.
 _ALIKE: Mapping[TypeRoot, frozenset[type]] = {
@@ -102,6 +104,10 @@ def _atoms(
         except (pa.ArrowException, ValueError, OverflowError):
             # Below, the value that does not fit is found, and values of less scale are widened.
             pass
+    elif data_type.root is TypeRoot.DATE or data_type.precision in _WHOLE_UNITS:
+        moments = _moments_of_texts(values, data_type)
+        if moments is not None:
+            return moments
     found = []
     for value, at in zip(values, rows, strict=True):
         try:
@@ -113,6 +119,17 @@ def _atoms(
                 at, path, f"is {data_type}, and {_shown(value)} has no zone; give it one"
             )
     return array_of(found, data_type)
+
+
+def _moments_of_texts(values: Sequence[object], data_type: AtomicType) -> pa.Array | None:
+    """Texts as dates or timestamps; None if they are others, or Arrow cannot read one."""
+    is_moment = data_type.root is TypeRoot.DATE or data_type.root.is_timestamp
+    if not is_moment or not set(map(type, values)) <= {str, _NONE}:
+        return None
+    try:
+        return pa.array(values, pa.string()).cast(to_arrow_type(data_type))
+    except pa.ArrowException:
+        return None
 
 
 def _has_zone(value: object) -> bool:
