@@ -215,7 +215,8 @@ def _check_source(declaration: TableDeclaration) -> Iterator[Finding]:
 
 
 def _check_path(declaration: TableDeclaration, kind: str, where: str) -> Iterator[Finding]:
-    if "://" in where:
+    # The value of a variable is known to the run alone.
+    if "://" in where and "${" not in where:
         # What opens stores needs libraries that local paths do without.
         from lakewright.storage.files.file_systems import open_file_system  # noqa: PLC0415
 
@@ -309,6 +310,8 @@ def _check_expectations(declaration: TableDeclaration) -> Iterator[Finding]:
         place: Place = ("expectations", at)
         for inner, message in _check_expectation(expectation, declaration):
             yield (*place, *inner), message
+        if expectation.sql is not None and expectation.name is None:
+            continue
         name = expectation.check_name
         names[name] += 1
         if name in TABLE_CHECKS:
@@ -326,6 +329,14 @@ def _check_expectations(declaration: TableDeclaration) -> Iterator[Finding]:
 def _check_expectation(
     expectation: ExpectationDeclaration, declaration: TableDeclaration
 ) -> Iterator[Finding]:
+    if (expectation.expect is None) == (expectation.sql is None):
+        yield (), "give either expect, an expectation of Great Expectations, or sql, a query"
+        return
+    if expectation.sql is not None:
+        yield from _check_query(expectation, expectation.sql)
+        return
+    if "show" in expectation.model_fields_set:
+        yield ("show",), "show is for the rows that a query returns; leave it out"
     kind = EXPECTATION_KINDS.get(expectation.kind)
     if kind is None:
         near = did_you_mean(expectation.kind, EXPECTATION_KINDS)
@@ -355,6 +366,20 @@ def _check_expectation(
                 (),
                 f"{name!r} is not a column of {declaration.table}; {did_you_mean(name, columns)}",
             )
+
+
+def _check_query(expectation: ExpectationDeclaration, sql: str) -> Iterator[Finding]:
+    # Few declarations have queries, and the others do without the parser.
+    from lakewright.storage.sql import parse_row_query  # noqa: PLC0415
+
+    try:
+        parse_row_query(sql)
+    except StorageError as err:
+        yield ("sql",), err.message
+    if expectation.name is None:
+        yield (), "a query needs a name for its asset check; add `name`"
+    for argument in expectation.arguments:
+        yield (argument,), f"a query has no argument {argument!r}; write it into the query"
 
 
 def _check_schema(declaration: TableDeclaration) -> Iterator[Finding]:

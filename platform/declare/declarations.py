@@ -169,6 +169,12 @@ class SourceDeclaration(Declared):
         """The format of the files; None for a function."""
         return next((name for name, value in self._files.items() if value is not None), None)
 
+    def with_paths(self, paths: Mapping[str, str]) -> SourceDeclaration:
+        """The source with other paths of files, by format."""
+        return self.model_copy(
+            update={"json_files" if name == "json" else name: path for name, path in paths.items()}
+        )
+
     @property
     def _files(self) -> Mapping[str, str | None]:
         return {
@@ -207,22 +213,47 @@ class Severity(Enum):
 
 
 class ExpectationDeclaration(BaseModel):
-    """An expectation of Great Expectations with its arguments."""
+    """An expectation of Great Expectations with its arguments, or a query of the rows that fail."""
 
     # Arguments differ by expectation; `declaration_checks` checks them against the catalogue.
-    model_config = ConfigDict(extra="allow", frozen=True)
+    model_config = ConfigDict(
+        extra="allow",
+        frozen=True,
+        json_schema_extra={"oneOf": [{"required": ["expect"]}, {"required": ["sql"]}]},
+    )
 
-    expect: str = Field(description="an expectation of Great Expectations, by snake or camel name")
+    expect: str | None = Field(
+        default=None,
+        description="an expectation of Great Expectations, by snake or camel name",
+    )
+    sql: str | None = Field(
+        default=None,
+        description=(
+            "a query in Spark's SQL that returns the rows which are wrong, or counts them; the "
+            "rows of the run are batch, and other tables are database.table"
+        ),
+    )
     name: str | None = Field(
         default=None,
         description="the name of the asset check; without it made of columns and expectation",
     )
     severity: Severity = Severity.CRITICAL
+    show: int = Field(
+        default=10, ge=1, le=200, description="how many of the rows that a query returns are shown"
+    )
 
     @property
     def kind(self) -> str:
-        """The expectation's snake name."""
-        return snake_name(self.expect)
+        """The expectation's snake name; `sql` for a query."""
+        return snake_name(self.expect) if self.expect is not None else "sql"
+
+    @property
+    def text(self) -> str:
+        """The expectation in one line."""
+        if self.sql is not None:
+            return " ".join(self.sql.split())
+        shown = ", ".join(f"{name}={value}" for name, value in self.arguments.items())
+        return f"{self.kind}({shown})"
 
     @property
     def arguments(self) -> Mapping[str, Any]:
