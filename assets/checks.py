@@ -194,8 +194,7 @@ def _changed(told: dg.AssetCheckEvaluation, **changes: Any) -> dg.AssetCheckEval
 
 
 def _description(expectation: ExpectationDeclaration) -> str:
-    shown = ", ".join(f"{name}={value}" for name, value in expectation.arguments.items())
-    what = f"`{expectation.kind}({shown})`, asked before the rows are published."
+    what = f"`{expectation.text}`, asked before the rows are published."
     if expectation.severity is Severity.CRITICAL:
         return f"{what} When it is not met, nothing is published."
     return f"{what} When it is not met, the rows are published with a warning."

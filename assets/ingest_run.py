@@ -114,6 +114,7 @@ class IngestRun:
             micro_batches=self.config.micro_batches,
             allow_empty=self._allows_empty,
             upstream=upstream,
+            find_table=catalog.table,
             explain=lambda: explain_source(declaration, request),
             session=self.spark.session,
             warn=context.log.warning,

@@ -29,7 +29,7 @@ from lakewright.storage.operations.format_tables.read_folders import (
 )
 from lakewright.storage.operations.format_tables.write_folders import FolderWrite, write_folders
 from lakewright.storage.operations.partitions.repair_partitions import RepairMode, repair_mode
-from lakewright.storage.rows import ArrowRows, Where, arrow_tables, predicate_of
+from lakewright.storage.rows import LocalRows, Where, arrow_tables, predicate_of
 from lakewright.storage.spec.commit import WriteMode
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.table import write_mode
@@ -85,7 +85,7 @@ class FormatTable:
 
     def write(
         self,
-        rows: ArrowRows,
+        rows: LocalRows,
         *,
         mode: str = "append",
         partition: Mapping[str, object] | None = None,
@@ -99,7 +99,7 @@ class FormatTable:
         Raises:
             InvalidRows: a row does not fit.
         """
-        tables = list(arrow_tables(rows))
+        tables = list(arrow_tables(rows, self.schema.fields))
         chosen = write_mode(mode)
         static = partition is not None and set(partition) == set(self.schema.partition_keys)
         return write_folders(

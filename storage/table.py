@@ -44,7 +44,7 @@ from lakewright.storage.operations.schema.alter import (
 from lakewright.storage.operations.state.branch_files import FIRST_SCHEMA_ID
 from lakewright.storage.operations.state.time_travel import Time, choose_snapshot, time_ms
 from lakewright.storage.operations.write.write import StagingJob, prepare_write, stage_rows
-from lakewright.storage.rows import ArrowRows, Rows, Where, arrow_tables, is_dataframe, predicate_of
+from lakewright.storage.rows import LocalRows, Rows, Where, arrow_tables, is_dataframe, predicate_of
 from lakewright.storage.scan import ChangeScan, Scan, scan_staged
 from lakewright.storage.spec.commit import CommitResult, StagedWrite, WriteMode
 from lakewright.storage.spec.options import TableOptions
@@ -181,7 +181,7 @@ class Table(Readable):
             from lakewright.storage.spark.write import stage_dataframe
 
             return stage_dataframe(job, rows)
-        return stage_rows(job, arrow_tables(rows))
+        return stage_rows(job, arrow_tables(rows, self.schema.fields))
 
     def prepare_write(
         self,
@@ -346,7 +346,7 @@ class Table(Readable):
         """Plan a read of the latest snapshot; see `TableAt.scan`."""
         return self.at().scan(where, columns)
 
-    def lookup(self, keys: ArrowRows, *, columns: Sequence[str] | None = None) -> pa.Table:
+    def lookup(self, keys: LocalRows, *, columns: Sequence[str] | None = None) -> pa.Table:
         """Look up single keys without reading the whole table; see `read.lookup`."""
         return self.at().lookup(keys, columns=columns)
 

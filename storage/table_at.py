@@ -22,7 +22,7 @@ from lakewright.storage.operations.read.read import SplitReader
 from lakewright.storage.operations.read.scan import plan_scan
 from lakewright.storage.operations.state.live_files import live_entries
 from lakewright.storage.operations.state.table_stats import PartitionStats
-from lakewright.storage.rows import ArrowRows, Where, arrow_tables, predicate_of
+from lakewright.storage.rows import LocalRows, Where, arrow_tables, predicate_of
 from lakewright.storage.scan import Scan
 from lakewright.storage.spec.manifest import ManifestEntry
 from lakewright.storage.spec.schema import TableSchema
@@ -127,9 +127,9 @@ class TableAt(Readable):
             SplitReader(files, columns=columns, predicate=predicate, snapshot_id=self._snapshot_id),
         )
 
-    def lookup(self, keys: ArrowRows, *, columns: Sequence[str] | None = None) -> pa.Table:
+    def lookup(self, keys: LocalRows, *, columns: Sequence[str] | None = None) -> pa.Table:
         """Look up single keys without reading the whole table; see `read.lookup`."""
-        wanted = pa.concat_tables(list(arrow_tables(keys)))
+        wanted = pa.concat_tables(list(arrow_tables(keys, self.schema.fields)))
         with told_if_expired(self.table_files, self._snapshot_id):
             return lookup(self.table_files, wanted, self.snapshot, columns=columns).rows
 

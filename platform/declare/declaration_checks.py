@@ -23,6 +23,7 @@ from lakewright.platform.declare.former_names import wrong_former_names
 from lakewright.platform.declare.maintenance_checks import check_maintenance
 from lakewright.platform.declare.marked_yaml import Place
 from lakewright.platform.declare.partition_checks import check_partitions
+from lakewright.platform.declare.source_paths import SourcePath, check_path
 from lakewright.platform.declare.wrong_places import Finding, did_you_mean
 from lakewright.storage.errors import StorageError
 from lakewright.storage.spec.data_types import AtomicType, parse_data_type
@@ -41,7 +42,9 @@ _NAME = r"[A-Za-z0-9][A-Za-z0-9_-]*"
 _TABLE_NAME = re.compile(rf"{_NAME}\.{_NAME}")
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _DAGSTER_NAME = re.compile(r"[A-Za-z0-9_]+")
-_CSV_SETTINGS = {"delimiter", "header", "encoding", "nulls", "date_format", "timestamp_format"}
+_SOURCES = ("python", "parquet", "orc", "avro", "csv", "json")
+_TEXT_SETTINGS = frozenset({"encoding", "date_format", "timestamp_format"})
+_CSV_SETTINGS = frozenset({"delimiter", "header", "nulls"})
 
 
 def check_declaration(declaration: TableDeclaration) -> Iterator[Finding]:
@@ -196,10 +199,13 @@ def _check_source(declaration: TableDeclaration) -> Iterator[Finding]:
         return
     if len(source.given) != 1:
         given = ", ".join(source.given) or "none"
-        yield ("source",), f"give exactly one of python, parquet, csv; given: {given}"
+        yield ("source",), f"give exactly one of {', '.join(_SOURCES)}; given: {given}"
     for kind, where in source.given.items():
         if not where.strip():
             yield ("source", kind), "it is empty; name a file, a folder or a pattern"
+        elif kind != "python":
+            yield from _check_path(declaration, kind, where)
+    yield from _check_settings(source)
     yield from _check_csv(declaration, source)
     if source.python is not None and _FUNCTION.fullmatch(source.python) is None:
         yield (
@@ -208,22 +214,35 @@ def _check_source(declaration: TableDeclaration) -> Iterator[Finding]:
         )
 
 
-def _check_csv(declaration: TableDeclaration, source: SourceDeclaration) -> Iterator[Finding]:
-    if source.csv is None:
-        for name in sorted(source.model_fields_set & _CSV_SETTINGS):
-            yield ("source", name), f"{name} describes csv files only; leave it out"
-        return
-    for at, column in enumerate(declaration.columns):
+def _check_path(declaration: TableDeclaration, kind: str, where: str) -> Iterator[Finding]:
+    # The value of a variable is known to the run alone.
+    if "://" in where and "${" not in where:
+        # What opens stores needs libraries that local paths do without.
+        from lakewright.storage.files.file_systems import open_file_system  # noqa: PLC0415
+
         try:
-            is_nested = not isinstance(parse_data_type(column.type), AtomicType)
-        except StorageError:
-            continue
-        if is_nested:
-            message = f"a csv cannot hold {column.type}; use parquet, or a python source"
-            yield ("columns", at, "type"), message
-    if len(source.delimiter) != 1 or not source.delimiter.isascii() or source.delimiter in "\r\n":
-        message = f"{source.delimiter!r} is not one ASCII character other than a line break"
-        yield ("source", "delimiter"), message
+            open_file_system(SourcePath.parse(where).base)
+        except StorageError as err:
+            # This message repeats no password, and the other checks would repeat the path.
+            yield ("source", kind), str(err)
+            return
+    try:
+        columns = declaration.partition_columns
+    except (StorageError, KeyError):
+        # The types or keys are wrong, which is told of themselves.
+        return
+    for message in check_path(where, columns):
+        yield ("source", kind), message
+
+
+def _check_settings(source: SourceDeclaration) -> Iterator[Finding]:
+    """Settings that describe files of another format than those of the source."""
+    is_text = source.file_format in ("csv", "json")
+    for name in sorted(source.model_fields_set & (_TEXT_SETTINGS | _CSV_SETTINGS)):
+        if name in _TEXT_SETTINGS and not is_text:
+            yield ("source", name), f"{name} describes csv and json files only; leave it out"
+        elif name in _CSV_SETTINGS and source.csv is None:
+            yield ("source", name), f"{name} describes csv files only; leave it out"
     try:
         # Some codecs, such as `hex` and `rot13`, do not decode bytes to text.
         "a".encode(source.encoding)
@@ -239,6 +258,22 @@ def _check_csv(declaration: TableDeclaration, source: SourceDeclaration) -> Iter
                 "such as "
             )
             yield ("source", name), f"{message}{example}"
+
+
+def _check_csv(declaration: TableDeclaration, source: SourceDeclaration) -> Iterator[Finding]:
+    if source.csv is None:
+        return
+    for at, column in enumerate(declaration.columns):
+        try:
+            is_nested = not isinstance(parse_data_type(column.type), AtomicType)
+        except StorageError:
+            continue
+        if is_nested:
+            message = f"a csv cannot hold {column.type}; use parquet, json, or a python source"
+            yield ("columns", at, "type"), message
+    if len(source.delimiter) != 1 or not source.delimiter.isascii() or source.delimiter in "\r\n":
+        message = f"{source.delimiter!r} is not one ASCII character other than a line break"
+        yield ("source", "delimiter"), message
 
 
 def _tells_moments(layout: str, *, with_time: bool) -> bool:
@@ -275,6 +310,8 @@ def _check_expectations(declaration: TableDeclaration) -> Iterator[Finding]:
         place: Place = ("expectations", at)
         for inner, message in _check_expectation(expectation, declaration):
             yield (*place, *inner), message
+        if expectation.sql is not None and expectation.name is None:
+            continue
         name = expectation.check_name
         names[name] += 1
         if name in TABLE_CHECKS:
@@ -292,6 +329,14 @@ def _check_expectations(declaration: TableDeclaration) -> Iterator[Finding]:
 def _check_expectation(
     expectation: ExpectationDeclaration, declaration: TableDeclaration
 ) -> Iterator[Finding]:
+    if (expectation.expect is None) == (expectation.sql is None):
+        yield (), "give either expect, an expectation of Great Expectations, or sql, a query"
+        return
+    if expectation.sql is not None:
+        yield from _check_query(expectation, expectation.sql)
+        return
+    if "show" in expectation.model_fields_set:
+        yield ("show",), "show is for the rows that a query returns; leave it out"
     kind = EXPECTATION_KINDS.get(expectation.kind)
     if kind is None:
         near = did_you_mean(expectation.kind, EXPECTATION_KINDS)
@@ -321,6 +366,20 @@ def _check_expectation(
                 (),
                 f"{name!r} is not a column of {declaration.table}; {did_you_mean(name, columns)}",
             )
+
+
+def _check_query(expectation: ExpectationDeclaration, sql: str) -> Iterator[Finding]:
+    # Few declarations have queries, and the others do without the parser.
+    from lakewright.storage.sql import parse_row_query  # noqa: PLC0415
+
+    try:
+        parse_row_query(sql)
+    except StorageError as err:
+        yield ("sql",), err.message
+    if expectation.name is None:
+        yield (), "a query needs a name for its asset check; add `name`"
+    for argument in expectation.arguments:
+        yield (argument,), f"a query has no argument {argument!r}; write it into the query"
 
 
 def _check_schema(declaration: TableDeclaration) -> Iterator[Finding]:

@@ -111,38 +111,79 @@ class PartitionsDeclaration(Declared):
         return {name: value for name, value in every.items() if value is not None}
 
 
+class ExtraColumns(Enum):
+    """What a run does with columns of its source that the table has not."""
+
+    REFUSE = "refuse"
+    IGNORE = "ignore"
+
+
 class SourceDeclaration(Declared):
-    """Where rows come from: a function, or files."""
+    """Where rows come from: a function, or files.
+
+    The path of files is a path or a URI of a file, a folder or a pattern, in which `{column}` is
+    the value of a partition column.
+    """
 
     python: str | None = Field(
         default=None, description="a function that returns the rows, as module:function"
     )
     parquet: str | None = Field(
-        default=None, description="Parquet files: a path, a glob or a folder"
+        default=None, description="Parquet files: a path or URI of a file, a folder or a pattern"
     )
-    csv: str | None = Field(default=None, description="CSV files: a path, a glob or a folder")
+    orc: str | None = Field(default=None, description="ORC files, as for parquet")
+    avro: str | None = Field(default=None, description="Avro files, as for parquet")
+    csv: str | None = Field(default=None, description="CSV files, as for parquet")
+    # Pydantic's models have a method `json`.
+    json_files: str | None = Field(
+        default=None,
+        alias="json",
+        description="JSON files, an object on each line or arrays of objects, as for parquet",
+    )
     allow_empty: bool = Field(
         default=False,
         description="whether a run may empty partitions that get no rows from the source",
     )
+    extra_columns: ExtraColumns = ExtraColumns.REFUSE
     delimiter: str = Field(default=",", description="what parts the fields of a CSV")
     header: bool = Field(
         default=True, description="whether a CSV begins with the names of its columns"
     )
-    encoding: str = Field(default="utf-8", description="the encoding of a CSV")
+    encoding: str = Field(default="utf-8", description="the encoding of a CSV or of JSON")
     nulls: tuple[Text, ...] = Field(default=("",), description="unquoted texts that mean null")
     date_format: str | None = Field(
-        default=None, description="the layout of dates in a CSV, as strptime has it"
+        default=None, description="the layout of dates in a CSV or in JSON, as strptime has it"
     )
     timestamp_format: str | None = Field(
-        default=None, description="the layout of timestamps in a CSV, as strptime has it"
+        default=None, description="the layout of timestamps in a CSV or in JSON, as strptime has it"
     )
 
     @property
     def given(self) -> Mapping[str, str]:
         """The given sources, by key."""
-        every = {"python": self.python, "parquet": self.parquet, "csv": self.csv}
+        every = {"python": self.python, **self._files}
         return {name: value for name, value in every.items() if value is not None}
+
+    @property
+    def file_format(self) -> str | None:
+        """The format of the files; None for a function."""
+        return next((name for name, value in self._files.items() if value is not None), None)
+
+    def with_paths(self, paths: Mapping[str, str]) -> SourceDeclaration:
+        """The source with other paths of files, by format."""
+        return self.model_copy(
+            update={"json_files" if name == "json" else name: path for name, path in paths.items()}
+        )
+
+    @property
+    def _files(self) -> Mapping[str, str | None]:
+        return {
+            "parquet": self.parquet,
+            "orc": self.orc,
+            "avro": self.avro,
+            "csv": self.csv,
+            "json": self.json_files,
+        }
 
 
 class WriteKind(Enum):
@@ -172,22 +213,47 @@ class Severity(Enum):
 
 
 class ExpectationDeclaration(BaseModel):
-    """An expectation of Great Expectations with its arguments."""
+    """An expectation of Great Expectations with its arguments, or a query of the rows that fail."""
 
     # Arguments differ by expectation; `declaration_checks` checks them against the catalogue.
-    model_config = ConfigDict(extra="allow", frozen=True)
+    model_config = ConfigDict(
+        extra="allow",
+        frozen=True,
+        json_schema_extra={"oneOf": [{"required": ["expect"]}, {"required": ["sql"]}]},
+    )
 
-    expect: str = Field(description="an expectation of Great Expectations, by snake or camel name")
+    expect: str | None = Field(
+        default=None,
+        description="an expectation of Great Expectations, by snake or camel name",
+    )
+    sql: str | None = Field(
+        default=None,
+        description=(
+            "a query in Spark's SQL that returns the rows which are wrong, or counts them; the "
+            "rows of the run are batch, and other tables are database.table"
+        ),
+    )
     name: str | None = Field(
         default=None,
         description="the name of the asset check; without it made of columns and expectation",
     )
     severity: Severity = Severity.CRITICAL
+    show: int = Field(
+        default=10, ge=1, le=200, description="how many of the rows that a query returns are shown"
+    )
 
     @property
     def kind(self) -> str:
-        """The expectation's snake name."""
-        return snake_name(self.expect)
+        """The expectation's snake name; `sql` for a query."""
+        return snake_name(self.expect) if self.expect is not None else "sql"
+
+    @property
+    def text(self) -> str:
+        """The expectation in one line."""
+        if self.sql is not None:
+            return " ".join(self.sql.split())
+        shown = ", ".join(f"{name}={value}" for name, value in self.arguments.items())
+        return f"{self.kind}({shown})"
 
     @property
     def arguments(self) -> Mapping[str, Any]:

@@ -56,12 +56,12 @@ def explain(detail: ErrorDetails, model: type[BaseModel]) -> Finding:
 def _source_form(given: object) -> str:
     """How a source is written that was given as a word."""
     text = str(given)
-    for kind in ("csv", "parquet"):
-        if text.lower().endswith(f".{kind}"):
-            return f"{kind}: {text}"
+    suffix = text.lower().rpartition(".")[2]
+    if suffix in ("parquet", "orc", "avro", "csv", "json"):
+        return f"{suffix}: {text}"
     if re.fullmatch(r"[\w.]+:\w+", text):
         return f"python: {text}"
-    return "one of python: module:function, parquet: path, csv: path"
+    return "one of python: module:function, parquet: path, orc:, avro:, csv:, json: path"
 
 
 def known_keys(model: type[BaseModel], place: Place) -> list[str]:

@@ -45,7 +45,7 @@ _BOUNDS_ARE_VALUES = frozenset(
     }
 )
 # Keys that describe an expectation and are not arguments of it.
-_OWN = frozenset({"expect", "name", "severity"})
+_OWN = frozenset({"expect", "sql", "name", "severity", "show"})
 
 
 class Word(str):

@@ -13,9 +13,9 @@ from __future__ import annotations
 import os
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -24,10 +24,16 @@ from lakewright.platform.declare.declarations import ExpectationDeclaration, Sev
 from lakewright.platform.declare.expectation_catalog import EXPECTATION_KINDS
 from lakewright.platform.declare.partition_keys import describe_partition
 from lakewright.platform.ingest.deferred_imports import deferred
+from lakewright.storage import StorageError, Table
 from lakewright.storage.env import Env, SystemEnv
+from lakewright.storage.sql import BATCH, COUNT_COLUMN, parse_row_query
 
 SAMPLE_ROWS = 10
 _CHECK = "lakewright_check"
+# The names of views begin with it while queries run.
+_BATCH = "__lakewright_batch"
+# The view of the batch that Great Expectations leaves behind.
+_THEIR_VIEW = "tmp_view"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +65,8 @@ class ExpectationOutcome:
         """One line with the numbers."""
         if self.error is not None:
             return f"{self.expectation} could not be evaluated: {self.error}"
+        if self.unexpected_count is not None and self.checked_count is None:
+            return f"{self.expectation}: the query finds {self.unexpected_count} rows"
         if self.unexpected_count is not None:
             if self.unexpected_count == 0:
                 return f"{self.expectation}: all {self.checked_count} rows meet it"
@@ -111,7 +119,8 @@ def validate_arrow(
     import pandas as pd  # noqa: PLC0415  # costs half a second that planning never pays
 
     frame = rows.to_pandas(types_mapper=pd.ArrowDtype)
-    results = _evaluate(expectations, "pandas", frame, {"result_format": "COMPLETE"})
+    asked = [_Asked.of(each) for each in expectations]
+    results = _evaluate(asked, "pandas", frame, {"result_format": "COMPLETE"})
     outcomes = [
         _outcome(expectation, results.get(expectation.check_name), rows, partition_keys)
         for expectation in expectations
@@ -139,7 +148,8 @@ def validate_dataframe(
     cached = rows.persist()
     try:
         with _local_times_as_they_are(rows.sparkSession):
-            results = _evaluate(expectations, "spark", cached, form)
+            asked = [_Asked.of(each) for each in expectations]
+            results = _evaluate(asked, "spark", cached, form)
     finally:
         cached.unpersist()
     outcomes = [
@@ -151,6 +161,78 @@ def validate_dataframe(
         row_count=row_count,
         engine="spark",
         duration_ms=env.now_ms() - started,
+    )
+
+
+def validate_queries(
+    rows: Any,
+    expectations: Sequence[ExpectationDeclaration],
+    *,
+    find_table: Callable[[str], Table],
+    partition_keys: Sequence[str] = (),
+) -> tuple[ExpectationOutcome, ...]:
+    """Run the queries of expectations on a Spark DataFrame, the batch, and on other tables.
+
+    `find_table` finds a table that a query names. The rows that a query returns do not meet it.
+    """
+    spark = rows.sparkSession
+    asked: list[_Asked] = []
+    results: dict[str, Any] = {}
+    views: dict[str, str] = {}
+    cached = rows.persist()
+    try:
+        for each in expectations:
+            assert each.sql is not None
+            query = parse_row_query(each.sql)
+            try:
+                for name in query.tables:
+                    if name not in views:
+                        view = f"{_BATCH}{len(views)}"
+                        find_table(name).to_spark(spark).createOrReplaceTempView(view)
+                        views[name] = view
+            except StorageError as err:
+                results[each.check_name] = err.message
+                continue
+            # Great Expectations puts its own view of the batch into the text, as `str.format`.
+            text = query.over({BATCH: _BATCH, **views}).replace("{", "{{").replace("}", "}}")
+            arguments = {"unexpected_rows_query": text.replace(f"`{_BATCH}`", "{batch}")}
+            asked.append(
+                _Asked(each.check_name, "UnexpectedRowsExpectation", arguments, each.severity)
+            )
+        with _local_times_as_they_are(spark):
+            results |= _evaluate(asked, "spark", cached, {"result_format": "COMPLETE"})
+    finally:
+        cached.unpersist()
+        for view in (*views.values(), _THEIR_VIEW):
+            spark.catalog.dropTempView(view)
+    return tuple(
+        _query_outcome(each, results.get(each.check_name), partition_keys) for each in expectations
+    )
+
+
+def _query_outcome(
+    expectation: ExpectationDeclaration, result: Any, partition_keys: Sequence[str]
+) -> ExpectationOutcome:
+    failed = _outcome(expectation, result, None, ())
+    if failed.error is not None:
+        return failed
+    assert expectation.sql is not None
+    found: Sequence[Mapping[str, Any]] = result.result["details"]["unexpected_rows"]
+    count = int(result.result["observed_value"])
+    if found and parse_row_query(expectation.sql).is_count:
+        count, found = int(found[0][COUNT_COLUMN]), ()
+    # Of more rows than these, the partitions are not known.
+    by_partition: Counter[str] = Counter()
+    if len(found) == count and all(set(partition_keys) <= set(row) for row in found):
+        by_partition.update(
+            describe_partition({name: row[name] for name in partition_keys}) for row in found
+        )
+    return replace(
+        failed,
+        observed=None,
+        unexpected_count=count,
+        unexpected_by_partition=dict(sorted(by_partition.items())) if partition_keys else {},
+        sample=tuple(found[: expectation.show]),
     )
 
 
@@ -166,8 +248,24 @@ def _local_times_as_they_are(spark: Any) -> Iterator[None]:
         spark.conf.set(name, before)
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """An expectation as Great Expectations takes it."""
+
+    check_name: str
+    class_name: str
+    arguments: Mapping[str, Any]
+    severity: Severity
+
+    @classmethod
+    def of(cls, expectation: ExpectationDeclaration) -> _Asked:
+        """An expectation of the catalogue."""
+        class_name = EXPECTATION_KINDS[expectation.kind].class_name
+        return cls(expectation.check_name, class_name, expectation.arguments, expectation.severity)
+
+
 def _evaluate(
-    expectations: Sequence[ExpectationDeclaration], kind: str, frame: Any, form: dict[str, object]
+    expectations: Sequence[_Asked], kind: str, frame: Any, form: dict[str, object]
 ) -> dict[str, Any]:
     """Results by check name; an expectation that cannot be built gives an error text instead."""
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
@@ -185,18 +283,18 @@ def _evaluate(
         )
         results: dict[str, Any] = {}
         built = []
-        for expectation in expectations:
-            factory = getattr(gx.expectations, EXPECTATION_KINDS[expectation.kind].class_name)
+        for each in expectations:
+            factory = getattr(gx.expectations, each.class_name)
             try:
                 built.append(
                     factory(
-                        **expectation.arguments,
-                        severity=expectation.severity.value,
-                        meta={_CHECK: expectation.check_name},
+                        **each.arguments,
+                        severity=each.severity.value,
+                        meta={_CHECK: each.check_name},
                     )
                 )
             except (ValueError, TypeError) as err:
-                results[expectation.check_name] = _first_line(err)
+                results[each.check_name] = _first_line(err)
         add_source = getattr(context.data_sources, f"add_{kind}")
         asset = add_source("staged").add_dataframe_asset("rows")
         whole = asset.add_batch_definition_whole_dataframe("whole")
@@ -213,13 +311,11 @@ def _outcome(
     rows: pa.Table | None,
     partition_keys: Sequence[str],
 ) -> ExpectationOutcome:
-    shown = ", ".join(f"{name}={value}" for name, value in expectation.arguments.items())
-    described = f"{expectation.kind}({shown})"
     error = result if isinstance(result, str) else _raised(result)
     if error is not None:
         return ExpectationOutcome(
             check_name=expectation.check_name,
-            expectation=described,
+            expectation=expectation.text,
             severity=expectation.severity,
             met=False,
             unexpected_by_partition={},
@@ -239,7 +335,7 @@ def _outcome(
         sample = [{name: value} for value in details["partial_unexpected_list"][:SAMPLE_ROWS]]
     return ExpectationOutcome(
         check_name=expectation.check_name,
-        expectation=described,
+        expectation=expectation.text,
         severity=expectation.severity,
         met=bool(result.success),
         checked_count=details.get("element_count"),

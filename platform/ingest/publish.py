@@ -15,24 +15,23 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial, reduce
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from lakewright.platform.declare.declarations import TableDeclaration, WriteKind
+from lakewright.platform.declare.declarations import (
+    TableDeclaration,
+    WriteKind,
+)
 from lakewright.platform.declare.partition_keys import describe_partition, partition_identity
 from lakewright.platform.declare.schema_drift import Writing, check_other_columns
 from lakewright.platform.declare.upkeep_policies import EngineChoice
-from lakewright.platform.ingest.expectations import (
-    ValidationReport,
-    columns_needed,
-    validate_arrow,
-    validate_dataframe,
-)
+from lakewright.platform.ingest.expectations import ValidationReport
+from lakewright.platform.ingest.given_rows import collected, given_rows
 from lakewright.platform.ingest.missing_rows import check_rows_came
-from lakewright.platform.ingest.source_columns import check_returned_columns
+from lakewright.platform.ingest.validate_staged import validate_staged
 from lakewright.platform.upkeep.compact import COMPACT, CompactOptions
 from lakewright.platform.upkeep.engines import prefers_spark
 from lakewright.platform.upkeep.leases import Warn, writing
@@ -47,16 +46,23 @@ from lakewright.storage import (
     WriterCompaction,
 )
 from lakewright.storage.env import Env, SystemEnv
-from lakewright.storage.errors import CommitOutcomeUnknownError, InvalidRequestError, InvalidRows
+from lakewright.storage.errors import (
+    CommitOutcomeUnknownError,
+    InvalidRequestError,
+    InvalidRows,
+    TableNotFound,
+)
 from lakewright.storage.operations.rewrite.compact_written import check_writer_may_compact
 from lakewright.storage.rows import is_dataframe
 from lakewright.storage.spec.options import BucketMode
 
 _LOG = logging.getLogger(__name__)
-# More rows than this are validated in Spark.
-PANDAS_ROW_LIMIT = 2_000_000
 # The identifier of the commit that completes a write; commits before it have smaller ones.
 LAST_COMMIT = 1_000_000_000
+
+
+def _no_table(name: str) -> Table:
+    raise TableNotFound(f"table {name} is not known here")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +72,7 @@ class WriteOrder:
     `partitions` are the requested partitions; None accepts any. `commit_user` is the same at every
     attempt of one run, so that a retry finds its earlier commit. Without `allow_empty` a partition
     that gets no rows is not emptied. `explain` raises the source's error for missing or unreadable
-    rows.
+    rows. `find_table` finds the other tables that queries of expectations name.
     """
 
     declaration: TableDeclaration
@@ -77,6 +83,7 @@ class WriteOrder:
     micro_batches: int = 1
     allow_empty: bool = False
     upstream: Mapping[str, Table] = field(default_factory=dict, repr=False)
+    find_table: Callable[[str], Table] = field(default=_no_table, repr=False)
     explain: Callable[[], None] = field(default=lambda: None, repr=False)
     session: Callable[[], Any] = field(repr=False)
     warn: Warn = field(default=_LOG.warning, repr=False)
@@ -162,7 +169,14 @@ def publish(
             for each in _staged_in_turn(table, given, order):
                 pending.append(each)  # noqa: PERF402  # what is staged is deleted if the next one fails
             _check_partitions(table, pending, order.partitions)
-            report = _validate(table, pending, order, env)
+            report = validate_staged(
+                table,
+                pending,
+                order.declaration.expectations,
+                session=order.session,
+                find_table=order.find_table,
+                env=env,
+            )
             totals = _totals(pending)
             if report.blocking:
                 took = env.now_ms() - started
@@ -259,28 +273,20 @@ def _staged_in_turn(table: Table, rows: Any, order: WriteOrder) -> Iterator[Stag
         yield from _stage(table, rows, order)
     except StorageError:
         raise
-    except Exception:
+    except Exception as error:
         # Spark reports only a trace of a failed source read; the source can name the file.
         order.explain()
+        error.add_note(f"while the source of {table.name} was read; nothing was published")
         raise
 
 
 def _stage(table: Table, rows: Any, order: WriteOrder) -> Iterator[StagedWrite]:
     """Staged writes in the order in which they are to be committed."""
-    if not isinstance(rows, pa.Table) and not is_dataframe(rows):
-        raise InvalidRows(
-            f"the source of {table.name} returned a {type(rows).__name__}; return a pyarrow.Table "
-            "or a Spark DataFrame",
-            table=table.name,
-        )
-    check_returned_columns(
-        rows.columns if is_dataframe(rows) else rows.column_names,
-        [column.name for column in order.declaration.columns],
-        fixed=list(_fixed_partition(order) or ()),
-        table=table.name,
+    rows = given_rows(
+        rows, table=table, declaration=order.declaration, fixed=tuple(_fixed_partition(order) or ())
     )
     if order.micro_batches > 1:
-        arrow = rows.toArrow() if is_dataframe(rows) else rows
+        arrow = rows.toArrow() if is_dataframe(rows) else collected(rows)
         batches = list(_sliced(arrow, table.schema.partition_keys, order.micro_batches))
         for at, batch in enumerate(batches):
             identifier = LAST_COMMIT if at == len(batches) - 1 else at
@@ -394,32 +400,6 @@ def _check_partitions(
         )
 
 
-def _validate(
-    table: Table, staged: Sequence[StagedWrite], order: WriteOrder, env: Env
-) -> ValidationReport:
-    expectations = order.declaration.expectations
-    row_count = sum(each.row_count for each in staged)
-    if not expectations:
-        return ValidationReport(outcomes=(), row_count=row_count, engine="none", duration_ms=0)
-    needed = columns_needed(expectations)
-    keys = table.schema.partition_keys
-    columns = None if needed is None else list(dict.fromkeys([*keys, *needed]))
-    if columns is not None and not columns:
-        # A count needs at least one column.
-        columns = [table.schema.field_names[0]]
-    if row_count <= PANDAS_ROW_LIMIT:
-        parts = [table.read_staged(each, columns=columns) for each in staged]
-        # An expectation can also fail on zero rows, for example on their number.
-        nothing = table.arrow_schema.empty_table()
-        rows = pa.concat_tables(parts) if parts else nothing.select(columns or nothing.schema.names)
-        return validate_arrow(rows, expectations, partition_keys=keys, env=env)
-
-    spark = order.session()
-    frames = [table.scan_staged(each, columns=columns).to_spark(spark) for each in staged]
-    frame = reduce(lambda left, right: left.unionByName(right), frames)
-    return validate_dataframe(frame, expectations, row_count=row_count, env=env)
-
-
 def _totals(staged: Sequence[StagedWrite]) -> tuple[PartitionTotals, ...]:
     """The totals of each partition over all writes."""
     totals: dict[object, PartitionTotals] = {}
@@ -441,7 +421,8 @@ def _goes_to_spark(rows: Any, order: WriteOrder) -> bool:
     choice = order.declaration.write.engine
     if is_dataframe(rows):
         return choice is not EngineChoice.LOCAL
-    if not prefers_spark(choice, row_count=rows.num_rows):
+    # A stream is written as it comes.
+    if not isinstance(rows, pa.Table) or not prefers_spark(choice, row_count=rows.num_rows):
         return False
     from lakewright.storage.spark import fits_spark
 

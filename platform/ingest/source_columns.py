@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-from lakewright.platform.declare.declarations import SourceDeclaration
+from lakewright.platform.declare.declarations import ExtraColumns, SourceDeclaration
 from lakewright.storage.errors import InvalidRows
 
 # Delimiters that a hint may name, the most frequent first.
@@ -36,39 +36,78 @@ def check_returned_columns(
         )
 
 
-def check_file_columns(
-    given: Sequence[str], declared: Sequence[str], *, path: str, source: SourceDeclaration
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileColumns:
+    """The columns that a file must have: the declared ones without those that its path tells."""
+
+    path: str
+    source: SourceDeclaration
+    declared: tuple[str, ...]
+    told: tuple[str, ...]
+
+    @property
+    def may_lack(self) -> bool:
+        """Whether a row without a column has null there: JSON leaves out members."""
+        return self.source.file_format == "json"
+
+    def check_seen(self, given: Sequence[str]) -> None:
+        """Refuse a file of JSON that writes a column in another way, where others are ignored.
+
+        Raises:
+            InvalidRows: no row has a declared column, and one is named almost like it.
+        """
+        missing = [name for name in self.declared if name not in (*given, *self.told)]
+        hint = _near_misses(missing, given)
+        if self.may_lack and hint:
+            raise InvalidRows(
+                f"{self.path}: no row has column {', '.join(missing)}{hint}; the rows have "
+                f"{', '.join(given)}; nothing was written"
+            )
+
+
+def check_file_columns(given: Sequence[str], columns: FileColumns) -> None:
     """Refuse a file whose columns are not the declared ones, in any order.
 
     Raises:
         InvalidRows: a column is missing, unknown or there twice.
     """
-    missing = [name for name in declared if name not in given]
+    source, declared = columns.source, columns.declared
+    missing = [] if columns.may_lack else [name for name in declared if name not in given]
+    missing = [name for name in missing if name not in columns.told]
     unknown = [name for name in given if name not in declared]
-    if not missing and not unknown and len(set(given)) == len(given):
+    extra = unknown if source.extra_columns is ExtraColumns.REFUSE else []
+    known = [name for name in given if name in declared] if not extra else given
+    if not missing and not extra and len(set(known)) == len(known):
         return
     parts = [f"lacks column {', '.join(missing)}"] if missing else []
-    parts += [f"has unknown column {', '.join(unknown)}"] if unknown else []
+    parts += [f"has unknown column {', '.join(extra)}"] if extra else []
     parts = parts or ["has a column twice"]
-    hint = _near_misses(missing, given)
+    hint = _near_misses(missing or declared, unknown)
     if source.csv is not None and len(given) == 1 and len(declared) > 1:
         hint = _delimiter_hint(given[0], source.delimiter, len(declared))
+    elif extra and not missing and not hint:
+        hint = "; leave it out of the file, or declare `extra_columns: ignore` in the source"
     raise InvalidRows(
-        f"{path}: the file {' and '.join(parts)}{hint}; the file has {', '.join(given)}; the table "
-        f"declares {', '.join(declared)}"
+        f"{columns.path}: the file {' and '.join(parts)}{hint}; the file has {', '.join(given)}; "
+        f"the table declares {', '.join(declared)}",
+        unknown=tuple(extra),
     )
 
 
 def ragged_row(
-    text: str, counts: tuple[int, int], *, path: str, source: SourceDeclaration, declared: int
+    text: str,
+    counts: tuple[int, int],
+    number: int | None,
+    *,
+    path: str,
+    source: SourceDeclaration,
+    declared: int,
 ) -> InvalidRows:
     """The error for a row of a CSV with more or fewer values than columns.
 
-    `counts` are the columns of the file and the values of the row.
+    `counts` are the columns of the file and the values of the row, `number` the row's number.
     """
     expected, actual = counts
-    number = _number_of_ragged(path, source, expected)
     shown = text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
     where = "a row" if number is None else f"row {number}"
     columns = "the header has" if source.header else "the table declares"
@@ -100,20 +139,19 @@ def _in_yaml(delimiter: str) -> str:
     return '"\\t"' if delimiter == "\t" else f'"{delimiter}"'
 
 
-def _number_of_ragged(path: str, source: SourceDeclaration, columns: int) -> int | None:
+def ragged_row_number(lines: Iterable[str], source: SourceDeclaration, columns: int) -> int | None:
     """The number of the first row without so many values, from 1 below the header.
 
     Arrow, which found the row, does not tell its number.
     """
+    number = 0 if source.header else 1
     try:
-        with Path(path).open(encoding=source.encoding, newline="") as file:
-            number = 0 if source.header else 1
-            for row in csv.reader(file, delimiter=source.delimiter):
-                if not row:
-                    continue
-                if len(row) != columns:
-                    return number
-                number += 1
+        for row in csv.reader(lines, delimiter=source.delimiter):
+            if not row:
+                continue
+            if len(row) != columns:
+                return number
+            number += 1
     except (csv.Error, OSError, UnicodeError):
         return None
     return None

@@ -1,4 +1,4 @@
-"""Source files: Parquet and CSV as rows of the declared types.
+"""Source files of every format as rows of the declared types.
 
 The declaration decides the types, not the file's content: the text of a CSV is parsed as the
 declared type, and numbers of another width are cast if the cast is lossless. One function reads a
@@ -7,31 +7,41 @@ file here and in Spark's tasks, so that both engines see the same rows.
 
 from __future__ import annotations
 
-import glob
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as pa_csv
-import pyarrow.parquet as pq
 
-from lakewright.platform.declare.declarations import SourceDeclaration, TableDeclaration
-from lakewright.platform.declare.partition_keys import describe_partition
-from lakewright.platform.ingest.source_columns import check_file_columns, ragged_row
+from lakewright.platform.declare.declarations import (
+    SourceDeclaration,
+    TableDeclaration,
+)
+from lakewright.platform.declare.partition_keys import describe_partition, first_few
+from lakewright.platform.declare.source_paths import SourcePath
+from lakewright.platform.ingest.find_files import FileSearch, FoundFile
+from lakewright.platform.ingest.source_columns import FileColumns, check_file_columns
+from lakewright.platform.ingest.source_readers import other_format, pieces, row_group_count
 from lakewright.platform.ingest.text_values import TextLayout, from_text
 from lakewright.storage.codec.arrow_types import conform, to_arrow_type
-from lakewright.storage.codec.arrow_values import scalar_of
-from lakewright.storage.errors import InvalidRows, NotFoundError
+from lakewright.storage.codec.arrow_values import scalar_of, value_of
+from lakewright.storage.errors import (
+    CorruptionError,
+    InvalidRows,
+    NotFoundError,
+    StorageError,
+    UnsupportedError,
+)
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
 from lakewright.storage.spec.schema import new_schema
-from lakewright.storage.spec.values import from_python
+from lakewright.storage.spec.values import from_python, same_value, to_python
 
-_BLOCK_BYTES = 8 * 1024 * 1024
 # How many partitions a message names.
 _MOST_PARTITIONS = 5
+# How many files are asked whether they have the unknown columns of one of them.
+_MOST_ASKED = 100
 Partitions = tuple[Mapping[str, object], ...]
 
 
@@ -39,88 +49,59 @@ Partitions = tuple[Mapping[str, object], ...]
 class SourceFile:
     """One file or some of its row groups, with the reading options; picklable for Spark tasks."""
 
-    path: str
+    file: FoundFile
     source: SourceDeclaration
     fields: tuple[DataField, ...]
     partition_keys: tuple[str, ...]
     row_groups: tuple[int, ...] | None = None
 
+    @property
+    def path(self) -> str:
+        return self.file.shown
+
     def read(self, wanted: Partitions | None) -> Iterator[pa.Table]:
         """Rows of the wanted partitions, None for all, in the declared types.
 
         Raises:
-            InvalidRows: the file is not of its kind, or does not hold what is declared.
+            InvalidRows: the file is not of its format, or does not hold what is declared.
         """
-        declared = [field.name for field in self.fields]
+        columns = FileColumns(
+            path=self.path,
+            source=self.source,
+            declared=tuple(field.name for field in self.fields),
+            told=tuple(name for name, _ in self.file.values),
+        )
+        seen: dict[str, None] = {}
         try:
-            for rows in self._batches():
-                check_file_columns(rows.column_names, declared, path=self.path, source=self.source)
+            for piece in pieces(self.file, self.source, self.fields, self.row_groups):
+                seen |= dict.fromkeys(piece.column_names)
+                check_file_columns(piece.column_names, columns)
+                held = [name for name in piece.rows.column_names if name in columns.declared]
+                rows = self._typed(piece.rows.select(held), piece.first_row)
+                # A table without columns has no rows.
+                rows = self._with_told_columns(rows, piece.rows.num_rows)
                 typed = conform(rows, self.fields, table=self.path)
                 yield typed if wanted is None else typed.filter(_mask(typed, self.fields, wanted))
+            columns.check_seen(tuple(seen))
+        except (CorruptionError, UnsupportedError) as err:
+            raise InvalidRows(f"{self.path}: {err.message}{self._hint(err)}") from err
         except (pa.ArrowException, OSError, UnicodeError) as err:
             raise InvalidRows(f"{self.path} cannot be read: {err}{self._hint(err)}") from err
 
-    def _batches(self) -> Iterator[pa.Table]:
-        if self.source.parquet is not None:
-            with pq.ParquetFile(self.path) as file:
-                for batch in file.iter_batches(row_groups=self.row_groups):
-                    yield self._typed(pa.Table.from_batches([batch]), 0)
-                # A file without rows has columns too, and they may differ from the declared ones.
-                yield self._typed(file.schema_arrow.empty_table(), 0)
-            return
-        row = 0
-        for batch in self._csv():
-            rows = pa.Table.from_batches([batch])
-            yield self._typed(rows, row)
-            row += rows.num_rows
-
-    def _csv(self) -> Iterator[pa.RecordBatch]:
-        source = self.source
-        if not source.header and Path(self.path).stat().st_size == 0:
-            return
-        names = None if source.header else [field.name for field in self.fields]
-        ragged: list[pa_csv.InvalidRow] = []
-
-        def fail(row: pa_csv.InvalidRow) -> str:
-            ragged.append(row)
-            return "error"
-
-        try:
-            with pa_csv.open_csv(
-                self.path,
-                pa_csv.ReadOptions(
-                    column_names=names, encoding=source.encoding, block_size=_BLOCK_BYTES
-                ),
-                pa_csv.ParseOptions(
-                    delimiter=source.delimiter, newlines_in_values=True, invalid_row_handler=fail
-                ),
-                pa_csv.ConvertOptions(
-                    default_column_type=pa.string(),
-                    null_values=list(source.nulls),
-                    strings_can_be_null=True,
-                    quoted_strings_can_be_null=False,
-                ),
-            ) as reader:
-                yield pa.RecordBatch.from_pylist([], reader.schema)
-                yield from reader
-        except pa.ArrowInvalid as err:
-            if not ragged:
-                raise
-            counts = (ragged[0].expected_columns, ragged[0].actual_columns)
-            raise ragged_row(
-                ragged[0].text,
-                counts,
-                path=self.path,
-                source=source,
-                declared=len(self.fields),
-            ) from err
+    def unknown_columns(self) -> tuple[str, ...]:
+        """The columns at the beginning of the file that the table has not."""
+        declared = {field.name for field in self.fields}
+        with suppress(StorageError, pa.ArrowException, OSError, UnicodeError):
+            for piece in pieces(self.file, self.source, self.fields, self.row_groups):
+                return tuple(name for name in piece.column_names if name not in declared)
+        return ()
 
     def _typed(self, rows: pa.Table, first_row: int) -> pa.Table:
         """Text cast to the declared types, and moments to the day that names a partition."""
         declared = {field.name: field for field in self.fields}
         for at, name in enumerate(rows.column_names):
-            field = declared.get(name)
-            if field is None or not isinstance(field.type, AtomicType):
+            field = declared[name]
+            if not isinstance(field.type, AtomicType):
                 continue
             column = rows.column(at)
             if pa.types.is_dictionary(column.type):
@@ -139,6 +120,31 @@ class SourceFile:
                 rows = rows.set_column(
                     at, name, pc.floor_temporal(column, unit="day").cast(pa.date32())
                 )
+        return rows
+
+    def _with_told_columns(self, rows: pa.Table, count: int) -> pa.Table:
+        """Rows with the columns that the path tells; a file that has them must agree."""
+        fields = {field.name: field for field in self.fields}
+        for name, value in self.file.values:
+            field = fields[name]
+            if name not in rows.column_names:
+                repeated = pa.repeat(scalar_of(value, field.type), count)
+                if not rows.column_names:
+                    rows = pa.table({name: repeated})
+                    continue
+                rows = rows.append_column(name, repeated)
+                continue
+            held = conform(rows.select([name]), [field], table=self.path).column(name)
+            for each in held.unique():
+                other = value_of(each, field.type)
+                if not same_value(other, value):
+                    raise InvalidRows(
+                        f"{self.path}: the path tells that {name} is "
+                        f"{to_python(value, field.type)}, and a row holds "
+                        f"{to_python(other, field.type)}; move the row, or leave the column out "
+                        "of the file; nothing was written",
+                        column=name,
+                    )
         return rows
 
     def _check_text_allowed(self, field: DataField) -> None:
@@ -167,43 +173,77 @@ class SourceFile:
         )
 
     def _hint(self, err: Exception) -> str:
+        with suppress(StorageError, OSError):
+            other = other_format(self.file, self.source.file_format)
+            if other:
+                return other
         if "UTF8" in str(err) or isinstance(err, UnicodeError):
             return "; give its encoding, such as `encoding: latin-1`"
         return ""
 
 
-def source_files(declaration: TableDeclaration) -> list[SourceFile]:
-    """The files that a declaration's path, folder or glob names.
+def source_files(declaration: TableDeclaration, wanted: Partitions | None) -> list[SourceFile]:
+    """The files of a source that may hold rows of the wanted partitions, None for all.
+
+    There may be none only if the path tells partitions, and there are files of others.
 
     Raises:
-        NotFoundError: there is none.
+        NotFoundError: the path names no file.
+        InvalidRows: a folder's name is no value of its partition column.
     """
     source = declaration.source
     assert source is not None
-    kind, pattern = next(iter(source.given.items()))
-    inside = pattern
-    paths = []
+    assert source.file_format is not None
+    search = FileSearch(
+        table=declaration.table,
+        file_format=source.file_format,
+        path=SourcePath.parse(source.given[source.file_format]),
+        columns=declaration.partition_columns,
+    )
     try:
-        if Path(pattern).is_dir():
-            inside = f"{glob.escape(pattern.rstrip('/'))}/**/*.{kind}"
-        elif Path(pattern).is_file():
-            inside = glob.escape(pattern)
-        paths = sorted(glob.glob(inside, recursive=True))  # noqa: PTH207  # patterns may be absolute
+        found = list(search.files(wanted if search.path.column_names else None))
+        if not found and not any(True for _ in search.files(None)):
+            raise NotFoundError(
+                f"the source of {declaration.table} is {search.path.text}, and no file matches "
+                f"{search.shown()}; nothing was written",
+                table=declaration.table,
+            )
     except (OSError, ValueError) as err:
+        if isinstance(err, StorageError):
+            raise
         raise InvalidRows(f"the source of {declaration.table} is not a valid path: {err}") from err
-    if not paths:
-        raise NotFoundError(
-            f"the source of {declaration.table} is {pattern}, and no file matches {inside}; "
-            "nothing was written",
-            table=declaration.table,
-        )
     fields = new_schema(declaration.schema_spec, time_millis=0).fields
     return [
         SourceFile(
-            path=path, source=source, fields=fields, partition_keys=declaration.partition_keys
+            file=file, source=source, fields=fields, partition_keys=declaration.partition_keys
         )
-        for path in paths
+        for file in found
     ]
+
+
+def read_in_turn(files: Sequence[SourceFile], wanted: Partitions | None) -> Iterator[pa.Table]:
+    """The rows of files, one piece after the other.
+
+    Raises:
+        InvalidRows: as `SourceFile.read`; if a file has unknown columns, it names the others too.
+    """
+    for file in files:
+        try:
+            yield from file.read(wanted)
+        except InvalidRows as err:
+            unknown = err.details.get("unknown")
+            if not unknown:
+                raise
+            others = [each for each in files if each is not file][:_MOST_ASKED]
+            alike = [each.path for each in others if each.unknown_columns()]
+            if not alike:
+                raise
+            asked = "other" if len(others) == len(files) - 1 else "asked other"
+            raise InvalidRows(
+                f"{err.message}; so have {len(alike)} of the {len(others)} {asked} files: "
+                f"{first_few(alike)}",
+                **err.details,
+            ) from err
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,18 +277,18 @@ def held(file: SourceFile, wanted: Partitions | None) -> Held:
 
 
 def divided(files: Sequence[SourceFile]) -> list[SourceFile]:
-    """Pieces that tasks read in parallel: row groups of Parquet, and whole CSV files."""
-    pieces: list[SourceFile] = []
+    """Pieces that tasks read in parallel: row groups of Parquet, and other files as wholes."""
+    parts: list[SourceFile] = []
     for file in files:
         if file.source.parquet is None:
-            pieces.append(file)
+            parts.append(file)
             continue
         try:
-            count = pq.read_metadata(file.path).num_row_groups
+            count = row_group_count(file.file)
         except (pa.ArrowException, OSError) as err:
             raise InvalidRows(f"{file.path} cannot be read: {err}") from err
-        pieces += [replace(file, row_groups=(at,)) for at in range(count)] or [file]
-    return pieces
+        parts += [replace(file, row_groups=(at,)) for at in range(count)] or [file]
+    return parts
 
 
 def _mask(rows: pa.Table, fields: Sequence[DataField], wanted: Partitions) -> pa.Array:

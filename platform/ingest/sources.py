@@ -10,7 +10,6 @@ import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -22,16 +21,17 @@ from lakewright.platform.ingest.source_files import (
     SourceFile,
     divided,
     held,
+    read_in_turn,
     source_files,
 )
 from lakewright.platform.upkeep.engines import prefers_spark
 from lakewright.storage import Engine, LocalEngine, Table
 from lakewright.storage.codec.arrow_timestamps import holds_timestamps
-from lakewright.storage.codec.arrow_types import to_arrow_schema, to_arrow_type
+from lakewright.storage.codec.arrow_types import to_arrow_type
 from lakewright.storage.errors import InvalidRequestError, InvalidRows, NotFoundError
 from lakewright.storage.spec.data_types import DataType
 from lakewright.storage.spec.predicate import And, Leaf, Operator, Or, Predicate
-from lakewright.storage.spec.values import Value, from_python
+from lakewright.storage.spec.values import Value, from_python, to_python
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,7 +154,7 @@ def _function(path: str, table: str) -> Source:
 
 def _files_source(declaration: TableDeclaration) -> Source:
     def read(request: SourceRequest) -> Any:
-        files = source_files(declaration)
+        files = source_files(declaration, request.partitions)
         if _in_spark(files, declaration, request):
             from lakewright.storage.spark import dataframe_of_tasks
 
@@ -164,8 +164,7 @@ def _files_source(declaration: TableDeclaration) -> Source:
                 partial(_read, wanted=request.partitions),
                 files[0].fields,
             )
-        parts = [rows for file in files for rows in file.read(request.partitions)]
-        return pa.concat_tables([to_arrow_schema(files[0].fields).empty_table(), *parts])
+        return read_in_turn(files, request.partitions)
 
     return read
 
@@ -179,7 +178,10 @@ def explain_source(declaration: TableDeclaration, request: SourceRequest) -> Non
     source = declaration.source
     if source is None or source.python is not None or request.partitions == ():
         return
-    files = source_files(declaration)
+    files = source_files(declaration, request.partitions)
+    if not files:
+        _explain_folders(declaration, request)
+        return
     in_spark = _in_spark(files, declaration, request)
     engine: Engine = LocalEngine()
     if in_spark:
@@ -201,12 +203,36 @@ def explain_source(declaration: TableDeclaration, request: SourceRequest) -> Non
     )
 
 
+def _explain_folders(declaration: TableDeclaration, request: SourceRequest) -> None:
+    """Tell of which partitions there are files, since there are none of those asked for."""
+    assert declaration.source is not None
+    files = source_files(declaration, None)
+    types = {column.name: column.type for column in declaration.partition_columns}
+    held_by = dict.fromkeys(
+        describe_partition(
+            {name: to_python(value, types[name]) for name, value in each.file.values}
+        )
+        for each in files
+    )
+    asked = [describe_partition(spec) for spec in request.partitions or ()]
+    raise InvalidRows(
+        f"none of the {len(files)} files of {source_text(declaration.source)} is of the "
+        f"{len(asked)} requested partitions ({first_few(asked)}); their paths tell "
+        f"{first_few(list(held_by))}; declare `allow_empty: true` in the source of "
+        f"{declaration.table} if this is intended; nothing was written",
+        table=declaration.table,
+    )
+
+
 def _in_spark(
     files: Sequence[SourceFile], declaration: TableDeclaration, request: SourceRequest
 ) -> bool:
+    # Tasks of Spark do not reach the memory of this process.
+    if not files or files[0].file.fs.scheme == "memory":
+        return False
     if any(_is_finer_than_spark(field.type) for field in files[0].fields):
         return False
-    size = sum(Path(file.path).stat().st_size for file in files)
+    size = sum(file.file.size_bytes for file in files)
     return request.wants_spark or prefers_spark(declaration.write.engine, size_bytes=size)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lakewright.platform.ingest import publish
+from lakewright.platform.ingest import validate_staged
 from tests.pipelines import sources
 from tests.pipelines.lake import EVENTS, Lake, events
 
@@ -47,7 +47,7 @@ def test_a_dataframe_is_validated_and_published(lake: Lake) -> None:
 def test_many_rows_are_validated_in_spark_with_the_same_verdict(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publish, "PANDAS_ROW_LIMIT", 0)
+    monkeypatch.setattr(validate_staged, "PANDAS_ROW_LIMIT", 0)
     lake.declare(ON_SPARK)
     sources.give("shop.events", as_dataframe(events("2024-01-01", 0, 3)))
     first = lake.materialize(partitions="2024-01-01")
@@ -137,3 +137,51 @@ def test_files_are_read_by_spark_where_spark_is_declared(lake: Lake) -> None:
     assert outcome.success, outcome.failure
     assert outcome.materializations["y"]["lakewright/engine"] == "spark"
     assert lake.rows() == events("y", 3, 5)
+
+
+QUERIES = """
+      - name: known_customers
+        show: 2
+        sql: >
+          SELECT batch.dt, batch.id FROM batch LEFT ANTI JOIN shop.customers ON
+          shop.customers.id = batch.id
+      - {name: few_large, severity: warning, sql: "SELECT count(*) FROM batch WHERE amount > 2"}
+    maintenance:"""
+CUSTOMERS = """
+    table: shop.customers
+    columns: [{name: id, type: BIGINT}]
+    source: {python: "tests.pipelines.sources:rows"}
+"""
+
+
+def test_queries_of_the_batch_and_other_tables_judge_before_anything_is_published(
+    lake: Lake,
+) -> None:
+    lake.declare(CUSTOMERS, "customers.yaml")
+    lake.declare(EVENTS.replace("\n    maintenance:", QUERIES))
+    lake.give(events("2024-01-01", 0, 5))
+    lake.give([{"id": 0}, {"id": 1}], "shop.customers")
+
+    unknown = lake.materialize(partitions="2024-01-01")
+    assert not unknown.success
+    assert "could not be evaluated: no table shop.customers" in unknown.failure
+
+    assert lake.materialize("shop.customers").success
+    refused = lake.materialize(partitions="2024-01-01")
+    assert not refused.success
+    assert "shop.customers.id = batch.id: the query finds 3 rows; the staged" in refused.failure
+    told = refused.checks["known_customers"]
+    assert told.metadata["offending_rows"].value == 3
+    assert told.metadata["offending_rows_by_partition"].value == {"dt=2024-01-01": 3}
+    assert len(told.metadata["sample"].value.records) == 2
+    assert not lake.table().history.snapshots()
+
+    lake.give([{"id": each} for each in range(5)], "shop.customers")
+    assert lake.materialize("shop.customers").success
+    lake.give(events("2024-01-01", 0, 3) + events("2024-01-01", 3, 5, amount=7.0))
+    warned = lake.materialize(partitions="2024-01-01")
+    assert warned.success, warned.failure
+    assert warned.checks["known_customers"].passed
+    assert not warned.checks["few_large"].passed
+    assert warned.checks["few_large"].metadata["offending_rows"].value == 2
+    assert len(lake.rows()) == 5

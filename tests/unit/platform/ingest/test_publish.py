@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakewright.platform.declare.declarations import TableDeclaration, WriteKind
+from lakewright.platform.declare.declarations import (
+    ExtraColumns,
+    SourceDeclaration,
+    TableDeclaration,
+    WriteKind,
+)
 from lakewright.platform.ingest.publish import (
     AlreadyPublished,
     Published,
@@ -308,3 +314,93 @@ def test_partitions_of_floating_numbers_are_told_apart(tmp_path: Path) -> None:
     written("run-5", [nan], [-0.0, float("nan")])
     assert sorted(repr(each.spec["p"]) for each in readings.at().partitions()) == ["0.0", "nan"]
     assert_sound(readings)
+
+
+# --- rows that come in parts ----------------------------------------------------------------------
+
+
+def batches(*parts: pa.Table) -> Iterator[pa.RecordBatch]:
+    for part in parts:
+        yield from part.to_batches()
+
+
+PARTS = (rows(("a", 1), ("b", 2)), rows(("a", 3)))
+DICTS = [row for part in PARTS for row in part.to_pylist()]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        lambda: batches(*PARTS),
+        lambda: pa.RecordBatchReader.from_batches(PARTS[0].schema, batches(*PARTS)),
+        lambda: iter(DICTS),
+        lambda: pa.concat_tables(PARTS).to_pandas(),
+        lambda: iter(pa.concat_tables(PARTS).to_pandas() for _ in range(1)),
+    ],
+    ids=["generator", "reader", "dicts", "pandas", "DataFrames"],
+)
+def test_a_source_may_give_its_rows_in_parts(table: Table, given: Any) -> None:
+    outcome = publish(table, given, order("a", "b"))
+    assert isinstance(outcome, Published)
+    assert content(table) == [("a", 1), ("a", 3), ("b", 2)]
+    assert outcome.commits == 1
+
+
+def test_a_part_is_taken_when_the_one_before_is_written(table: Table) -> None:
+    alive: list[weakref.ref[pa.Table]] = []
+    most = 0
+
+    def parts() -> Iterator[pa.Table]:
+        nonlocal most
+        for number in range(20):
+            part = rows(*(("a", number) for _ in range(1000)))
+            alive.append(weakref.ref(part))
+            yield part
+            del part
+            most = max(most, sum(each() is not None for each in alive))
+
+    publish(table, parts, order("a"))
+    assert table.read().num_rows == 20_000
+    assert most <= 2
+
+
+def test_a_source_that_fails_midway_publishes_nothing_and_leaves_no_file(table: Table) -> None:
+    publish(table, lambda: rows(("a", 1)), order("a"))
+
+    def failing() -> Iterator[pa.Table]:
+        yield rows(("a", 2), ("b", 2))
+        raise ZeroDivisionError("the upstream is gone")
+
+    with pytest.raises(ZeroDivisionError, match="the upstream is gone") as failed:
+        publish(table, failing, order("a", "b", commit_user="run-2"))
+    (note,) = failed.value.__notes__
+    assert note == "while the source of shop.events was read; nothing was published"
+    assert content(table) == [("a", 1)]
+    assert len(list(Path(table.table_files.paths.root).rglob("*.parquet"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ([{"dt": "a", "id": 1}, {"dt": "a", "id": "x"}], "row 2: column id is INT, and 'x'"),
+        ([{"dt": "a"}], "rows that lack column id"),
+        ([PARTS[0], PARTS[1].drop_columns(["id"])], "rows that lack column id"),
+        ([PARTS[0], 7], "the source of shop.events: 7 is no rows; give an Arrow table"),
+        ([{"dt": "a", "id": 1, "more": 2}], "unknown column more"),
+        ("abc", "returned a str; return a pyarrow.Table"),
+        ({"dt": ["a"], "id": [1]}, "returned a dict; return a pyarrow.Table"),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused_and_deleted(table: Table, given: Any, said: str) -> None:
+    with pytest.raises(InvalidRows, match=said):
+        publish(table, lambda: given, order("a", "b"))
+    assert not table.history.snapshots()
+
+
+def test_columns_that_the_table_has_not_are_ignored_if_that_is_declared(table: Table) -> None:
+    source = SourceDeclaration(python="a:b", extra_columns=ExtraColumns.IGNORE)
+    declaration = DECLARATION.model_copy(update={"source": source})
+    extra = PARTS[0].append_column("more", pa.array([1, 2]))
+    ignoring = order("a", "b", declaration=declaration)
+    publish(table, lambda: iter([extra, {"dt": "a", "id": 3, "other": object()}]), ignoring)
+    assert content(table) == [("a", 1), ("a", 3), ("b", 2)]

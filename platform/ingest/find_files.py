@@ -1,0 +1,224 @@
+"""Finds the source files that a path names, in the folders of the wanted partitions only.
+
+Names that begin with `.` are left out, as in a shell. In a folder that is read whole, and among
+folders that name partitions, those that begin with `_` are left out too, as in Hive and Spark.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lakewright.platform.declare.partition_keys import PartitionColumn
+from lakewright.platform.declare.source_paths import Part, SourcePath
+from lakewright.storage.env import FileStatus, FileSystem
+from lakewright.storage.errors import InvalidRequestError, InvalidRows
+from lakewright.storage.files.file_systems import open_file_system
+from lakewright.storage.spec.values import Value, from_python, order_key
+
+# Suffixes of the files of a format, in a folder that is read whole.
+_SUFFIXES = {
+    "parquet": (".parquet",),
+    "orc": (".orc",),
+    "avro": (".avro",),
+    "csv": (".csv",),
+    "json": (".json", ".jsonl", ".ndjson"),
+}
+_PACKED = ("", ".gz", ".bz2", ".zst")
+_TEXTS = ("csv", "json")
+Texts = Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundFile:
+    """A source file, and the values of partition columns that its path tells."""
+
+    fs: FileSystem
+    path: str
+    size_bytes: int
+    values: tuple[tuple[str, Value], ...]
+
+    @property
+    def shown(self) -> str:
+        """The path, or the URI of a store."""
+        return self.path if self.fs.scheme == "file" else self.fs.uri(self.path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileSearch:
+    """A search for the files of a table's source."""
+
+    table: str
+    file_format: str
+    path: SourcePath
+    columns: tuple[PartitionColumn, ...]
+
+    def shown(self) -> str:
+        """What is looked for, as messages name it."""
+        inside = "" if self.path.parts else f" (a file, or a folder with *.{self.file_format})"
+        return f"{self.path.text}{inside}"
+
+    def files(self, wanted: Sequence[Mapping[str, object]] | None) -> Iterator[FoundFile]:
+        """The files that may hold rows of the wanted partitions, None for all, in their order.
+
+        Raises:
+            InvalidRows: a folder's name is no value of its partition column.
+            AccessError, UnavailableError: the store cannot be listed.
+        """
+        whole = self._whole()
+        if whole is not None:
+            yield from whole
+            return
+        fs, root = open_file_system(self.path.base)
+        types = {column.name: column.type for column in self.columns}
+        asked = None
+        if wanted is not None:
+            asked = [
+                {name: _identity(from_python(spec[name], types[name])) for name in types}
+                for spec in wanted
+            ]
+        walk = _Walk(self, _Listing(fs), asked)
+        # `**` may lead to a file on two ways.
+        seen: set[str] = set()
+        for each in walk.below(root.rstrip("/") or "/", self.path.parts, {}):
+            if each.path not in seen:
+                seen.add(each.path)
+                yield each
+
+    def _whole(self) -> Iterator[FoundFile] | None:
+        """The files of a path that is a file or a folder, whatever letters are in its name."""
+        if self.path.parts and (self.path.column_names or "://" in self.path.text):
+            return None
+        fs, path = open_file_system(self.path.text)
+        listing = _Listing(fs)
+        found = listing.files(path)
+        if [each.path for each in found] == [path]:
+            return iter([_found(fs, found[0], {})])
+        if found or listing.folders(path):
+            return (_found(fs, each, {}) for each in listing.tree(path, self.is_of_format))
+        return iter(()) if not self.path.parts else None
+
+    def is_of_format(self, name: str) -> bool:
+        packed = _PACKED if self.file_format in _TEXTS else ("",)
+        ends = tuple(f"{end}{pack}" for end in _SUFFIXES[self.file_format] for pack in packed)
+        return name.lower().endswith(ends)
+
+
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """A walk down the folders of a pattern; `asked` are the wanted values of partitions."""
+
+    search: FileSearch
+    listing: _Listing
+    asked: Sequence[Mapping[str, object]] | None
+
+    def below(self, folder: str, parts: Sequence[Part], texts: Texts) -> Iterator[FoundFile]:
+        part, rest = parts[0], parts[1:]
+        if part.is_any_depth:
+            yield from self.below(folder, rest, texts) if rest else self._tree(folder, texts)
+            for name in self.listing.folders(folder) if rest else ():
+                if not name.startswith("."):
+                    yield from self.below(_joined(folder, name), parts, texts)
+            return
+        if not rest:
+            for status in self.listing.files(folder):
+                for known in self._known(folder, status.name, part, texts):
+                    yield _found(self.listing.fs, status, self._values(status.path, known))
+        names = [part.text] if part.expression is None else self.listing.folders(folder)
+        for name in names:
+            for known in self._known(folder, name, part, texts):
+                place = _joined(folder, name)
+                yield from self.below(place, rest, known) if rest else self._tree(place, known)
+
+    def _tree(self, folder: str, texts: Texts) -> Iterator[FoundFile]:
+        values = self._values(folder, texts)
+        for status in self.listing.tree(folder, self.search.is_of_format):
+            yield _found(self.listing.fs, status, values)
+
+    def _known(self, folder: str, name: str, part: Part, texts: Texts) -> Iterator[Texts]:
+        """What the path tells with a name; nothing if it does not match, or is not wanted."""
+        held = part.matches(name)
+        if held is None:
+            return
+        known = dict(texts)
+        for (column, _), text in zip(part.columns, held, strict=True):
+            known[column] = (*known.get(column, ()), text)
+        values = self._values(_joined(folder, name), known) if part.columns else {}
+        if self.asked is None or any(
+            all(each[column] == _identity(value) for column, value in values.items())
+            for each in self.asked
+        ):
+            yield known
+
+    def _values(self, place: str, texts: Texts) -> dict[str, Value]:
+        try:
+            return self.search.path.values(texts, self.search.columns)
+        except InvalidRequestError as error:
+            names = ", ".join(f"{name}={'/'.join(each)}" for name, each in texts.items())
+            raise InvalidRows(
+                f"{place} is no place of a partition of {self.search.table}, whose source is "
+                f"{self.search.path.text}: {names}: {error.message}; move it elsewhere, begin its "
+                "name with an underscore, or correct the pattern; nothing was written",
+                table=self.search.table,
+            ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """Listings of a store, in the order of names; those of a local disk follow symbolic links."""
+
+    fs: FileSystem
+
+    def files(self, folder: str) -> list[FileStatus]:
+        if self.fs.scheme != "file":
+            return sorted(self.fs.list_dir(folder), key=lambda each: each.path)
+        if Path(folder).is_file():
+            return [FileStatus(folder, Path(folder).stat().st_size, 0)]
+        return [
+            FileStatus(each.path, each.stat().st_size, 0)
+            for each in _entries(folder)
+            if each.is_file()
+        ]
+
+    def folders(self, folder: str) -> list[str]:
+        if self.fs.scheme != "file":
+            return self.fs.list_subdirs(folder)
+        return [each.name for each in _entries(folder) if each.is_dir()]
+
+    def tree(self, folder: str, is_wanted: Callable[[str], bool]) -> Iterator[FileStatus]:
+        """The files of a format at any depth."""
+        if self.fs.scheme != "file":
+            below = folder.rstrip("/") + "/"
+            for each in sorted(self.fs.list_tree(folder), key=lambda each: each.path):
+                names = each.path.removeprefix(below).split("/")
+                if is_wanted(names[-1]) and not any(n.startswith((".", "_")) for n in names):
+                    yield each
+            return
+        for each in self.files(folder):
+            if is_wanted(each.name) and not each.name.startswith((".", "_")):
+                yield each
+        for name in self.folders(folder):
+            if not name.startswith((".", "_")):
+                yield from self.tree(_joined(folder, name), is_wanted)
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entries, key=lambda each: each.name)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _found(fs: FileSystem, status: FileStatus, values: Mapping[str, Value]) -> FoundFile:
+    return FoundFile(fs=fs, path=status.path, size_bytes=status.size, values=tuple(values.items()))
+
+
+def _joined(folder: str, name: str) -> str:
+    return f"{folder.rstrip('/')}/{name}"
+
+
+def _identity(value: Value) -> object:
+    return order_key(value) if isinstance(value, float) else value

@@ -1,0 +1,227 @@
+"""Columns of Python values, as rows that are mappings hold them, in a table's types.
+
+Texts are parsed for every type, as `from_python` does. A list is an ARRAY, a mapping a MAP or a
+ROW; members that a ROW lacks are null, and others are refused.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Mapping, Sequence, Sized
+from decimal import Decimal
+from itertools import accumulate
+from typing import cast
+
+import pyarrow as pa
+
+from lakewright.storage.codec.arrow_types import to_arrow_type
+from lakewright.storage.codec.arrow_values import array_of
+from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.spec.data_types import (
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+    TypeRoot,
+    not_null,
+)
+from lakewright.storage.spec.values import from_python
+
+_COUNT = not_null(AtomicType(TypeRoot.INT))
+_ZONE = re.compile(r"(Z|[+-]\d\d(:?\d\d)?)\s*$")
+_NONE = type(None)
+# Precisions of timestamps whose digits are just those of a unit of Arrow.
+_WHOLE_UNITS = (3, 6, 9)
+_MOST_SHOWN = 80
+# Python types that Arrow takes for a type just as `from_python` does.
+_ALIKE: Mapping[TypeRoot, frozenset[type]] = {
+    TypeRoot.BOOLEAN: frozenset({bool, _NONE}),
+    TypeRoot.TINYINT: frozenset({int, _NONE}),
+    TypeRoot.SMALLINT: frozenset({int, _NONE}),
+    TypeRoot.INT: frozenset({int, _NONE}),
+    TypeRoot.BIGINT: frozenset({int, _NONE}),
+    TypeRoot.DOUBLE: frozenset({float, _NONE}),
+    TypeRoot.DECIMAL: frozenset({Decimal, _NONE}),
+    TypeRoot.CHAR: frozenset({str, _NONE}),
+    TypeRoot.VARCHAR: frozenset({str, _NONE}),
+    TypeRoot.BINARY: frozenset({bytes, _NONE}),
+    TypeRoot.VARBINARY: frozenset({bytes, _NONE}),
+    TypeRoot.DATE: frozenset({dt.date, _NONE}),
+}
+
+
+class UnfitValueError(ValueError):
+    """A value that is not of its column's type; `at` is its row, `path` its place in the row."""
+
+    def __init__(self, at: int, path: str, why: str) -> None:
+        super().__init__(why)
+        self.at = at
+        self.path = path
+        self.why = why
+
+
+def python_column(values: Sequence[object], field: DataField) -> pa.Array:
+    """The values of a column.
+
+    Raises:
+        UnfitValueError: one is not of the column's type.
+    """
+    return _array(values, field.type, field.name, range(len(values)))
+
+
+def _array(
+    values: Sequence[object], data_type: DataType, path: str, rows: Sequence[int]
+) -> pa.Array:
+    """Values in a type; `rows` has the row of each, for the message about one that does not fit."""
+    match data_type:
+        case AtomicType():
+            return _atoms(values, data_type, path, rows)
+        case ArrayType(element=element):
+            lists = _lists(values, path, rows)
+            items = [item for each in lists for item in each or ()]
+            inner = _array(items, element, f"{path}[]", _repeated(lists, rows))
+            return pa.ListArray.from_arrays(
+                _offsets(lists), inner, type=to_arrow_type(data_type), mask=_nulls(lists)
+            )
+        case MapType(key=key, value=value):
+            return _map(values, (key, value), data_type, path, rows)
+        case MultisetType(element=element):
+            return _map(values, (element, _COUNT), data_type, path, rows)
+        case RowType(fields=fields):
+            return _rows(values, fields, data_type, path, rows)
+
+
+def _atoms(
+    values: Sequence[object], data_type: AtomicType, path: str, rows: Sequence[int]
+) -> pa.Array:
+    if set(map(type, values)) <= _ALIKE.get(data_type.root, frozenset()):
+        try:
+            return pa.array(values, to_arrow_type(data_type))
+        except (pa.ArrowException, ValueError, OverflowError):
+            # Below, the value that does not fit is found, and values of less scale are widened.
+            pass
+    elif data_type.root is TypeRoot.DATE or data_type.precision in _WHOLE_UNITS:
+        moments = _moments_of_texts(values, data_type)
+        if moments is not None:
+            return moments
+    found = []
+    for value, at in zip(values, rows, strict=True):
+        try:
+            found.append(from_python(value, data_type))
+        except InvalidRequestError as error:
+            raise UnfitValueError(at, path, f"is {data_type}, and {error.message}") from error
+        if data_type.root is TypeRoot.TIMESTAMP_LTZ and not _has_zone(value):
+            raise UnfitValueError(
+                at, path, f"is {data_type}, and {_shown(value)} has no zone; give it one"
+            )
+    return array_of(found, data_type)
+
+
+def _moments_of_texts(values: Sequence[object], data_type: AtomicType) -> pa.Array | None:
+    """Texts as dates or timestamps; None if they are others, or Arrow cannot read one."""
+    is_moment = data_type.root is TypeRoot.DATE or data_type.root.is_timestamp
+    if not is_moment or not set(map(type, values)) <= {str, _NONE}:
+        return None
+    try:
+        return pa.array(values, pa.string()).cast(to_arrow_type(data_type))
+    except pa.ArrowException:
+        return None
+
+
+def _has_zone(value: object) -> bool:
+    match value:
+        case dt.datetime():
+            return value.tzinfo is not None
+        case str():
+            return _ZONE.search(value) is not None
+        case _:
+            return not isinstance(value, dt.date)
+
+
+def _map(
+    values: Sequence[object],
+    types: tuple[DataType, DataType],
+    data_type: DataType,
+    path: str,
+    rows: Sequence[int],
+) -> pa.Array:
+    maps = _mappings(values, path, rows)
+    owners = _repeated(maps, rows)
+    keys = _array([key for each in maps for key in each or ()], types[0], f"{path}.key", owners)
+    items = [item for each in maps for item in (each or {}).values()]
+    inner = _array(items, types[1], f"{path}.value", owners)
+    target = to_arrow_type(data_type)
+    made = pa.MapArray.from_arrays(_offsets(maps), keys, inner, type=target)
+    if None not in maps:
+        return made
+    # Arrow's constructor of maps takes no mask; null offsets would lose the ends.
+    return made.take(
+        pa.array([None if each is None else at for at, each in enumerate(maps)], pa.int64())
+    )
+
+
+def _rows(
+    values: Sequence[object],
+    fields: Sequence[DataField],
+    data_type: DataType,
+    path: str,
+    rows: Sequence[int],
+) -> pa.Array:
+    held = _mappings(values, path, rows)
+    names = {field.name for field in fields}
+    for each, at in zip(held, rows, strict=True):
+        unknown = [str(name) for name in each or () if name not in names]
+        if unknown:
+            raise UnfitValueError(
+                at, path, f"is {data_type}, and holds the unknown member {', '.join(unknown)}"
+            )
+    members = [
+        _array(
+            [None if each is None else each.get(field.name) for each in held],
+            field.type,
+            f"{path}.{field.name}",
+            rows,
+        )
+        for field in fields
+    ]
+    target = to_arrow_type(data_type)
+    return pa.StructArray.from_arrays(members, fields=list(target), mask=_nulls(held))
+
+
+def _lists(
+    values: Sequence[object], path: str, rows: Sequence[int]
+) -> list[Sequence[object] | None]:
+    for value, at in zip(values, rows, strict=True):
+        if value is not None and not isinstance(value, (list, tuple)):
+            raise UnfitValueError(at, path, f"needs a list, and holds {_shown(value)}")
+    return cast("list[Sequence[object] | None]", list(values))
+
+
+def _mappings(
+    values: Sequence[object], path: str, rows: Sequence[int]
+) -> list[Mapping[str, object] | None]:
+    for value, at in zip(values, rows, strict=True):
+        if value is not None and not isinstance(value, Mapping):
+            raise UnfitValueError(at, path, f"needs a mapping, and holds {_shown(value)}")
+    return cast("list[Mapping[str, object] | None]", list(values))
+
+
+def _repeated(held: Sequence[Sized | None], rows: Sequence[int]) -> list[int]:
+    return [at for each, at in zip(held, rows, strict=True) for _ in range(len(each or ()))]
+
+
+def _offsets(held: Sequence[Sized | None]) -> pa.Array:
+    return pa.array(list(accumulate((len(each or ()) for each in held), initial=0)), pa.int32())
+
+
+def _nulls(held: Sequence[object]) -> pa.Array | None:
+    return pa.array([each is None for each in held]) if None in held else None
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
