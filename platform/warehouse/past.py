@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from zoneinfo import ZoneInfo
 
-from lakewright.platform.upkeep.expire_all import EXPIRE
 from lakewright.platform.upkeep.postpone_compact import POSTPONE_COMPACT
 from lakewright.platform.warehouse.action import Action, Verdict
-from lakewright.platform.warehouse.decide import COMPACT, EXPIRE_SNAPSHOTS, Past, Try
+from lakewright.platform.warehouse.decide import COMPACT, Past, Try
 from lakewright.platform.warehouse.intents import Cost
 from lakewright.platform.warehouse.ledger import LastActions, Ledger
 
 _GOOD = (Verdict.DONE, Verdict.NOTHING_TO_DO)
 _DAY = dt.timedelta(days=1)
-_DECIDED = {EXPIRE.name: EXPIRE_SNAPSHOTS, POSTPONE_COMPACT.name: COMPACT}
+# Postponed rows get their buckets in the first part of a compaction.
+_DECIDED = {POSTPONE_COMPACT.name: COMPACT}
 
 
 @dataclass(slots=True)
@@ -81,11 +81,6 @@ def past_of_ledger(actions: Sequence[Action], *, day_begins_ms: int = 0) -> Past
 def _decided(verb: str) -> str:
     """The name under which decisions ask for a verb."""
     return _DECIDED.get(verb, verb)
-
-
-def recorded(verb: str) -> str:
-    """The name under which the ledger has a verb that decisions ask for."""
-    return EXPIRE.name if verb == EXPIRE_SNAPSHOTS else verb
 
 
 def _sum(costs: Sequence[Cost]) -> Cost:

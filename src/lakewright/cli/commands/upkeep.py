@@ -20,7 +20,12 @@ from lakewright.cli.output.progress import shown_steps
 from lakewright.cli.output.tables import Block, TextColumn, TextTable
 from lakewright.cli.output.text import Cell
 from lakewright.cli.upkeep.gate import workspace_of
-from lakewright.cli.upkeep.policies import policies_of, policy_options
+from lakewright.cli.upkeep.policies import (
+    check_given_schedules,
+    known_tables,
+    policies_of,
+    policy_options,
+)
 from lakewright.platform.declare.partition_keys import decode_partition
 from lakewright.platform.declare.policy_watch import PolicyFiles
 from lakewright.platform.declare.variables import POLICY_VARIABLE
@@ -32,7 +37,7 @@ from lakewright.platform.warehouse.action import Action, Verdict
 from lakewright.platform.warehouse.decide import Clock
 from lakewright.platform.warehouse.intents import Declined, Intent, WhyNot
 from lakewright.platform.warehouse.keepers import KEEPERS
-from lakewright.platform.warehouse.kept_tables import KeptTables
+from lakewright.platform.warehouse.kept_tables import KeptTables, check_patterns
 from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.platform.warehouse.look import Look, Watch
 from lakewright.platform.warehouse.past import day_of, past_of_ledger
@@ -91,7 +96,10 @@ def upkeep(
     workspace = workspace_of(tables, ())
     # What is wrong with the files is told as by other commands.
     policies_of(policy, workspace)
-    kept = KeptTables(files=PolicyFiles(policy, workspace=workspace), adopted=only or ("*",))
+    files = PolicyFiles(policy, workspace=workspace, check=check_given_schedules)
+    if only:
+        check_patterns(only, known_tables(call))
+    kept = KeptTables(files=files, adopted=only or ("*",))
     rounds = _Rounds(call.catalog(), kept, last_tick_ms)
     look = rounds.look()
     if call.dry_run:
