@@ -12,7 +12,7 @@ from lakewright.platform.declare.policy_watch import PolicyFiles
 from lakewright.platform.declare.upkeep_policies import UpkeepMode, UpkeepPolicy, WarehousePolicy
 from lakewright.platform.declare.yaml_files import Problem
 from lakewright.platform.upkeep.words import counted
-from lakewright.platform.warehouse.ledger import LEDGER
+from lakewright.platform.warehouse.surveys import OWN_TABLES
 from lakewright.storage import Catalog
 from lakewright.storage.errors import TableNotFound
 
@@ -51,8 +51,8 @@ class KeptTables:
     def table(self, name: str) -> KeptTable:
         """A table by its name, whether it exists or not."""
         policy = self.files.current().policies.of(name).policy
-        if name == LEDGER and not policy.freeze:
-            # It is written in shadow, too, and would pile up small files.
+        if name in OWN_TABLES and not policy.freeze:
+            # They are written in shadow, too, and would pile up small files.
             policy = policy.model_copy(update={"mode": UpkeepMode.LIVE})
         return KeptTable(name=name, policy=policy, declaration=self.declarations.get(name))
 

@@ -34,7 +34,7 @@ class LedgerPast:
         for (table, _, verb), found in self._last.started_ms.items():
             times = [found[each] for each in _GOOD if each in found]
             if times:
-                key = (table, _decided(verb))
+                key = (table, decided_verb(verb))
                 done[key] = max(*times, done.get(key, 0))
         return replace(
             past, done_ms=done, spent=_sum([past.spent, self._spent_since(day_begins_ms)])
@@ -65,7 +65,7 @@ def past_of_ledger(actions: Sequence[Action], *, day_begins_ms: int = 0) -> Past
     tries: dict[tuple[str, str], Try] = {}
     done: dict[tuple[str, str], int] = {}
     for each in sorted(actions, key=lambda each: each.started_ms):
-        key = (each.table, _decided(each.verb))
+        key = (each.table, decided_verb(each.verb))
         if each.verdict is Verdict.SHADOW:
             continue
         if each.verdict in _GOOD:
@@ -78,7 +78,7 @@ def past_of_ledger(actions: Sequence[Action], *, day_begins_ms: int = 0) -> Past
     return Past(tries=tries, done_ms=done, spent=_sum(since))
 
 
-def _decided(verb: str) -> str:
+def decided_verb(verb: str) -> str:
     """The name under which decisions ask for a verb."""
     return _DECIDED.get(verb, verb)
 

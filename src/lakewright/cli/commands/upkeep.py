@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from functools import cache, cached_property, partial
 from pathlib import Path
@@ -41,8 +42,9 @@ from lakewright.platform.warehouse.kept_tables import KeptTables, check_patterns
 from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.platform.warehouse.look import Look, Watch
 from lakewright.platform.warehouse.past import day_of, past_of_ledger
-from lakewright.platform.warehouse.recording import Recorder
+from lakewright.platform.warehouse.recording import Recorder, is_recording
 from lakewright.platform.warehouse.shadows import record_shadows
+from lakewright.platform.warehouse.surveys import SurveyLog, Surveys
 from lakewright.storage import Catalog
 from lakewright.storage.errors import InvalidRequestError, StorageError
 
@@ -114,11 +116,16 @@ class _Rounds:
     catalog: Catalog
     kept: KeptTables
     last_tick_ms: Callable[[int, str, str], int]
+    watch: Watch = field(init=False)
 
     @cached_property
     def run(self) -> str:
         """The name of this call's work, by which it can be taken back."""
         return f"{_RUN} ({self.catalog.env.new_id()[:8]})"
+
+    @cached_property
+    def log(self) -> SurveyLog:
+        return SurveyLog(Surveys(self.catalog))
 
     def look(self) -> Look:
         now_ms = self.catalog.env.now_ms()
@@ -126,7 +133,8 @@ class _Rounds:
         actions = Ledger(self.catalog).actions(since_ms=max(now_ms - _MONTH_MS, 0))
         past = past_of_ledger(actions, day_begins_ms=day_begins_ms)
         clock = Clock(now_ms=now_ms, last_tick_ms=cache(partial(self.last_tick_ms, now_ms)))
-        return Watch(self.kept).look(self.catalog, past, clock, day_ends_ms=day_ends_ms)
+        self.watch = Watch(self.kept, log=self.log)
+        return self.watch.look(self.catalog, past, clock, day_ends_ms=day_ends_ms)
 
     def carry_out(self, look: Look) -> list[Action]:
         """Carry out what is chosen, then what the next look chooses."""
@@ -139,6 +147,9 @@ class _Rounds:
             for _ in range(_MOST_ROUNDS):
                 now_ms = self.catalog.env.now_ms()
                 record_shadows(Ledger(self.catalog), look.shadows, run=self.run, now_ms=now_ms)
+                if is_recording():
+                    with suppress(StorageError):
+                        self.watch.record(self.catalog, look, now_ms=now_ms)
                 chosen = [each for each in look.choice.chosen if _key(each) not in tried]
                 if not chosen:
                     break
