@@ -77,6 +77,9 @@ def build_upkeep_sensor(
             # What cannot be recorded now is decided again at the next tick.
             with suppress(StorageError):
                 record_shadows(Ledger(catalog), look.shadows, run=names.sensor, now_ms=now_ms)
+        if is_recording():
+            with suppress(StorageError):
+                watch.record(catalog, look, now_ms=now_ms)
         for problem in tables.problems:
             context.log.warning("%s; the policies of before hold", problem)
         for told in look.news[:_MOST_LOGGED]:

@@ -218,7 +218,11 @@ class _Look:
 
     def sort(self) -> Iterator[Decision]:
         policy, files = self.policy.sort, self.state.survey.files
-        if not policy.enabled or not policy.columns or self.state.survey.keyed:
+        if not policy.enabled or self.state.survey.keyed:
+            return
+        if not policy.columns:
+            told = "sort.enabled is true, and no sort.columns are named: nothing is sorted"
+            yield self._declined(SORT_COMPACT, WhyNot.CONTRADICTION, told)
             return
         told = f"sort by {', '.join(policy.columns)}"
         cost = _timed(Cost(bytes=files.bytes, files=files.files))

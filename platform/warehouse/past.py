@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from zoneinfo import ZoneInfo
 
-from lakewright.platform.upkeep.expire_all import EXPIRE
 from lakewright.platform.upkeep.postpone_compact import POSTPONE_COMPACT
 from lakewright.platform.warehouse.action import Action, Verdict
-from lakewright.platform.warehouse.decide import COMPACT, EXPIRE_SNAPSHOTS, Past, Try
+from lakewright.platform.warehouse.decide import COMPACT, Past, Try
 from lakewright.platform.warehouse.intents import Cost
 from lakewright.platform.warehouse.ledger import LastActions, Ledger
 
 _GOOD = (Verdict.DONE, Verdict.NOTHING_TO_DO)
 _DAY = dt.timedelta(days=1)
-_DECIDED = {EXPIRE.name: EXPIRE_SNAPSHOTS, POSTPONE_COMPACT.name: COMPACT}
+# Postponed rows get their buckets in the first part of a compaction.
+_DECIDED = {POSTPONE_COMPACT.name: COMPACT}
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class LedgerPast:
         for (table, _, verb), found in self._last.started_ms.items():
             times = [found[each] for each in _GOOD if each in found]
             if times:
-                key = (table, _decided(verb))
+                key = (table, decided_verb(verb))
                 done[key] = max(*times, done.get(key, 0))
         return replace(
             past, done_ms=done, spent=_sum([past.spent, self._spent_since(day_begins_ms)])
@@ -65,7 +65,7 @@ def past_of_ledger(actions: Sequence[Action], *, day_begins_ms: int = 0) -> Past
     tries: dict[tuple[str, str], Try] = {}
     done: dict[tuple[str, str], int] = {}
     for each in sorted(actions, key=lambda each: each.started_ms):
-        key = (each.table, _decided(each.verb))
+        key = (each.table, decided_verb(each.verb))
         if each.verdict is Verdict.SHADOW:
             continue
         if each.verdict in _GOOD:
@@ -78,14 +78,9 @@ def past_of_ledger(actions: Sequence[Action], *, day_begins_ms: int = 0) -> Past
     return Past(tries=tries, done_ms=done, spent=_sum(since))
 
 
-def _decided(verb: str) -> str:
+def decided_verb(verb: str) -> str:
     """The name under which decisions ask for a verb."""
     return _DECIDED.get(verb, verb)
-
-
-def recorded(verb: str) -> str:
-    """The name under which the ledger has a verb that decisions ask for."""
-    return EXPIRE.name if verb == EXPIRE_SNAPSHOTS else verb
 
 
 def _sum(costs: Sequence[Cost]) -> Cost:

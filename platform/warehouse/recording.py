@@ -238,7 +238,7 @@ class _Watch:
             run=self.work.run,
             table=self.table.name,
             table_uuid=self._uuid,
-            verb=self.verb.name,
+            verb=self.verb.ledger_name,
             started_ms=self.started_ms,
             ended_ms=ended_ms,
             verdict=verdict,
@@ -261,8 +261,9 @@ class _Watch:
         if self.recorder.predicted is not None or self.first is None or not self.verb.measures:
             return self.recorder.predicted
         planned = self.verb.measures(self.table, replace(self.first, result=None))
-        learned = self.recorder.learned(self.verb.name, self.table.name)
-        return learned.measures(self.verb.name, self.table.name, planned)
+        verb = self.verb.ledger_name
+        learned = self.recorder.learned(verb, self.table.name)
+        return learned.measures(verb, self.table.name, planned)
 
     @cached_property
     def _uuid(self) -> str:

@@ -38,7 +38,6 @@ _DELETED = "what it deletes is gone for good"
 # Verbs that leave neither snapshots nor quarantines, or more than these.
 WHY_NOT = {
     "purge": _DELETED,
-    "expire": _EXPIRED,
     "expire_snapshots": _EXPIRED,
     "expire_tags": _EXPIRED,
     "expire_changelogs": _EXPIRED,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from functools import cache, cached_property, partial
 from pathlib import Path
@@ -20,7 +21,12 @@ from lakewright.cli.output.progress import shown_steps
 from lakewright.cli.output.tables import Block, TextColumn, TextTable
 from lakewright.cli.output.text import Cell
 from lakewright.cli.upkeep.gate import workspace_of
-from lakewright.cli.upkeep.policies import policies_of, policy_options
+from lakewright.cli.upkeep.policies import (
+    check_given_schedules,
+    known_tables,
+    policies_of,
+    policy_options,
+)
 from lakewright.platform.declare.partition_keys import decode_partition
 from lakewright.platform.declare.policy_watch import PolicyFiles
 from lakewright.platform.declare.variables import POLICY_VARIABLE
@@ -32,12 +38,13 @@ from lakewright.platform.warehouse.action import Action, Verdict
 from lakewright.platform.warehouse.decide import Clock
 from lakewright.platform.warehouse.intents import Declined, Intent, WhyNot
 from lakewright.platform.warehouse.keepers import KEEPERS
-from lakewright.platform.warehouse.kept_tables import KeptTables
+from lakewright.platform.warehouse.kept_tables import KeptTables, check_patterns
 from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.platform.warehouse.look import Look, Watch
 from lakewright.platform.warehouse.past import day_of, past_of_ledger
-from lakewright.platform.warehouse.recording import Recorder
+from lakewright.platform.warehouse.recording import Recorder, is_recording
 from lakewright.platform.warehouse.shadows import record_shadows
+from lakewright.platform.warehouse.surveys import SurveyLog, Surveys
 from lakewright.storage import Catalog
 from lakewright.storage.errors import InvalidRequestError, StorageError
 
@@ -91,7 +98,10 @@ def upkeep(
     workspace = workspace_of(tables, ())
     # What is wrong with the files is told as by other commands.
     policies_of(policy, workspace)
-    kept = KeptTables(files=PolicyFiles(policy, workspace=workspace), adopted=only or ("*",))
+    files = PolicyFiles(policy, workspace=workspace, check=check_given_schedules)
+    if only:
+        check_patterns(only, known_tables(call))
+    kept = KeptTables(files=files, adopted=only or ("*",))
     rounds = _Rounds(call.catalog(), kept, last_tick_ms)
     look = rounds.look()
     if call.dry_run:
@@ -106,11 +116,16 @@ class _Rounds:
     catalog: Catalog
     kept: KeptTables
     last_tick_ms: Callable[[int, str, str], int]
+    watch: Watch = field(init=False)
 
     @cached_property
     def run(self) -> str:
         """The name of this call's work, by which it can be taken back."""
         return f"{_RUN} ({self.catalog.env.new_id()[:8]})"
+
+    @cached_property
+    def log(self) -> SurveyLog:
+        return SurveyLog(Surveys(self.catalog))
 
     def look(self) -> Look:
         now_ms = self.catalog.env.now_ms()
@@ -118,7 +133,8 @@ class _Rounds:
         actions = Ledger(self.catalog).actions(since_ms=max(now_ms - _MONTH_MS, 0))
         past = past_of_ledger(actions, day_begins_ms=day_begins_ms)
         clock = Clock(now_ms=now_ms, last_tick_ms=cache(partial(self.last_tick_ms, now_ms)))
-        return Watch(self.kept).look(self.catalog, past, clock, day_ends_ms=day_ends_ms)
+        self.watch = Watch(self.kept, log=self.log)
+        return self.watch.look(self.catalog, past, clock, day_ends_ms=day_ends_ms)
 
     def carry_out(self, look: Look) -> list[Action]:
         """Carry out what is chosen, then what the next look chooses."""
@@ -131,6 +147,9 @@ class _Rounds:
             for _ in range(_MOST_ROUNDS):
                 now_ms = self.catalog.env.now_ms()
                 record_shadows(Ledger(self.catalog), look.shadows, run=self.run, now_ms=now_ms)
+                if is_recording():
+                    with suppress(StorageError):
+                        self.watch.record(self.catalog, look, now_ms=now_ms)
                 chosen = [each for each in look.choice.chosen if _key(each) not in tried]
                 if not chosen:
                     break
