@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from functools import cache, partial
 
 import dagster as dg
@@ -129,6 +130,8 @@ def _request(batch: Sequence[Intent], names: UpkeepNames, past: Past) -> dg.RunR
                 "bytes": each.cost.bytes,
                 "files": each.cost.files,
                 "milliseconds": each.cost.milliseconds,
+                "bytes_written": each.cost.bytes_written,
+                "benefit": {name: gain for name, gain in asdict(each.benefit).items() if gain},
             }
             for each in batch
         },

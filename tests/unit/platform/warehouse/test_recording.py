@@ -114,18 +114,19 @@ def test_later_predictions_learn_from_the_runs_of_the_ledger(
     assert last.cost.bytes_written < last.cost.bytes / 2
 
 
-def test_what_the_caller_foresaw_and_why_are_recorded(
+def test_what_the_caller_foresaw_is_recorded_and_the_plan_says_the_rest(
     catalog: Catalog, table: Table, recorder: Recorder
 ) -> None:
     foreseen = Measures(cost=Cost(bytes=7), benefit=Benefit(runs_fewer=2))
 
     replace(recorder, reason="3 small files", predicted=foreseen).carry_out(
-        COMPACT, table, CompactOptions(), WORK
+        COMPACT, table, CompactOptions(min_files=2), WORK
     )
 
-    assert only(catalog).reason == "3 small files"
-    assert only(catalog).predicted_cost == foreseen.cost
-    assert only(catalog).predicted_benefit == foreseen.benefit
+    action = only(catalog)
+    assert action.reason == "3 small files"
+    assert action.predicted_cost == Cost(bytes=7, files=3, bytes_written=action.cost.bytes)
+    assert action.predicted_benefit == Benefit(runs_fewer=2, files_fewer=2)
 
 
 def test_a_verb_without_work_is_recorded_and_a_dry_run_or_a_check_is_not(
