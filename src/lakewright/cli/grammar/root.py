@@ -75,6 +75,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "yaml-schema": "the JSON Schema of these files, for editors",
         "demo": "a tour with a year of real flights",
         "up": "the Dagster UI",
+        "mcp": "answers for agents, over the Model Context Protocol",
         "completion": "shell completion of commands and tables",
     },
 }
