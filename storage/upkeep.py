@@ -284,12 +284,14 @@ class Upkeep:
         *,
         most_partitions: int = MOST_PARTITIONS,
         most_files: int = MOST_FILES,
+        moved_from: str | None = None,
         engine: Engine | None = None,
     ) -> RespecPlan:
         """Change the partition keys of the table; see `respec.respec`.
 
         With `partitions`, only split the files of these, which a later change then restates. Reopen
-        the table afterwards.
+        the table afterwards. With `moved_from` and the present keys, name the files of a table that
+        was moved or copied from there where they lie now.
         """
         return plan_respec(
             self.table_files,
@@ -297,6 +299,7 @@ class Upkeep:
             partitions=partitions,
             most_partitions=most_partitions,
             most_files=most_files,
+            moved_from=moved_from,
             engine=engine,
         )
 

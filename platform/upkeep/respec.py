@@ -66,6 +66,11 @@ class RespecOptions:
         MOST_PARTITIONS, f"Refuse more partitions than this (default: {MOST_PARTITIONS:,})."
     )
     max_files: int = option(MOST_FILES, f"Refuse more files than this (default: {MOST_FILES:,}).")
+    moved_from: str | None = option(
+        None,
+        "Change no keys: the table was moved or copied from this URI or path, and its manifests "
+        "name files there. Name them where they lie now.",
+    )
     engine: EngineChoice = option(
         EngineChoice.AUTO, "Where files are split: spark, local, or auto, by size.", at_run=True
     )
@@ -83,6 +88,9 @@ def respec_line(table: str, keys: Sequence[str]) -> str:
 
 
 def _plan(table: Table, options: RespecOptions) -> RespecPlan:
+    if options.moved_from is not None:
+        keys = table.schema.partition_keys if options.keys is None else options.keys
+        return table.upkeep.plan_respec(keys, moved_from=options.moved_from)
     if options.keys is None:
         raise InvalidRequestError(
             f"say which partition keys {table.name} is to have: keys is not given"
@@ -202,6 +210,12 @@ def _planned(plan: RespecPlan) -> str:
         return (
             f"{plan.table} to split by {by}{at}: {_sizes(plan.splits)}; it keeps "
             f"{_keys_text(plan.former_keys)}"
+        )
+    if plan.moved_from is not None:
+        files = counted(plan.restate.files, "file")
+        return (
+            f"{files} of {plan.table} to be named where they lie now, moved from {plan.moved_from}"
+            f"{at}"
         )
     if plan.changes_nothing:
         return f"{plan.table} has {_keys_text(plan.keys)}"

@@ -55,7 +55,9 @@ def external_file_path(
     ):
         raise UnsupportedError(
             f"{table}: data file {uri} lies outside of the table and below no path of its option "
-            f"{_OPTION} ({', '.join(roots) or 'not set'}); add its path there if it may be read",
+            f"{_OPTION} ({', '.join(roots) or 'not set'}); add its path there if it may be read; "
+            "if the table was moved or copied from there, name its files where they lie now "
+            f"(lakewright respec {table} --moved-from PLACE)",
             table=table,
             option=_OPTION,
         )

@@ -30,6 +30,7 @@ from lakewright.storage.errors import (
     FilesGone,
     InvalidRequestError,
     RetriesExhausted,
+    SchemaMoved,
     StorageError,
     UnsupportedError,
 )
@@ -40,7 +41,7 @@ from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.operations.references.sweep import sweep_after_failure
 from lakewright.storage.operations.respec.cut_over import keys_stand
 from lakewright.storage.operations.respec.move_partitions import Move, move_partition
-from lakewright.storage.operations.respec.schemas import Schemas, with_keys
+from lakewright.storage.operations.respec.schemas import Schemas, unchanged, with_keys
 from lakewright.storage.operations.running.delete_files import discard_files
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.state.latest import is_latest, read_latest
@@ -61,6 +62,10 @@ from lakewright.storage.spec.snapshot import Snapshot
 
 # How often rows that other commits changed are written again before a run gives up.
 _MOST_ROUNDS = 10
+
+
+class ChangeTakenBack(CommitConflictError):
+    """Another client committed before the schema changed, so the old files were restored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,16 +232,17 @@ class KeyedChange:
             raise
 
     def _carried_out(self) -> Swap:
-        files, goes = self.files, len(self.keys) < len(self.files.schema.partition_keys)
-        # Where keys go, the entries need an older schema with the new keys; see `Schemas`.
-        first_id = files.schema.id + 1
-        latest = replace(
-            files.schema,
-            id=first_id + 2 if goes else first_id,
-            partition_keys=self.keys,
-        )
-        now = replace(files, schema=latest)
+        goes = len(self.keys) < len(self.files.schema.partition_keys)
         for _ in range(_MOST_ROUNDS):
+            files = self.files
+            # Where keys go, the entries need an older schema with the new keys; see `Schemas`.
+            first_id = files.schema.id + 1
+            latest = replace(
+                files.schema,
+                id=first_id + 2 if goes else first_id,
+                partition_keys=self.keys,
+            )
+            now = replace(files, schema=latest)
             snapshot, entries = read_latest(files, partial(live_entries, files))
             if snapshot is None:
                 only = Schemas(replace(latest, id=first_id), (), {})
@@ -246,6 +252,9 @@ class KeyedChange:
                 self._stage(now, snapshot, entries)
                 bridged_as = self._with_helper(goes)
                 return self._swap(bridged_as, now, snapshot)
+            except ChangeTakenBack:
+                # Nothing is staged any more, so the new files may name another schema.
+                self.files = unchanged(files)
             except (FilesGone, FileMissing):
                 if is_latest(files, snapshot):
                     raise
@@ -355,17 +364,19 @@ class KeyedChange:
                 second = commit_bridging(files, bridge.alone).snapshot
             if second is None or not is_latest(files, second):
                 # Another client committed in between: the end of the change keeps its rows.
-                raise FilesGone(
+                raise ChangeTakenBack(
                     f"another client committed to {files.name} while its partition keys changed; "
-                    "plan again",
+                    "run it again when fewer writers commit",
                     table=files.name,
                 )
             self.snapshot_ids.append(second.id)
-            schema = replace(now.schema, time_millis=files.env.now_ms())
-            present = with_keys(files, self.keys, Schemas(schema, (), {}))
+            present = self._with_new_keys(files, now)
             try:
                 last = end_change_of_keys(present)
             except UnsupportedError as error:
+                if self._is_done(present):
+                    # Another process has brought the new entries, and late files came after it.
+                    return self._swapped(present)
                 # This process stood still, and another one restored the old files meanwhile.
                 old = files.schema.partition_keys
                 back = replace(present.schema, id=present.schema.id + 1, partition_keys=old)
@@ -377,9 +388,13 @@ class KeyedChange:
                 ) from error
         except (CommitOutcomeUnknownError, RetriesExhausted):
             raise
+        except ChangeTakenBack:
+            # Snapshots name these files now.
+            self._done.clear()
+            end_change_of_keys(files.at_schema(files.schemas.latest_id(table=files.name)))
+            raise
         except BaseException:
             if is_over:
-                # Snapshots name these files now.
                 self._done.clear()
             with suppress(StorageError):
                 if is_over:
@@ -391,6 +406,29 @@ class KeyedChange:
         if last.snapshot is not None:
             self.snapshot_ids.append(last.snapshot.id)
         return self._swapped(present)
+
+    def _with_new_keys(self, files: TableFiles, now: TableFiles) -> TableFiles:
+        """Create the schema, unless another process has restored the old files.
+
+        Raises:
+            ChangeTakenBack: it has, since this one stood still.
+            SchemaMoved: another client changed the schema.
+        """
+        schema = replace(now.schema, time_millis=files.env.now_ms())
+        try:
+            return with_keys(files, self.keys, Schemas(schema, (), {}))
+        except SchemaMoved as error:
+            unchanged(files)
+            raise ChangeTakenBack(
+                f"another process ended the change of the partition keys of {files.name}; run it "
+                "again when fewer writers commit",
+                table=files.name,
+            ) from error
+
+    def _is_done(self, present: TableFiles) -> bool:
+        _, live = read_latest(present, partial(live_entries, present))
+        keys = {present.at_schema(each.file.schema_id).schema.partition_keys for each in live}
+        return self.keys in keys
 
     def _end(self, files: TableFiles) -> None:
         """End a change that failed, if it is under way."""

@@ -10,6 +10,7 @@ import sys
 
 from lakewright.storage.errors import InvalidRequestError, NotFoundError
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.commit.bridged_base import fenced
 from lakewright.storage.operations.references.rollback import (
     RollbackPlan,
     RollbackResult,
@@ -19,6 +20,8 @@ from lakewright.storage.operations.references.rollback import (
 )
 from lakewright.storage.operations.respec.respec import plan_respec, run_respec
 from lakewright.storage.operations.running.engine import LocalEngine
+from lakewright.storage.operations.state.bridged_files import has_bridged_rows
+from lakewright.storage.operations.state.live_files import snapshot_manifests
 from lakewright.storage.operations.state.time_travel import choose_snapshot
 
 
@@ -37,6 +40,10 @@ def roll_back(files: TableFiles, plan: RollbackPlan) -> RollbackResult:
         # The run tells what is wrong with the plan.
         return run_rollback(files, plan)
     now = files.at_schema(files.schemas.latest_id(table=files.name))
+    latest = now.snapshots.latest()
+    if latest is not None and has_bridged_rows(now, snapshot_manifests(now, latest)):
+        # The process that changes the keys would create its schema over the target's files.
+        now = fenced(now)
     keys = now.schema.partition_keys
     if target is not None:
         keys = files.at_schema(target.schema_id).schema.partition_keys

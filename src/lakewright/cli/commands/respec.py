@@ -16,5 +16,6 @@ lakewright respec nyc.flights --keys dt,origin --dry-run
 lakewright respec nyc.flights --keys dt,origin --split-only --partition dt=2013-12-01
 lakewright respec nyc.flights --keys dt,origin --max-partitions 50000
 lakewright respec nyc.flights --keys ""
+lakewright respec nyc.flights --moved-from s3://old-bucket/warehouse/nyc.db/flights
 """,
 )

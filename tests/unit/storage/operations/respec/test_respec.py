@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -382,3 +384,41 @@ def test_what_waits_for_the_present_keys_forbids_it(catalog: Catalog) -> None:
         table.upkeep.plan_respec(["hh"])
     table.abort(kept)
     table.upkeep.plan_respec(["hh"])
+
+
+@pytest.mark.parametrize("keys", [("dt", "hh"), ()], ids=["finer", "coarser"])
+def test_files_of_a_table_that_was_moved_are_named_where_they_lie_now(
+    catalog: Catalog, keys: tuple[str, ...]
+) -> None:
+    """Restated files have their whole places in manifests."""
+    table = respec(catalog, by_day(catalog), *keys)
+    due, files = content(table), {each.file.file_name for each in table.at().files()}
+    former = table.location
+    elsewhere = replace(catalog, root=f"{catalog.root}-moved")
+    shutil.copytree(catalog.root, elsewhere.root)
+    moved = elsewhere.table(table.name)
+    with pytest.raises(UnsupportedError, match=r"lakewright respec db\.t --moved-from"):
+        moved.read()
+    assert not remove_orphans(moved).files_moved
+    with pytest.raises(InvalidRequestError, match=r"no file of db\.t is named below file:/nowhere"):
+        moved.upkeep.plan_respec(keys, moved_from="/nowhere")
+    with pytest.raises(InvalidRequestError, match="change the keys afterwards"):
+        moved.upkeep.plan_respec(["v"], moved_from=former)
+    lost = next(each.file.external_path for each in moved.at().files() if each.file.external_path)
+    here = Path(lost.replace(f"file:{catalog.root}", elsewhere.root))
+    here.rename(f"{here}-lost")
+    with pytest.raises(InvalidRequestError, match=r"1 of .* do not lie below"):
+        moved.upkeep.respec(keys, moved_from=former)
+    Path(f"{here}-lost").rename(here)
+    result = moved.upkeep.respec(keys, moved_from=former)
+    assert result.files_restated > 0
+    shutil.rmtree(former.removeprefix("file://"))
+    assert content(moved) == due
+    assert {each.file.file_name for each in moved.at().files()} == files
+    moved = respec(elsewhere, moved, "dt")
+    hours(moved, "a", 1)
+    assert len(content(moved)) == len(due) + 1
+    # Snapshots of before name the former place, and can be expired.
+    expire(moved)
+    remove_orphans(moved)
+    assert_only_reachable_files(moved)
