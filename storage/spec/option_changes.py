@@ -108,8 +108,8 @@ def _check_bucket(schema: TableSchema, value: str | None, table: str) -> None:
         _refuse(
             table,
             _BUCKET,
-            f"rows lie in buckets by the rule of bucket={now}, and only a positive number may become "
-            "another positive number",
+            f"rows lie in buckets by the rule of bucket={now}, and only a positive number may "
+            "become another positive number",
         )
 
 
