@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,7 @@ def definitions_of(
     of jobs apart from those of another workspace in the same code location.
     """
     keys = resources or ResourceKeys()
+    workspace = replace(workspace, policy_paths=tuple(map(Path, policies)))
     assets: list[dg.AssetsDefinition | dg.AssetSpec] = []
     checks: list[dg.AssetChecksDefinition] = []
     jobs: list[Any] = []

@@ -29,6 +29,7 @@ from lakewright.storage.operations.read.read import SplitReader
 from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.operations.read.unfit_values import logged
 from lakewright.storage.operations.state.file_schemas import FileSchemas
+from lakewright.storage.spark.nulled_counts import counting
 from lakewright.storage.spark.predicates import is_spark_filter, to_spark_filter
 from lakewright.storage.spark.spark_types import reads_natively, to_spark_schema, to_spark_type
 from lakewright.storage.spec.cast_rules import cast_rule
@@ -209,14 +210,18 @@ def _arrow_scan(
     predicate: Predicate | None,
 ) -> DataFrame:
     files, names, snapshot_id = reader.files, reader.columns, reader.snapshot_id
+    count = counting(spark, files, reader.nulled)
 
     def read(split: DataSplit) -> Iterator[pa.Table]:
         task_reader = SplitReader(
             files, columns=names, predicate=predicate, snapshot_id=snapshot_id
         )
         # The executor's log has the warning: a DataFrame is read after this call returned.
-        with logged(task_reader.nulled, files.name):
-            yield from task_reader.read(split)
+        try:
+            with logged(task_reader.nulled, files.name):
+                yield from task_reader.read(split)
+        finally:
+            count(task_reader.nulled)
 
     return dataframe_of_tasks(spark, splits, read, files.schema.fields_of(names))
 

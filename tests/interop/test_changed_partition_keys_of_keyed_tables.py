@@ -104,6 +104,7 @@ CHANGES: dict[str, tuple[list[str], list[str], list[tuple[str, ...]]]] = {
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize("reader", ["java_latest", "released_pypaimon", "rust"])
 @pytest.mark.parametrize("change", list(CHANGES))
+@pytest.mark.mission("SE6", "SE15", "SE16")
 def test_they_read_every_moment_of_a_change(
     catalog: Catalog, request: pytest.FixtureRequest, tmp_path: Path, reader: str, change: str
 ) -> None:

@@ -173,9 +173,9 @@ def test_of_two_alters_one_wins_and_the_other_is_told(catalog: Catalog) -> None:
 REFUSED: dict[str, tuple[SchemaChange, type[StorageError], str]] = {
     "key": (DropColumn("id"), ColumnInUse, "primary key"),
     "unknown": (DropColumn("x"), InvalidSchema, "no column 'x'"),
-    "default": (ChangeDefault("n", "seven"), UnsupportedError, "seven"),
-    "default of a new one": (AddColumn("x", "DATE", default="soon"), UnsupportedError, "soon"),
-    "default of a row": (AddColumn("x", "ROW<a INT>", default="1"), UnsupportedError, "parts"),
+    "default": (ChangeDefault("n", "seven"), InvalidSchema, "seven"),
+    "default of a new one": (AddColumn("x", "DATE", default="soon"), InvalidSchema, "soon"),
+    "default of a row": (AddColumn("x", "ROW<a INT>", default="1"), InvalidSchema, "parts"),
     "engine": (SetOption("merge-engine", "first-row"), InvalidOption, "cannot change"),
     "unknown option": (SetOption("bucket-of-tomorrow", "1"), UnsupportedError, "later version"),
     "value": (SetOption("changelog-producer", "lokup"), InvalidOption, "lokup"),
