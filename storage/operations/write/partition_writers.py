@@ -136,8 +136,8 @@ class UngroupedWriter:
         if place not in self._open:
             if place in self._complete:
                 self._close_complete()
-            before = self._written.get(place)
-            self._open[place] = self._open_writer(place, before and before.next_sequence)
+            before = self._written.get(place, WrittenFiles(()))
+            self._open[place] = self._open_writer(place, before.next_sequence)
             self._most_open = max(self._most_open, len(self._open) + len(self._complete))
         return self._open[place]
 

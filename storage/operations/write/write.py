@@ -77,6 +77,24 @@ class StagingJob:
     base_commit: str | None
     write_id: str
 
+    @property
+    def partition_keys(self) -> tuple[str, ...]:
+        """The partition columns of the table, in their order."""
+        return self.files.schema.partition_keys
+
+    @property
+    def static_partition(self) -> dict[str, object]:
+        """The partition columns that the request fixes; rows may leave them out."""
+        stored = dict(self.request.static)
+        fields = self.files.schema.fields_of(stored)
+        return {field.name: to_python(stored[field.name], field.type) for field in fields}
+
+    @property
+    def dynamic_partition_keys(self) -> tuple[str, ...]:
+        """The partition columns whose values come with the rows."""
+        fixed = dict(self.request.static)
+        return tuple(name for name in self.partition_keys if name not in fixed)
+
 
 def prepare_write(
     files: TableFiles,

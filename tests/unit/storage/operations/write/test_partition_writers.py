@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -70,6 +71,20 @@ def test_the_plan_chooses_the_writer_and_the_result_names_it(catalog: Catalog) -
         WriterKind.UNGROUPED,
     ]
     assert str(kinds[2]).startswith("grouped, ")
+
+
+@pytest.mark.mission("PT64")
+def test_a_task_of_an_engine_learns_the_partition_columns_and_the_fixed_ones(
+    catalog: Catalog,
+) -> None:
+    table = new_table(
+        catalog, {**_COLUMNS, "day": "DATE", "hour": "INT"}, partitions=["day", "part"]
+    )
+    job = table.prepare_write(mode="append", partition={"day": "2026-01-02"}, grouped=True)
+    assert job.partition_keys == ("day", "part")
+    assert job.static_partition == {"day": dt.date(2026, 1, 2)}
+    assert job.dynamic_partition_keys == ("part",)
+    assert job.request.writer is WriterKind.GROUPED
 
 
 @pytest.mark.mission("PT56", "PT63")
