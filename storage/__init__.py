@@ -77,7 +77,7 @@ from lakewright.storage.operations.schema.validate_rows import (
 )
 from lakewright.storage.operations.state.table_stats import BucketStats, PartitionStats
 from lakewright.storage.operations.write.verify import VerifyLevel
-from lakewright.storage.spec.commit import CommitResult, StagedWrite
+from lakewright.storage.spec.commit import CommitResult, StagedWrite, WriterKind, WriterUse
 from lakewright.storage.spec.data_types import DataType, parse_data_type
 from lakewright.storage.spec.lease import Lease, LeaseKind
 from lakewright.storage.spec.schema import Column, SchemaSpec, TableSchema
@@ -211,6 +211,8 @@ __all__ = [
     "Waiver",
     "WriteResult",
     "WriterCompaction",
+    "WriterKind",
+    "WriterUse",
     "columns_from_arrow",
     "parse_data_type",
 ]

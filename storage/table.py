@@ -157,6 +157,7 @@ class Table(Readable):
         mode: str = "append",
         partition: Mapping[str, object] | None = None,
         dynamic: bool | None = None,
+        grouped: bool | None = None,
         commit_user: str | None = None,
         commit_identifier: int | None = None,
     ) -> StagedWrite:
@@ -164,7 +165,8 @@ class Table(Readable):
 
         `mode` is append (upsert on primary-key tables) or overwrite. `partition` fixes partition
         columns, which rows may then leave out. A column `_rowkind` may hold the kind of each row
-        ('+I', '-U', '+U', '-D').
+        ('+I', '-U', '+U', '-D'). With `grouped`, the rows of a partition follow each other, so that
+        one partition is open at a time; Spark sorts its rows so unless `grouped` is False.
 
         Raises:
             InvalidRequestError: mode, partition or rows do not fit; all files are deleted.
@@ -174,6 +176,7 @@ class Table(Readable):
             mode=mode,
             partition=partition,
             dynamic=dynamic,
+            grouped=is_dataframe(rows) if grouped is None else grouped,
             commit_user=commit_user,
             commit_identifier=commit_identifier,
         )
@@ -189,15 +192,20 @@ class Table(Readable):
         mode: str,
         partition: Mapping[str, object] | None = None,
         dynamic: bool | None = None,
+        grouped: bool = False,
         commit_user: str | None = None,
         commit_identifier: int | None = None,
     ) -> StagingJob:
-        """A job with which an engine's tasks stage their shares of the rows."""
+        """A job with which an engine's tasks stage their shares of the rows.
+
+        With `grouped`, the rows of a partition follow each other in the share of a task.
+        """
         return prepare_write(
             self.table_files,
             mode=write_mode(mode),
             partition=partition,
             dynamic=dynamic,
+            grouped=grouped,
             commit_user=commit_user,
             commit_identifier=commit_identifier,
         )
@@ -261,6 +269,7 @@ class Table(Readable):
         mode: str = "append",
         partition: Mapping[str, object] | None = None,
         dynamic: bool | None = None,
+        grouped: bool | None = None,
         commit_user: str | None = None,
         commit_identifier: int | None = None,
         compact: bool = False,
@@ -282,6 +291,7 @@ class Table(Readable):
             mode=mode,
             partition=partition,
             dynamic=dynamic,
+            grouped=grouped,
             commit_user=commit_user,
             commit_identifier=commit_identifier,
         )
@@ -304,6 +314,7 @@ class Table(Readable):
             attempts=result.attempts,
             already_committed=result.already_committed,
             compaction=self.upkeep.compact_written(touched) if compact else None,
+            writer=staged.writer,
         )
 
     # --- reading --------------------------------------------------------------------------------

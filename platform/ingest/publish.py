@@ -44,6 +44,7 @@ from lakewright.storage import (
     StorageError,
     Table,
     WriterCompaction,
+    WriterUse,
 )
 from lakewright.storage.env import Env, SystemEnv
 from lakewright.storage.errors import (
@@ -110,6 +111,7 @@ class Published:
     engine: str
     duration_ms: int
     compaction: WriterCompaction | None = None
+    writer: WriterUse | None = None
 
     @property
     def row_count(self) -> int:
@@ -192,7 +194,7 @@ def publish(
                 )
             writes = Writing(kind=order.kind, partitions=order.partitions)
             check_other_columns(order.declaration, table, writes)
-            snapshot, commits = None, 0
+            snapshot, commits, last = None, 0, pending[-1].writer if pending else None
             while pending:
                 result = _commit_first(table, pending)
                 snapshot = result.snapshot or snapshot
@@ -210,6 +212,7 @@ def publish(
         engine="spark" if _goes_to_spark(given, order) else "local",
         duration_ms=env.now_ms() - started,
         compaction=_compacted(table, totals, order) if order.compact else None,
+        writer=last,
     )
 
 

@@ -75,6 +75,8 @@ def publication_metadata(table: Table, published: Published) -> Metadata:
         "lakewright/engine": published.engine,
         "lakewright/seconds": round(published.duration_ms / 1000, 3),
     }
+    if published.writer is not None:
+        metadata["lakewright/writer"] = str(published.writer)
     snapshot = published.snapshot or table.history.latest_snapshot()
     if snapshot is not None:
         metadata["lakewright/snapshot_id"] = snapshot.id

@@ -7,7 +7,12 @@ from collections.abc import Sequence
 from lakewright.storage.errors import SchemaMoved
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.check_rows_fit import check_rows_fit
-from lakewright.storage.operations.commit.merge_manifests import merge_manifests, write_base
+from lakewright.storage.operations.commit.merge_manifests import (
+    entries_of_a_manifest,
+    merge_manifests,
+    write_base,
+    write_group,
+)
 from lakewright.storage.operations.commit.rewritten_manifests import write_rewritten
 from lakewright.storage.operations.state.live_files import LiveFiles, index_entries
 from lakewright.storage.spec.commit import Change, Committable, RestatedBase
@@ -187,12 +192,19 @@ def _write_entries(
     written: list[str],
     bridged: RestatedBase | None = None,
 ) -> tuple[str, int]:
-    """Write one manifest per set of partition keys and a list of them; return its name and size."""
+    """Write manifests of one set of partition keys each, and a list of them; name and size of it.
+
+    The entries of one commit are divided by partition if they are too many for a manifest, so that
+    a reader of one partition opens one of them.
+    """
     compression = files.options.manifest_compression
-    metas = [
-        files.manifests.write_manifest(group, keys=keys, compression=compression, written=written)
-        for keys, group in files.partitions.by_keys(entries)
-    ]
+    metas = []
+    for keys, group in files.partitions.by_keys(entries):
+        if len(group) > entries_of_a_manifest(files):
+            ordered = sorted(group, key=lambda entry: files.partitions.of_entry(entry).order)
+            metas += write_group(files, keys, ordered, written)
+        else:
+            metas += write_group(files, keys, group, written)
     metas += [] if bridged is None else write_base(files, bridged, written)
     return files.manifests.write_list(metas, compression=compression, written=written)
 
