@@ -44,7 +44,7 @@ def an_action(at_ms: int, *, table: str) -> Action:
         table=table,
         table_uuid=table,
         # As the ledger calls the expiry that decisions ask for.
-        verb="expire",
+        verb="expire_snapshots",
         started_ms=at_ms,
         ended_ms=at_ms + 400,
         verdict=Verdict.DONE,
