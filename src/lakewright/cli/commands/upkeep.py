@@ -112,13 +112,18 @@ class _Rounds:
         """The name of this call's work, by which it can be taken back."""
         return f"{_RUN} ({self.catalog.env.new_id()[:8]})"
 
+    @cached_property
+    def _watch(self) -> Watch:
+        """Of a table that no verb changed, what was read in one round holds for the next."""
+        return Watch(self.kept)
+
     def look(self) -> Look:
         now_ms = self.catalog.env.now_ms()
         day_begins_ms, day_ends_ms = day_of(now_ms, self.kept.warehouse.budget.timezone)
         actions = Ledger(self.catalog).actions(since_ms=max(now_ms - _MONTH_MS, 0))
         past = past_of_ledger(actions, day_begins_ms=day_begins_ms)
         clock = Clock(now_ms=now_ms, last_tick_ms=cache(partial(self.last_tick_ms, now_ms)))
-        return Watch(self.kept).look(self.catalog, past, clock, day_ends_ms=day_ends_ms)
+        return self._watch.look(self.catalog, past, clock, day_ends_ms=day_ends_ms)
 
     def carry_out(self, look: Look) -> list[Action]:
         """Carry out what is chosen, then what the next look chooses."""
