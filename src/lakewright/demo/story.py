@@ -1,5 +1,7 @@
 """The steps of the demo; existing data stays unchanged.
 
+While Dagster starts, a small neglected warehouse is adopted and kept (`adoption.py`). Then:
+
 1. Backfill January to November of flights, weather and delays; load the reference tables.
 2. Append December to flights in many small commits, as a stream would leave it.
 3. Print the table's health.
@@ -24,6 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+from lakewright.demo.adoption import adopt, is_adopted
 from lakewright.demo.dagster_server import ENDED, DagsterServer, Run
 from lakewright.demo.evolution import (
     DROPPED,
@@ -98,6 +101,10 @@ def run_demo(warehouse: str, first_day: dt.date = FIRST_DAY) -> None:
         **{name: os.environ.get(name, value) for name, value in _SHORT_RUNS.items()},
     }
     with DagsterServer(workspace.file, workspace.home, environment) as server:
+        _adopt(say, workspace.home / "demo_neglected")
+        say.step("waiting for Dagster")
+        server.wait_until_ready()
+        say.note("it is ready")
         story = Story(server, catalog, say, env, first_day, tables)
         story.tell()
     say.line("")
@@ -105,6 +112,14 @@ def run_demo(warehouse: str, first_day: dt.date = FIRST_DAY) -> None:
     say.line("")
     say.line(f"done in {(env.now_ms() - started) / 1000:.0f} s. Look at it:")
     _say_how_to_look(say, workspace)
+
+
+def _adopt(say: Narrator, folder: Path) -> None:
+    say.step("meanwhile, a neglected warehouse: adopted, watched in shadow, kept, taken back")
+    if is_adopted(folder):
+        say.note(f"it was adopted already, in {folder}")
+        return
+    adopt(folder, say.line)
 
 
 def _say_how_to_look(say: Narrator, workspace: Workspace) -> None:

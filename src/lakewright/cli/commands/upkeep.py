@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -113,7 +113,6 @@ class _Rounds:
     catalog: Catalog
     kept: KeptTables
     last_tick_ms: LastTick
-    watch: Watch = field(init=False)
 
     @cached_property
     def run(self) -> str:
@@ -121,11 +120,11 @@ class _Rounds:
         return f"{_RUN} ({self.catalog.env.new_id()[:8]})"
 
     @cached_property
-    def log(self) -> SurveyLog:
-        return SurveyLog(Surveys(self.catalog))
+    def watch(self) -> Watch:
+        """Of a table that no verb changed, what was read in one round holds for the next."""
+        return Watch(self.kept, log=SurveyLog(Surveys(self.catalog)))
 
     def look(self) -> Look:
-        self.watch = Watch(self.kept, log=self.log)
         return look_now(self.catalog, self.watch, self.last_tick_ms)
 
     def carry_out(self, look: Look) -> list[Action]:
