@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lakewright.platform.ingest import publish
+from lakewright.platform.ingest import judge_staged
 from tests.pipelines import sources
 from tests.pipelines.lake import EVENTS, Lake, events
 
@@ -47,7 +47,7 @@ def test_a_dataframe_is_validated_and_published(lake: Lake) -> None:
 def test_many_rows_are_validated_in_spark_with_the_same_verdict(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publish, "PANDAS_ROW_LIMIT", 0)
+    monkeypatch.setattr(judge_staged, "PANDAS_ROW_LIMIT", 0)
     lake.declare(ON_SPARK)
     sources.give("shop.events", as_dataframe(events("2024-01-01", 0, 3)))
     first = lake.materialize(partitions="2024-01-01")

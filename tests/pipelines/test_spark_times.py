@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakewright.platform.ingest import publish
+from lakewright.platform.ingest import judge_staged
 from lakewright.platform.orchestration.names import TableNames
 from lakewright.storage.spark import build_session, dataframe_of, fits_spark
 from tests.pipelines import sources
@@ -63,7 +63,7 @@ def readings(*, nanos: int = 0) -> pa.Table:
 def test_times_are_written_validated_and_read_as_they_are(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publish, "PANDAS_ROW_LIMIT", 0)
+    monkeypatch.setattr(judge_staged, "PANDAS_ROW_LIMIT", 0)
     lake.declare(READINGS)
     lake.declare(DERIVED, "derived.yaml")
     given = readings()
