@@ -12,9 +12,14 @@ from lakewright.assets.check_history import CheckHistory
 from lakewright.assets.checks import JudgedRows
 from lakewright.platform.declare.declarations import TableDeclaration, WriteKind
 from lakewright.platform.declare.open_declared import open_declared
-from lakewright.platform.declare.partition_keys import InvalidPartitionKeyError, describe_partition
+from lakewright.platform.declare.partition_keys import (
+    InvalidPartitionKeyError,
+    describe_partition,
+    first_few,
+)
 from lakewright.platform.declare.partition_schemes import DynamicDimension
 from lakewright.platform.declare.schema_drift import SchemaDrift, Writing
+from lakewright.platform.declare.source_variables import values_hidden, with_source_variables
 from lakewright.platform.ingest.publish import (
     LAST_COMMIT,
     AlreadyPublished,
@@ -25,13 +30,22 @@ from lakewright.platform.ingest.publish import (
 )
 from lakewright.platform.ingest.sources import SourceRequest, explain_source, find_source
 from lakewright.platform.orchestration.asset_lineage import lineage_metadata
-from lakewright.platform.orchestration.asset_partitions import dynamic_name, partitions_def
+from lakewright.platform.orchestration.asset_partitions import (
+    dynamic_name,
+    key_of_asset,
+    partitions_def,
+)
 from lakewright.platform.orchestration.names import TableNames
-from lakewright.platform.orchestration.reports import partition_metadata, publication_metadata
+from lakewright.platform.orchestration.reports import (
+    partition_metadata,
+    publication_metadata,
+    table_metadata,
+)
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
 from lakewright.platform.orchestration.run_choices import WriteMode
 from lakewright.platform.orchestration.run_identity import commit_user
 from lakewright.platform.upkeep.engines import prefers_spark
+from lakewright.platform.upkeep.words import counted
 from lakewright.storage import Table
 from lakewright.storage.errors import InvalidRequestError
 
@@ -96,7 +110,8 @@ class IngestRun:
         declaration, context = self.declaration, self.context
         catalog = self.warehouse.catalog()
         upstream = {name: catalog.table(name) for name in declaration.depends_on}
-        source = find_source(declaration)
+        here, values = with_source_variables(declaration)
+        source = find_source(here)
         request = SourceRequest(
             table=declaration.table,
             partitions=self.partitions,
@@ -115,7 +130,7 @@ class IngestRun:
             allow_empty=self._allows_empty,
             upstream=upstream,
             find_table=catalog.table,
-            explain=lambda: explain_source(declaration, request),
+            explain=lambda: explain_source(here, request),
             session=self.spark.session,
             warn=context.log.warning,
         )
@@ -123,7 +138,8 @@ class IngestRun:
             "all rows" if request.partitions is None else f"{len(request.partitions)} partitions"
         )
         context.log.info("%s: %s, %s", declaration.table, order.kind.value, asked)
-        outcome = publish(table, lambda: source(request), order)
+        with values_hidden(values):
+            outcome = publish(table, lambda: source(request), order)
         if isinstance(outcome, AlreadyPublished):
             context.log.warning(
                 "%s: an earlier attempt of this run committed snapshot %s; nothing was written "
@@ -190,11 +206,12 @@ class IngestRun:
         evaluated. After an earlier attempt it is unknown which partitions got rows.
         """
         scheme = self.declaration.scheme
+        rejected = outcome.rejected if isinstance(outcome, Published) else ()
         specs: list[Mapping[str, object]] = []
         if self.declaration.partition_keys and self.partitions is not None:
             specs = list(self.partitions)
         elif self.declaration.partition_keys and not isinstance(outcome, AlreadyPublished):
-            specs = [each.spec for each in outcome.partitions]
+            specs = [each.spec for each in (*outcome.partitions, *rejected)]
         texts = {}
         for spec in specs:
             with suppress(InvalidPartitionKeyError):
@@ -204,10 +221,15 @@ class IngestRun:
             for each in outcome.partitions:
                 with suppress(InvalidPartitionKeyError):
                     judged |= {scheme.key_of(each.spec)} if each.row_count else set()
+        not_met = {}
+        for each in rejected:
+            with suppress(InvalidPartitionKeyError):
+                not_met[scheme.key_of(each.spec)] = each.not_met
         return JudgedRows(
             partitions=texts,
             judged=frozenset(judged & set(texts)),
             published=not isinstance(outcome, Rejected),
+            rejected=not_met,
         )
 
     def check_history(self, check_name: str) -> CheckHistory:
@@ -236,13 +258,40 @@ class IngestRun:
         if self.partitions is None:
             self._report_found(outcome)
             return
-        totals = {self.declaration.scheme.key_of(each.spec): each for each in outcome.partitions}
+        scheme = self.declaration.scheme
+        totals = {scheme.key_of(each.spec): each for each in outcome.partitions}
+        earlier = {scheme.key_of(each) for each in outcome.earlier}
         for key in self.context.partition_keys:
+            if key in earlier and key not in totals:
+                # The attempt that wrote it has told its numbers.
+                continue
             self.context.add_asset_metadata(
                 partition_metadata(totals.get(key)),
                 asset_key=self.names.asset_key,
                 partition_key=key,
             )
+
+    def report_others(self, table: Table, outcome: Published) -> None:
+        """Report the partitions of the run that were not rejected one by one; the run fails."""
+        if self.partitions is None:
+            self._report_found(outcome)
+            return
+        scheme = self.declaration.scheme
+        known = partitions_def(scheme, self.names)
+        assert known is not None
+        totals = {scheme.key_of(each.spec): each for each in outcome.partitions}
+        told = {scheme.key_of(each.spec) for each in outcome.rejected}
+        told |= {scheme.key_of(each) for each in outcome.earlier} - set(totals)
+        metadata = self.metadata(table, outcome)
+        for key in self.context.partition_keys:
+            if key not in told:
+                self.context.log_event(
+                    dg.AssetMaterialization(
+                        self.names.asset_key,
+                        partition=key_of_asset(known, key),
+                        metadata={**metadata, **partition_metadata(totals.get(key))},
+                    )
+                )
 
     def _report_found(self, outcome: Published) -> None:
         """Report the partitions found in the rows one by one; the run named none."""
@@ -267,12 +316,40 @@ class IngestRun:
 
     def metadata(self, table: Table, outcome: Published | AlreadyPublished) -> Mapping[str, Any]:
         if isinstance(outcome, AlreadyPublished):
-            return {
+            told: Mapping[str, Any] = {
+                **table_metadata(table),
                 "lakewright/already_committed": True,
                 "lakewright/snapshot_id": outcome.snapshot.id,
                 "dagster/row_count": outcome.snapshot.total_record_count,
             }
-        return {**publication_metadata(table, outcome), **lineage_metadata(self.declaration)}
+        else:
+            told = publication_metadata(table, outcome)
+        return {**told, **lineage_metadata(self.declaration)}
+
+
+def partial_rejection(declaration: TableDeclaration, outcome: Published) -> dg.Failure:
+    """The failure of a run that published some partitions, and rejected others."""
+    told = [
+        f"{describe_partition(each.spec)} ({', '.join(map(': '.join, each.not_met.items()))})"
+        for each in outcome.rejected
+    ]
+    rows = sum(each.row_count for each in outcome.rejected)
+    others = counted(len(outcome.partitions), "other partition")
+    return dg.Failure(
+        description=(
+            f"rejected {counted(len(told), 'partition')} of {declaration.table}, with "
+            f"{counted(rows, 'row')}: {first_few(told)}; published {others}, with "
+            f"{counted(outcome.row_count, 'row')}; the files of the rejected rows are deleted"
+        ),
+        metadata={
+            "lakewright/rows_rejected": rows,
+            "lakewright/partitions_rejected": [
+                describe_partition(e.spec) for e in outcome.rejected
+            ],
+            "lakewright/rows_written": outcome.row_count,
+        },
+        allow_retries=False,
+    )
 
 
 def rejection(declaration: TableDeclaration, outcome: Rejected) -> dg.Failure:

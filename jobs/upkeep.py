@@ -27,6 +27,7 @@ from lakewright.platform.orchestration.reports import (
     findings_metadata,
     partition_health_metadata,
     report_metadata,
+    table_metadata,
 )
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
@@ -384,8 +385,8 @@ class _Run:
             return
         metadata: Mapping[str, Any] = {
             "lakewright/verb": self.kind.name,
+            **table_metadata(self.table),
             **report_metadata(report),
-            "dagster/table_name": self.table.name,
         }
         tell(
             dg.AssetObservation(self.names.asset_key, metadata=metadata, description=report.summary)

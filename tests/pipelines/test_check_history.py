@@ -66,7 +66,8 @@ def test_a_run_of_several_partitions_says_which_of_them_failed(lake: Lake) -> No
     days = ("2024-01-01", "2024-01-03")
     rows = events("2024-01-01", 0, 2) + events("2024-01-03", 2, 4, amount=-1.0)
     assert not ingest(lake, days, rows).success
-    assert ingest(lake, ("2024-01-01", "2024-01-02"), events("2024-01-02", 0, 2)).success
+    both = events("2024-01-01", 0, 2) + events("2024-01-02", 0, 2)
+    assert ingest(lake, ("2024-01-01", "2024-01-02"), both).success
     assert not latest(lake).passed
     assert "2024-01-03: 2 rows do not meet it" in latest(lake).description
     assert "2 partitions from 2024-01-01 to 2024-01-02: " in latest(lake).description

@@ -7,6 +7,7 @@ from decimal import Decimal
 from textwrap import dedent
 from typing import Any
 
+import dagster as dg
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -418,3 +419,31 @@ def test_an_upstream_may_name_its_days_in_another_type(lake: Lake) -> None:
 
     assert outcome.success, outcome.failure
     assert lake.table("shop.kept").read().column("dt").to_pylist() == ["2024-01-01"]
+
+
+def test_a_path_may_name_environment_variables_whose_values_are_never_shown(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(lake, "s3cret/a.csv", "dt,code,amount\n2024-01-01,x,1.50\n")
+    declare(lake, '{csv: "${SALES_ROOT}/*.csv"}')
+    key = dg.AssetKey(["shop", "sales"])
+    spec = lake.definitions.get_repository_def().asset_graph.get(key)
+    assert spec.metadata["lakewright/source"] == "csv ${SALES_ROOT}/*.csv"
+
+    monkeypatch.delenv("SALES_ROOT", raising=False)
+    unset = lake.materialize("shop.sales", partitions="2024-01-01")
+    assert (
+        "csv ${SALES_ROOT}/*.csv, and the environment variable SALES_ROOT is not" in unset.failure
+    )
+
+    monkeypatch.setenv("SALES_ROOT", str(lake.folder / "s3cret"))
+    assert lake.materialize("shop.sales", partitions="2024-01-01").success
+    assert sales(lake) == [sale(FIRST, "x", "1.50")]
+    put(lake, "s3cret/a.csv", "dt,code,amount\n2024-01-01,x,much\n")
+    wrong = lake.materialize("shop.sales", partitions="2024-01-01")
+    assert "${SALES_ROOT}/a.csv" in wrong.failure
+    assert "s3cret" not in wrong.failure
+    monkeypatch.setenv("SALES_ROOT", str(lake.folder / "s3cret" / "gone"))
+    none = lake.materialize("shop.sales", partitions="2024-01-01")
+    assert "no file matches ${SALES_ROOT}/*.csv" in none.failure
+    assert "s3cret" not in none.failure
