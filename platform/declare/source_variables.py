@@ -52,7 +52,7 @@ def with_source_variables(
     if source is None or not values:
         return declaration, {}
     given = {kind: _VARIABLE.sub(lambda m: values[m[1]], path) for kind, path in paths.items()}
-    return declaration.model_copy(update={"source": source.model_copy(update=given)}), values
+    return declaration.model_copy(update={"source": source.with_paths(given)}), values
 
 
 @contextmanager
