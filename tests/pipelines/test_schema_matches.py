@@ -151,6 +151,7 @@ UNPARTITIONED = (
 def test_a_run_that_publishes_in_another_mode_succeeds_with_one_result(
     lake: Lake, from_job: bool
 ) -> None:
+    lake.with_checks = True
     lake.declare(UNPARTITIONED)
     lake.give(events("2024-01-01", 0, 3))
     assert lake.materialize().success
