@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from lakewright.platform.declare.column_lineage import UpstreamColumn
 from lakewright.platform.declare.declarations import (
     ExpectationDeclaration,
-    SourceDeclaration,
     TableDeclaration,
     WriteKind,
 )
@@ -23,6 +22,7 @@ from lakewright.platform.declare.former_names import wrong_former_names
 from lakewright.platform.declare.maintenance_checks import check_maintenance
 from lakewright.platform.declare.marked_yaml import Place
 from lakewright.platform.declare.partition_checks import check_partitions
+from lakewright.platform.declare.source_declarations import SourceDeclaration
 from lakewright.platform.declare.source_paths import SourcePath, check_path
 from lakewright.platform.declare.wrong_places import Finding, did_you_mean
 from lakewright.storage.errors import StorageError
