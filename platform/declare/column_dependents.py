@@ -17,7 +17,7 @@ from lakewright.platform.declare.text_files import text_of
 from lakewright.platform.declare.workspace import OtherAsset, Workspace
 from lakewright.platform.declare.yaml_files import DeclarationError
 from lakewright.storage.spec.schema_gate import EVERY_COLUMN, Dependent
-from lakewright.storage.sql import used_columns
+from lakewright.storage.sql import BATCH, used_columns
 
 # The settings of upkeep whose values are columns.
 _SORT_COLUMNS = ("sort", "columns")
@@ -43,6 +43,8 @@ def column_dependents(
     seen: _Seen = {(table, name, name) for name in columns}
     found += _downstream(workspace, table, {name: frozenset([name]) for name in columns}, (), seen)
     found += _in_policies(workspace, table, columns)
+    for each in workspace.declarations:
+        found += _queries(each, table, columns)
     for file, name in workspace.sql_files().items():
         found += _in_sql(text_of(file, errors="replace"), name, table, columns)
     return tuple(dict.fromkeys(found))
@@ -107,8 +109,10 @@ def _checks(
     declaration: TableDeclaration, made: _Made, via: tuple[str, ...]
 ) -> Iterator[Dependent]:
     for expectation in declaration.expectations:
-        named = set(expectation.columns)
-        words = _condition_words(expectation)
+        named, words = set(expectation.columns), _condition_words(expectation)
+        for use in used_columns(expectation.sql or "", BATCH, tuple(made)):
+            # All columns of the rows that a query finds are only shown.
+            (named if use.is_certain else words).add(use.column)
         for name, origins in made.items():
             if name not in named and name not in words:
                 continue
@@ -119,6 +123,21 @@ def _checks(
                     name=expectation.check_name,
                     via=via,
                     is_certain=name in named,
+                )
+
+
+def _queries(
+    declaration: TableDeclaration, table: str, columns: tuple[str, ...]
+) -> Iterator[Dependent]:
+    """Uses of a table's columns in queries that name it."""
+    for expectation in declaration.expectations:
+        for use in used_columns(expectation.sql or "", table, columns):
+            if use.column != EVERY_COLUMN:
+                yield Dependent(
+                    column=use.column,
+                    kind="asset check",
+                    name=f"{declaration.table}.{expectation.check_name}",
+                    is_certain=use.is_certain,
                 )
 
 

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from lakewright.platform.declare.column_lineage import UpstreamColumn
 from lakewright.platform.declare.declarations import (
     ExpectationDeclaration,
-    SourceDeclaration,
     TableDeclaration,
     WriteKind,
 )
@@ -24,6 +23,7 @@ from lakewright.platform.declare.maintenance_checks import check_maintenance
 from lakewright.platform.declare.marked_yaml import Place
 from lakewright.platform.declare.partition_checks import check_partitions
 from lakewright.platform.declare.refresh_checks import check_refresh, check_times
+from lakewright.platform.declare.source_declarations import SourceDeclaration
 from lakewright.platform.declare.source_paths import SourcePath, check_path
 from lakewright.platform.declare.source_variables import check_source_variables
 from lakewright.platform.declare.wrong_places import Finding, did_you_mean

@@ -33,6 +33,7 @@ from lakewright.platform.declare.refresh import (
     FreshnessDeclaration,
     ScheduleDeclaration,
 )
+from lakewright.platform.declare.source_declarations import SourceDeclaration
 from lakewright.platform.declare.upkeep_policies import EngineChoice, UpkeepPolicy
 from lakewright.platform.declare.yaml_words import with_arguments_read
 from lakewright.storage.spec.data_types import parse_data_type
@@ -116,81 +117,6 @@ class PartitionsDeclaration(Declared):
         """The given ways, by key."""
         every = {name: getattr(self, name) for name in type(self).model_fields}
         return {name: value for name, value in every.items() if value is not None}
-
-
-class ExtraColumns(Enum):
-    """What a run does with columns of its source that the table has not."""
-
-    REFUSE = "refuse"
-    IGNORE = "ignore"
-
-
-class SourceDeclaration(Declared):
-    """Where rows come from: a function, or files.
-
-    The path of files is a path or a URI of a file, a folder or a pattern, in which `{column}` is
-    the value of a partition column.
-    """
-
-    python: str | None = Field(
-        default=None, description="a function that returns the rows, as module:function"
-    )
-    parquet: str | None = Field(
-        default=None, description="Parquet files: a path or URI of a file, a folder or a pattern"
-    )
-    orc: str | None = Field(default=None, description="ORC files, as for parquet")
-    avro: str | None = Field(default=None, description="Avro files, as for parquet")
-    csv: str | None = Field(default=None, description="CSV files, as for parquet")
-    # Pydantic's models have a method `json`.
-    json_files: str | None = Field(
-        default=None,
-        alias="json",
-        description="JSON files, an object on each line or arrays of objects, as for parquet",
-    )
-    allow_empty: bool = Field(
-        default=False,
-        description="whether a run may empty partitions that get no rows from the source",
-    )
-    extra_columns: ExtraColumns = ExtraColumns.REFUSE
-    delimiter: str = Field(default=",", description="what parts the fields of a CSV")
-    header: bool = Field(
-        default=True, description="whether a CSV begins with the names of its columns"
-    )
-    encoding: str = Field(default="utf-8", description="the encoding of a CSV or of JSON")
-    nulls: tuple[Text, ...] = Field(default=("",), description="unquoted texts that mean null")
-    date_format: str | None = Field(
-        default=None, description="the layout of dates in a CSV or in JSON, as strptime has it"
-    )
-    timestamp_format: str | None = Field(
-        default=None, description="the layout of timestamps in a CSV or in JSON, as strptime has it"
-    )
-
-    @property
-    def given(self) -> Mapping[str, str]:
-        """The given sources, by key."""
-        every = {"python": self.python, **self._files}
-        return {name: value for name, value in every.items() if value is not None}
-
-    @property
-    def file_format(self) -> str | None:
-        """The format of the files; None for a function."""
-        return next((name for name, value in self._files.items() if value is not None), None)
-
-    def with_paths(self, paths: Mapping[str, str]) -> SourceDeclaration:
-        """The source with other paths of files, by format."""
-        return self.model_copy(
-            update={"json_files" if name == "json" else name: path for name, path in paths.items()}
-        )
-
-    @property
-    def _files(self) -> Mapping[str, str | None]:
-        return {
-            "parquet": self.parquet,
-            "orc": self.orc,
-            "avro": self.avro,
-            "csv": self.csv,
-            "json": self.json_files,
-        }
 
 
 class WriteKind(Enum):

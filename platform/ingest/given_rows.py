@@ -7,7 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakewright.platform.declare.declarations import ExtraColumns, TableDeclaration
+from lakewright.platform.declare.declarations import TableDeclaration
+from lakewright.platform.declare.source_declarations import ExtraColumns
 from lakewright.platform.ingest.source_columns import check_returned_columns
 from lakewright.storage import Table
 from lakewright.storage.errors import InvalidRows

@@ -6,7 +6,7 @@ import csv
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from lakewright.platform.declare.declarations import ExtraColumns, SourceDeclaration
+from lakewright.platform.declare.source_declarations import ExtraColumns, SourceDeclaration
 from lakewright.storage.errors import InvalidRows
 
 # Delimiters that a hint may name, the most frequent first.

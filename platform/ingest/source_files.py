@@ -15,11 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakewright.platform.declare.declarations import (
-    SourceDeclaration,
-    TableDeclaration,
-)
+from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.partition_keys import describe_partition, first_few
+from lakewright.platform.declare.source_declarations import SourceDeclaration
 from lakewright.platform.declare.source_paths import SourcePath
 from lakewright.platform.ingest.find_files import FileSearch, FoundFile
 from lakewright.platform.ingest.source_columns import FileColumns, check_file_columns

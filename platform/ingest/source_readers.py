@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from lakewright.platform.declare.declarations import SourceDeclaration
+from lakewright.platform.declare.source_declarations import SourceDeclaration
 from lakewright.platform.ingest.find_files import FoundFile
 from lakewright.platform.ingest.source_columns import ragged_row, ragged_row_number
 from lakewright.platform.ingest.source_records import (

@@ -14,8 +14,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakewright.platform.declare.declarations import SourceDeclaration, TableDeclaration
+from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.partition_keys import describe_partition, first_few
+from lakewright.platform.declare.source_declarations import SourceDeclaration
 from lakewright.platform.ingest.source_files import (
     Partitions,
     SourceFile,

@@ -37,8 +37,11 @@ class ColumnUse:
 
 
 def used_columns(text: str, table: str, columns: Sequence[str]) -> Iterator[ColumnUse]:
-    """The uses of columns of a table (`db.table`) in statements, each once by statement."""
-    database, _, name = table.lower().partition(".")
+    """The uses of columns of a table (`db.table`) in statements, each once by statement.
+
+    A name without a database is that of a view of the statement's reader, such as `batch`.
+    """
+    database, _, name = table.lower().rpartition(".")
     asked = _Asked(database, name, {each.lower(): each for each in columns})
     if name not in text.lower():
         return
@@ -101,8 +104,8 @@ class _Asked:
         return node.name.lower() == self.table and node.db.lower() in ("", self.database)
 
     def is_certain(self, node: exp.Table) -> bool:
-        """Without a database, the name may be one of another database."""
-        return node.db != ""
+        """Without a database, the name may be one of another database, unless none is asked for."""
+        return node.db != "" or self.database == ""
 
 
 # A column and whether its use is certain.

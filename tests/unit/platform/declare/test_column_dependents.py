@@ -213,3 +213,29 @@ def test_lineage_that_leads_nowhere_is_refused(folder: Path, upstream: str, mess
         read_workspace([folder])
     assert message in str(refused.value)
     assert "columns[0].from[0]" in str(refused.value)
+
+
+def test_queries_of_checks_use_columns_of_the_batch_and_of_other_tables(tmp_path: Path) -> None:
+    (tmp_path / "tables.yaml").write_text(
+        """
+tables:
+  - table: shop.orders
+    columns: [{name: id, type: BIGINT}, {name: amount, type: DOUBLE}, {name: city, type: STRING}]
+    source: {csv: "/data/*.csv"}
+    expectations:
+      - name: paid
+        sql: SELECT 1 FROM batch ANTI JOIN shop.bills b ON b.id = batch.id WHERE batch.amount > 0
+  - table: shop.bills
+    columns: [{name: id, type: BIGINT}]
+    source: {csv: "/data/*.csv"}
+"""
+    )
+    workspace = read_workspace([tmp_path])
+
+    def users(table: str, column: str) -> list[tuple[str, str, bool]]:
+        found = column_dependents(workspace, table, [column], is_declared_change=True)
+        return [(each.kind, each.name, each.is_certain) for each in found]
+
+    assert users("shop.orders", "amount") == [("asset check", "paid", True)]
+    assert users("shop.orders", "city") == []
+    assert users("shop.bills", "id") == [("asset check", "shop.orders.paid", True)]

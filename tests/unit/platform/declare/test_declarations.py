@@ -29,6 +29,8 @@ expectations:
   - {expect: expect_column_values_to_not_be_null, column: carrier}
 """
 
+OLD_EXPECTATION = "{expect: expect_column_values_to_not_be_null, column: carrier}"
+
 
 def load(tmp_path: Path, text: str, name: str = "flights.yaml") -> tuple[TableDeclaration, ...]:
     folder = tmp_path / "tables"
@@ -246,6 +248,33 @@ def test_a_word_that_is_not_what_its_place_takes_is_refused(
         ('{python: "a.b:c"}', "{csv: a.csv, encoding: rot13}", "'rot13' is not an encoding"),
         ('{python: "a.b:c"}', "{csv: a.csv, date_format: '%d.%m.'}", "is not a strptime layout"),
         ('{python: "a.b:c"}', "{csv: a.csv, timestamp_format: '%Q'}", "is not a strptime layout"),
+        ('{python: "a.b:c"}', "{json: a, delimiter: ;}", "delimiter describes csv files only"),
+        ('{python: "a.b:c"}', "{orc: a, encoding: latin-1}", "describes csv and json files only"),
+        (
+            '{python: "a.b:c"}',
+            "{csv: a, json: b}",
+            "9: source: give exactly one of python, parquet",
+        ),
+        ('{python: "a.b:c"}', '{csv: "/a/{d}/b.csv"}', "9: source.csv: {d} is not a partition key"),
+        (
+            '{python: "a.b:c"}',
+            "{csv: a, extra_columns: drop}",
+            "9: source.extra_columns: drop is not one of refuse or ignore",
+        ),
+        (OLD_EXPECTATION, "{sql: SELECT * FROM batch}", "a query needs a name for its asset check"),
+        (
+            OLD_EXPECTATION,
+            "{sql: SELECT * FRM batch, name: x}",
+            "11: expectations[0].sql: the query cannot be parsed: line 1, column 18",
+        ),
+        (
+            OLD_EXPECTATION,
+            "{sql: SELECT * FROM batch, name: x, mostly: 0.9}",
+            "11: expectations[0].mostly: a query has no argument 'mostly'",
+        ),
+        (OLD_EXPECTATION, "{name: x}", "11: expectations[0]: give either expect, an expectation"),
+        ("column: carrier}", "column: carrier, show: 3}", "show is for the rows that a query"),
+        (OLD_EXPECTATION, "{sql: SELECT * FROM batch, name: x, show: 0}", "greater than or equal"),
         ("column: carrier}", "column: [carrier, [dt]]}", "names no column"),
         ("column: carrier}", "column: {a: 1}}", "names no column"),
         ("end: 2014-01-01", "format: '%Y-%m'", "8: partitions.daily.format: format %Y-%m does not"),
@@ -255,7 +284,11 @@ def test_a_word_that_is_not_what_its_place_takes_is_refused(
             '{python: "a.b"}',
             "9: source.python: 'a.b' is not the path of a function; write module.path:function",
         ),
-        ('{python: "a.b:c"}', "{}", "9: source: give exactly one of python, parquet, csv"),
+        (
+            '{python: "a.b:c"}',
+            "{}",
+            "9: source: give exactly one of python, parquet, orc, avro",
+        ),
         (
             "column: carrier}",
             "column: carier}",
@@ -323,7 +356,11 @@ def test_what_is_wrong_is_said_with_its_line(
         ),
         ('{python: "a.b:c"}', "x/y.parquet", "write parquet: x/y.parquet"),
         ('{python: "a.b:c"}', '"a.b:c"', "write python: a.b:c"),
-        ('{python: "a.b:c"}', "folder", "one of python: module:function, parquet: path, csv: path"),
+        (
+            '{python: "a.b:c"}',
+            "folder",
+            "one of python: module:function, parquet: path, orc:",
+        ),
     ],
 )
 def test_what_is_written_as_elsewhere_is_told_as_it_is_written_here(

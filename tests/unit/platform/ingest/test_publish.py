@@ -11,12 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakewright.platform.declare.declarations import (
-    ExtraColumns,
-    SourceDeclaration,
-    TableDeclaration,
-    WriteKind,
-)
+from lakewright.platform.declare.declarations import TableDeclaration, WriteKind
+from lakewright.platform.declare.source_declarations import ExtraColumns, SourceDeclaration
 from lakewright.platform.ingest.publish import (
     AlreadyPublished,
     Published,
