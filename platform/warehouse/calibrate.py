@@ -30,7 +30,8 @@ class Ratios:
     """What past runs say, each as a median; `runs` is their number.
 
     `time` is that of actual and modelled time, `share` of files that were worked on and planned
-    ones, `compression` of bytes written and read. `milliseconds` is the actual time itself.
+    ones, `compression` of bytes written and read, `read` of all bytes read and planned.
+    `milliseconds` is the actual time itself.
     """
 
     time: float = 1.0
@@ -38,6 +39,7 @@ class Ratios:
     share: float = 1.0
     compression: float = 1.0
     runs: int = 0
+    read: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,11 @@ def _ratios(runs: Collection[_Run]) -> Ratios:
         for each in runs
         if each.cost.bytes and each.cost.bytes_written
     ]
+    # Of their sums, since a table that grows is read by ever smaller shares.
+    planned = sum(each.predicted.bytes for each in runs if each.predicted)
+    read = sum(each.cost.bytes for each in runs if each.predicted)
     return Ratios(
+        read=read / planned if planned else 1.0,
         time=median(each.cost.milliseconds / modelled_ms(each.cost) for each in runs),
         milliseconds=median(each.cost.milliseconds for each in runs),
         share=median(shares) if shares else 1.0,

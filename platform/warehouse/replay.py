@@ -32,7 +32,8 @@ from lakewright.platform.warehouse.recorded_history import RecordedHistory
 from lakewright.platform.warehouse.savings import sum_of_benefits, sum_of_costs
 from lakewright.platform.warehouse.simulate import SimulatedTable
 
-LastTick = Callable[[int, str, str], int]
+# From a moment backwards, the moments of a schedule in a time zone.
+TicksBack = Callable[[int, str, str], Iterator[int]]
 PolicyOf = Callable[[str], UpkeepPolicy]
 # Two runs of a verb on a table that begin within this time are the same decision.
 _SAME_MS = 1_800_000
@@ -128,10 +129,10 @@ class Replay:
 
 
 def replay(
-    history: RecordedHistory, policy_of: PolicyOf, budget: Budget, *, last_tick_ms: LastTick
+    history: RecordedHistory, policy_of: PolicyOf, budget: Budget, *, ticks_back: TicksBack
 ) -> Replay:
     """Replay the policies of tables, and the budget of the warehouse, over a history."""
-    run = _Run(history, policy_of, budget, last_tick_ms)
+    run = _Run(history, policy_of, budget, ticks_back)
     run.go()
     then = tuple(_steps_of(history))
     return Replay(
@@ -157,16 +158,18 @@ class _Ticks:
 
     begins_ms: int
     ends_ms: int
-    last_tick_ms: LastTick
+    ticks_back: TicksBack
     _found: dict[tuple[str, str], list[int]] = field(default_factory=dict)
 
     def of(self, schedule: str, timezone: str) -> list[int]:
         """The last moment before the span, then those in it."""
         key = (schedule, timezone)
         if key not in self._found:
-            found = [self.last_tick_ms(self.ends_ms, schedule, timezone)]
-            while found[-1] > self.begins_ms:
-                found.append(self.last_tick_ms(found[-1] - 1, schedule, timezone))
+            found: list[int] = []
+            for at_ms in self.ticks_back(self.ends_ms, schedule, timezone):
+                found.append(at_ms)
+                if at_ms <= self.begins_ms:
+                    break
             self._found[key] = found[::-1]
         return self._found[key]
 
@@ -182,7 +185,7 @@ class _Run:
     history: RecordedHistory
     policy_of: PolicyOf
     budget: Budget
-    last_tick_ms: LastTick
+    ticks_back: TicksBack
     done: list[Step] = field(default_factory=list)
     told: dict[tuple[str, str], list[tuple[int, str]]] = field(
         default_factory=lambda: defaultdict(list)
@@ -195,22 +198,23 @@ class _Run:
 
     def go(self) -> None:
         begins_ms, ends_ms = self.history.begins_ms, self.history.ends_ms
+        first_ms = [states[0].survey.taken_ms for states in self.history.states.values()]
         calibration = Calibration.of(_with_decided_verbs(self.history.actions))
         for each in self.history.actions:
             if each.verdict in _GOOD and each.started_ms < begins_ms:
                 self._done_ms[each.table, decided_verb(each.verb)] = each.started_ms
-        ticks = _Ticks(begins_ms, ends_ms, self.last_tick_ms)
+        ticks = _Ticks(min(first_ms, default=ends_ms), ends_ms, self.ticks_back)
         acted = _by_table(self.history.done_in_span())
         for name, states in self.history.states.items():
             self._policies[name] = self.policy_of(name)
             self.tables[name] = SimulatedTable(states, acted.get(name, ()), calibration)
             self._events += [(each.survey.taken_ms, name) for each in states]
-            first_ms = states[0].survey.taken_ms
+            from_ms = states[0].survey.taken_ms
             self._events += [
                 (at_ms, name)
                 for schedule in _schedules(self._policies[name])
                 for at_ms in ticks.of(*schedule)
-                if first_ms < at_ms <= ends_ms
+                if from_ms < at_ms <= ends_ms
             ]
         heapify(self._events)
         while self._events and self._events[0][0] <= ends_ms:

@@ -25,7 +25,7 @@ from lakewright.platform.upkeep.health import PartitionHealth
 from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
 from lakewright.platform.warehouse import decide
 from lakewright.platform.warehouse.action import Action
-from lakewright.platform.warehouse.calibrate import Calibration
+from lakewright.platform.warehouse.calibrate import Calibration, modelled_ms
 from lakewright.platform.warehouse.decide import weight
 from lakewright.platform.warehouse.intents import Intent
 from lakewright.platform.warehouse.past import decided_verb
@@ -142,15 +142,19 @@ class SimulatedTable:
     def carry_out(self, intent: Intent, policy: UpkeepPolicy, now_ms: int) -> Measures:
         """Let an intent take its effect, and return what it takes and gains."""
         cost, benefit = intent.cost, intent.benefit
-        if intent.verb in _REWRITES:
-            cost = replace(cost, bytes_written=cost.bytes)
-        foreseen = self.calibration.measures(
-            intent.verb, self.name, Measures(cost=cost, benefit=benefit)
+        known = self.calibration.ratios_of(intent.verb, self.name)
+        cost = replace(
+            cost, files=round(cost.files * known.share), bytes=round(cost.bytes * known.read)
         )
+        written = round(cost.bytes * known.compression) if intent.verb in _REWRITES else 0
+        cost = replace(
+            cost, bytes_written=written, milliseconds=round(modelled_ms(cost) * known.time)
+        )
+        foreseen = Measures(cost=cost, benefit=benefit)
         self._sum_up(now_ms)
         match intent.verb:
             case decide.COMPACT | decide.SORT_COMPACT:
-                self._rewrite(intent, foreseen, now_ms)
+                foreseen = replace(foreseen, benefit=self._rewrite(intent, cost, now_ms))
             case decide.EXPIRE_SNAPSHOTS:
                 foreseen = replace(foreseen, benefit=self._expire(policy, now_ms))
             case decide.REWRITE_MANIFESTS:
@@ -170,22 +174,25 @@ class SimulatedTable:
 
     # --- what upkeep does -------------------------------------------------------------------------
 
-    def _rewrite(self, intent: Intent, foreseen: Measures, now_ms: int) -> None:
+    def _rewrite(self, intent: Intent, cost: Cost, now_ms: int) -> Benefit:
         keys = self._partitions if intent.partitions is None else intent.partitions
         most = intent.options.get("max_bytes")
         left = most if isinstance(most, int) else None
-        shrinks = _shrinks([foreseen.cost])
+        shrinks, fewer = _shrinks([cost]), 0
         for key in [each for each in keys if each in self._partitions]:
             size = self._partitions[key].small_bytes
             if left is not None and size > left:
                 continue
             left = None if left is None else left - size
-            self._partitions[key] = self._compacted(self._partitions[key], shrinks, now_ms)
-        gained = foreseen.benefit
-        self._files = max(self._files - gained.files_fewer, 0)
-        self._bytes = max(self._bytes - gained.bytes_fewer, 0)
-        self._replaced.append((now_ms, foreseen.cost.bytes))
+            before = self._partitions[key]
+            self._partitions[key] = self._compacted(before, shrinks, now_ms)
+            fewer += before.file_count - self._partitions[key].file_count
+        less = cost.bytes - cost.bytes_written
+        self._files = max(self._files - fewer, 0)
+        self._bytes = max(self._bytes - less, 0)
+        self._replaced.append((now_ms, cost.bytes))
         self._snapshots.append((now_ms, 1))
+        return replace(intent.benefit, files_fewer=fewer, bytes_fewer=less)
 
     def _expire(self, policy: UpkeepPolicy, now_ms: int) -> Benefit:
         kept = self.observed[self._at].retention.under(policy.snapshots)
@@ -215,11 +222,12 @@ class SimulatedTable:
     def _arrive(self, before: TableState, after: TableState) -> None:
         begin_ms, end_ms = before.survey.taken_ms, after.survey.taken_ms
         acts = [each for each in self.acted if begin_ms < each.ended_ms <= end_ms]
-        self._arrive_files(before, after, acts)
-        self._arrive_partitions(before, after, acts)
         own = sum(len(each.snapshots) for each in acts)
         was, came = (each.survey.history.latest_snapshot or 0 for each in (before, after))
-        self._spread(max(came - was - own, 0), begin_ms, end_ms)
+        commits = max(came - was - own, 0)
+        self._arrive_files(before, after, acts)
+        self._arrive_partitions(before, after, acts, commits=commits)
+        self._spread(commits, begin_ms, end_ms)
 
     def _arrive_files(self, before: TableState, after: TableState, acts: Sequence[Action]) -> None:
         was, came = before.survey.files, after.survey.files
@@ -240,7 +248,7 @@ class SimulatedTable:
         self._manifest_bytes = max(self._manifest_bytes + tells.bytes - told.bytes, 0)
 
     def _arrive_partitions(
-        self, before: TableState, after: TableState, acts: Sequence[Action]
+        self, before: TableState, after: TableState, acts: Sequence[Action], *, commits: int
     ) -> None:
         rewrites = [each for each in acts if decided_verb(each.verb) in _REWRITES]
         was = {**self._real, **{each.key: each for each in before.health.partitions}}
@@ -254,7 +262,8 @@ class SimulatedTable:
             then = was.get(key) or _empty(now)
             change = {name: getattr(now, name) - getattr(then, name) for name in _COUNTED}
             if key in done:
-                change = {name: max(value, 0) for name, value in change.items()}
+                # What others did not write is what the compaction left, and no model foresaw.
+                change = {name: max(value, 0) if commits else 0 for name, value in change.items()}
             mine = self._partitions.get(key) or _empty(now)
             grows = change["file_count"] > 0 or change["row_count"] > 0
             written_ms = now.last_file_creation_ms if grows else mine.last_file_creation_ms
@@ -280,6 +289,7 @@ class SimulatedTable:
             keyed=survey.keyed,
             target_bytes=survey.target_bytes,
             shrinks=shrinks,
+            share=min(self.calibration.ratios_of(decide.COMPACT, self.name).share, 1.0),
             at_ms=at_ms,
         )
 
@@ -300,30 +310,43 @@ class SimulatedTable:
 
 
 def compacted(
-    partition: PartitionHealth, *, keyed: bool, target_bytes: int, shrinks: float, at_ms: int
+    partition: PartitionHealth,
+    *,
+    keyed: bool,
+    target_bytes: int,
+    shrinks: float,
+    at_ms: int,
+    share: float = 1.0,
 ) -> PartitionHealth:
     """A partition after its compaction, by the figures that decisions go by.
 
-    `shrinks` is the share of the bytes read that was written.
+    `shrinks` is the share of the bytes read that was written. Of a keyed partition, the compaction
+    takes only the buckets that are due: `share` of its files.
     """
-    written = round(partition.small_bytes * shrinks)
     buckets = max(partition.buckets, 1)
-    # Of each bucket, what does not fill a file of the target size.
-    large, rest = divmod(written // buckets, target_bytes or written + 1)
-    left = min(buckets, partition.joined_files) if rest else 0
-    size_bytes = max(partition.size_bytes - partition.small_bytes + written, 0)
-    others = 0 if keyed else max(partition.file_count - partition.joined_files, 0)
-    file_count = others + large * buckets + left
+    if keyed:
+        left = min(buckets, partition.joined_files)
+        files = partition.file_count - round(max(partition.joined_files - left, 0) * share)
+        read = round(partition.small_bytes * share)
+        size_bytes = max(partition.size_bytes - read + round(read * shrinks), 0)
+        runs = max(round(partition.sorted_runs * (1 - share)), min(partition.sorted_runs, 1))
+        figures = {"joined_files": files, "small_bytes": size_bytes, "sorted_runs": runs}
+    else:
+        written = round(partition.small_bytes * shrinks)
+        # Of each bucket, what does not fill a file of the target size.
+        large, rest = divmod(written // buckets, target_bytes or written + 1)
+        left = min(buckets, partition.joined_files) if rest else 0
+        files = max(partition.file_count - partition.joined_files, 0) + large * buckets + left
+        size_bytes = max(partition.size_bytes - partition.small_bytes + written, 0)
+        small = min(partition.small_files, 1) if rest else 0
+        figures = {"joined_files": left, "small_bytes": rest * buckets, "small_files": small}
     return replace(
         partition,
-        file_count=file_count,
+        **figures,
+        file_count=files,
         size_bytes=size_bytes,
-        small_files=min(partition.small_files, 1) if rest else 0,
-        sorted_runs=min(partition.sorted_runs, 1),
         waiting_files=0,
         waiting_rows=0,
-        joined_files=file_count if keyed else left,
-        small_bytes=size_bytes if keyed else rest * buckets,
         last_file_creation_ms=at_ms,
     )
 

@@ -44,6 +44,7 @@ COMMANDS: dict[str, dict[str, str]] = {
     "Record": {
         "ledger": "the actions of upkeep, with what each took and gained",
         "savings": "what upkeep cost and saved, predicted and actual",
+        "replay": "what another policy would have cost and gained",
         "metrics": "the same for Prometheus",
     },
     "Partitions": {
