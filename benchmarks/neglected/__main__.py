@@ -21,6 +21,7 @@ def main() -> None:
     arguments.add_argument("--commits", type=int, default=40, help="of a usual table")
     arguments.add_argument("--long", type=int, default=1000, help="of a table with a long history")
     arguments.add_argument("--oracles", type=Path, default=Path(".oracles"))
+    arguments.add_argument("--only-make", action="store_true", help="make the warehouse alone")
     given = arguments.parse_args()
     folder, oracles = given.folder.absolute(), given.oracles.absolute()
     neglected, told, proof = folder / "neglected", folder / "neglected.json", Proof()
@@ -30,6 +31,8 @@ def main() -> None:
                 neglected, oracles, tables=given.tables, commits=given.commits, long=given.long
             )
         told.write_text(json.dumps([_record(each) for each in made]))
+    if given.only_make:
+        return
     made = [_made(each) for each in json.loads(told.read_text())]
     work = folder / "run"
     shutil.rmtree(work, ignore_errors=True)

@@ -90,6 +90,7 @@ def prove(folder: Path, oracles: Path, made: Sequence[Made], proof: Proof) -> No
         with proof.step("lakewright adopt"):
             command = [sys.executable, "-m", "lakewright.cli", "adopt", str(warehouse)]
             subprocess.run([*command, "--policy", str(policy)], check=True, stdout=sys.stderr)
+        (folder / "dagster").mkdir()
         with dg.DagsterInstance.local_temp(str(folder / "dagster")) as instance:
             lake = Lake(folder, instance)
             lake.definitions_are(
