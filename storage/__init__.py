@@ -49,7 +49,7 @@ from lakewright.storage.operations.references.fast_forward import FastForwardPla
 from lakewright.storage.operations.references.history_span import HistorySpan
 from lakewright.storage.operations.references.rollback import RollbackPlan
 from lakewright.storage.operations.references.tags import DeleteTagsPlan
-from lakewright.storage.operations.respec.respec import RespecPlan, RespecResult
+from lakewright.storage.operations.respec.respec_plan import RespecPlan, RespecResult
 from lakewright.storage.operations.retention.expire_backlog import ExpireStep
 from lakewright.storage.operations.retention.expire_changelogs import ExpireChangelogsPlan
 from lakewright.storage.operations.retention.expire_snapshots import ExpirePlan, ExpireResult

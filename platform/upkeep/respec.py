@@ -39,7 +39,7 @@ from lakewright.storage import (
     VerifyLevel,
 )
 from lakewright.storage.errors import InvalidRequestError
-from lakewright.storage.operations.respec.respec import MOST_FILES, MOST_PARTITIONS, Layout
+from lakewright.storage.operations.respec.respec_plan import MOST_FILES, MOST_PARTITIONS, Layout
 from lakewright.storage.operations.rewrite.compaction_plan import CompactionTask
 
 # A table without partition keys is one partition, whose path is empty.
@@ -66,6 +66,11 @@ class RespecOptions:
         MOST_PARTITIONS, f"Refuse more partitions than this (default: {MOST_PARTITIONS:,})."
     )
     max_files: int = option(MOST_FILES, f"Refuse more files than this (default: {MOST_FILES:,}).")
+    primary_key: tuple[str, ...] | None = option(
+        None,
+        "The primary key that the table is to have: its present one, with columns that become "
+        "partition keys, or without those that go.",
+    )
     moved_from: str | None = option(
         None,
         "Change no keys: the table was moved or copied from this URI or path, and its manifests "
@@ -110,6 +115,7 @@ def _plan(table: Table, options: RespecOptions) -> RespecPlan:
         partitions,
         most_partitions=options.max_partitions,
         most_files=options.max_files,
+        primary_key=options.primary_key,
     )
 
 

@@ -522,6 +522,7 @@ CASES = (
         ("fixed", "telling"),
         steps=True,
         repeats=True,
+        restates_places=True,
     ),
     Case(
         "respec of a keyed table to other keys",
@@ -529,6 +530,7 @@ CASES = (
         ("fixed", "telling"),
         steps=True,
         repeats=True,
+        restates_places=True,
         quick=False,
     ),
     # Whole partitions.

@@ -136,6 +136,33 @@ def test_they_read_every_moment_of_a_change(
     assert seen >= len(FILTERS)
 
 
+@pytest.mark.parametrize("reader", ["java_latest", "released_pypaimon"])
+def test_they_read_every_moment_of_a_column_that_joins_the_primary_key(
+    catalog: Catalog, request: pytest.FixtureRequest, tmp_path: Path, reader: str
+) -> None:
+    client: WritingOracle = request.getfixturevalue(reader)
+    key = ["dt", "id", "n"]
+    columns = {**COLUMNS, "hh": "INT"}
+    table = new_table(catalog, columns, partitions=["dt"], keys=key, options={"bucket": "3"})
+    upsert(table, range(10), "old")
+    upsert(table, range(4, 8), "new")
+    due = content(table)
+    longer = [*key, "hh"]
+    for number, (keys, primary) in enumerate([(("dt", "hh"), longer), (("dt",), key)]):
+        table, copies = moments(catalog, table, keys, tmp_path / str(number), primary_key=primary)
+        assert table.schema.primary_keys == tuple(primary)
+        assert content(table) == due
+        for copy in copies:
+            at = replace(catalog, root=str(copy))
+            for name, where in FILTERS.items():
+                read = as_read_by(client, at, table, where=where)
+                assert read == expected(due, where), f"{keys}, moment {copy.name}, filter {name}"
+        client.write(catalog.root, table.name, [event("2024-01-01", 2, 4, client.name)])
+        assert len(content(table)) == len(due)
+        due = content(table)
+        assert as_read_by(client, catalog, table) == due
+
+
 @pytest.mark.parametrize("keys", [("dt", "hh"), ()], ids=["finer", "coarser"])
 def test_upserts_of_every_writer_replace_old_rows_in_the_new_partitions(
     catalog: Catalog,

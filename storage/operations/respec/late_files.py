@@ -111,6 +111,7 @@ class LateFiles:
     ) -> None:
         files = self.files
         names = {each.file.file_name for each in late}
+        _check_same_primary_key(files, snapshot, late)
         check_none_followed(files, snapshot, names)
         run_id = files.env.new_id()
         self._run_ids.append(run_id)
@@ -191,6 +192,27 @@ def check_none_followed(files: TableFiles, latest: Snapshot, late: Iterable[str]
             return
         if added:
             follower = snapshot.id
+
+
+def _check_same_primary_key(
+    files: TableFiles, latest: Snapshot, late: Sequence[ManifestEntry]
+) -> None:
+    """Refuse rows that replaced others by another primary key.
+
+    Raises:
+        UnsupportedError: names both keys.
+    """
+    for each in late:
+        own = files.at_schema(each.file.schema_id).schema.primary_keys
+        if set(own) != set(files.schema.primary_keys):
+            raise UnsupportedError(
+                f"a client that opened {files.name} before its keys changed committed rows by the "
+                f"primary key ({', '.join(own)}), and it is "
+                f"({', '.join(files.schema.primary_keys)}) now, so they replace other rows; roll "
+                "back to the snapshot before that commit, and write its rows again (the latest is "
+                f"{latest.id})",
+                table=files.name,
+            )
 
 
 def _numbers_ahead(entries: Sequence[ManifestEntry], late: set[str]) -> int:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 
 from lakewright.storage.errors import (
@@ -29,7 +28,12 @@ from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.commit_loop import end_change_of_keys
 from lakewright.storage.operations.read.key_values import KeyRow, KeyValues
 from lakewright.storage.operations.respec.cut_over import SeveralValues, cut_over, keys_stand
-from lakewright.storage.operations.respec.keyed import KeyedChange, check_told
+from lakewright.storage.operations.respec.keyed import KeyedChange
+from lakewright.storage.operations.respec.keyed_checks import (
+    check_rows_have_key,
+    check_told,
+    with_primary_key,
+)
 from lakewright.storage.operations.respec.late_files import LateFiles
 from lakewright.storage.operations.respec.moved_table import find_moved, name_places_of_today
 from lakewright.storage.operations.respec.respec_checks import (
@@ -38,11 +42,17 @@ from lakewright.storage.operations.respec.respec_checks import (
     check_nothing_waits,
     check_splits,
 )
+from lakewright.storage.operations.respec.respec_plan import (
+    MOST_FILES,
+    MOST_PARTITIONS,
+    Becoming,
+    Layout,
+    RespecPlan,
+    RespecResult,
+)
 from lakewright.storage.operations.respec.schemas import unchanged
 from lakewright.storage.operations.respec.split_files import planned_splits, split_files
-from lakewright.storage.operations.rewrite.compaction_plan import CompactionPlan
 from lakewright.storage.operations.running.engine import Engine, LocalEngine
-from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.operations.state.bridged_files import has_bridged_rows, late_entries
 from lakewright.storage.operations.state.latest import is_latest, read_latest
 from lakewright.storage.operations.state.live_files import live_entries, snapshot_manifests
@@ -52,85 +62,11 @@ from lakewright.storage.operations.write.verify import VerifyLevel
 from lakewright.storage.spec.arguments import whole_number
 from lakewright.storage.spec.manifest import ManifestEntry
 from lakewright.storage.spec.partition import partition_path
-from lakewright.storage.spec.schema import TableSchema, listed_names
-from lakewright.storage.spec.shown import Shown
+from lakewright.storage.spec.schema import listed_names
 from lakewright.storage.spec.snapshot import Snapshot
 
-# More than these make a table slow to plan; a caller may raise them.
-MOST_PARTITIONS = 10_000
-MOST_FILES = 100_000
 # How often files of other commits are split before a run gives up.
 _MOST_ROUNDS = 5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
-    """The files that are restated where they lie, or that are split first."""
-
-    files: int
-    bytes: int
-    rows: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Becoming:
-    """A present partition, and the partitions that its rows come to, by their paths."""
-
-    partition: str
-    becomes: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RespecPlan(Plan["RespecResult"]):
-    """What a change of the partition keys would do, as of one snapshot.
-
-    `steps` are the keys after each cut-over; none if the table has the keys already. `becomes`
-    names the new partitions of each present one. `splits` has the files to split, by bucket. Of a
-    primary-key table it has all files, which are written anew (`is_keyed`), or those that a client
-    committed under former keys.
-    """
-
-    table: str
-    schema_id: int
-    snapshot_id: int | None
-    keys: tuple[str, ...]
-    former_keys: tuple[str, ...]
-    steps: tuple[tuple[str, ...], ...]
-    restate: Layout
-    split: Layout
-    splits: CompactionPlan
-    files_after: int
-    becomes: tuple[Becoming, ...]
-    most_partitions: int = MOST_PARTITIONS
-    most_files: int = MOST_FILES
-    is_keyed: bool = False
-    moved_from: str | None = None
-
-    @property
-    def partitions_before(self) -> int:
-        return len(self.becomes)
-
-    @property
-    def partitions_after(self) -> int:
-        return len({each for found in self.becomes for each in found.becomes})
-
-    @property
-    def changes_nothing(self) -> bool:
-        """Whether the table has the keys, and no file of another layout."""
-        return not self.steps and not self.restate.files and not self.split.files
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RespecResult(Shown):
-    """What a change of the partition keys did; `schema` is the current one."""
-
-    schema: TableSchema
-    former_keys: tuple[str, ...]
-    snapshot_ids: tuple[int, ...]
-    files_restated: int
-    files_split: int
-    bytes_rewritten: int
-    duration_ms: int
 
 
 def plan_respec(
@@ -141,13 +77,16 @@ def plan_respec(
     most_partitions: int = MOST_PARTITIONS,
     most_files: int = MOST_FILES,
     moved_from: str | None = None,
+    primary_key: Sequence[str] | None = None,
     engine: Engine | None = None,
 ) -> RespecPlan:
     """Plan to give a table these partition keys; none make it unpartitioned.
 
     The columns of files whose statistics do not prove one value are read, on `engine`. With
     `partitions`, the files of these are split, and the keys stay. With `moved_from`, the former
-    place of a table that was moved or copied, its files are named where they lie now.
+    place of a table that was moved or copied, its files are named where they lie now. With
+    `primary_key`, columns that become partition keys join the primary key, or those that go leave
+    it.
 
     Raises:
         InvalidRequestError: a key cannot be a partition key, or there would be more partitions or
@@ -162,7 +101,8 @@ def plan_respec(
     check_current_schema(files)
     if moved_from is not None:
         return _plan_moved(files, keys, moved_from)
-    check_keys(files, keys)
+    primary = None if primary_key is None else listed_names(primary_key, "primary_key")
+    check_keys(files, keys, primary)
     check_nothing_waits(files)
     files = files.reading_once()
     snapshot, entries = read_latest(files, partial(live_entries, files))
@@ -180,6 +120,8 @@ def plan_respec(
     late = late_entries(files, entries)
     if keyed:
         check_told(files, [each for each in entries if each not in late])
+        if not late:
+            check_rows_have_key(files, snapshot, with_primary_key(files, keys, primary))
         # The primary key without the partition keys changes in every file.
         several, single = entries, []
     if keys == files.schema.partition_keys:
@@ -214,6 +156,7 @@ def plan_respec(
         most_partitions=most_partitions,
         most_files=most_files,
         is_keyed=keyed,
+        primary_key=primary,
     )
     _check_size(plan)
     return plan
@@ -268,7 +211,7 @@ def run_respec(
             table=files.name,
         )
     if plan.moved_from is None:
-        check_keys(files, plan.keys)
+        check_keys(files, plan.keys, plan.primary_key)
         check_nothing_waits(files)
     run = _Run(files, plan, engine, verify)
     with _told_if_replaced(files, lambda: run.seen):
@@ -363,7 +306,8 @@ class _Run:
     def step(self, files: TableFiles, keys: tuple[str, ...]) -> TableFiles:
         """Give the table the keys of one step, after a split of what they need split."""
         if files.schema.has_primary_key:
-            swap = KeyedChange(files, keys, self.engine, self.verify).carry_out()
+            primary_key = self.plan.primary_key if keys == self.plan.keys else None
+            swap = KeyedChange(files, keys, self.engine, self.verify, primary_key).carry_out()
             self.snapshot_ids += swap.snapshot_ids
             self.files_split += swap.files
             self.bytes_rewritten += swap.bytes

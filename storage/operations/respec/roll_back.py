@@ -44,15 +44,21 @@ def roll_back(files: TableFiles, plan: RollbackPlan) -> RollbackResult:
     if latest is not None and has_bridged_rows(now, snapshot_manifests(now, latest)):
         # The process that changes the keys would create its schema over the target's files.
         now = fenced(now)
-    keys = now.schema.partition_keys
+    keys, primary_key = now.schema.partition_keys, now.schema.primary_keys
     if target is not None:
-        keys = files.at_schema(target.schema_id).schema.partition_keys
+        schema = files.at_schema(target.schema_id).schema
+        keys, primary_key = schema.partition_keys, schema.primary_keys
     if keys == now.schema.partition_keys:
         return run_rollback(files, plan)
     check_rollback(files, plan)
     engine = LocalEngine(env=files.env)
     respec = plan_respec(
-        now, keys, most_partitions=sys.maxsize, most_files=sys.maxsize, engine=engine
+        now,
+        keys,
+        most_partitions=sys.maxsize,
+        most_files=sys.maxsize,
+        primary_key=primary_key or None,
+        engine=engine,
     )
     now = now.at_schema(run_respec(now, respec, engine).schema.id)
     return run_rollback(now, plan_rollback(now, **by))

@@ -184,7 +184,8 @@ def test_a_moved_table_is_told_how_to_find_its_files_again(
     assert "lakewright respec db.t --moved-from PLACE" in told.err
     place = ("respec", "db.t", "--moved-from", str(former / "db.db/t"))
     planned = lakewright(moved, *place, "--dry-run").lines
-    assert f"files of db.t to be named where they lie now, moved from {place[-1]}" in planned[-4]
+    line = f"files of db.t to be named where they lie now, moved from {place[-1]}"
+    assert any(line in each for each in planned)
     done = lakewright(moved, *place)
     assert (done.code, done.err) == (0, "")
     assert content(moved.table("db.t")) == due
