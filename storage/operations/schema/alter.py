@@ -116,7 +116,8 @@ def plan_alter(
     for a scan.
 
     Raises:
-        InvalidRequestError: there is no change, or the rules name an unknown client.
+        InvalidRequestError: there is no change, something is none, or the rules name an unknown
+            client.
         SchemaMoved: the schema changed since the table was opened.
     """
     if not changes:
@@ -124,11 +125,12 @@ def plan_alter(
     _check_current(files, files.schema)
     rules = rules or GateRules()
     check_readers(rules.readers)
-    evolution = _evolved(files, changes)
+    records = tuple(map(_record, changes))
+    evolution = _evolved(files, [_change(each) for each in records])
     return AlterPlan(
         table=files.name,
         schema_id=files.schema.id,
-        changes=tuple(map(_record, changes)),
+        changes=records,
         differences=_told(files.schema, evolution.schema),
         losses=tuple(
             str(each)
@@ -216,6 +218,10 @@ def _check_allowed(files: TableFiles, evolution: _Evolved, findings: Sequence[Fi
 
 
 def _record(change: SchemaChange) -> dict[str, object]:
+    if type(change).__name__ not in _KINDS:
+        raise InvalidRequestError(
+            f"{change!r:.200} is no change of a schema: the changes are {', '.join(_KINDS)}"
+        )
     return {"change": type(change).__name__, **asdict(change)}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -155,6 +156,23 @@ def test_an_edited_plan_is_checked(catalog: Catalog, change: dict[str, Any], mes
     with pytest.raises(InvalidRequestError, match=message):
         table.run_alter(AlterPlan.from_json(json.dumps({**data, "changes": [change]})))
     assert table.table_files.schemas.ids() == [0]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("DROP v", "'DROP v' is no change of a schema: the changes are AddColumn, DropColumn"),
+        ([DropColumn("v")], "is no change of a schema: the changes are"),
+        (DropColumn(5), "is no change of a schema: 5 is not of type str"),  # type: ignore[arg-type]
+        (AddColumn("x", "INT", position="FIRST"), "'FIRST' is not an object"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_is_no_change_is_told_before_anything_is_judged(
+    catalog: Catalog, change: Any, message: str
+) -> None:
+    table = new_table(catalog)
+    with pytest.raises(InvalidRequestError, match=re.escape(message)):
+        table.plan_alter(change)
 
 
 def test_of_two_alters_one_wins_and_the_other_is_told(catalog: Catalog) -> None:
