@@ -371,8 +371,10 @@ class _Look:
         `later` is what comes of it by another verb, and counts for its order alone.
         """
         tick_ms = self.clock.last_tick_ms(schedule, timezone)
-        # A table is not behind with what was due before it was there.
-        begun_ms = self.past.done_ms.get((self.table, verb), self.state.created_ms)
+        # A table is not behind with what was due before it was there, and what was done before was
+        # done to another table of its name.
+        known = (self.past.done_ms.get((self.table, verb)), self.state.created_ms)
+        begun_ms = max((each for each in known if each is not None), default=None)
         compacted_ms = self.past.done_ms.get((self.table, COMPACT), -1)
         if self.state.survey.history.latest_snapshot is None:
             return self._declined(verb, WhyNot.HEALTHY, "nothing was ever committed")
@@ -401,7 +403,7 @@ class _Look:
             told = f"{intent.reason}: waits for {', '.join(running)}"
             return self._waits(intent, WhyNot.IN_FLIGHT, told)
         tried = self.past.tries.get((self.table, intent.verb))
-        if tried is None or tried.state != intent.state:
+        if tried is None or tried.state != intent.state or self._is_of_another(tried):
             return intent
         told = f"{intent.reason}: was asked for already in this state"
         if tried.times >= _MOST_TIMES_ASKED:
@@ -411,6 +413,10 @@ class _Look:
             return intent
         told += f", and is again from {time_text(again_ms)} on"
         return self._waits(intent, WhyNot.ASKED_BEFORE, told, again_ms)
+
+    def _is_of_another(self, tried: Try) -> bool:
+        """Whether it was a table of the same name that has been dropped since."""
+        return self.state.created_ms is not None and tried.ended_ms < self.state.created_ms
 
     def _waits(
         self, intent: Intent, why_not: WhyNot, reason: str, again_ms: int | None = None

@@ -197,6 +197,16 @@ def test_expiry_is_due_once_after_each_moment_of_its_schedule() -> None:
     assert snapshots(replace(found, created_ms=TICK_MS)).why_not is WhyNot.NOT_YET
 
 
+def test_a_table_that_was_dropped_and_made_again_is_another_one() -> None:
+    again = replace(old_table(12), created_ms=TICK_MS - 10)
+    key = ("nyc.flights", "expire_snapshots")
+    due = snapshots(again, done_ms={key: TICK_MS - 20})
+    assert isinstance(due, Intent)
+    tried = Try(state=due.state, ended_ms=TICK_MS - 20, times=8)
+    assert isinstance(snapshots(again, tries={key: tried}), Intent)
+    assert snapshots(old_table(12), tries={key: tried}).why_not is WhyNot.ASKED_BEFORE
+
+
 def test_a_verb_on_a_schedule_comes_next_after_a_compaction() -> None:
     found = old_table(12)
     assert snapshots(found).score < float("inf")
