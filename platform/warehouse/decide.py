@@ -42,6 +42,8 @@ EVERY_VERB = "upkeep"
 _ASKED_AGAIN_AFTER_MS = 600_000
 _MOST_TIMES_ASKED = 8
 _MOST_TOLD = 5
+# An orchestrator may know the end of a run by the second.
+_SECOND_MS = 1000
 _MIB = 1 << 20
 # Itself, two manifest lists and a manifest; what goes beyond that is learned.
 _FILES_OF_A_SNAPSHOT = 4
@@ -416,7 +418,8 @@ class _Look:
 
     def _is_of_another(self, tried: Try) -> bool:
         """Whether it was a table of the same name that has been dropped since."""
-        return self.state.created_ms is not None and tried.ended_ms < self.state.created_ms
+        created_ms = self.state.created_ms
+        return created_ms is not None and tried.ended_ms + _SECOND_MS < created_ms
 
     def _waits(
         self, intent: Intent, why_not: WhyNot, reason: str, again_ms: int | None = None

@@ -202,7 +202,7 @@ def test_a_table_that_was_dropped_and_made_again_is_another_one() -> None:
     key = ("nyc.flights", "expire_snapshots")
     due = snapshots(again, done_ms={key: TICK_MS - 20})
     assert isinstance(due, Intent)
-    tried = Try(state=due.state, ended_ms=TICK_MS - 20, times=8)
+    tried = Try(state=due.state, ended_ms=TICK_MS - 2000, times=8)
     assert isinstance(snapshots(again, tries={key: tried}), Intent)
     assert snapshots(old_table(12), tries={key: tried}).why_not is WhyNot.ASKED_BEFORE
 
