@@ -26,6 +26,7 @@ from lakewright.platform.warehouse.kept_tables import KeptTables
 from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.platform.warehouse.past import LedgerPast, day_of
 from lakewright.platform.warehouse.table_state import read_state
+from lakewright.platform.warehouse.trend import read_trend
 from lakewright.storage.env import SystemEnv
 
 
@@ -81,7 +82,8 @@ def build_health_check(
                 return absent(table)
             kept, state = tables.table(table), read_state(catalog, table, now_ms=now_ms)
             decisions = decide(state, kept.policy, past, clock)
-            return evaluate_health(state, decisions, kept, upkeep, location=location)
+            trend = read_trend(catalog, table)
+            return evaluate_health(state, decisions, kept, upkeep, location=location, trend=trend)
 
         for table in wanted:
             with failures_for_dagster():

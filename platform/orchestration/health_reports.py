@@ -13,13 +13,18 @@ import dagster as dg
 
 from lakewright.platform.declare.upkeep_policies import UpkeepMode
 from lakewright.platform.orchestration.names import TableNames, UpkeepNames
-from lakewright.platform.orchestration.pictures import as_markdown, small_files_picture
+from lakewright.platform.orchestration.pictures import (
+    as_markdown,
+    debt_picture,
+    small_files_picture,
+)
 from lakewright.platform.upkeep.words import counted, size_text, time_text
 from lakewright.platform.warehouse.decide import EVERY_VERB
 from lakewright.platform.warehouse.intents import Decision, Declined, Intent, WhyNot
 from lakewright.platform.warehouse.kept_tables import KeptTable
 from lakewright.platform.warehouse.survey import TableSurvey
 from lakewright.platform.warehouse.table_state import TableState
+from lakewright.platform.warehouse.trend import Trend
 
 HEALTHY = "healthy"
 # Reasons of the policy itself to wait: the table is as its policy wants it.
@@ -71,8 +76,12 @@ def evaluate_health(
     names: UpkeepNames,
     *,
     location: str | None = None,
+    trend: Trend | None = None,
 ) -> HealthEvaluation:
-    """The evaluation of a table at one look; with the code location's name, jobs are links."""
+    """The evaluation of a table at one look; with the code location's name, jobs are links.
+
+    `trend` is what was recorded of the table before.
+    """
     due = [each for each in decisions if isinstance(each, Intent)]
     others = [each for each in decisions if isinstance(each, Declined)]
     waiting = [each for each in others if each.why_not.waits]
@@ -95,6 +104,9 @@ def evaluate_health(
             state.survey.files, state.health.partitions, keyed=state.survey.keyed
         )
         metadata["files"] = dg.MetadataValue.md(as_markdown(picture, "small files by partition"))
+        if trend is not None and len(trend.points) > 1:
+            drawn = as_markdown(debt_picture(trend), "files that upkeep could take away, over time")
+            metadata["health over time"] = dg.MetadataValue.md(drawn)
         metadata |= _numbers(state)
     metadata["lakewright/upkeep_sensor"] = names.sensor
     metadata["lakewright/mode"] = kept.policy.mode.value

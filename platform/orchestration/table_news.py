@@ -27,6 +27,7 @@ from lakewright.platform.upkeep.words import counted, size_text
 from lakewright.platform.warehouse.kept_tables import KeptTable, KeptTables
 from lakewright.platform.warehouse.look import Look, Watch
 from lakewright.platform.warehouse.table_state import TableState
+from lakewright.platform.warehouse.trend import read_trend
 from lakewright.storage import Catalog, PartitionStats, Snapshot, Table
 from lakewright.storage.errors import StorageError
 from lakewright.storage.spec.snapshot import CommitKind
@@ -82,6 +83,14 @@ class TableNews:
             told = (health.passed, health.told)
             if self._health.get(name) != told:
                 self._health[name] = told
+                health = evaluate_health(
+                    state,
+                    look.of(name),
+                    kept,
+                    self.names,
+                    location=location,
+                    trend=read_trend(catalog, name),
+                )
                 found.append(health.event(TableNames(name)))
             if len(found) >= self.most_events:
                 self._last = name

@@ -24,6 +24,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "explain": "the upkeep policy of a table, and the lines that decided",
     },
     "Upkeep": {
+        "top": "watch a warehouse: debt, what is due and why, what was done",
         "upkeep": "carry out what is due in the whole warehouse",
         "alter": "change the schema: columns, types, options",
         "diff": "what a declaration or contract would change and break",
@@ -43,6 +44,7 @@ COMMANDS: dict[str, dict[str, str]] = {
     },
     "Record": {
         "ledger": "the actions of upkeep, with what each took and gained",
+        "history": "the health of tables over time",
         "savings": "what upkeep cost and saved, predicted and actual",
         "replay": "what another policy would have cost and gained",
         "metrics": "the same for Prometheus",
