@@ -78,13 +78,10 @@ def check_together(declarations: Sequence[TableDeclaration]) -> Iterator[tuple[i
     """Problems between declarations, each with the index of the declaration to change."""
     names = {each.table: position for position, each in enumerate(declarations)}
     for position, declaration in enumerate(declarations):
-        for at, upstream in enumerate(declaration.depends_on):
-            if upstream in names:
-                continue
-            near = difflib.get_close_matches(upstream, names, n=1, cutoff=0.8)
-            if near:
-                place: Place = ("depends_on", at)
-                message = f"no table {upstream!r} is declared; did you mean {near[0]!r}?"
+        for place, named in _named_tables(declaration):
+            near = difflib.get_close_matches(named, names, n=1, cutoff=0.8)
+            if near and named not in names:
+                message = f"no table {named!r} is declared; did you mean {near[0]!r}?"
                 yield position, (place, message)
         for finding in _check_upstream_columns(declaration, declarations):
             yield position, finding
@@ -95,6 +92,18 @@ def check_together(declarations: Sequence[TableDeclaration]) -> Iterator[tuple[i
             names[cycle[0]],
             (("depends_on",), f"tables depend on each other in a circle: {' → '.join(cycle)}"),
         )
+
+
+def _named_tables(declaration: TableDeclaration) -> Iterator[tuple[Place, str]]:
+    """The other tables that a valid declaration names; they need not be declared."""
+    for at, upstream in enumerate(declaration.depends_on):
+        yield ("depends_on", at), upstream
+    for at, expectation in enumerate(declaration.expectations):
+        if expectation.sql is not None:
+            from lakewright.storage.sql import parse_row_query  # noqa: PLC0415 - see _check_query
+
+            for table in parse_row_query(expectation.sql).tables:
+                yield ("expectations", at, "sql"), table
 
 
 def _check_upstream_columns(

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lakewright.platform.orchestration.names import TableNames
 from tests.pipelines.lake import EVENTS, Lake, events
 
 DAYS = """
@@ -447,3 +448,48 @@ def test_a_path_may_name_environment_variables_whose_values_are_never_shown(
     none = lake.materialize("shop.sales", partitions="2024-01-01")
     assert "no file matches ${SALES_ROOT}/*.csv" in none.failure
     assert "s3cret" not in none.failure
+
+
+VISITS = """
+    table: shop.visits
+    columns:
+      - {name: dt, type: DATE NOT NULL}
+      - {name: region, type: STRING}
+      - {name: hour, type: INT}
+      - {name: visitor, type: BIGINT}
+    partition_keys: [dt, region, hour]
+    source: {json: "FOLDER/in/dt={dt}/region={region}/{hour}/*.json"}
+    write: {engine: local}
+"""
+
+
+def test_folders_of_three_levels_are_registered_and_written_one_by_one(lake: Lake) -> None:
+    for place, visitor in (("dt=2024-01-01/region=EU/7", 1), ("dt=2024-01-02/region=US/8", 2)):
+        folder = lake.folder / "in" / place
+        folder.mkdir(parents=True)
+        (folder / "a.json").write_text(f'{{"visitor": {visitor}}}\n')
+    declare(lake, "", VISITS)
+
+    assert lake.materialize("shop.visits").success
+    registry = f"{TableNames('shop.visits').dynamic_partitions}/dt_region_hour"
+    known = sorted(lake.instance.get_dynamic_partitions(registry))
+    assert ["EU" in known[0], "US" in known[1], len(known)] == [True, True, 2]
+
+    (lake.folder / "in/dt=2024-01-01/region=EU/7/a.json").write_text('{"visitor": 3}\n')
+    (lake.folder / "in/dt=2024-01-02/region=US/8/a.json").write_text("broken")
+    assert lake.materialize("shop.visits", partitions=known[0]).success
+    assert sorted(row["visitor"] for row in lake.rows("shop.visits")) == [2, 3]
+
+    broken = lake.materialize("shop.visits", partitions=known[1])
+    assert not broken.success
+    assert "a.json: line 1, column 1 is not JSON: Expecting value: 'broken'" in broken.failure
+
+    (lake.folder / "in/dt=2024-01-02/region=US/8").rename(lake.folder / "in/dt=2024-01-02/gone")
+    gone = lake.materialize("shop.visits", partitions=known[1])
+    assert not gone.success
+    assert "none of the 1 files of json" in gone.failure
+    assert "their paths tell dt=2024-01-01, region=EU, hour=7; declare" in gone.failure
+    assert sorted(row["visitor"] for row in lake.rows("shop.visits")) == [2, 3]
+    emptied = lake.materialize("shop.visits", partitions=known[1], config={"allow_empty": True})
+    assert emptied.success, emptied.failure
+    assert [row["visitor"] for row in lake.rows("shop.visits")] == [3]

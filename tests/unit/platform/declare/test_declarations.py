@@ -568,6 +568,9 @@ def test_a_misspelled_upstream_is_noticed_and_a_foreign_one_is_not(tmp_path: Pat
     load(tmp_path, weather + "depends_on: [sales.orders]\n", "weather.yaml")
     with pytest.raises(DeclarationError, match=r"did you mean 'nyc\.flights'"):
         load(tmp_path, weather + "depends_on: [nyc.fligths]\n", "weather.yaml")
+    query = "expectations: [{name: q, sql: 'SELECT * FROM batch ANTI JOIN nyc.fligths USING (a)'}]"
+    with pytest.raises(DeclarationError, match=r"\[0\]\.sql: no table 'nyc\.fligths' is decl"):
+        load(tmp_path, weather + query, "weather.yaml")
 
 
 def test_tables_that_depend_in_a_ring_are_refused(tmp_path: Path) -> None:
