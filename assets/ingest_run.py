@@ -211,7 +211,8 @@ class IngestRun:
         if self.declaration.partition_keys and self.partitions is not None:
             specs = list(self.partitions)
         elif self.declaration.partition_keys and not isinstance(outcome, AlreadyPublished):
-            specs = [each.spec for each in (*outcome.partitions, *rejected)]
+            specs = [each.spec for each in outcome.partitions]
+            specs += [each.spec for each in rejected]
         texts = {}
         for spec in specs:
             with suppress(InvalidPartitionKeyError):
@@ -222,9 +223,9 @@ class IngestRun:
                 with suppress(InvalidPartitionKeyError):
                     judged |= {scheme.key_of(each.spec)} if each.row_count else set()
         not_met = {}
-        for each in rejected:
+        for left_out in rejected:
             with suppress(InvalidPartitionKeyError):
-                not_met[scheme.key_of(each.spec)] = each.not_met
+                not_met[scheme.key_of(left_out.spec)] = left_out.not_met
         return JudgedRows(
             partitions=texts,
             judged=frozenset(judged & set(texts)),

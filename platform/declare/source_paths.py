@@ -10,6 +10,7 @@ import datetime as dt
 import fnmatch
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -162,12 +163,10 @@ def _check_layout(layout: str, column: PartitionColumn) -> Iterator[str]:
             "leave the layout out"
         )
         return
-    try:
+    read: dt.datetime | None = None
+    with suppress(InvalidRequestError):
         read = _moment(_PROBE.strftime(layout), layout)
-        tells_day = read.date() == _PROBE.date()
-    except InvalidRequestError:
-        tells_day = False
-    if not tells_day:
+    if read is None or read.date() != _PROBE.date():
         yield (
             f"{layout!r} is not a strptime layout that gives a day; write such as "
             f"{{{column.name}:%Y/%m/%d}}"

@@ -201,7 +201,8 @@ def publish(
                 again, pending = parts_in(table, pending, earlier)
                 left_out += again
             report = judge.report(pending, expectations)
-            totals, rejected = _totals(pending), ()
+            totals = _totals(pending)
+            rejected: tuple[RejectedPartition, ...] = ()
             if report.blocking:
                 rejected = _rejected(judge, pending, report, order)
                 bad, good = parts_in(table, pending, [each.spec for each in rejected])

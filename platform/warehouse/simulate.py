@@ -330,7 +330,7 @@ def compacted(
         read = round(partition.small_bytes * share)
         size_bytes = max(partition.size_bytes - read + round(read * shrinks), 0)
         runs = max(round(partition.sorted_runs * (1 - share)), min(partition.sorted_runs, 1))
-        figures = {"joined_files": files, "small_bytes": size_bytes, "sorted_runs": runs}
+        merged = replace(partition, joined_files=files, small_bytes=size_bytes, sorted_runs=runs)
     else:
         written = round(partition.small_bytes * shrinks)
         # Of each bucket, what does not fill a file of the target size.
@@ -339,10 +339,11 @@ def compacted(
         files = max(partition.file_count - partition.joined_files, 0) + large * buckets + left
         size_bytes = max(partition.size_bytes - partition.small_bytes + written, 0)
         small = min(partition.small_files, 1) if rest else 0
-        figures = {"joined_files": left, "small_bytes": rest * buckets, "small_files": small}
+        merged = replace(
+            partition, joined_files=left, small_bytes=rest * buckets, small_files=small
+        )
     return replace(
-        partition,
-        **figures,
+        merged,
         file_count=files,
         size_bytes=size_bytes,
         waiting_files=0,
@@ -358,7 +359,19 @@ def _shrinks(costs: Sequence[Cost]) -> float:
 
 
 def _empty(partition: PartitionHealth) -> PartitionHealth:
-    return replace(partition, **dict.fromkeys(_COUNTED, 0), last_file_creation_ms=None)
+    return replace(
+        partition,
+        row_count=0,
+        file_count=0,
+        size_bytes=0,
+        small_files=0,
+        sorted_runs=0,
+        waiting_files=0,
+        waiting_rows=0,
+        small_bytes=0,
+        joined_files=0,
+        last_file_creation_ms=None,
+    )
 
 
 def _concerned(

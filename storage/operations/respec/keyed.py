@@ -153,9 +153,9 @@ class KeyedChange:
                 if is_latest(files, snapshot):
                     raise
         raise CommitConflictError(
-            f"other clients committed to {files.name} {_MOST_ROUNDS} times while its rows were "
-            "written under new partition keys; run it again when fewer writers commit",
-            table=files.name,
+            f"other clients committed to {self.files.name} {_MOST_ROUNDS} times while its rows "
+            "were written under new partition keys; run it again when fewer writers commit",
+            table=self.files.name,
         )
 
     def _swapped(self, files: TableFiles) -> Swap:
