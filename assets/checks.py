@@ -159,7 +159,7 @@ def _result(
     history: CheckHistory,
     metadata: Mapping[str, Any],
 ) -> dg.AssetCheckResult:
-    form = _PublishedRows if rows.published and not rows.rejected else _RejectedRows
+    form = _PublishedRows if rows.published and (met or not rows.rejected) else _RejectedRows
     return form(
         asset_key=asset,
         check_name=check_name,
@@ -205,5 +205,5 @@ def _description(expectation: ExpectationDeclaration) -> str:
     shown = ", ".join(f"{name}={value}" for name, value in expectation.arguments.items())
     what = f"`{expectation.kind}({shown})`, asked before the rows are published."
     if expectation.severity is Severity.CRITICAL:
-        return f"{what} When it is not met, nothing is published."
+        return f"{what} Partitions that do not meet it are not published."
     return f"{what} When it is not met, the rows are published with a warning."

@@ -17,7 +17,7 @@ from lakewright.platform.declare.refresh import (
 
 def automation_condition(
     declared: AutomationDeclaration,
-) -> dg.AutomationCondition[dg.AssetKey]:
+) -> dg.AutomationCondition[dg.AssetKey | dg.AssetCheckKey]:
     """The condition under which Dagster writes the table."""
     if declared.on_cron is not None:
         return dg.AutomationCondition.on_cron(declared.on_cron, declared.timezone)
