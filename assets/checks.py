@@ -159,7 +159,7 @@ def _result(
     history: CheckHistory,
     metadata: Mapping[str, Any],
 ) -> dg.AssetCheckResult:
-    form = _PublishedRows if rows.published and not rows.rejected else _RejectedRows
+    form = _PublishedRows if rows.published and (met or not rows.rejected) else _RejectedRows
     return form(
         asset_key=asset,
         check_name=check_name,
@@ -204,5 +204,5 @@ def _changed(told: dg.AssetCheckEvaluation, **changes: Any) -> dg.AssetCheckEval
 def _description(expectation: ExpectationDeclaration) -> str:
     what = f"`{expectation.text}`, asked before the rows are published."
     if expectation.severity is Severity.CRITICAL:
-        return f"{what} When it is not met, nothing is published."
+        return f"{what} Partitions that do not meet it are not published."
     return f"{what} When it is not met, the rows are published with a warning."

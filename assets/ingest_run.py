@@ -1,6 +1,6 @@
 """One run that writes a table: reads its source, publishes the rows, and reports to Dagster."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -20,8 +20,11 @@ from lakewright.platform.declare.partition_keys import (
 from lakewright.platform.declare.partition_schemes import DynamicDimension
 from lakewright.platform.declare.schema_drift import SchemaDrift, Writing
 from lakewright.platform.declare.source_variables import values_hidden, with_source_variables
+from lakewright.platform.ingest.judge_staged import RejectedPartition
+from lakewright.platform.ingest.missing_rows import INTENDED
 from lakewright.platform.ingest.publish import (
     LAST_COMMIT,
+    ROWS,
     AlreadyPublished,
     Published,
     Rejected,
@@ -206,7 +209,9 @@ class IngestRun:
         evaluated. After an earlier attempt it is unknown which partitions got rows.
         """
         scheme = self.declaration.scheme
-        rejected = outcome.rejected if isinstance(outcome, Published) else ()
+        rejected: tuple[RejectedPartition, ...] = ()
+        if isinstance(outcome, Published):
+            rejected = outcome.rejected
         specs: list[Mapping[str, object]] = []
         if self.declaration.partition_keys and self.partitions is not None:
             specs = list(self.partitions)
@@ -223,9 +228,9 @@ class IngestRun:
                 with suppress(InvalidPartitionKeyError):
                     judged |= {scheme.key_of(each.spec)} if each.row_count else set()
         not_met = {}
-        for left_out in rejected:
+        for one in rejected:
             with suppress(InvalidPartitionKeyError):
-                not_met[scheme.key_of(left_out.spec)] = left_out.not_met
+                not_met[scheme.key_of(one.spec)] = one.not_met
         return JudgedRows(
             partitions=texts,
             judged=frozenset(judged & set(texts)),
@@ -257,7 +262,8 @@ class IngestRun:
         if isinstance(outcome, AlreadyPublished) or not self.declaration.partition_keys:
             return
         if self.partitions is None:
-            self._report_found(outcome)
+            for each in self._found(outcome):
+                self.context.log_event(each)
             return
         scheme = self.declaration.scheme
         totals = {scheme.key_of(each.spec): each for each in outcome.partitions}
@@ -272,10 +278,10 @@ class IngestRun:
                 partition_key=key,
             )
 
-    def report_others(self, table: Table, outcome: Published) -> None:
-        """Report the partitions of the run that were not rejected one by one; the run fails."""
+    def others(self, table: Table, outcome: Published) -> Iterator[dg.AssetMaterialization]:
+        """The partitions of the run that were not rejected, one by one, since the run fails."""
         if self.partitions is None:
-            self._report_found(outcome)
+            yield from self._found(outcome)
             return
         scheme = self.declaration.scheme
         known = partitions_def(scheme, self.names)
@@ -286,16 +292,14 @@ class IngestRun:
         metadata = self.metadata(table, outcome)
         for key in self.context.partition_keys:
             if key not in told:
-                self.context.log_event(
-                    dg.AssetMaterialization(
-                        self.names.asset_key,
-                        partition=key_of_asset(known, key),
-                        metadata={**metadata, **partition_metadata(totals.get(key))},
-                    )
+                yield dg.AssetMaterialization(
+                    self.names.asset_key,
+                    partition=key_of_asset(known, key),
+                    metadata={**metadata, **partition_metadata(totals.get(key))},
                 )
 
-    def _report_found(self, outcome: Published) -> None:
-        """Report the partitions found in the rows one by one; the run named none."""
+    def _found(self, outcome: Published) -> Iterator[dg.AssetMaterialization]:
+        """The partitions found in the rows, one by one; the run named none."""
         scheme = self.declaration.scheme
         for dimension in scheme.dimensions:
             if isinstance(dimension, DynamicDimension):
@@ -309,10 +313,8 @@ class IngestRun:
             except InvalidPartitionKeyError as err:
                 self.context.log.warning("%s: %s", self.declaration.table, err)
                 continue
-            self.context.log_event(
-                dg.AssetMaterialization(
-                    self.names.asset_key, partition=key, metadata=partition_metadata(each)
-                )
+            yield dg.AssetMaterialization(
+                self.names.asset_key, partition=key, metadata=partition_metadata(each)
             )
 
     def metadata(self, table: Table, outcome: Published | AlreadyPublished) -> Mapping[str, Any]:
@@ -336,11 +338,13 @@ def partial_rejection(declaration: TableDeclaration, outcome: Published) -> dg.F
     ]
     rows = sum(each.row_count for each in outcome.rejected)
     others = counted(len(outcome.partitions), "other partition")
+    is_missing = any(ROWS in each.not_met for each in outcome.rejected)
     return dg.Failure(
         description=(
             f"rejected {counted(len(told), 'partition')} of {declaration.table}, with "
             f"{counted(rows, 'row')}: {first_few(told)}; published {others}, with "
             f"{counted(outcome.row_count, 'row')}; the files of the rejected rows are deleted"
+            f"{f'; {INTENDED}' if is_missing else ''}"
         ),
         metadata={
             "lakewright/rows_rejected": rows,

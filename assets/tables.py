@@ -76,7 +76,7 @@ def build_asset(
             yield from check_results(outcome.report, names, judged, histories)
             raise rejection(declaration, outcome)
         if isinstance(outcome, Published) and outcome.rejected:
-            ingest.report_others(table, outcome)
+            yield from ingest.others(table, outcome)
             yield from check_results(outcome.report, names, judged, histories)
             raise partial_rejection(declaration, outcome)
         ingest.report_partitions(outcome)

@@ -7,8 +7,9 @@
 4. Evaluate the expectations on the staged rows.
 5. Of a critical expectation that is not met, find the partitions whose own rows do not meet it, and
    go on without them. If there is none, or the others do not meet it either, delete the files.
-6. If rows are missing without a declaration, or another client added values that the rows would
-   replace, delete the files. Otherwise commit.
+   Leave alone the requested partitions whose rows are missing without a declaration.
+6. If no rows came at all, or another client added values that the rows would replace, delete the
+   files. Otherwise commit.
 7. If the writer also compacts, compact due files in the written partitions.
 """
 
@@ -24,11 +25,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lakewright.platform.declare.declarations import (
-    TableDeclaration,
-    WriteKind,
+from lakewright.platform.declare.declarations import TableDeclaration, WriteKind
+from lakewright.platform.declare.partition_keys import (
+    describe_partition,
+    first_few,
+    partition_identity,
 )
-from lakewright.platform.declare.partition_keys import describe_partition, partition_identity
 from lakewright.platform.declare.schema_drift import Writing, check_other_columns
 from lakewright.platform.declare.upkeep_policies import EngineChoice
 from lakewright.platform.ingest.expectations import ValidationReport
@@ -39,7 +41,7 @@ from lakewright.platform.ingest.judge_staged import (
     parts_in,
     rejected_alone,
 )
-from lakewright.platform.ingest.missing_rows import check_rows_came
+from lakewright.platform.ingest.missing_rows import INTENDED, missing_partitions
 from lakewright.platform.upkeep.compact import COMPACT, CompactOptions
 from lakewright.platform.upkeep.engines import prefers_spark
 from lakewright.platform.upkeep.leases import Warn, writing
@@ -74,6 +76,8 @@ _LOG = logging.getLogger(__name__)
 LAST_COMMIT = 1_000_000_000
 # The identifiers of commits that leave partitions out begin here: one for each attempt of the run.
 _FIRST_PARTIAL = 999_000_000
+# In place of the name of a check, where no rows came.
+ROWS = "rows"
 
 
 def _no_table(name: str) -> Table:
@@ -182,7 +186,8 @@ def publish(
     whole = next((each for each in done if each.commit_identifier == LAST_COMMIT), None)
     if whole is not None:
         return AlreadyPublished(snapshot=whole)
-    earlier_commits = [each for each in done if each.commit_identifier >= _FIRST_PARTIAL]
+    of_parts = range(_FIRST_PARTIAL, LAST_COMMIT)
+    earlier_commits = [each for each in done if each.commit_identifier in of_parts]
     judge = StagedJudge(table, order.session, order.find_table, env)
     expectations = order.declaration.expectations
     given = rows()
@@ -195,8 +200,8 @@ def publish(
             for each in _staged_in_turn(table, given, order):
                 pending.append(each)  # noqa: PERF402  # what is staged is deleted if the next one fails
             _check_partitions(table, pending, order.partitions)
-            came = [each.spec for each in _totals(pending) if each.row_count]
             earlier = _partitions_of(table, earlier_commits)
+            came = [*earlier, *(each.spec for each in _totals(pending) if each.row_count)]
             if earlier:
                 again, pending = parts_in(table, pending, earlier)
                 left_out += again
@@ -210,18 +215,10 @@ def publish(
                     took = env.now_ms() - started
                     return Rejected(report=report, partitions=totals, duration_ms=took)
                 left_out, pending, totals = [*left_out, *bad], good, _totals(good)
-                pending[-1] = replace(
-                    pending[-1], commit_identifier=_FIRST_PARTIAL + len(earlier_commits)
-                )
-            if not order.allow_empty:
-                check_rows_came(
-                    table,
-                    came,
-                    order.partitions,
-                    replaces=order.kind is WriteKind.OVERWRITE,
-                    upstream=order.upstream,
-                    explain=order.explain,
-                )
+            rejected += _missing(table, came, order)
+            if rejected:
+                number = _FIRST_PARTIAL + len(earlier_commits)
+                pending[-1] = replace(pending[-1], commit_identifier=number)
             writes = Writing(kind=order.kind, partitions=order.partitions)
             check_other_columns(order.declaration, table, writes)
             snapshot, commits, last = None, 0, pending[-1].writer if pending else None
@@ -263,6 +260,28 @@ def _rejected(
         return ()
     found = rejected_alone(judge, staged, report, order.declaration.expectations)
     return () if len(found) == len(_totals(staged)) else found
+
+
+def _missing(
+    table: Table, came: Sequence[Mapping[str, object]], order: WriteOrder
+) -> tuple[RejectedPartition, ...]:
+    """The partitions that must not go without rows, and got none."""
+    if order.allow_empty:
+        return ()
+    found = missing_partitions(
+        table,
+        came,
+        order.partitions,
+        replaces=order.kind is WriteKind.OVERWRITE,
+        upstream=order.upstream,
+        explain=order.explain,
+    )
+    if found and order.micro_batches > 1:
+        told = first_few([f"{describe_partition(spec)}: {why}" for spec, why in found])
+        raise InvalidRows(f"{told}; nothing was written; {INTENDED}", table=table.name)
+    return tuple(
+        RejectedPartition(spec=spec, row_count=0, not_met={ROWS: why}) for spec, why in found
+    )
 
 
 def _compacted(
@@ -391,8 +410,10 @@ def _fixed_partition(order: WriteOrder) -> Mapping[str, object] | None:
 
 
 def _emptied(table: Table, main: StagedWrite, order: WriteOrder) -> Iterator[StagedWrite]:
-    """Empty overwrites of requested partitions that have rows and get none."""
-    if order.kind is not WriteKind.OVERWRITE or len(order.partitions or ()) < 2:
+    """Empty overwrites of requested partitions that have rows and get none, where that is meant."""
+    if not order.allow_empty or order.kind is not WriteKind.OVERWRITE:
+        return
+    if len(order.partitions or ()) < 2:
         return
     written = {partition_identity(each.spec) for each in main.partitions}
     present = {partition_identity(stats.spec) for stats in table.at().partitions()}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Any
 
 import dagster as dg
 from dagster._utils.schedules import get_smallest_cron_interval
@@ -16,7 +15,9 @@ from lakewright.platform.declare.refresh import (
 )
 
 
-def automation_condition(declared: AutomationDeclaration) -> dg.AutomationCondition[Any]:
+def automation_condition(
+    declared: AutomationDeclaration,
+) -> dg.AutomationCondition[dg.AssetKey | dg.AssetCheckKey]:
     """The condition under which Dagster writes the table."""
     if declared.on_cron is not None:
         return dg.AutomationCondition.on_cron(declared.on_cron, declared.timezone)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import pyarrow as pa
 import pytest
 
 from lakewright.platform.declare.declaration_checks import NEWEST_PARTITION
@@ -18,6 +19,13 @@ from tests.pipelines.lake import EVENTS, Lake, events
 ROOT = Path(__file__).resolve().parents[2]
 
 EVENTS_KEY = dg.AssetKey(["shop", "events"])
+STANDARD = {
+    "dagster/table_name",
+    "dagster/uri",
+    "dagster/storage_kind",
+    "dagster/column_schema",
+    "dagster/row_count",
+}
 LIFE = """
     description: "Every *event*, by day."
     group: sales
@@ -179,6 +187,27 @@ def test_the_newest_partition_is_asked_for_at_its_deadline(
     assert schedule.cron_schedule == "0 9 * * *"
 
 
+def test_every_event_has_the_standard_keys_of_dagster(lake: Lake) -> None:
+    lake.declare(EVENTS)
+    lake.declare("table: shop.theirs\n", "theirs.yaml")
+    lake.give(events("2024-01-01", 0, 2))
+    written = lake.materialize(partitions="2024-01-01").materializations["2024-01-01"]
+    assert set(written) >= {*STANDARD, "dagster/partition_row_count"}
+
+    lake.write_small_files("2024-01-01", 4)
+    compacted = lake.run("compact").observations
+    assert set(compacted[None]) >= STANDARD
+    assert "dagster/partition_row_count" in compacted["2024-01-01"]
+
+    theirs = lake.catalog.create_table("shop.theirs", {"id": "INT"})
+    theirs.write(pa.Table.from_pylist([{"id": 1}], theirs.arrow_schema))
+    lake.tick()
+    event = lake.instance.get_latest_materialization_event(dg.AssetKey(["shop", "theirs"]))
+    assert event is not None
+    assert event.asset_materialization is not None
+    assert set(event.asset_materialization.metadata) >= STANDARD
+
+
 def test_the_page_of_the_documents_loads_and_says_what_the_assets_have(lake: Lake) -> None:
     page = (ROOT / "docs" / "table-life.md").read_text("utf-8")
     (example,) = re.findall(r"^```yaml\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
@@ -186,9 +215,10 @@ def test_the_page_of_the_documents_loads_and_says_what_the_assets_have(lake: Lak
     repository = lake.definitions.get_repository_def()
     graph = repository.asset_graph
     orders, sales = (graph.get(dg.AssetKey(["shop", name])) for name in ("orders", "daily_sales"))
-    assert orders.owners == ["team:shop", "ann@example.com"]
+    assert list(orders.owners) == ["team:shop", "ann@example.com"]
     assert orders.freshness_policy is not None
     assert orders.backfill_policy == dg.BackfillPolicy.multi_run(30)
+    assert "dagster/column_lineage" in sales.metadata
     assert sales.automation_condition == dg.AutomationCondition.eager()
     for name in ("ingest_schedule__shop__orders", "check_freshness_schedule__shop__orders"):
         repository.get_schedule_def(name)
