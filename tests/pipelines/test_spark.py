@@ -146,7 +146,9 @@ QUERIES = """
           SELECT batch.dt, batch.id FROM batch LEFT ANTI JOIN shop.customers ON
           shop.customers.id = batch.id
       - name: no_sudden_drop
-        sql: SELECT count(*) AS n FROM batch HAVING n < 0.5 * (SELECT count(*) / 30 FROM shop.events)
+        sql: >
+          SELECT count(*) AS n FROM batch
+          HAVING n < 0.5 * (SELECT count(*) / 30 FROM shop.events)
       - {name: few_large, severity: warning, sql: "SELECT count(*) FROM batch WHERE amount > 2"}
     maintenance:"""
 CUSTOMERS = """
