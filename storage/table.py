@@ -163,10 +163,12 @@ class Table(Readable):
     ) -> StagedWrite:
         """Write rows that no reader sees yet; call `commit` or `abort` next.
 
-        `mode` is append (upsert on primary-key tables) or overwrite. `partition` fixes partition
-        columns, which rows may then leave out. A column `_rowkind` may hold the kind of each row
-        ('+I', '-U', '+U', '-D'). With `grouped`, the rows of a partition follow each other, so that
-        one partition is open at a time; Spark sorts its rows so unless `grouped` is False.
+        `rows` are Arrow (a table, a batch, a reader), a DataFrame of pandas or Spark, dicts, or an
+        iterable of these, which is read once and never collected. `mode` is append (upsert on
+        primary-key tables) or overwrite. `partition` fixes partition columns, which rows may then
+        leave out. A column `_rowkind` may hold the kind of each row ('+I', '-U', '+U', '-D'). With
+        `grouped`, the rows of a partition follow each other, so that one partition is open at a
+        time; Spark sorts its rows so unless `grouped` is False.
 
         Raises:
             InvalidRequestError: mode, partition or rows do not fit; all files are deleted.

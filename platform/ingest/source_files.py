@@ -82,7 +82,8 @@ class SourceFile:
                 yield typed if wanted is None else typed.filter(_mask(typed, self.fields, wanted))
             columns.check_seen(tuple(seen))
         except (CorruptionError, UnsupportedError) as err:
-            raise InvalidRows(f"{self.path}: {err.message}{self._hint(err)}") from err
+            where = "" if self.path in err.message else f"{self.path}: "
+            raise InvalidRows(f"{where}{err.message}{self._hint(err)}") from err
         except (pa.ArrowException, OSError, UnicodeError) as err:
             raise InvalidRows(f"{self.path} cannot be read: {err}{self._hint(err)}") from err
 

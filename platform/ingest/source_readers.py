@@ -47,13 +47,16 @@ class Piece:
 def opened(file: FoundFile) -> Iterator[Any]:
     """The bytes of a file; a CSV or JSON file with the suffix of a compression is unpacked."""
     with file.fs.open_input(file.path) as source:
-        packed = file.path.rpartition(".")[2].lower() in ("gz", "bz2", "zst")
-        if not packed:
+        if not _is_packed(file):
             yield source
             return
         codec = pa.Codec.detect(file.path.lower()).name
         with pa.CompressedInputStream(source, codec) as unpacked:
             yield unpacked
+
+
+def _is_packed(file: FoundFile) -> bool:
+    return file.path.lower().endswith((".gz", ".bz2", ".zst"))
 
 
 def pieces(
@@ -90,7 +93,7 @@ def other_format(file: FoundFile, declared: str | None) -> str:
     for mark, name in _BEGINNINGS.items():
         if beginning.startswith(mark) and name != declared:
             return f"; the file begins as a file of format {name} does: declare `{name}:`"
-    if beginning.startswith(b"\x1f\x8b"):
+    if beginning.startswith(b"\x1f\x8b") and not _is_packed(file):
         return "; the file begins as one of gzip does: let its name end in .gz"
     return ""
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import codecs
 import datetime as dt
 import json
+import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from io import BytesIO
@@ -114,7 +115,7 @@ def read_json_records(
     Raises:
         InvalidRows: the file is not JSON, or holds something else than objects.
     """
-    found = _JsonObjects(_texts(source, encoding), path, Decimal if exact else float)
+    found = _JsonObjects(_texts(source, encoding), path, Decimal if exact else _finite)
     records: list[Mapping[str, object]] = []
     numbers: list[int] = []
     characters = 0
@@ -144,10 +145,25 @@ def _texts(source: IO[bytes], encoding: str) -> Iterator[str]:
     yield decoder.decode(b"", final=True)
 
 
+class _TooLargeError(Exception):
+    """A number that would become infinite."""
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise _TooLargeError(f"{text} is too large for a number of 64 bits")
+    return number
+
+
+def _why(error: Exception) -> str:
+    return str(error) if isinstance(error, _TooLargeError) else "it is nested too deeply"
+
+
 class _JsonObjects:
     """The values of a JSON file, each with its line and length."""
 
-    def __init__(self, texts: Iterator[str], path: str, number: type) -> None:
+    def __init__(self, texts: Iterator[str], path: str, number: Callable[[str], object]) -> None:
         self._texts = texts
         self._path = path
         self._text = ""
@@ -196,9 +212,8 @@ class _JsonObjects:
             if error.pos >= end:
                 why += "; an object ends on the line where it begins, unless it is in an array"
             raise self._error(self._line, error.pos + 1, why, line, error.pos) from None
-        except RecursionError:
-            why = "it is nested too deeply"
-            raise self._error(self._line, start + 1, why, line, start) from None
+        except (RecursionError, _TooLargeError) as error:
+            raise self._error(self._line, start + 1, _why(error), line, start) from None
         if last < end:
             raise self._error(self._line, last + 1, "more follows the value", line, last)
         return value
@@ -220,6 +235,8 @@ class _JsonObjects:
             yield line, length, value
             if self._first() == ",":
                 self._take(",")
+                if self._first() == "]":
+                    raise self._wrong(self._at, "an element is missing after the comma")
             elif self._first() != "]":
                 raise self._wrong(self._at, "a comma, or ] at the end, is missing")
 
@@ -234,8 +251,8 @@ class _JsonObjects:
                 wrong = self._wrong(error.pos, error.msg)
                 if not is_cut or len(self._text) > _MOST_CHARACTERS or not self._grow():
                     raise wrong from None
-            except RecursionError:
-                raise self._wrong(self._at, "it is nested too deeply") from None
+            except (RecursionError, _TooLargeError) as error:
+                raise self._wrong(self._at, _why(error)) from None
 
     def _grow(self) -> bool:
         """Take as much again, so that a long element is not decoded for each piece."""

@@ -7,6 +7,7 @@ ROW; members that a ROW lacks are null, and others are refused.
 from __future__ import annotations
 
 import datetime as dt
+import math
 import re
 from collections.abc import Mapping, Sequence, Sized
 from decimal import Decimal
@@ -33,6 +34,7 @@ from lakewright.storage.spec.values import from_python
 
 _COUNT = not_null(AtomicType(TypeRoot.INT))
 _ZONE = re.compile(r"(Z|[+-]\d\d(:?\d\d)?)\s*$")
+_INFINITIES = (math.inf, -math.inf)
 _NONE = type(None)
 # Precisions of timestamps whose digits are just those of a unit of Arrow.
 _WHOLE_UNITS = (3, 6, 9)
@@ -114,11 +116,20 @@ def _atoms(
             found.append(from_python(value, data_type))
         except InvalidRequestError as error:
             raise UnfitValueError(at, path, f"is {data_type}, and {error.message}") from error
+        if found[-1] in _INFINITIES and _is_finite(value):
+            raise UnfitValueError(at, path, f"is {data_type}, and {_shown(value)} is too large")
         if data_type.root is TypeRoot.TIMESTAMP_LTZ and not _has_zone(value):
             raise UnfitValueError(
                 at, path, f"is {data_type}, and {_shown(value)} has no zone; give it one"
             )
     return array_of(found, data_type)
+
+
+def _is_finite(value: object) -> bool:
+    """Whether a number or a text is not infinite itself."""
+    if isinstance(value, str):
+        return "inf" not in value.lower()
+    return not isinstance(value, float) or math.isfinite(value)
 
 
 def _moments_of_texts(values: Sequence[object], data_type: AtomicType) -> pa.Array | None:

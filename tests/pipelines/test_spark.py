@@ -145,6 +145,10 @@ QUERIES = """
         sql: >
           SELECT batch.dt, batch.id FROM batch LEFT ANTI JOIN shop.customers ON
           shop.customers.id = batch.id
+      - name: no_sudden_drop
+        sql: >
+          SELECT count(*) AS n FROM batch
+          HAVING n < 0.5 * (SELECT count(*) / 30 FROM shop.events)
       - {name: few_large, severity: warning, sql: "SELECT count(*) FROM batch WHERE amount > 2"}
     maintenance:"""
 CUSTOMERS = """
@@ -185,3 +189,7 @@ def test_queries_of_the_batch_and_other_tables_judge_before_anything_is_publishe
     assert not warned.checks["few_large"].passed
     assert warned.checks["few_large"].metadata["offending_rows"].value == 2
     assert len(lake.rows()) == 5
+
+    lake.give(events("2024-01-02", 0, 3))
+    empty = lake.materialize(partitions="2024-01-03", config={"allow_empty": True})
+    assert empty.checks["no_sudden_drop"].metadata["sample"].value.records[0].data["n"] == 0

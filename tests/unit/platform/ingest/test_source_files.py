@@ -30,6 +30,7 @@ COLUMNS = [
     {"name": "amount", "type": "DECIMAL(10, 2)"},
     {"name": "tags", "type": "ARRAY<STRING>"},
     {"name": "item", "type": "ROW<sku STRING, n INT>"},
+    {"name": "ratio", "type": "FLOAT"},
 ]
 UTC = dt.UTC
 ROW: dict[str, Any] = {
@@ -39,6 +40,7 @@ ROW: dict[str, Any] = {
     "amount": Decimal("1.50"),
     "tags": ["a", None],
     "item": {"sku": "x", "n": 2},
+    "ratio": 0.5,
 }
 EMPTY: dict[str, Any] = {"id": 2, **dict.fromkeys(list(ROW)[1:])}
 
@@ -60,11 +62,13 @@ def read(declaration: TableDeclaration, *days: str, **key: str) -> list[dict[str
 
 
 def put_parquet(path: Path) -> None:
-    pq.write_table(pa.Table.from_pylist([ROW, EMPTY]), path)
+    rows = pa.Table.from_pylist([ROW, EMPTY])
+    pq.write_table(rows.set_column(6, "ratio", rows.column("ratio").cast(pa.float32())), path)
 
 
 def put_orc(path: Path) -> None:
-    orc.write_table(pa.Table.from_pylist([ROW, EMPTY]), path)
+    rows = pa.Table.from_pylist([ROW, EMPTY])
+    orc.write_table(rows.set_column(6, "ratio", rows.column("ratio").cast(pa.float32())), path)
 
 
 def put_avro(path: Path) -> None:
@@ -79,6 +83,7 @@ def put_avro(path: Path) -> None:
         "amount": maybe({"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}),
         "tags": maybe({"type": "array", "items": maybe("string")}),
         "item": maybe({"type": "record", "name": "item", "fields": item}),
+        "ratio": maybe("float"),
     }
     fields = [{"name": name, "type": kind} for name, kind in kinds.items()]
     schema = {"type": "record", "name": "orders", "fields": fields}
@@ -136,6 +141,8 @@ def test_long_json_is_read_in_parts(tmp_path: Path) -> None:
         ('{"id": 1} {"id": 2}\n', "line 1, column 10 is not JSON: more follows the value"),
         ('[\n{"id": 1}\n {"id": 2}]', "line 3, column 2 is not JSON: a comma, or ] at the end"),
         ('[{"id": 1},\n {"id": 2', "line 2, column 10 is not JSON"),
+        ('[{"id": 1},\n]', "line 2, column 1 is not JSON: an element is missing after the comma"),
+        ('{"id": 1, "ratio": 1e39}\n', "column ratio is FLOAT, and Decimal('1E+39') is too large"),
         ('[{"id": 1}, {"id": tru}]', "line 1, column 20 is not JSON: Expecting value"),
         ('{"id": 1}\n[2]\n', "line 2: [2] is not an object with a member for each column"),
         ('{"id": 1}\n\n{"id": "x"}\n', "line 3: column id is BIGINT NOT NULL, and 'x' is not a"),
