@@ -34,6 +34,7 @@ from lakewright.storage.operations.partitions.expire_partitions import (
     ExpirePartitionsResult,
 )
 from lakewright.storage.operations.partitions.mark_done import MarkDonePlan, MarkDoneResult
+from lakewright.storage.operations.partitions.partition_properties import PartitionProperties
 from lakewright.storage.operations.partitions.rename_partition import (
     RenamePartitionPlan,
     RenamePartitionResult,
@@ -167,6 +168,7 @@ __all__ = [
     "MoveColumn",
     "OrphansPlan",
     "PartProfile",
+    "PartitionProperties",
     "PartitionStats",
     "Position",
     "PostponePlan",
