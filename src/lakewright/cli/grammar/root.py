@@ -24,7 +24,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "explain": "the upkeep policy of a table, and the lines that decided",
     },
     "Upkeep": {
-        "top": "watch a warehouse: debt, what is due and why, what was done",
+        "top": "watch a warehouse: what is due, and what was done",
         "upkeep": "carry out what is due in the whole warehouse",
         "alter": "change the schema: columns, types, options",
         "diff": "what a declaration or contract would change and break",
