@@ -78,8 +78,7 @@ def debt_picture(trend: Trend) -> str:
         f'<text x="{_MARGIN}" y="{floor}" fill="#333333">0</text>',
         f'<text x="{left}" y="{_MARGIN + 4}" fill="#333333">{told}</text>',
         f'<text x="{left}" y="{floor + 18}" fill="#333333">{begin}</text>',
-        f'<text x="{_WIDTH - _MARGIN}" y="{floor + 18}" text-anchor="end" fill="#333333">'
-        f"{end}</text>",
+        f'<text x="{_WIDTH - _MARGIN}" y="{floor + 18}" text-anchor="end">{end}</text>',
     ]
     return _svg(floor + 2 * _MARGIN, drawn)
 
