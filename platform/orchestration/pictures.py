@@ -71,7 +71,6 @@ def debt_picture(trend: Trend) -> str:
     )
     begin, end = time_text(trend.first.taken_ms), time_text(trend.last.taken_ms)
     told = f"debt: {counted(values[0], 'file')}, then at most {max(values):,}, now {values[-1]:,}"
-    to_the_right = 'text-anchor="end" fill="#333333"'
     drawn = [
         f'<polyline points="{points}" fill="none" stroke="{_BEFORE}" stroke-width="2"/>',
         f'<line x1="{left}" y1="{floor}" x2="{_WIDTH - _MARGIN}" y2="{floor}" stroke="#999999"/>',
@@ -79,7 +78,7 @@ def debt_picture(trend: Trend) -> str:
         f'<text x="{_MARGIN}" y="{floor}" fill="#333333">0</text>',
         f'<text x="{left}" y="{_MARGIN + 4}" fill="#333333">{told}</text>',
         f'<text x="{left}" y="{floor + 18}" fill="#333333">{begin}</text>',
-        f'<text x="{_WIDTH - _MARGIN}" y="{floor + 18}" {to_the_right}>{end}</text>',
+        f'<text x="{_WIDTH - _MARGIN}" y="{floor + 18}" text-anchor="end">{end}</text>',
     ]
     return _svg(floor + 2 * _MARGIN, drawn)
 

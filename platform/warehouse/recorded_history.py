@@ -1,6 +1,7 @@
 """The history of a warehouse that a replay starts from: states of tables, and actions of upkeep.
 
-1. Take the states that were recorded (`surveys.py`), and read the state of now.
+1. Take the states that were recorded (`surveys.py`), and read the state of now. The last state
+   before the span is that of its beginning.
 2. Before the first of them, read the states at snapshots that the table still keeps, some of them
    if they are many.
 3. Take the actions of the ledger: those of the span, and those of the month before it, from which
@@ -63,13 +64,14 @@ def read_history(
     """
     now_ms = catalog.env.now_ms()
     recorded: dict[str, list[TableState]] = defaultdict(list)
-    for each in Surveys(catalog).states(since_ms=since_ms):
+    for each in Surveys(catalog).states(since_ms=max(since_ms - _LEARNS_FROM_MS, 0)):
         recorded[each.survey.table].append(each)
     states: dict[str, tuple[TableState, ...]] = {}
     rebuilt: dict[str, int] = {}
     for name in names:
         latest = read_state(catalog, name, now_ms=now_ms)
         own = [each for each in recorded[name] if each.survey.uuid == latest.survey.uuid]
+        own = _from(own, since_ms)
         until_ms = own[0].survey.taken_ms if own else now_ms
         before = _of_snapshots(catalog, latest, since_ms, until_ms, most_snapshots)
         states[name] = (*before, *own, latest)
@@ -97,7 +99,7 @@ def _of_snapshots(
             return snapshots.read(snapshot_id).time_millis
 
         first, last = (bisect_left(ids, each, key=time_of) for each in (since_ms, until_ms))
-        within = ids[first:last]
+        within = ids[max(first - 1, 0) : last]
         step = max(len(within) / most, 1.0)
         for at in range(min(len(within), most)):
             snapshot = snapshots.read(within[int(at * step)])
@@ -107,5 +109,12 @@ def _of_snapshots(
             )
     except StorageError:
         # Snapshots expire while they are read; what was read before is as good as it was.
-        return found
-    return found
+        return _from(found, since_ms)
+    return _from(found, since_ms)
+
+
+def _from(states: Sequence[TableState], since_ms: int) -> list[TableState]:
+    """The states of a span; the last one before it held when it began."""
+    before = [each for each in states if each.survey.taken_ms < since_ms]
+    begin = [replace(each, survey=replace(each.survey, taken_ms=since_ms)) for each in before[-1:]]
+    return [*begin, *(each for each in states if each.survey.taken_ms >= since_ms)]

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from lakewright.platform.declare.upkeep_policies import UpkeepPolicy
 from lakewright.platform.upkeep.health import PartitionHealth
@@ -330,7 +331,7 @@ def compacted(
         read = round(partition.small_bytes * share)
         size_bytes = max(partition.size_bytes - read + round(read * shrinks), 0)
         runs = max(round(partition.sorted_runs * (1 - share)), min(partition.sorted_runs, 1))
-        merged = replace(partition, joined_files=files, small_bytes=size_bytes, sorted_runs=runs)
+        counts = replace(partition, joined_files=files, small_bytes=size_bytes, sorted_runs=runs)
     else:
         written = round(partition.small_bytes * shrinks)
         # Of each bucket, what does not fill a file of the target size.
@@ -339,11 +340,11 @@ def compacted(
         files = max(partition.file_count - partition.joined_files, 0) + large * buckets + left
         size_bytes = max(partition.size_bytes - partition.small_bytes + written, 0)
         small = min(partition.small_files, 1) if rest else 0
-        merged = replace(
+        counts = replace(
             partition, joined_files=left, small_bytes=rest * buckets, small_files=small
         )
     return replace(
-        merged,
+        counts,
         file_count=files,
         size_bytes=size_bytes,
         waiting_files=0,
@@ -359,19 +360,9 @@ def _shrinks(costs: Sequence[Cost]) -> float:
 
 
 def _empty(partition: PartitionHealth) -> PartitionHealth:
-    return replace(
-        partition,
-        row_count=0,
-        file_count=0,
-        size_bytes=0,
-        small_files=0,
-        sorted_runs=0,
-        waiting_files=0,
-        waiting_rows=0,
-        small_bytes=0,
-        joined_files=0,
-        last_file_creation_ms=None,
-    )
+    """A partition before anything was written to it."""
+    nothing: dict[str, Any] = dict.fromkeys(_COUNTED, 0)
+    return replace(partition, **nothing, last_file_creation_ms=None)
 
 
 def _concerned(

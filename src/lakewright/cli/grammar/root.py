@@ -37,6 +37,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "postpone-compact": "assign postponed rows to buckets",
         "rewrite-manifests": "merge manifests, so that plans of reads open fewer",
         "expire-snapshots": "delete old snapshots, and the files that only they need",
+        "retention": "what other retention times would free and lose",
         "remove-orphans": "set aside files that no reference keeps",
         "quarantine": "the files that were set aside: list, restore, purge",
         "analyze": "compute and publish statistics of columns",

@@ -215,6 +215,10 @@ def test_without_recorded_surveys_the_snapshots_that_are_kept_give_the_history(
     assert compaction.reason == "partition day=2024-01-01: 6 small files ≥ 6: compact"
     assert found.then == ()
     assert all(each.now < each.then for each in found.open_files)
+    # What was neglected before the span is there when it begins.
+    late = read_history(catalog, ["db.events"], since_ms=START_MS + 7 * HOUR_MS + HOUR_MS // 4)
+    (begun, _) = late.states["db.events"]
+    assert (begun.survey.taken_ms, begun.survey.files.files) == (late.begins_ms, 8)
 
 
 def test_the_command_tells_both_sides(
