@@ -83,7 +83,6 @@ class Platform:
             assert server._process is not None
             group = server._process.pid
             try:
-                server.wait_until_ready()
                 yield server
             finally:
                 everyone = {*of_session(group), *descendants(group)} - {group}

@@ -63,7 +63,7 @@ class Run:
 
 @dataclass
 class DagsterServer:
-    """A `dagster dev` that runs in its context; it takes a while until it is ready."""
+    """A running `dagster dev`; use it as a context."""
 
     workspace: Path | None
     home: Path
@@ -85,6 +85,11 @@ class DagsterServer:
                 # Its own group, so that stopping it takes daemon, web server and code server along.
                 start_new_session=True,
             )
+        try:
+            self._wait_until_ready()
+        except BaseException:
+            self._stop()
+            raise
         return self
 
     def __exit__(
@@ -275,12 +280,7 @@ class DagsterServer:
 
     # --- the process --------------------------------------------------------------------------
 
-    def wait_until_ready(self) -> None:
-        """Wait for the definitions, the web server and the daemon.
-
-        Raises:
-            UnavailableError: they did not start.
-        """
+    def _wait_until_ready(self) -> None:
         deadline = self.env.now_ms() + _START_SECONDS * 1000
         while self.env.now_ms() < deadline:
             if self._process is None or self._process.poll() is not None:

@@ -1,8 +1,7 @@
 """The steps of the demo; existing data stays unchanged.
 
-While Dagster starts, a small neglected warehouse is adopted and kept (`adoption.py`). Then:
-
-1. Backfill January to November of flights, weather and delays; load the reference tables.
+1. Backfill January to November of flights, weather and delays; load the reference tables. Meanwhile
+   a small neglected warehouse is adopted and kept (`adoption.py`).
 2. Append December to flights in many small commits, as a stream would leave it.
 3. Print the table's health.
 4. Wait for the upkeep sensor to detect it, and for the run it launches; meanwhile
@@ -101,10 +100,6 @@ def run_demo(warehouse: str, first_day: dt.date = FIRST_DAY) -> None:
         **{name: os.environ.get(name, value) for name, value in _SHORT_RUNS.items()},
     }
     with DagsterServer(workspace.file, workspace.home, environment) as server:
-        _adopt(say, workspace.home / "demo_neglected")
-        say.step("waiting for Dagster")
-        server.wait_until_ready()
-        say.note("it is ready")
         story = Story(server, catalog, say, env, first_day, tables)
         story.tell()
     say.line("")
@@ -112,14 +107,6 @@ def run_demo(warehouse: str, first_day: dt.date = FIRST_DAY) -> None:
     say.line("")
     say.line(f"done in {(env.now_ms() - started) / 1000:.0f} s. Look at it:")
     _say_how_to_look(say, workspace)
-
-
-def _adopt(say: Narrator, folder: Path) -> None:
-    say.step("meanwhile, a neglected warehouse: adopted, watched in shadow, kept, taken back")
-    if is_adopted(folder):
-        say.note(f"it was adopted already, in {folder}")
-        return
-    adopt(folder, say.line)
 
 
 def _say_how_to_look(say: Narrator, workspace: Workspace) -> None:
@@ -203,9 +190,20 @@ class Story:
             if empty:
                 runs.append(self.server.launch_assets(empty))
                 self.say.note(f"run for {', '.join(empty)} launched")
+            self._adopt()
             self._wait_for(runs, backfill)
         if not wanted and not empty:
             self.say.note("all of it is there")
+
+    def _adopt(self) -> None:
+        """In this process, while Dagster begins with its runs."""
+        folder = self.tables.with_name("demo_neglected")
+        self.say.step("meanwhile, a neglected warehouse: adopted, watched, kept, taken back")
+        if is_adopted(folder):
+            self.say.note(f"it was adopted before, in {folder}")
+            return
+        adopt(folder, self.say.line)
+        self.say.note("adopted; now to the runs")
 
     def _stream_december(self) -> None:
         days = _days(dt.date(_YEAR, 12, 1), dt.date(_YEAR, 12, 31))
