@@ -53,7 +53,7 @@ KEYED = {
 }
 BESIDE_KEYED = [*VERBS, "respec"]
 # The others are explored where it is deep.
-QUICK = ("upsert", "overwrite", "compact", "expire", "rollback", "alter")
+QUICK = ("upsert", "compact", "expire", "rollback", "alter")
 
 
 @pytest.mark.mission("PT1")

@@ -26,21 +26,25 @@ from lakewright.storage.codec.binary_row import decode_row, encode_row
 from lakewright.storage.errors import FilesGone, SnapshotNotFound, UnsupportedError
 from lakewright.storage.files.external_files import external_uri
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.state.bridged_files import (
-    is_bridged_row,
-    late_entries,
-    ways_out,
-)
+from lakewright.storage.operations.commit.restated_base import has_rows_of
+from lakewright.storage.operations.state.bridged_files import is_bridged_row, late_entries, ways_out
 from lakewright.storage.operations.state.live_files import (
     LiveFiles,
     index_entries,
     live_entries,
+    snapshot_manifests,
 )
 from lakewright.storage.spec.bridge_record import BridgeRecord
 from lakewright.storage.spec.commit import Change, PreparedBase, RestatedBase
 from lakewright.storage.spec.data_types import AtomicType, TypeRoot
 from lakewright.storage.spec.index import IndexEntry
-from lakewright.storage.spec.manifest import EntryIdentity, ManifestEntry, SimpleStats
+from lakewright.storage.spec.manifest import (
+    EntryIdentity,
+    FileKind,
+    ManifestEntry,
+    SimpleStats,
+    fold_entries,
+)
 from lakewright.storage.spec.partition import PartitionKeys
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.values import Value
@@ -189,11 +193,12 @@ def ended(files: TableFiles, latest: Snapshot | None, live_files: LiveFiles) -> 
     if latest is None:
         return None
     live = live_files.entries(latest)
-    bridged = {each.file.file_name for each in live if _is_bridged(files, each)}
-    if not bridged:
+    added = [each for each in live if not _is_bridged(files, each)]
+    if len(added) == len(live):
         if not late_entries(files, live):
-            # Another process has ended it.
-            return None
+            # Another process has ended it, but for the removal of late files.
+            stands = has_rows_of(snapshot_manifests(files, latest), files.partitions.keys)
+            return None if stands else without_removals(files, latest, live)
         raise UnsupportedError(
             f"a client that opened {files.name} before its partition keys changed committed to it, "
             f"and its rows may replace others; {ways_out(files)}",
@@ -207,10 +212,11 @@ def ended(files: TableFiles, latest: Snapshot | None, live_files: LiveFiles) -> 
             table=files.name,
         )
     recorded, record = found
-    added = [each for each in live if each.file.file_name not in bridged]
-    is_whole = record.prepared.rows == sum(
-        each.file.row_count for each in live if each.file.file_name in bridged
-    )
+    gone = _removed_in_vain(files, latest)
+    kept = [each.file for each in live if _is_bridged(files, each)]
+    kept = [each for each in kept if each.file_name not in gone]
+    bridged = {each.file_name for each in kept}
+    is_whole = record.prepared.rows == sum(each.row_count for each in kept)
     if files.schema.partition_keys == record.keys:
         if is_whole and not added:
             return Change(prepared=record.prepared, statistics=latest.statistics)
@@ -218,6 +224,27 @@ def ended(files: TableFiles, latest: Snapshot | None, live_files: LiveFiles) -> 
         return Change(base=base, statistics=latest.statistics)
     removed = frozenset() if is_whole else _removed_partitions(files, recorded, bridged)
     return _restored(files, record, removed, added)
+
+
+def without_removals(files: TableFiles, latest: Snapshot, live: Sequence[ManifestEntry]) -> Change:
+    """The live files under the present keys, without removed ones, which have rows of others."""
+    of_entry = files.partitions.of_entry
+    base = RestatedBase(
+        keys=files.partitions.keys,
+        entries=sorted(live, key=lambda each: (of_entry(each).order, each.bucket)),
+        indexes=index_entries(files, latest),
+    )
+    return Change(base=base, statistics=latest.statistics)
+
+
+def _removed_in_vain(files: TableFiles, latest: Snapshot) -> set[str]:
+    """Names of files whose removal names another row than their bridged one.
+
+    pypaimon writes the row anew, with the values of its own keys, as it overwrites a partition.
+    """
+    entries = files.manifests.entries(snapshot_manifests(files, latest))
+    folded = fold_entries(entries).values()
+    return {each.file.file_name for each in folded if each.kind is FileKind.DELETE}
 
 
 def _prepared_in(

@@ -26,9 +26,11 @@ from lakewright.storage.errors import (
     UnsupportedError,
 )
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.commit.bridged_base import without_removals
 from lakewright.storage.operations.commit.commit_loop import commit_bridging
 from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.operations.references.sweep import sweep_after_failure
+from lakewright.storage.operations.respec.cut_over import keys_stand
 from lakewright.storage.operations.respec.move_partitions import Move, move_partition
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.state.bridged_files import late_entries
@@ -36,11 +38,10 @@ from lakewright.storage.operations.state.latest import read_latest
 from lakewright.storage.operations.state.live_files import (
     LiveFiles,
     grouped_by_bucket,
-    index_entries,
     live_entries,
 )
 from lakewright.storage.operations.write.verify import VerifyLevel
-from lakewright.storage.spec.commit import Change, RestatedBase
+from lakewright.storage.spec.commit import Change
 from lakewright.storage.spec.manifest import FileKind, ManifestEntry
 from lakewright.storage.spec.snapshot import CommitKind, Snapshot
 
@@ -80,11 +81,10 @@ class LateFiles:
 
     def _move(self) -> None:
         files = self.files
-        moved = False
         for _ in range(_MOST_ROUNDS):
             snapshot, entries = read_latest(files, partial(live_entries, files))
             late = late_entries(files, entries)
-            if snapshot is None or not (late or moved):
+            if snapshot is None or (not late and keys_stand(files)):
                 return
             if files.schemas.latest_id(table=files.name) != files.schema.id:
                 # The keys changed again, and other files are late now.
@@ -92,7 +92,6 @@ class LateFiles:
             try:
                 if late:
                     self._replace(snapshot, entries, late)
-                    moved = True
                 done = commit_bridging(files, self._without_removals)
             except FilesGone:
                 continue
@@ -145,20 +144,12 @@ class LateFiles:
         Raises:
             FilesGone: more late files came.
         """
-        entries = live_files.entries(latest)
         if latest is None:
             return None
-        if late_entries(self.files, entries):
+        live = live_files.entries(latest)
+        if late_entries(self.files, live):
             raise FilesGone(f"more late files came to {self.files.name}", table=self.files.name)
-        base = RestatedBase(
-            keys=self.files.partitions.keys,
-            entries=sorted(entries, key=self._order),
-            indexes=index_entries(self.files, latest),
-        )
-        return Change(base=base, statistics=latest.statistics)
-
-    def _order(self, entry: ManifestEntry) -> tuple[object, int]:
-        return self.files.partitions.of_entry(entry).order, entry.bucket
+        return without_removals(self.files, latest, live)
 
 
 def check_none_followed(files: TableFiles, latest: Snapshot, late: Iterable[str]) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from lakewright.storage import Catalog, StagedWrite, Table
 from lakewright.storage.errors import UnsupportedError
+from tests.support.stores.watched_files import Call, Crashed, WatchedFiles, looked_at
 from tests.support.tables.builders import compact, content, expire, remove_orphans, rows
 from tests.support.tables.invariants import assert_only_reachable_files
 from tests.support.tables.late_commits import commit_late
@@ -35,7 +36,7 @@ def staged(table: Table, *, deletes: bool) -> StagedWrite:
     ids=str,
 )
 @pytest.mark.parametrize("keys", [("dt", "hh"), (), ("hh",)], ids=str)
-@pytest.mark.sampled(each="options, keys")
+@pytest.mark.sampled(each="keys")
 def test_late_rows_are_moved_as_if_they_had_been_committed_before_the_change(
     catalog: Catalog, keys: tuple[str, ...], options: dict[str, str]
 ) -> None:
@@ -95,3 +96,33 @@ def test_late_rows_that_others_followed_are_refused_with_the_way_back(catalog: C
     table.history.rollback(snapshot=last)
     assert content(catalog.table(table.name)) == due
     remove_orphans(table)
+
+
+@pytest.mark.parametrize("by", ["a second respec", "a write"])
+def test_a_move_that_died_between_its_snapshots_is_ended(catalog: Catalog, by: str) -> None:
+    table = opened = by_day(catalog)
+    late = staged(table, deletes=True)
+    table = respec(catalog, table, "dt", "hh")
+    commit_late(opened, late)
+
+    def die(call: Call) -> None:
+        if call.changes and "/snapshot/snapshot-" in call.path:
+            files.dead = True
+            raise Crashed
+
+    files = WatchedFiles(catalog.fs, after=looked_at(die))
+    with pytest.raises(Crashed):
+        replace(catalog, fs=files).table(table.name).upkeep.respec(["dt", "hh"])
+    due = content(table)
+    assert not table.upkeep.plan_respec(["dt", "hh"]).changes_nothing
+    if by == "a write":
+        table.write(rows(table, [event("a", 1, 2, v="later")]))
+    else:
+        assert len(table.upkeep.respec(["dt", "hh"]).snapshot_ids) == 1
+        table.write(rows(table, [event("a", 1, 2, v="later")]))
+    assert len(content(table)) == len(due)
+    assert [each["v"] for each in found(table, "a", 1, 2)] == ["later"]
+    assert table.upkeep.plan_respec(["dt", "hh"]).changes_nothing
+    expire(table)
+    remove_orphans(table)
+    assert_only_reachable_files(table)

@@ -24,15 +24,9 @@ from lakewright.storage.errors import (
 from lakewright.storage.operations.commit.commit import commit_compaction
 from lakewright.storage.operations.state.live_files import grouped_by_bucket
 from lakewright.storage.spec.commit import CommitMessage
-from tests.support.tables.builders import (
-    compact,
-    content,
-    expire,
-    new_table,
-    remove_orphans,
-    rows,
-)
+from tests.support.tables.builders import compact, content, expire, new_table, remove_orphans, rows
 from tests.support.tables.invariants import assert_only_reachable_files, assert_readable_history
+from tests.support.tables.late_commits import commit_late
 
 COLUMNS = {"dt": "STRING", "hh": "INT", "o": "STRING", "v": "INT"}
 pytestmark = pytest.mark.mission("PT1")
@@ -422,3 +416,24 @@ def test_files_of_a_table_that_was_moved_are_named_where_they_lie_now(
     expire(moved)
     remove_orphans(moved)
     assert_only_reachable_files(moved)
+
+
+@pytest.mark.parametrize("given", [(1,), (1, 2, 3)], ids=["one value", "several"])
+def test_rows_of_as_many_keys_as_before_are_restated_under_the_present_ones(
+    catalog: Catalog, given: tuple[int, ...]
+) -> None:
+    """A client that opened the table before commits rows of one key, and the table has one."""
+    table = opened = by_day(catalog)
+    late = [{"dt": "late", "hh": each, "o": f"o{each % 2}", "v": each} for each in given]
+    staged = table.stage(rows(table, late))
+    table = respec(catalog, table, "o")
+    due = content(table)
+    commit_late(opened, staged)
+    assert not table.upkeep.plan_respec(["o"]).changes_nothing
+    table = respec(catalog, table, "o")
+    assert len(content(table)) == len(due) + len(given)
+    assert {each["o"] for each in partitions(table)} == {"o0", "o1"}
+    assert table.read("dt = 'late'").num_rows == len(given)
+    assert table.upkeep.plan_respec(["o"]).changes_nothing
+    remove_orphans(table)
+    assert_only_reachable_files(table)
