@@ -17,7 +17,7 @@ from lakewright.storage.operations.commit.rewritten_manifests import write_rewri
 from lakewright.storage.operations.state.live_files import LiveFiles, index_entries
 from lakewright.storage.spec.commit import Change, Committable, RestatedBase
 from lakewright.storage.spec.index import IndexEntry, check_known_indexes
-from lakewright.storage.spec.manifest import FileKind, ManifestEntry
+from lakewright.storage.spec.manifest import FileKind, ManifestEntry, ManifestFileMeta
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.snapshot import (
     FIRST_SNAPSHOT_ID,
@@ -173,7 +173,7 @@ def _write_entries(
     a reader of one partition opens one of them.
     """
     compression = files.options.manifest_compression
-    metas = []
+    metas: list[ManifestFileMeta] = []
     for keys, group in files.partitions.by_keys(entries):
         if len(group) > entries_of_a_manifest(files):
             ordered = sorted(group, key=lambda entry: files.partitions.of_entry(entry).order)
