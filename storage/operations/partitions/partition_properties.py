@@ -1,4 +1,7 @@
-"""Where the files of partitions lie, and their formats: what a metastore keeps of a partition."""
+"""Where the files of partitions lie, their formats, and what their columns hold.
+
+That is what a metastore keeps of a partition. It comes from manifests alone.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,28 @@ from dataclasses import dataclass
 
 from lakewright.storage.files.data_files import format_of_path
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.state.file_schemas import FileSchemas
 from lakewright.storage.operations.state.live_files import live_entries
-from lakewright.storage.spec.manifest import ManifestEntry
+from lakewright.storage.spec.data_types import DataField
+from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
 from lakewright.storage.spec.partition import Partition
+from lakewright.storage.spec.predicate import Bounds
 from lakewright.storage.spec.snapshot import Snapshot
+from lakewright.storage.spec.values import order_key, to_python
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnRange:
+    """What the values of a column lie between, and how many are null; None is unknown.
+
+    Rows are those in files, before versions of a key are merged. Bounds may be wider than the
+    values, since a file may keep only the beginnings of texts.
+    """
+
+    name: str
+    minimum: object
+    maximum: object
+    null_count: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +48,7 @@ class PartitionProperties:
     formats: tuple[str, ...]
     compression: str
     schema_ids: tuple[int, ...]
+    columns: tuple[ColumnRange, ...]
 
 
 def partition_properties(
@@ -37,11 +59,18 @@ def partition_properties(
     found: dict[Partition, list[ManifestEntry]] = {partition: [] for partition in partitions}
     for entry in live_entries(files, snapshot, partitions=rows):
         found.setdefault(files.partitions.of_entry(entry), []).append(entry)
-    return {partition: _properties(files, partition, found[partition]) for partition in partitions}
+    schemas = FileSchemas(files)
+    return {
+        partition: _properties(files, partition, found[partition], schemas)
+        for partition in partitions
+    }
 
 
 def _properties(
-    files: TableFiles, partition: Partition, entries: Sequence[ManifestEntry]
+    files: TableFiles,
+    partition: Partition,
+    entries: Sequence[ManifestEntry],
+    schemas: FileSchemas,
 ) -> PartitionProperties:
     parts = (files.paths.root, files.options.data_file_directory, partition.path)
     location = "/".join(part for part in parts if part)
@@ -56,4 +85,31 @@ def _properties(
         formats=tuple(sorted({format_of_path(entry.file.file_name) for entry in entries})),
         compression=files.options.file_compression,
         schema_ids=tuple(sorted({entry.file.schema_id for entry in entries})),
+        columns=_ranges(files.schema.fields, [entry.file for entry in entries], schemas),
+    )
+
+
+def _ranges(
+    fields: Sequence[DataField], metas: Sequence[DataFileMeta], schemas: FileSchemas
+) -> tuple[ColumnRange, ...]:
+    unknown = Bounds(None, None, None)
+    each_file = [
+        schemas.mapping_of(meta).bounds(schemas.bounds_of(meta), meta.row_count) for meta in metas
+    ]
+    return tuple(
+        _range(field, [bounds.get(field.name, unknown) for bounds in each_file]) for field in fields
+    )
+
+
+def _range(field: DataField, bounds: Sequence[Bounds]) -> ColumnRange:
+    held = [each for each in bounds if not each.all_null]
+    lows, highs = [each.minimum for each in held], [each.maximum for each in held]
+    low = min(lows, key=order_key) if lows and None not in lows else None
+    high = max(highs, key=order_key) if highs and None not in highs else None
+    counts = [each.null_count for each in bounds]
+    return ColumnRange(
+        name=field.name,
+        minimum=to_python(low, field.type),
+        maximum=to_python(high, field.type),
+        null_count=None if None in counts else sum(count for count in counts if count is not None),
     )

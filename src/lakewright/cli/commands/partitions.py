@@ -16,7 +16,12 @@ from lakewright.cli.grammar.options import (
     where_option,
 )
 from lakewright.cli.output.answers import Answer, listed
-from lakewright.cli.output.partitions import partition_cells, partition_columns, plain_spec
+from lakewright.cli.output.partitions import (
+    partition_cells,
+    partition_columns,
+    plain_spec,
+    plain_value,
+)
 from lakewright.cli.output.tables import TextColumn
 from lakewright.cli.output.text import Cell, iso_time, time_text
 from lakewright.platform.upkeep.words import size_text
@@ -45,7 +50,7 @@ lakewright partitions nyc.flights --partition dt=2013-12-24 --last-update
 @click.option(
     "--properties",
     is_flag=True,
-    help="Also where the files of each lie, and their formats.",
+    help="Also where the files of each lie, and their formats; in JSON also bounds of columns.",
 )
 @snapshot_option
 def partitions(
@@ -125,7 +130,7 @@ def _record(
     stats: PartitionStats, properties: PartitionProperties | None = None
 ) -> dict[str, object]:
     last_ms = stats.last_file_creation_ms
-    more = {} if properties is None else {"properties": asdict(properties)}
+    more = {} if properties is None else {"properties": _property_record(properties)}
     return {
         "partition": plain_spec(stats.spec),
         "row_count": stats.row_count,
@@ -137,6 +142,18 @@ def _record(
         "buckets": [asdict(bucket) for bucket in stats.buckets],
         **more,
     }
+
+
+def _property_record(properties: PartitionProperties) -> dict[str, object]:
+    columns = [
+        {
+            **asdict(each),
+            "minimum": plain_value(each.minimum),
+            "maximum": plain_value(each.maximum),
+        }
+        for each in properties.columns
+    ]
+    return {**asdict(properties), "columns": columns}
 
 
 def _update_record(snapshot: Snapshot | None) -> dict[str, object] | None:
