@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from io import SEEK_END
 from pathlib import Path
 
 from lakewright.platform.declare.partition_keys import PartitionColumn
 from lakewright.platform.declare.source_paths import Part, SourcePath
 from lakewright.storage.env import FileStatus, FileSystem
-from lakewright.storage.errors import InvalidRequestError, InvalidRows
+from lakewright.storage.errors import FileMissing, InvalidRequestError, InvalidRows
 from lakewright.storage.files.file_systems import open_file_system
 from lakewright.storage.spec.values import Value, from_python, order_key
 
@@ -98,7 +99,10 @@ class FileSearch:
             return iter([_found(fs, found[0], {})])
         if found or listing.folders(path):
             return (_found(fs, each, {}) for each in listing.tree(path, self.is_of_format))
-        return iter(()) if not self.path.parts else None
+        if self.path.parts:
+            return None
+        alone = listing.file(path)
+        return iter(() if alone is None else (_found(fs, alone, {}),))
 
     def is_of_format(self, name: str) -> bool:
         packed = _PACKED if self.file_format in _TEXTS else ("",)
@@ -182,10 +186,18 @@ class _Listing:
             if each.is_file()
         ]
 
+    def file(self, path: str) -> FileStatus | None:
+        """A file by itself, which some stores list in no folder of its own name."""
+        try:
+            with self.fs.open_input(path) as source:
+                return FileStatus(path, int(source.seek(0, SEEK_END)), 0)
+        except FileMissing:
+            return None
+
     def folders(self, folder: str) -> list[str]:
         if self.fs.scheme != "file":
             return self.fs.list_subdirs(folder)
-        return [each.name for each in _entries(folder) if each.is_dir()]
+        return [each.name for each in _entries(folder) if each.is_dir() and not _leads_up(each)]
 
     def tree(self, folder: str, is_wanted: Callable[[str], bool]) -> Iterator[FileStatus]:
         """The files of a format at any depth."""
@@ -210,6 +222,14 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
             return sorted(entries, key=lambda each: each.name)
     except (FileNotFoundError, NotADirectoryError):
         return []
+
+
+def _leads_up(entry: os.DirEntry[str]) -> bool:
+    """Whether a folder is a link to one above it, below which every file would be found again."""
+    if not entry.is_symlink():
+        return False
+    here, there = Path(entry.path).parent.resolve(), Path(entry.path).resolve()
+    return here == there or there in here.parents
 
 
 def _found(fs: FileSystem, status: FileStatus, values: Mapping[str, Value]) -> FoundFile:

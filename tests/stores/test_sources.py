@@ -69,6 +69,10 @@ def test_every_format_is_read_from_the_folders_of_the_wanted_partitions(s3: str)
         assert ids(pattern, SECOND) == [2], kind
         one = declared(**{kind: f"{s3}/dt={{dt}}/*/a.{kind}*"})
         assert ids(one, FIRST) == [1], kind
+        file = f"{s3}/dt={SECOND}/deep/a.{kind}{'.gz' if kind == 'json' else ''}"
+        alone = declared(**{kind: file}).model_copy(update={"partition_keys": ()})
+        alone = alone.model_copy(update={"columns": alone.columns[1:]})
+        assert ids(alone) == [2], kind
 
 
 @pytest.mark.stores

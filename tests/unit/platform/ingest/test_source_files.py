@@ -315,6 +315,7 @@ def test_links_are_followed_and_names_may_be_patterns(tmp_path: Path) -> None:
     put(tmp_path, "real/a.csv", "in[1]/b.csv")
     (tmp_path / "link").symlink_to(tmp_path / "real")
     (tmp_path / "c.csv").symlink_to(tmp_path / "real/a.csv")
+    (tmp_path / "real/up").symlink_to(tmp_path)
     columns = [{"name": "id", "type": "INT"}]
     for path, ids in (("link", [0]), ("**/*.csv", [0, 0, 0, 1]), ("in[1]", [1]), ("?.csv", [0])):
         found = read(declared(columns, source={"csv": f"{tmp_path}/{path}"}))
