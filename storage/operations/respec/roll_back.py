@@ -7,6 +7,7 @@ every reader at every moment. Then the later snapshots go.
 from __future__ import annotations
 
 import sys
+from functools import partial
 
 from lakewright.storage.errors import InvalidRequestError, NotFoundError
 from lakewright.storage.files.table_files import TableFiles
@@ -21,8 +22,10 @@ from lakewright.storage.operations.references.rollback import (
 from lakewright.storage.operations.respec.respec import plan_respec, run_respec
 from lakewright.storage.operations.running.engine import LocalEngine
 from lakewright.storage.operations.state.bridged_files import has_bridged_rows
+from lakewright.storage.operations.state.latest import read_latest
 from lakewright.storage.operations.state.live_files import snapshot_manifests
 from lakewright.storage.operations.state.time_travel import choose_snapshot
+from lakewright.storage.spec.snapshot import Snapshot
 
 
 def roll_back(files: TableFiles, plan: RollbackPlan) -> RollbackResult:
@@ -40,8 +43,8 @@ def roll_back(files: TableFiles, plan: RollbackPlan) -> RollbackResult:
         # The run tells what is wrong with the plan.
         return run_rollback(files, plan)
     now = files.at_schema(files.schemas.latest_id(table=files.name))
-    latest = now.snapshots.latest()
-    if latest is not None and has_bridged_rows(now, snapshot_manifests(now, latest)):
+    _, is_bridged = read_latest(now, partial(_is_bridged, now))
+    if is_bridged:
         # The process that changes the keys would create its schema over the target's files.
         now = fenced(now)
     keys, primary_key = now.schema.partition_keys, now.schema.primary_keys
@@ -62,3 +65,7 @@ def roll_back(files: TableFiles, plan: RollbackPlan) -> RollbackResult:
     )
     now = now.at_schema(run_respec(now, respec, engine).schema.id)
     return run_rollback(now, plan_rollback(now, **by))
+
+
+def _is_bridged(files: TableFiles, latest: Snapshot | None) -> bool:
+    return latest is not None and has_bridged_rows(files, snapshot_manifests(files, latest))
