@@ -22,6 +22,11 @@ EXTERNAL = "table: shop.orders\n\n\n\n"
 @pytest.mark.parametrize(
     ("head", "line", "expected"),
     [
+        (
+            "table: shop.orders\ncolumns: [{name: id, type: INT}]\n\n\n",
+            'source: {csv: "${DATA/a.csv"}',
+            "source.csv: '${DATA/a.csv' has a ${ without a name and }; write ${NAME}",
+        ),
         (TABLE, "owners: [shop team]", "owners[0]: 'shop team' is no owner; write an e-mail"),
         (TABLE, "kinds: [a, b, c, d, e, f, g, h, i]", "kinds: there are 9 kinds; Dagster shows 8"),
         (TABLE, "owner: [team:shop]", "owner: unknown key 'owner'; did you mean 'owners'?"),
