@@ -105,28 +105,13 @@ class Replay:
 
     def rows(self) -> tuple[Compared, ...]:
         """The sums of each table and verb, in order."""
-        keys = sorted({(each.table, each.verb) for each in (*self.then, *self.now)})
-        return tuple(
-            self._compared(table, verb, lambda each, key=(table, verb): _key(each) == key)  # type: ignore[misc]
-            for table, verb in keys
-        )
+        keys = sorted({_key(each) for each in (*self.then, *self.now)})
+        then, now = _by_key(self.then), _by_key(self.now)
+        return tuple(_compared(*key, then.get(key, ()), now.get(key, ())) for key in keys)
 
     def total(self) -> Compared:
         """The sums over everything."""
-        return self._compared("all", "", lambda _: True)
-
-    def _compared(self, table: str, verb: str, holds: Callable[[Step], bool]) -> Compared:
-        then, now = ([each for each in of if holds(each)] for of in (self.then, self.now))
-        return Compared(
-            table=table,
-            verb=verb,
-            runs_then=len(then),
-            runs_now=len(now),
-            cost_then=sum_of_costs(each.cost for each in then),
-            cost_now=sum_of_costs(each.cost for each in now),
-            benefit_then=sum_of_benefits(each.benefit for each in then),
-            benefit_now=sum_of_benefits(each.benefit for each in now),
-        )
+        return _compared("all", "", self.then, self.now)
 
 
 def replay(
@@ -338,6 +323,26 @@ def _key(step: Step) -> tuple[str, str]:
     return step.table, step.verb
 
 
+def _by_key(steps: Iterable[Step]) -> Mapping[tuple[str, str], list[Step]]:
+    found: dict[tuple[str, str], list[Step]] = defaultdict(list)
+    for each in steps:
+        found[_key(each)].append(each)
+    return found
+
+
+def _compared(table: str, verb: str, then: Sequence[Step], now: Sequence[Step]) -> Compared:
+    return Compared(
+        table=table,
+        verb=verb,
+        runs_then=len(then),
+        runs_now=len(now),
+        cost_then=sum_of_costs(each.cost for each in then),
+        cost_now=sum_of_costs(each.cost for each in now),
+        benefit_then=sum_of_benefits(each.benefit for each in then),
+        benefit_now=sum_of_benefits(each.benefit for each in now),
+    )
+
+
 def _steps_of(history: RecordedHistory) -> Iterator[Step]:
     """What the ledger says was done on the tables of the history, of verbs that policies decide."""
     for each in history.done_in_span():
@@ -360,12 +365,10 @@ def _differences(
     told: Mapping[tuple[str, str], Sequence[tuple[int, str]]],
 ) -> list[Difference]:
     """Runs of one side alone, in the order of time, with what the other side said at that time."""
-    left: dict[tuple[str, str], list[Step]] = defaultdict(list)
-    for each in now:
-        left[_key(each)].append(each)
+    left = {key: [*steps] for key, steps in _by_key(now).items()}
     found: list[Difference] = []
     for each in sorted(then, key=lambda step: step.at_ms):
-        others = left[_key(each)]
+        others = left.get(_key(each), [])
         near = [other for other in others if abs(other.at_ms - each.at_ms) <= _SAME_MS]
         if near:
             others.remove(min(near, key=lambda other: abs(other.at_ms - each.at_ms)))
@@ -373,13 +376,11 @@ def _differences(
         said = _said(told.get(_key(each), ()), each.at_ms)
         said = said or _said(told.get((each.table, EVERY_VERB), ()), each.at_ms)
         found.append(_difference(each, then=each.reason, now=said or "not asked for"))
-    done = defaultdict(list)
-    for each in then:
-        done[_key(each)].append(each.at_ms)
+    done = _by_key(then)
     for each in (step for steps in left.values() for step in steps):
-        later = [at_ms for at_ms in done[_key(each)] if at_ms > each.at_ms]
-        was = f"not done before {time_text(min(later))}" if later else "not done"
-        found.append(_difference(each, then=was, now=each.reason))
+        later = [was.at_ms for was in done.get(_key(each), ()) if was.at_ms > each.at_ms]
+        told_then = f"not done before {time_text(min(later))}" if later else "not done"
+        found.append(_difference(each, then=told_then, now=each.reason))
     return sorted(found, key=lambda each: (each.at_ms, each.table, each.verb))
 
 
