@@ -70,6 +70,7 @@ KEPT_TOGETHER = {
     "tests/interop/": "other clients",
     "tests/oracles/": "other clients",
     "tests/demo/": "the demo",
+    "tests/unit/platform/warehouse/test_replay.py": "replay",
     "tests/races/": "races",
     "tests/stores/": "stores",
 }

@@ -29,6 +29,7 @@ _MONTH_MS = 31 * 86_400_000
 _DAY_MS = 86_400_000
 # Of so many tables with the most debt, the processes that work on them are asked for.
 _MOST_ASKED = 30
+_MOST_POINTS = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +149,7 @@ class Overviews:
 
 
 def _recent(surveys: Surveys, now_ms: int) -> tuple[HealthFigures, ...]:
-    return surveys.figures(since_ms=max(now_ms - 7 * _DAY_MS, 0))
+    return surveys.figures(since_ms=max(now_ms - 7 * _DAY_MS, 0), most=_MOST_POINTS)
 
 
 def _weight(line: TableLine) -> tuple[int, int, bool, str]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 
 from lakewright.platform.warehouse.action import Action
 from lakewright.platform.warehouse.ledger import Ledger
-from lakewright.platform.warehouse.surveys import Surveys
+from lakewright.platform.warehouse.surveys import HOLDS_MS, Surveys
 from lakewright.platform.warehouse.table_state import TableState, health_of, read_state
 from lakewright.platform.warehouse.take_survey import survey_snapshot
 from lakewright.storage import Catalog
@@ -25,6 +25,8 @@ from lakewright.storage.errors import StorageError
 
 _LEARNS_FROM_MS = 30 * 86_400_000
 _MOST_SNAPSHOTS = 100
+# Of all tables, and of each table at least so many.
+_MOST_STATES, _LEAST_STATES = 100_000, 50
 _MOST_PARTITIONS = 1000
 
 
@@ -64,7 +66,9 @@ def read_history(
     """
     now_ms = catalog.env.now_ms()
     recorded: dict[str, list[TableState]] = defaultdict(list)
-    for each in Surveys(catalog).states(since_ms=max(since_ms - _LEARNS_FROM_MS, 0)):
+    most = max(_LEAST_STATES, _MOST_STATES // max(len(names), 1))
+    surveys = Surveys(catalog)
+    for each in surveys.states(since_ms=max(since_ms - 2 * HOLDS_MS, 0), most=most):
         recorded[each.survey.table].append(each)
     states: dict[str, tuple[TableState, ...]] = {}
     rebuilt: dict[str, int] = {}

@@ -27,6 +27,7 @@ from lakewright.platform.warehouse.budget import choose
 from lakewright.platform.warehouse.calibrate import Calibration
 from lakewright.platform.warehouse.decide import EVERY_VERB, Clock, Past, decide
 from lakewright.platform.warehouse.intents import Decision, Declined, Intent
+from lakewright.platform.warehouse.keepers import KEEPERS
 from lakewright.platform.warehouse.past import day_of, decided_verb
 from lakewright.platform.warehouse.recorded_history import RecordedHistory
 from lakewright.platform.warehouse.savings import sum_of_benefits, sum_of_costs
@@ -104,28 +105,13 @@ class Replay:
 
     def rows(self) -> tuple[Compared, ...]:
         """The sums of each table and verb, in order."""
-        keys = sorted({(each.table, each.verb) for each in (*self.then, *self.now)})
-        return tuple(
-            self._compared(table, verb, lambda each, key=(table, verb): _key(each) == key)  # type: ignore[misc]
-            for table, verb in keys
-        )
+        keys = sorted({_key(each) for each in (*self.then, *self.now)})
+        then, now = _by_key(self.then), _by_key(self.now)
+        return tuple(_compared(*key, then.get(key, ()), now.get(key, ())) for key in keys)
 
     def total(self) -> Compared:
         """The sums over everything."""
-        return self._compared("all", "", lambda _: True)
-
-    def _compared(self, table: str, verb: str, holds: Callable[[Step], bool]) -> Compared:
-        then, now = ([each for each in of if holds(each)] for of in (self.then, self.now))
-        return Compared(
-            table=table,
-            verb=verb,
-            runs_then=len(then),
-            runs_now=len(now),
-            cost_then=sum_of_costs(each.cost for each in then),
-            cost_now=sum_of_costs(each.cost for each in now),
-            benefit_then=sum_of_benefits(each.benefit for each in then),
-            benefit_now=sum_of_benefits(each.benefit for each in now),
-        )
+        return _compared("all", "", self.then, self.now)
 
 
 def replay(
@@ -195,6 +181,7 @@ class _Run:
     _events: list[tuple[int, str]] = field(default_factory=list)
     _due: dict[str, tuple[Intent, ...]] = field(default_factory=dict)
     _done_ms: dict[tuple[str, str], int] = field(default_factory=dict)
+    _spent: tuple[int, Cost] = (-1, Cost())
 
     def go(self) -> None:
         begins_ms, ends_ms = self.history.begins_ms, self.history.ends_ms
@@ -222,41 +209,54 @@ class _Run:
             names = {name}
             while self._events and self._events[0][0] == now_ms:
                 names.add(heappop(self._events)[1])
-            self._look(now_ms, sorted(names), ticks)
+            self._look(now_ms, names, ticks)
         for table in self.tables.values():
             table.advance(ends_ms)
 
-    def _look(self, now_ms: int, names: Sequence[str], ticks: _Ticks) -> None:
+    def _look(self, now_ms: int, names: Iterable[str], ticks: _Ticks) -> None:
         clock = Clock(
             now_ms=now_ms, last_tick_ms=lambda schedule, zone: ticks.last(now_ms, schedule, zone)
         )
-        past = Past(done_ms=self._done_ms)
-        for name in names:
-            table = self.tables[name]
-            table.advance(now_ms)
-            if table.busy_until_ms > now_ms:
-                continue
-            decisions = decide(table.state(), self._policies[name], past, clock)
-            self._due[name] = tuple(each for each in decisions if isinstance(each, Intent))
-            self._remember(now_ms, decisions)
-            for each in decisions:
-                if isinstance(each, Declined) and each.again_ms is not None:
-                    heappush(self._events, (max(each.again_ms, now_ms + 1), name))
         day_begins_ms, day_ends_ms = day_of(now_ms, self.budget.timezone)
-        spent = sum_of_costs(each.cost for each in self._since(day_begins_ms))
-        due = [
-            each
-            for name, intents in self._due.items()
-            if self.tables[name].busy_until_ms <= now_ms
-            for each in intents
-        ]
-        choice = choose(due, self.budget, spent, day_ends_ms=day_ends_ms)
-        self._remember(now_ms, choice.declined)
-        for waits in choice.declined:
-            if waits.again_ms is not None and waits.table in names:
-                heappush(self._events, (waits.again_ms, waits.table))
+        is_new_day = self._spent[0] != day_begins_ms
+        if is_new_day:
+            self._spent = (day_begins_ms, Cost())
+        asked: set[str] = set()
+        asks = set(names)
+        while asks:
+            for name in sorted(asks):
+                self._decide(name, clock)
+            asked |= asks
+            due = [
+                intent
+                for name, intents in self._due.items()
+                if self.tables[name].busy_until_ms <= now_ms
+                for intent in intents
+            ]
+            if not is_new_day and not any(each.table in asked for each in due):
+                return
+            choice = choose(due, self.budget, self._spent[1], day_ends_ms=day_ends_ms)
+            # What was due at an earlier look is asked again before it is done.
+            asks = {each.table for each in choice.chosen} - asked
+        waiting = [each for each in choice.declined if each.table in asked]
+        self._remember(now_ms, waiting)
+        for each in waiting:
+            if each.again_ms is not None:
+                heappush(self._events, (each.again_ms, each.table))
         for intent in choice.chosen:
             self._carry_out(intent, now_ms)
+
+    def _decide(self, name: str, clock: Clock) -> None:
+        table = self.tables[name]
+        table.advance(clock.now_ms)
+        if table.busy_until_ms > clock.now_ms:
+            return
+        decisions = decide(table.state(), self._policies[name], Past(done_ms=self._done_ms), clock)
+        self._due[name] = tuple(each for each in decisions if isinstance(each, Intent))
+        self._remember(clock.now_ms, decisions)
+        for each in decisions:
+            if isinstance(each, Declined) and each.again_ms is not None:
+                heappush(self._events, (max(each.again_ms, clock.now_ms + 1), name))
 
     def _carry_out(self, intent: Intent, now_ms: int) -> None:
         table = self.tables[intent.table]
@@ -265,6 +265,8 @@ class _Run:
         self._due[intent.table] = ()
         self._done_ms[intent.table, intent.verb] = now_ms
         heappush(self._events, (table.busy_until_ms, intent.table))
+        day_ms, spent = self._spent
+        self._spent = (day_ms, sum_of_costs([spent, measures.cost]))
         self.done.append(
             Step(
                 table=intent.table,
@@ -275,12 +277,6 @@ class _Run:
                 benefit=measures.benefit,
             )
         )
-
-    def _since(self, begin_ms: int) -> Iterator[Step]:
-        for each in reversed(self.done):
-            if each.at_ms < begin_ms:
-                return
-            yield each
 
     def _remember(self, now_ms: int, decisions: Iterable[Decision]) -> None:
         """Of each verb what was said first; a due partition says more than one that is in order."""
@@ -327,13 +323,35 @@ def _key(step: Step) -> tuple[str, str]:
     return step.table, step.verb
 
 
+def _by_key(steps: Iterable[Step]) -> Mapping[tuple[str, str], list[Step]]:
+    found: dict[tuple[str, str], list[Step]] = defaultdict(list)
+    for each in steps:
+        found[_key(each)].append(each)
+    return found
+
+
+def _compared(table: str, verb: str, then: Sequence[Step], now: Sequence[Step]) -> Compared:
+    return Compared(
+        table=table,
+        verb=verb,
+        runs_then=len(then),
+        runs_now=len(now),
+        cost_then=sum_of_costs(each.cost for each in then),
+        cost_now=sum_of_costs(each.cost for each in now),
+        benefit_then=sum_of_benefits(each.benefit for each in then),
+        benefit_now=sum_of_benefits(each.benefit for each in now),
+    )
+
+
 def _steps_of(history: RecordedHistory) -> Iterator[Step]:
-    """What the ledger says was done on the tables of the history."""
+    """What the ledger says was done on the tables of the history, of verbs that policies decide."""
     for each in history.done_in_span():
-        if each.verdict is not Verdict.SHADOW and each.table in history.states:
+        verb = decided_verb(each.verb)
+        is_done = each.verdict is not Verdict.SHADOW and each.table in history.states
+        if is_done and verb in KEEPERS:
             yield Step(
                 table=each.table,
-                verb=decided_verb(each.verb),
+                verb=verb,
                 at_ms=each.started_ms,
                 reason=each.reason or each.summary,
                 cost=each.cost,
@@ -347,12 +365,10 @@ def _differences(
     told: Mapping[tuple[str, str], Sequence[tuple[int, str]]],
 ) -> list[Difference]:
     """Runs of one side alone, in the order of time, with what the other side said at that time."""
-    left: dict[tuple[str, str], list[Step]] = defaultdict(list)
-    for each in now:
-        left[_key(each)].append(each)
+    left = {key: [*steps] for key, steps in _by_key(now).items()}
     found: list[Difference] = []
     for each in sorted(then, key=lambda step: step.at_ms):
-        others = left[_key(each)]
+        others = left.get(_key(each), [])
         near = [other for other in others if abs(other.at_ms - each.at_ms) <= _SAME_MS]
         if near:
             others.remove(min(near, key=lambda other: abs(other.at_ms - each.at_ms)))
@@ -360,13 +376,11 @@ def _differences(
         said = _said(told.get(_key(each), ()), each.at_ms)
         said = said or _said(told.get((each.table, EVERY_VERB), ()), each.at_ms)
         found.append(_difference(each, then=each.reason, now=said or "not asked for"))
-    done = defaultdict(list)
-    for each in then:
-        done[_key(each)].append(each.at_ms)
+    done = _by_key(then)
     for each in (step for steps in left.values() for step in steps):
-        later = [at_ms for at_ms in done[_key(each)] if at_ms > each.at_ms]
-        was = f"not done before {time_text(min(later))}" if later else "not done"
-        found.append(_difference(each, then=was, now=each.reason))
+        later = [was.at_ms for was in done.get(_key(each), ()) if was.at_ms > each.at_ms]
+        told_then = f"not done before {time_text(min(later))}" if later else "not done"
+        found.append(_difference(each, then=told_then, now=each.reason))
     return sorted(found, key=lambda each: (each.at_ms, each.table, each.verb))
 
 

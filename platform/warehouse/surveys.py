@@ -1,13 +1,15 @@
 """Recorded surveys: a table of the warehouse with the states that tables were seen in.
 
 It is an append table, `lakewright.surveys`, partitioned by month (UTC). A state is recorded if it
-differs from the one before: at most every ten minutes, and whenever upkeep acts on the table. Rows
-of the warehouse's own records are left out, since each recording would be a change of them. Its
-option `partition.expiration-time` lets months go after a year.
+differs from the one before: at most every ten minutes, and whenever upkeep acts on the table; one
+that stays is recorded once a day. Rows of the warehouse's own records are left out, since each
+recording would be a change of them. Its option `partition.expiration-time` lets months go after 400
+days.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -39,8 +41,10 @@ _OPTIONS = {
     "partition.timestamp-pattern": "$month-01",
     "partition.timestamp-formatter": "yyyy-MM-dd",
 }
+_KEY = ("table_name", "taken_ms")
 _EVERY_MS = 600_000
-_LOOKS_BACK_MS = 32 * 86_400_000
+# A state that holds is recorded again, so that no reader looks back for longer.
+HOLDS_MS = 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,20 +94,21 @@ class Surveys:
         table.write(pa.Table.from_pylist(rows, schema=table.arrow_schema))
 
     def states(
-        self, *, table: str | None = None, since_ms: int | None = None
+        self, *, table: str | None = None, since_ms: int | None = None, most: int | None = None
     ) -> tuple[TableState, ...]:
-        """The states that were seen since a moment, oldest first."""
+        """The states that were seen since a moment, oldest first; at most so many of a table."""
         where = rows_where("taken_ms", table_name=table, since_ms=since_ms)
-        found = (state_of_row(row) for row in self._read(where, ["taken_ms", "state"]))
+        rows = self._thinned(where, [*_KEY, "state"], most)
+        found = (state_of_row(row) for row in rows)
         states = [each for each in found if each is not None]
         return tuple(sorted(states, key=lambda each: (each.survey.taken_ms, each.survey.table)))
 
     def figures(
-        self, *, table: str | None = None, since_ms: int | None = None
+        self, *, table: str | None = None, since_ms: int | None = None, most: int | None = None
     ) -> tuple[HealthFigures, ...]:
-        """The figures of tables since a moment, oldest first."""
+        """The figures of tables since a moment, oldest first; at most so many of a table."""
         where = rows_where("taken_ms", table_name=table, since_ms=since_ms)
-        found = [figures_of_row(row) for row in self._read(where, FIGURES)]
+        found = [figures_of_row(row) for row in self._thinned(where, FIGURES, most)]
         return tuple(sorted(found, key=lambda each: (each.taken_ms, each.table)))
 
     def last(self, *, since_ms: int) -> dict[str, tuple[str, str, int]]:
@@ -115,11 +120,33 @@ class Surveys:
             found[row["table_name"]] = (row["table_uuid"], row["fingerprint"], row["taken_ms"])
         return found
 
+    def _thinned(
+        self, where: Predicate | None, columns: Iterable[str], most: int | None
+    ) -> Iterator[dict[str, Any]]:
+        """The rows; of a table with more than `most` those at even distances, and the last."""
+        if most is None:
+            yield from self._read(where, columns)
+            return
+        moments: dict[str, list[int]] = defaultdict(list)
+        for row in self._read(where, _KEY):
+            moments[row["table_name"]].append(row["taken_ms"])
+        kept = {name: _some(sorted(these), most) for name, these in moments.items()}
+        for row in self._read(where, columns):
+            # What was recorded since the first reading is left to the next one.
+            if row["taken_ms"] in kept.get(row["table_name"], ()):
+                yield row
+
     def _read(self, where: Predicate | None, columns: Iterable[str]) -> Iterator[dict[str, Any]]:
         if self.exists():
-            wanted = [*columns]
-            for batch in self.catalog.table(self.name).read(where, wanted).to_batches():
+            for batch in self.catalog.table(self.name).scan(where, [*columns]).batches():
                 yield from batch.to_pylist()
+
+
+def _some(moments: Sequence[int], most: int) -> frozenset[int]:
+    if len(moments) <= most:
+        return frozenset(moments)
+    step = len(moments) / most
+    return frozenset((*(moments[int(at * step)] for at in range(most)), moments[-1]))
 
 
 @dataclass(slots=True)
@@ -127,7 +154,8 @@ class SurveyLog:
     """Records the states of looks, each once, and remembers which ones were recorded."""
 
     surveys: Surveys
-    _last: dict[str, tuple[str, str, int]] | None = None
+    _last: dict[str, tuple[str, str, int]] = field(default_factory=dict)
+    _is_read: bool = False
     _recorded_ms: int = 0
     _acted: set[str] = field(default_factory=set)
 
@@ -142,8 +170,9 @@ class SurveyLog:
         Raises:
             StorageError: the recorded surveys cannot be read or written.
         """
-        if self._last is None:
-            self._last = self.surveys.last(since_ms=max(now_ms - _LOOKS_BACK_MS, 0))
+        if not self._is_read:
+            self._is_read = True
+            self._last = self.surveys.last(since_ms=max(now_ms - 2 * HOLDS_MS, 0))
             self._recorded_ms = max((each[2] for each in self._last.values()), default=0)
         at_once = {*acting, *self._acted}
         is_time = now_ms - self._recorded_ms >= _EVERY_MS
@@ -152,13 +181,18 @@ class SurveyLog:
             for name, state in states.items()
             if name not in OWN_TABLES
             and (is_time or name in at_once)
-            and (state.survey.uuid, fingerprint_of(state)) != self._last.get(name, ("", "", 0))[:2]
+            and self._is_news(state, now_ms)
         ]
         self.surveys.record(changed)
         for state in changed:
             name = state.survey.table
-            self._last[name] = (state.survey.uuid, fingerprint_of(state), state.survey.taken_ms)
+            self._last[name] = (state.survey.uuid, fingerprint_of(state), now_ms)
         self._acted = {*acting, *(self._acted - {each.survey.table for each in changed})}
         if changed:
             self._recorded_ms = now_ms
         return len(changed)
+
+    def _is_news(self, state: TableState, now_ms: int) -> bool:
+        uuid, fingerprint, at_ms = self._last.get(state.survey.table, ("", "", 0))
+        is_other = (state.survey.uuid, fingerprint_of(state)) != (uuid, fingerprint)
+        return is_other or now_ms - at_ms >= HOLDS_MS

@@ -12,6 +12,7 @@ from lakewright.storage import Catalog
 from lakewright.storage.errors import StorageError
 
 _MONTH_MS = 30 * 86_400_000
+_MOST_POINTS = 1000
 _BLOCKS = "▁▂▃▄▅▆▇█"
 
 
@@ -57,7 +58,8 @@ def read_trend(catalog: Catalog, table: str) -> Trend | None:
     """What was recorded of a table in the last month; None if that is nothing, or unreadable."""
     since_ms = max(catalog.env.now_ms() - _MONTH_MS, 0)
     try:
-        return trends(Surveys(catalog).figures(table=table, since_ms=since_ms)).get(table)
+        figures = Surveys(catalog).figures(table=table, since_ms=since_ms, most=_MOST_POINTS)
+        return trends(figures).get(table)
     except StorageError:
         return None
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _WEEK = "7d"
 _STEPS = 24
+_MOST_POINTS = 200
 
 
 @command(
@@ -53,7 +54,11 @@ def history(call: Call, *, table: str | None, since_ms: int) -> Answer:
     if table is not None:
         # A mistyped name is told as such.
         catalog.table(table)
-    found = Surveys(catalog).figures(table=table, since_ms=max(catalog.env.now_ms() - since_ms, 0))
+    found = Surveys(catalog).figures(
+        table=table,
+        since_ms=max(catalog.env.now_ms() - since_ms, 0),
+        most=_MOST_POINTS if table is None else None,
+    )
     empty = "nothing was recorded: the upkeep sensor and `lakewright upkeep` record states"
     if table is not None:
         return listed(found, _FIGURES, cells=_cells, record=asdict, empty=empty)

@@ -36,7 +36,7 @@ from tests.support.tables.environment import START_MS, FixedEnv
 from tests.support.tables.fixtures import memory_uri
 
 HOUR_MS = 3_600_000
-HOURS = 17
+HOURS = 18
 THEN = """
 warehouse:
   compaction: {small_files: 6}
@@ -70,7 +70,7 @@ def carry_out(catalog: Catalog, tables: KeptTables, intent: Intent) -> None:
 
 
 def live(
-    catalog: Catalog, env: FixedEnv, tables: KeptTables, *, hours: int = HOURS, looks: int = 2
+    catalog: Catalog, env: FixedEnv, tables: KeptTables, *, hours: int = HOURS, looks: int = 3
 ) -> None:
     """Writers and upkeep in turn: each hour two commits, and a look that does what is due."""
     events = new_table(
@@ -162,8 +162,7 @@ def test_a_replay_of_the_policy_that_ran_comes_near_what_was_done(recorded: Reco
             assert error(*pairs["snapshots"]) < 0.2
     by_table = {each.table: each for each in same.open_files}
     assert error(by_table["db.events"].then, by_table["db.events"].now) < 0.15
-    # One compaction more or fewer, of five.
-    assert error(by_table["db.keyed"].then, by_table["db.keyed"].now) < 0.5
+    assert error(by_table["db.keyed"].then, by_table["db.keyed"].now) < 0.25
 
 
 def test_another_policy_costs_and_gains_otherwise_and_each_decision_says_why(

@@ -73,6 +73,13 @@ def test_a_state_is_recorded_once_and_not_more_often_than_all_ten_minutes(
     log = SurveyLog(Surveys(catalog))
     assert look(27) == 0
     assert look(60) == 1
+    assert look(61 + 23 * 60) == 0
+    # A state that holds is recorded once a day, so that no reader looks back for longer.
+    assert look(61 + 24 * 60) == 1
+    assert len(Surveys(catalog).figures(table="db.t")) == 6
+    first, *_, last = Surveys(catalog).states(table="db.t")
+    thinned = Surveys(catalog).states(most=2)
+    assert (len(thinned), thinned[0], thinned[-1]) == (3, first, last)
 
 
 def test_the_records_themselves_are_not_recorded_and_another_table_is_left_alone(
