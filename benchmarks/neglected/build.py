@@ -136,7 +136,8 @@ def _rows(
 ) -> tuple[list[dict[str, Any]], list[Any]]:
     """The rows of a commit: the first fifth of the commits is about days that are old now."""
     today = dt.datetime.now(dt.UTC).date()
-    ages = OLD_DAYS if number < commits // 5 and not kind.keyed else LATE_DAYS
+    late = LATE_DAYS if kind.keyed else LATE_DAYS[-2:]
+    ages = OLD_DAYS if number < commits // 5 and not kind.keyed else late
     day = (today - dt.timedelta(days=ages[number % len(ages)])).isoformat()
     # A key once in a commit, so that the order within a commit does not matter.
     ids = (
