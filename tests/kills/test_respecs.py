@@ -28,7 +28,7 @@ WAYS = (("dt", "hh"), ("dt",), (), ("hh",), ("dt",))
 
 @pytest.mark.parametrize("kind", list(KINDS))
 @pytest.mark.parametrize(
-    "kills", [pytest.param(5, id="some"), pytest.param(80, id="many", marks=pytest.mark.deep)]
+    "kills", [pytest.param(2, id="some"), pytest.param(80, id="many", marks=pytest.mark.deep)]
 )
 @pytest.mark.mission("PT1", "PT50", "FS9")
 def test_a_change_of_keys_that_is_killed_at_any_moment_is_resumed_without_loss(

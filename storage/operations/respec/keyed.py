@@ -141,8 +141,8 @@ class KeyedChange:
                 only = Schemas(replace(latest, id=first_id), (), {})
                 return self._swapped(with_keys(files, self.keys, only))
             check_told(files, entries)
-            check_rows_have_key(files, snapshot, latest)
             try:
+                check_rows_have_key(files, snapshot, latest)
                 self._stage(now, snapshot, entries)
                 bridged_as = self._with_helper(goes)
                 return self._swap(bridged_as, now, snapshot)
@@ -153,8 +153,8 @@ class KeyedChange:
                 if is_latest(files, snapshot):
                     raise
         raise CommitConflictError(
-            f"other clients committed to {self.files.name} {_MOST_ROUNDS} times while its rows "
-            "were written under new partition keys; run it again when fewer writers commit",
+            f"other clients committed to {self.files.name} {_MOST_ROUNDS} times while its rows were "
+            "written under new partition keys; run it again when fewer writers commit",
             table=self.files.name,
         )
 

@@ -162,7 +162,7 @@ def test_a_replay_of_the_policy_that_ran_comes_near_what_was_done(recorded: Reco
             assert error(*pairs["snapshots"]) < 0.2
     by_table = {each.table: each for each in same.open_files}
     assert error(by_table["db.events"].then, by_table["db.events"].now) < 0.15
-    assert error(by_table["db.keyed"].then, by_table["db.keyed"].now) < 0.25
+    assert error(by_table["db.keyed"].then, by_table["db.keyed"].now) < 0.5
 
 
 def test_another_policy_costs_and_gains_otherwise_and_each_decision_says_why(
