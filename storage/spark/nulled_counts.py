@@ -11,7 +11,8 @@ from pyspark.sql import SparkSession
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.read.unfit_values import NulledValues
 from lakewright.storage.spark.running_tasks import context_of
-from lakewright.storage.spec.cast_mode import CastMode, cast_mode
+from lakewright.storage.spec.cast_mode import CAST_MODE, CastMode
+from lakewright.storage.spec.option_values import trimmed
 
 
 class _IntoDriver(AccumulatorParam[Any]):
@@ -34,7 +35,8 @@ def counting(
     Spark Connect has no accumulators, so there the counts are only in the logs of the executors.
     """
     context = context_of(spark)
-    if context is None or cast_mode(files.schema, table=files.name) is not CastMode.EXPLICIT_NULL:
+    mode = trimmed(files.schema.options).get(CAST_MODE)
+    if context is None or mode != CastMode.EXPLICIT_NULL.value:
         return _uncounted
     return context.accumulator(nulled, _IntoDriver()).add
 

@@ -20,8 +20,13 @@ def misread_rows(proposed: ProposedSchema) -> Iterator[Finding]:
     The sample has some files of every schema version that live files use. What casts do to values
     is counted in all files (`lost_values.py`), so errors of files with cast columns are left out.
     """
-    if not proposed.rules.is_scanned or proposed.new.id == proposed.old.id:
-        return
+    if proposed.rules.is_scanned and proposed.new.id != proposed.old.id:
+        if not proposed.sampled:
+            proposed.sampled.append(tuple(_findings(proposed)))
+        yield from proposed.sampled[0]
+
+
+def _findings(proposed: ProposedSchema) -> Iterator[Finding]:
     files = replace(proposed.files, schema=proposed.new)
     plan = plan_validate_rows(files)
     profiles = run_validate_rows(files, plan, proposed.engine).profiles

@@ -28,6 +28,7 @@ from lakewright.storage import (
 )
 from lakewright.storage.errors import CommitConflictError, SchemaDenied
 from lakewright.storage.operations.running.engine import LocalEngine
+from lakewright.storage.operations.schema.validate_rows import profile_files
 from lakewright.storage.spec.schema_change import SchemaChange
 from tests.support.stores.watched_files import watched
 from tests.support.tables.builders import ANY_LOSS, compact, new_table, rows
@@ -393,6 +394,9 @@ class WritingEngine(LocalEngine):
 
     def map(self, function: Any, tasks: Any) -> Any:
         found = LocalEngine.map(self, function, tasks)
+        if getattr(function, "func", None) is profile_files:
+            # The sample.
+            return found
         self.scans.append(len(tasks))
         if self.texts:
             self.table.write(rows(self.table, [{"k": 9, "s": self.texts.pop(0)}]))
