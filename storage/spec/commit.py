@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from lakewright.storage.spec.arguments import text_argument, whole_number, whole_or_none
@@ -151,7 +151,7 @@ class StagedWrite(Shown):
     the committer looks for an earlier commit of the same value after it. A rollback reuses ids, so
     `base_commit`, that snapshot's delta manifest list, identifies it.
     `watermark` is an event time in epoch milliseconds; the watermark of a table never falls.
-    `writer` is None in a batch that was kept for another process.
+    `writer` says how the rows were written, and is None in a batch that was kept.
     """
 
     table: str
@@ -166,7 +166,7 @@ class StagedWrite(Shown):
     overwrite: OverwriteScope | None = None
     watermark: int | None = None
     base_commit: str | None = None
-    writer: WriterUse | None = None
+    writer: WriterUse | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         # A snapshot or a kept batch with another value would be unreadable.

@@ -27,6 +27,9 @@ from lakewright.storage.spec.snapshot import (
 )
 from lakewright.storage.spec.supported_options import Use, check_supported
 
+# The schema before the entries of a manifest takes about as much as so many entries.
+_FEW_ENTRIES = 100
+
 
 def write_manifests(
     files: TableFiles,
@@ -200,11 +203,14 @@ def _write_entries(
     compression = files.options.manifest_compression
     metas: list[ManifestFileMeta] = []
     for keys, group in files.partitions.by_keys(entries):
-        if len(group) > entries_of_a_manifest(files):
+        if len(group) > max(_FEW_ENTRIES, entries_of_a_manifest(files)):
             ordered = sorted(group, key=lambda entry: files.partitions.of_entry(entry).order)
             metas += write_group(files, keys, ordered, written)
         else:
-            metas += write_group(files, keys, group, written)
+            one = files.manifests.write_manifest(
+                group, keys=keys, compression=compression, written=written
+            )
+            metas.append(one)
     metas += [] if bridged is None else write_base(files, bridged, written)
     return files.manifests.write_list(metas, compression=compression, written=written)
 
