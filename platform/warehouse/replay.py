@@ -223,7 +223,7 @@ class _Run:
             self._spent = (day_begins_ms, Cost())
         asked: set[str] = set()
         asks = set(names)
-        while asks:
+        while True:
             for name in sorted(asks):
                 self._decide(name, clock)
             asked |= asks
@@ -238,6 +238,8 @@ class _Run:
             choice = choose(due, self.budget, self._spent[1], day_ends_ms=day_ends_ms)
             # What was due at an earlier look is asked again before it is done.
             asks = {each.table for each in choice.chosen} - asked
+            if not asks:
+                break
         waiting = [each for each in choice.declined if each.table in asked]
         self._remember(now_ms, waiting)
         for each in waiting:
