@@ -166,12 +166,14 @@ def _check_layout(layout: str, column: PartitionColumn) -> Iterator[str]:
     read: dt.datetime | None = None
     with suppress(InvalidRequestError):
         read = _moment(_PROBE.strftime(layout), layout)
+    except InvalidRequestError:
+        read = None
     if read is None or read.date() != _PROBE.date():
         yield (
             f"{layout!r} is not a strptime layout that gives a day; write such as "
             f"{{{column.name}:%Y/%m/%d}}"
         )
-    elif root is not TypeRoot.TIMESTAMP and read != dt.datetime(2013, 12, 30):
+    elif root is not TypeRoot.TIMESTAMP and read.time() != dt.time():
         yield f"{layout!r} gives a time of day, which {column.name} {column.type} does not hold"
 
 
