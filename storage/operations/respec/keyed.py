@@ -153,8 +153,8 @@ class KeyedChange:
                 if is_latest(files, snapshot):
                     raise
         raise CommitConflictError(
-            f"other clients committed to {self.files.name} {_MOST_ROUNDS} times while its rows were "
-            "written under new partition keys; run it again when fewer writers commit",
+            f"other clients committed to {self.files.name} {_MOST_ROUNDS} times while its rows "
+            "were written under new partition keys; run it again when fewer writers commit",
             table=self.files.name,
         )
 
