@@ -166,8 +166,6 @@ def _check_layout(layout: str, column: PartitionColumn) -> Iterator[str]:
     read: dt.datetime | None = None
     with suppress(InvalidRequestError):
         read = _moment(_PROBE.strftime(layout), layout)
-    except InvalidRequestError:
-        read = None
     if read is None or read.date() != _PROBE.date():
         yield (
             f"{layout!r} is not a strptime layout that gives a day; write such as "

@@ -461,7 +461,7 @@ VISITS = """
       - {name: hour, type: INT}
       - {name: visitor, type: BIGINT}
     partition_keys: [dt, region, hour]
-    source: SOURCE
+    source: {json: "FOLDER/in/dt={dt}/region={region}/{hour}/*.json"}
     write: {engine: local}
 """
 

@@ -272,8 +272,10 @@ class TableMachine(RuleBasedStateMachine):
             with pytest.raises(UnsupportedError, match="let it read to the end"):
                 table.upkeep.respec(keys)
         else:
+            former = table.schema.partition_keys
             table.upkeep.respec(keys)
             assert self.keys_of(branch) == keys
+            tally("changes of partition keys by the state machine", int(former != keys))
         self.committed(branch, lambda state: state)
 
     @precondition(lambda self: self.kind == "append")
