@@ -216,6 +216,7 @@ def test_micro_batches_leave_what_a_stream_would_leave(lake: Lake) -> None:
     assert len(lake.table().history.snapshots()) == 4
     assert [stats.file_count for stats in lake.table().at().partitions()] == [4, 4]
     assert outcome.materializations["2024-01-01"]["lakewright/commits"] == 4
+    assert outcome.materializations["2024-01-01"]["lakewright/writer"].startswith("ungrouped, ")
     assert outcome.materializations["2024-01-01"]["lakewright/partition_files"] == 4
 
 
