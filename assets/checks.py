@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import dagster as dg
@@ -55,21 +55,29 @@ class JudgedRows:
 
     `partitions` has the text of each partition of the run, by key; it is empty for a table without
     partitions. `judged` are the partitions whose rows were evaluated or that were emptied.
+    `rejected` has, by partition and check, why a partition was left out of what was published.
     """
 
     partitions: Mapping[str, str]
     judged: frozenset[str]
     published: bool
+    rejected: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def settled(self) -> frozenset[str]:
         """Partitions whose earlier failures end now; rejected rows do not change the table."""
-        return self.judged if self.published else frozenset()
+        return self.judged - set(self.rejected) if self.published else frozenset()
 
     def not_meeting(self, outcome: ExpectationOutcome) -> dict[str, str]:
         """The message for each partition whose rows do not meet an expectation."""
         if outcome.met:
             return {}
+        if self.rejected and outcome.blocks:
+            return {
+                key: not_met[outcome.check_name]
+                for key, not_met in self.rejected.items()
+                if outcome.check_name in not_met
+            }
         counts = outcome.unexpected_by_partition
         found = {
             key: f"{counts[text]} rows do not meet it"
@@ -151,7 +159,7 @@ def _result(
     history: CheckHistory,
     metadata: Mapping[str, Any],
 ) -> dg.AssetCheckResult:
-    form = _PublishedRows if rows.published else _RejectedRows
+    form = _PublishedRows if rows.published and (met or not rows.rejected) else _RejectedRows
     return form(
         asset_key=asset,
         check_name=check_name,
@@ -196,5 +204,5 @@ def _changed(told: dg.AssetCheckEvaluation, **changes: Any) -> dg.AssetCheckEval
 def _description(expectation: ExpectationDeclaration) -> str:
     what = f"`{expectation.text}`, asked before the rows are published."
     if expectation.severity is Severity.CRITICAL:
-        return f"{what} When it is not met, nothing is published."
+        return f"{what} Partitions that do not meet it are not published."
     return f"{what} When it is not met, the rows are published with a warning."

@@ -21,12 +21,18 @@ from lakewright.platform.orchestration.names import TableNames, UpkeepNames
 from lakewright.platform.orchestration.past_runs import past_runs
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import WarehouseResource
+from lakewright.platform.upkeep.retention import read_outlook
 from lakewright.platform.warehouse.decide import Clock, decide
 from lakewright.platform.warehouse.kept_tables import KeptTables
 from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.platform.warehouse.past import LedgerPast, day_of
 from lakewright.platform.warehouse.table_state import read_state
+from lakewright.platform.warehouse.trend import read_trend
 from lakewright.storage.env import SystemEnv
+from lakewright.storage.operations.retention.retention_outlook import RetentionOutlook
+
+# The retention of a longer history is asked for by `lakewright retention`.
+_MOST_SNAPSHOTS = 2_000
 
 
 def build_health_check(
@@ -81,7 +87,13 @@ def build_health_check(
                 return absent(table)
             kept, state = tables.table(table), read_state(catalog, table, now_ms=now_ms)
             decisions = decide(state, kept.policy, past, clock)
-            return evaluate_health(state, decisions, kept, upkeep, location=location)
+            trend = read_trend(catalog, table)
+            outlook: Sequence[RetentionOutlook] = ()
+            if state.survey.problem is None:
+                outlook = read_outlook(catalog.table(table), most_snapshots=_MOST_SNAPSHOTS)
+            return evaluate_health(
+                state, decisions, kept, upkeep, location=location, trend=trend, outlook=outlook
+            )
 
         for table in wanted:
             with failures_for_dagster():

@@ -1,6 +1,6 @@
 """One run that writes a table: reads its source, publishes the rows, and reports to Dagster."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -12,11 +12,19 @@ from lakewright.assets.check_history import CheckHistory
 from lakewright.assets.checks import JudgedRows
 from lakewright.platform.declare.declarations import TableDeclaration, WriteKind
 from lakewright.platform.declare.open_declared import open_declared
-from lakewright.platform.declare.partition_keys import InvalidPartitionKeyError, describe_partition
+from lakewright.platform.declare.partition_keys import (
+    InvalidPartitionKeyError,
+    describe_partition,
+    first_few,
+)
 from lakewright.platform.declare.partition_schemes import DynamicDimension
 from lakewright.platform.declare.schema_drift import SchemaDrift, Writing
+from lakewright.platform.declare.source_variables import values_hidden, with_source_variables
+from lakewright.platform.ingest.judge_staged import RejectedPartition
+from lakewright.platform.ingest.missing_rows import INTENDED
 from lakewright.platform.ingest.publish import (
     LAST_COMMIT,
+    ROWS,
     AlreadyPublished,
     Published,
     Rejected,
@@ -25,13 +33,22 @@ from lakewright.platform.ingest.publish import (
 )
 from lakewright.platform.ingest.sources import SourceRequest, explain_source, find_source
 from lakewright.platform.orchestration.asset_lineage import lineage_metadata
-from lakewright.platform.orchestration.asset_partitions import dynamic_name, partitions_def
+from lakewright.platform.orchestration.asset_partitions import (
+    dynamic_name,
+    key_of_asset,
+    partitions_def,
+)
 from lakewright.platform.orchestration.names import TableNames
-from lakewright.platform.orchestration.reports import partition_metadata, publication_metadata
+from lakewright.platform.orchestration.reports import (
+    partition_metadata,
+    publication_metadata,
+    table_metadata,
+)
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
 from lakewright.platform.orchestration.run_choices import WriteMode
 from lakewright.platform.orchestration.run_identity import commit_user
 from lakewright.platform.upkeep.engines import prefers_spark
+from lakewright.platform.upkeep.words import counted
 from lakewright.storage import Table
 from lakewright.storage.errors import InvalidRequestError
 
@@ -96,7 +113,8 @@ class IngestRun:
         declaration, context = self.declaration, self.context
         catalog = self.warehouse.catalog()
         upstream = {name: catalog.table(name) for name in declaration.depends_on}
-        source = find_source(declaration)
+        here, values = with_source_variables(declaration)
+        source = find_source(here)
         request = SourceRequest(
             table=declaration.table,
             partitions=self.partitions,
@@ -115,7 +133,7 @@ class IngestRun:
             allow_empty=self._allows_empty,
             upstream=upstream,
             find_table=catalog.table,
-            explain=lambda: explain_source(declaration, request),
+            explain=lambda: explain_source(here, request),
             session=self.spark.session,
             warn=context.log.warning,
         )
@@ -123,7 +141,8 @@ class IngestRun:
             "all rows" if request.partitions is None else f"{len(request.partitions)} partitions"
         )
         context.log.info("%s: %s, %s", declaration.table, order.kind.value, asked)
-        outcome = publish(table, lambda: source(request), order)
+        with values_hidden(values):
+            outcome = publish(table, lambda: source(request), order)
         if isinstance(outcome, AlreadyPublished):
             context.log.warning(
                 "%s: an earlier attempt of this run committed snapshot %s; nothing was written "
@@ -190,11 +209,15 @@ class IngestRun:
         evaluated. After an earlier attempt it is unknown which partitions got rows.
         """
         scheme = self.declaration.scheme
+        rejected: tuple[RejectedPartition, ...] = ()
+        if isinstance(outcome, Published):
+            rejected = outcome.rejected
         specs: list[Mapping[str, object]] = []
         if self.declaration.partition_keys and self.partitions is not None:
             specs = list(self.partitions)
         elif self.declaration.partition_keys and not isinstance(outcome, AlreadyPublished):
             specs = [each.spec for each in outcome.partitions]
+            specs += [each.spec for each in rejected]
         texts = {}
         for spec in specs:
             with suppress(InvalidPartitionKeyError):
@@ -204,10 +227,15 @@ class IngestRun:
             for each in outcome.partitions:
                 with suppress(InvalidPartitionKeyError):
                     judged |= {scheme.key_of(each.spec)} if each.row_count else set()
+        not_met = {}
+        for one in rejected:
+            with suppress(InvalidPartitionKeyError):
+                not_met[scheme.key_of(one.spec)] = one.not_met
         return JudgedRows(
             partitions=texts,
             judged=frozenset(judged & set(texts)),
             published=not isinstance(outcome, Rejected),
+            rejected=not_met,
         )
 
     def check_history(self, check_name: str) -> CheckHistory:
@@ -234,18 +262,44 @@ class IngestRun:
         if isinstance(outcome, AlreadyPublished) or not self.declaration.partition_keys:
             return
         if self.partitions is None:
-            self._report_found(outcome)
+            for each in self._found(outcome):
+                self.context.log_event(each)
             return
-        totals = {self.declaration.scheme.key_of(each.spec): each for each in outcome.partitions}
+        scheme = self.declaration.scheme
+        totals = {scheme.key_of(each.spec): each for each in outcome.partitions}
+        earlier = {scheme.key_of(each) for each in outcome.earlier}
         for key in self.context.partition_keys:
+            if key in earlier and key not in totals:
+                # The attempt that wrote it has told its numbers.
+                continue
             self.context.add_asset_metadata(
                 partition_metadata(totals.get(key)),
                 asset_key=self.names.asset_key,
                 partition_key=key,
             )
 
-    def _report_found(self, outcome: Published) -> None:
-        """Report the partitions found in the rows one by one; the run named none."""
+    def others(self, table: Table, outcome: Published) -> Iterator[dg.AssetMaterialization]:
+        """The partitions of the run that were not rejected, one by one, since the run fails."""
+        if self.partitions is None:
+            yield from self._found(outcome)
+            return
+        scheme = self.declaration.scheme
+        known = partitions_def(scheme, self.names)
+        assert known is not None
+        totals = {scheme.key_of(each.spec): each for each in outcome.partitions}
+        told = {scheme.key_of(each.spec) for each in outcome.rejected}
+        told |= {scheme.key_of(each) for each in outcome.earlier} - set(totals)
+        metadata = self.metadata(table, outcome)
+        for key in self.context.partition_keys:
+            if key not in told:
+                yield dg.AssetMaterialization(
+                    self.names.asset_key,
+                    partition=key_of_asset(known, key),
+                    metadata={**metadata, **partition_metadata(totals.get(key))},
+                )
+
+    def _found(self, outcome: Published) -> Iterator[dg.AssetMaterialization]:
+        """The partitions found in the rows, one by one; the run named none."""
         scheme = self.declaration.scheme
         for dimension in scheme.dimensions:
             if isinstance(dimension, DynamicDimension):
@@ -259,20 +313,48 @@ class IngestRun:
             except InvalidPartitionKeyError as err:
                 self.context.log.warning("%s: %s", self.declaration.table, err)
                 continue
-            self.context.log_event(
-                dg.AssetMaterialization(
-                    self.names.asset_key, partition=key, metadata=partition_metadata(each)
-                )
+            yield dg.AssetMaterialization(
+                self.names.asset_key, partition=key, metadata=partition_metadata(each)
             )
 
     def metadata(self, table: Table, outcome: Published | AlreadyPublished) -> Mapping[str, Any]:
         if isinstance(outcome, AlreadyPublished):
-            return {
+            told: Mapping[str, Any] = {
+                **table_metadata(table),
                 "lakewright/already_committed": True,
                 "lakewright/snapshot_id": outcome.snapshot.id,
                 "dagster/row_count": outcome.snapshot.total_record_count,
             }
-        return {**publication_metadata(table, outcome), **lineage_metadata(self.declaration)}
+        else:
+            told = publication_metadata(table, outcome)
+        return {**told, **lineage_metadata(self.declaration)}
+
+
+def partial_rejection(declaration: TableDeclaration, outcome: Published) -> dg.Failure:
+    """The failure of a run that published some partitions, and rejected others."""
+    told = [
+        f"{describe_partition(each.spec)} ({', '.join(map(': '.join, each.not_met.items()))})"
+        for each in outcome.rejected
+    ]
+    rows = sum(each.row_count for each in outcome.rejected)
+    others = counted(len(outcome.partitions), "other partition")
+    is_missing = any(ROWS in each.not_met for each in outcome.rejected)
+    return dg.Failure(
+        description=(
+            f"rejected {counted(len(told), 'partition')} of {declaration.table}, with "
+            f"{counted(rows, 'row')}: {first_few(told)}; published {others}, with "
+            f"{counted(outcome.row_count, 'row')}; the files of the rejected rows are deleted"
+            f"{f'; {INTENDED}' if is_missing else ''}"
+        ),
+        metadata={
+            "lakewright/rows_rejected": rows,
+            "lakewright/partitions_rejected": [
+                describe_partition(e.spec) for e in outcome.rejected
+            ],
+            "lakewright/rows_written": outcome.row_count,
+        },
+        allow_retries=False,
+    )
 
 
 def rejection(declaration: TableDeclaration, outcome: Rejected) -> dg.Failure:

@@ -7,16 +7,22 @@ from typing import Any
 import dagster as dg
 
 from lakewright.assets.checks import check_results, check_specs, results_of_earlier_try
-from lakewright.assets.ingest_run import IngestConfig, IngestRun, rejection
+from lakewright.assets.ingest_run import IngestConfig, IngestRun, partial_rejection, rejection
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.open_declared import check_rows_fit
 from lakewright.platform.declare.workspace import Workspace
 from lakewright.platform.declare.yaml_files import Written
-from lakewright.platform.ingest.publish import AlreadyPublished, Rejected
+from lakewright.platform.ingest.publish import AlreadyPublished, Published, Rejected
 from lakewright.platform.ingest.sources import source_text
+from lakewright.platform.orchestration.asset_lineage import lineage_metadata
 from lakewright.platform.orchestration.asset_partitions import partition_mapping, partitions_def
 from lakewright.platform.orchestration.failures import failures_for_dagster
 from lakewright.platform.orchestration.names import TableNames, UpkeepNames
+from lakewright.platform.orchestration.refresh import (
+    automation_condition,
+    backfill_policy,
+    freshness_policy,
+)
 from lakewright.platform.orchestration.reports import STORAGE_KIND, column_schema
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
@@ -48,7 +54,7 @@ def build_asset(
         name=names.identifier,
         specs=[spec],
         check_specs=check_specs(declaration, names),
-        backfill_policy=dg.BackfillPolicy.single_run() if spec.partitions_def else None,
+        backfill_policy=backfill_policy(declaration.backfill) if spec.partitions_def else None,
         pool=names.writers_pool,
         required_resource_keys={keys.warehouse, keys.spark},
         op_tags={"lakewright/engine": declaration.write.engine.value},
@@ -69,6 +75,10 @@ def build_asset(
         if isinstance(outcome, Rejected):
             yield from check_results(outcome.report, names, judged, histories)
             raise rejection(declaration, outcome)
+        if isinstance(outcome, Published) and outcome.rejected:
+            yield from ingest.others(table, outcome)
+            yield from check_results(outcome.report, names, judged, histories)
+            raise partial_rejection(declaration, outcome)
         ingest.report_partitions(outcome)
         yield dg.MaterializeResult(
             asset_key=names.asset_key, metadata=ingest.metadata(table, outcome)
@@ -89,6 +99,7 @@ def _spec(
         "dagster/storage_kind": STORAGE_KIND,
         "lakewright/small_files_policy": declaration.maintenance.compaction.small_files,
         "lakewright/upkeep_sensor": upkeep.sensor,
+        **lineage_metadata(declaration),
         **_code_references(workspace.written.get(declaration.table)),
     }
     if declaration.columns:
@@ -97,15 +108,19 @@ def _spec(
             partition_keys=declaration.partition_keys,
             primary_keys=declaration.primary_key,
         )
-    kinds = {STORAGE_KIND}
+    kinds = {STORAGE_KIND, *declaration.kinds}
     if declaration.source is not None:
         metadata["lakewright/source"] = source_text(declaration.source)
         metadata["lakewright/write_mode"] = declaration.write_kind.value
         kinds.add("spark" if prefers_spark(declaration.write.engine) else "arrow")
+    automation, freshness = declaration.automation, declaration.freshness
     return dg.AssetSpec(
         key=names.asset_key,
         deps=[_dependency(upstream, declaration, workspace) for upstream in declaration.depends_on],
-        description=declaration.comment or None,
+        description=declaration.description or declaration.comment or None,
+        owners=declaration.owners,
+        automation_condition=None if automation is None else automation_condition(automation),
+        freshness_policy=None if freshness is None else freshness_policy(freshness),
         group_name=declaration.group or TableNames(declaration.database).identifier,
         tags=dict(declaration.tags),
         kinds=kinds,

@@ -48,7 +48,13 @@ def day(partition: int) -> str:
     return f"day-{partition:06d}"
 
 
-def make_table(files: int, folder: Path) -> Table:
+def make_table(
+    files: int,
+    folder: Path,
+    *,
+    files_a_partition: int = FILES_A_PARTITION,
+    entries_a_manifest: int = _ENTRIES_A_MANIFEST,
+) -> Table:
     """A table whose one snapshot names so many data files."""
     catalog = Catalog.open(str(folder))
     table = catalog.create_table(
@@ -58,8 +64,8 @@ def make_table(files: int, folder: Path) -> Table:
     table.write(pa.Table.from_pylist([dict.fromkeys(_COLUMNS)], schema=table.arrow_schema))
     inside = table.table_files
     metas = [
-        _write_manifest(table, begin, min(begin + _ENTRIES_A_MANIFEST, files))
-        for begin in range(0, files, _ENTRIES_A_MANIFEST)
+        _write_manifest(table, begin, min(begin + entries_a_manifest, files), files_a_partition)
+        for begin in range(0, files, entries_a_manifest)
     ]
     lists = [
         inside.manifests.write_list(part, compression="zstandard", written=[])
@@ -80,17 +86,19 @@ def make_table(files: int, folder: Path) -> Table:
     return table
 
 
-def _write_manifest(table: Table, begin: int, end: int) -> ManifestFileMeta:
+def _write_manifest(table: Table, begin: int, end: int, files_a_partition: int) -> ManifestFileMeta:
     inside = table.table_files
     buffer = BytesIO()
     # Records instead of entries: a million of them take a minute less.
-    fastavro.writer(buffer, MANIFEST_SCHEMA, _records(table, begin, end), "zstandard")
+    fastavro.writer(
+        buffer, MANIFEST_SCHEMA, _records(table, begin, end, files_a_partition), "zstandard"
+    )
     name = f"made-{begin:09d}"
     Path(inside.paths.manifest(name)).write_bytes(buffer.getvalue())
     fields = table.schema.partition_fields
     types = [field.type for field in fields]
-    last = (end - 1) // FILES_A_PARTITION
-    rows = [encode_row([day(each)], types) for each in (begin // FILES_A_PARTITION, last)]
+    last = (end - 1) // files_a_partition
+    rows = [encode_row([day(each)], types) for each in (begin // files_a_partition, last)]
     return ManifestFileMeta(
         file_name=name,
         file_size=len(buffer.getvalue()),
@@ -105,7 +113,9 @@ def _write_manifest(table: Table, begin: int, end: int) -> ManifestFileMeta:
     )
 
 
-def _records(table: Table, begin: int, end: int) -> Iterator[dict[str, Any]]:
+def _records(
+    table: Table, begin: int, end: int, files_a_partition: int
+) -> Iterator[dict[str, Any]]:
     fields = table.schema.fields
     types = [field.type for field in fields]
     # Encoded once, and then changed where the marks are: encoding each row takes far longer.
@@ -117,7 +127,7 @@ def _records(table: Table, begin: int, end: int) -> Iterator[dict[str, Any]]:
     counts = [0] * len(fields)
     for number in range(begin, end):
         first, last = number * ROWS_A_FILE, (number + 1) * ROWS_A_FILE - 1
-        text = day(number // FILES_A_PARTITION).encode()
+        text = day(number // files_a_partition).encode()
         name = f"{random.getrandbits(128):032x}"
         yield {
             "_VERSION": MANIFEST_VERSION,

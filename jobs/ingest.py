@@ -1,16 +1,24 @@
-"""Ingest: a job per written table, so that its runs carry the table's tags."""
+"""Ingest: a job per written table, so that its runs carry the table's tags, and its schedule."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
 
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 from lakewright.platform.declare.declaration_checks import SCHEMA_MATCHES, STORED_ROWS_FIT
 from lakewright.platform.declare.declarations import TableDeclaration
+from lakewright.platform.declare.partition_schemes import TimeDimension
+from lakewright.platform.declare.refresh import ScheduleDeclaration
+from lakewright.platform.orchestration.asset_partitions import ended_last, with_other_dimensions
 from lakewright.platform.orchestration.health_reports import HEALTHY
 from lakewright.platform.orchestration.names import TableNames
 
 VERB = "ingest"
+# The tags by which Dagster gives one run several partitions.
+_RANGE_START = "dagster/asset_partition_range_start"
+_RANGE_END = "dagster/asset_partition_range_end"
 
 
 def build_ingest_job(declaration: TableDeclaration) -> UnresolvedAssetJobDefinition:
@@ -28,3 +36,57 @@ def build_ingest_job(declaration: TableDeclaration) -> UnresolvedAssetJobDefinit
         executor_def=dg.in_process_executor,
         description=f"Write {declaration.table} from its source.",
     )
+
+
+def build_ingest_schedule(
+    declaration: TableDeclaration,
+    declared: ScheduleDeclaration,
+    job: UnresolvedAssetJobDefinition,
+) -> dg.ScheduleDefinition:
+    """The schedule on which a table is written.
+
+    A tick writes the partitions by time that ended last before it. A table without such partitions
+    is written whole.
+    """
+    names = TableNames(declaration.table)
+
+    def requests(
+        context: dg.ScheduleEvaluationContext,
+    ) -> Iterator[dg.RunRequest | dg.SkipReason]:
+        def dynamic_keys(name: str) -> Sequence[str]:
+            return context.instance.get_dynamic_partitions(name)
+
+        scheme, at = declaration.scheme, context.scheduled_execution_time
+        time = next((each for each in scheme.dimensions if isinstance(each, TimeDimension)), None)
+        if time is None:
+            yield dg.RunRequest()
+            return
+        times = ended_last(time, at, declared.partitions)
+        keys = with_other_dimensions(scheme, times, names, dynamic_keys)
+        if not keys:
+            yield dg.SkipReason(f"{declaration.table} has no partition that ended before {at}")
+            return
+        most = declaration.backfill.partitions_per_run if len(scheme.dimensions) == 1 else 1
+        yield from _runs(keys, most or len(keys), tick=at.isoformat())
+
+    running, stopped = dg.DefaultScheduleStatus.RUNNING, dg.DefaultScheduleStatus.STOPPED
+    return dg.ScheduleDefinition(
+        name=names.schedule(VERB),
+        job=job,
+        cron_schedule=declared.cron,
+        execution_timezone=declared.timezone,
+        execution_fn=requests,
+        default_status=running if declared.enabled else stopped,
+        description=f"Writes {declaration.table} from its source.",
+    )
+
+
+def _runs(keys: Sequence[str], most: int, *, tick: str) -> Iterator[dg.RunRequest]:
+    """Runs of at most so many partitions each."""
+    for at in range(0, len(keys), most):
+        first, last = keys[at], keys[min(at + most, len(keys)) - 1]
+        run_key = f"{tick} {first}"
+        if first == last:
+            yield dg.RunRequest(run_key, partition_key=first)
+        else:
+            yield dg.RunRequest(run_key, tags={_RANGE_START: first, _RANGE_END: last})

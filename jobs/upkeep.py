@@ -6,7 +6,7 @@ from the others.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import dagster as dg
@@ -27,6 +27,7 @@ from lakewright.platform.orchestration.reports import (
     findings_metadata,
     partition_health_metadata,
     report_metadata,
+    table_metadata,
 )
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
@@ -35,7 +36,7 @@ from lakewright.platform.orchestration.run_identity import commit_user
 from lakewright.platform.orchestration.runs import release_of_ended_runs
 from lakewright.platform.upkeep.health import TableHealth, read_health
 from lakewright.platform.upkeep.known_partitions import unknown_partitions
-from lakewright.platform.upkeep.measures import Cost, Measures
+from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
 from lakewright.platform.upkeep.verb import AnyVerb, Outcome, Report, Work
 from lakewright.platform.upkeep.words import counted
 from lakewright.platform.warehouse.keepers import may_be_done
@@ -77,6 +78,10 @@ class AskedConfig(dg.Config):
     bytes: int = Field(default=0, description="Bytes that the run is predicted to read.")
     files: int = Field(default=0, description="Files that the run is predicted to read.")
     milliseconds: int = Field(default=0, description="How long it is predicted to take.")
+    bytes_written: int = Field(default=0, description="Bytes that it is predicted to write.")
+    benefit: dict[str, int] = Field(
+        default={}, description="What it is predicted to gain, as the ledger names it."
+    )
 
 
 def build_upkeep_job(
@@ -344,13 +349,18 @@ class _Run:
         if self.asked is None:
             return recorder
         cost = Cost(
-            bytes=self.asked.bytes, files=self.asked.files, milliseconds=self.asked.milliseconds
+            bytes=self.asked.bytes,
+            files=self.asked.files,
+            milliseconds=self.asked.milliseconds,
+            bytes_written=self.asked.bytes_written,
         )
+        known = {each.name for each in fields(Benefit)}
+        gained = {name: value for name, value in self.asked.benefit.items() if name in known}
         return replace(
             recorder,
             reason=self.asked.reason,
             state=self.asked.state,
-            predicted=Measures(cost=cost),
+            predicted=Measures(cost=cost, benefit=Benefit(**gained)),
         )
 
     def _planned(self, plan: Any) -> None:
@@ -375,8 +385,8 @@ class _Run:
             return
         metadata: Mapping[str, Any] = {
             "lakewright/verb": self.kind.name,
+            **table_metadata(self.table),
             **report_metadata(report),
-            "dagster/table_name": self.table.name,
         }
         tell(
             dg.AssetObservation(self.names.asset_key, metadata=metadata, description=report.summary)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from functools import cache, partial
 
 import dagster as dg
@@ -77,6 +78,9 @@ def build_upkeep_sensor(
             # What cannot be recorded now is decided again at the next tick.
             with suppress(StorageError):
                 record_shadows(Ledger(catalog), look.shadows, run=names.sensor, now_ms=now_ms)
+        if is_recording():
+            with suppress(StorageError):
+                watch.record(catalog, look, now_ms=now_ms)
         for problem in tables.problems:
             context.log.warning("%s; the policies of before hold", problem)
         for told in look.news[:_MOST_LOGGED]:
@@ -126,6 +130,8 @@ def _request(batch: Sequence[Intent], names: UpkeepNames, past: Past) -> dg.RunR
                 "bytes": each.cost.bytes,
                 "files": each.cost.files,
                 "milliseconds": each.cost.milliseconds,
+                "bytes_written": each.cost.bytes_written,
+                "benefit": {name: gain for name, gain in asdict(each.benefit).items() if gain},
             }
             for each in batch
         },

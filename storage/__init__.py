@@ -34,6 +34,7 @@ from lakewright.storage.operations.partitions.expire_partitions import (
     ExpirePartitionsResult,
 )
 from lakewright.storage.operations.partitions.mark_done import MarkDonePlan, MarkDoneResult
+from lakewright.storage.operations.partitions.partition_properties import PartitionProperties
 from lakewright.storage.operations.partitions.rename_partition import (
     RenamePartitionPlan,
     RenamePartitionResult,
@@ -49,7 +50,7 @@ from lakewright.storage.operations.references.fast_forward import FastForwardPla
 from lakewright.storage.operations.references.history_span import HistorySpan
 from lakewright.storage.operations.references.rollback import RollbackPlan
 from lakewright.storage.operations.references.tags import DeleteTagsPlan
-from lakewright.storage.operations.respec.respec import RespecPlan, RespecResult
+from lakewright.storage.operations.respec.respec_plan import RespecPlan, RespecResult
 from lakewright.storage.operations.retention.expire_backlog import ExpireStep
 from lakewright.storage.operations.retention.expire_changelogs import ExpireChangelogsPlan
 from lakewright.storage.operations.retention.expire_snapshots import ExpirePlan, ExpireResult
@@ -77,7 +78,7 @@ from lakewright.storage.operations.schema.validate_rows import (
 )
 from lakewright.storage.operations.state.table_stats import BucketStats, PartitionStats
 from lakewright.storage.operations.write.verify import VerifyLevel
-from lakewright.storage.spec.commit import CommitResult, StagedWrite
+from lakewright.storage.spec.commit import CommitResult, StagedWrite, WriterKind, WriterUse
 from lakewright.storage.spec.data_types import DataType, parse_data_type
 from lakewright.storage.spec.lease import Lease, LeaseKind
 from lakewright.storage.spec.schema import Column, SchemaSpec, TableSchema
@@ -167,6 +168,7 @@ __all__ = [
     "MoveColumn",
     "OrphansPlan",
     "PartProfile",
+    "PartitionProperties",
     "PartitionStats",
     "Position",
     "PostponePlan",
@@ -211,6 +213,8 @@ __all__ = [
     "Waiver",
     "WriteResult",
     "WriterCompaction",
+    "WriterKind",
+    "WriterUse",
     "columns_from_arrow",
     "parse_data_type",
 ]

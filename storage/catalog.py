@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -23,6 +23,7 @@ from lakewright.storage.errors import (
 from lakewright.storage.files.file_systems import open_file_system
 from lakewright.storage.files.metadata_stores import SchemaStore
 from lakewright.storage.files.paths import DATABASE_SUFFIX, TablePaths
+from lakewright.storage.files.read_only_files import ReadOnlyFiles
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.files.temporary_folder import temporary_folder
 from lakewright.storage.format_table import FormatTable
@@ -82,6 +83,13 @@ class Catalog:
         """
         with temporary_folder(folder) as root:
             yield cls.open(root, env=env, durable=False)
+
+    def read_only(self) -> Catalog:
+        """The same warehouse, in which nothing can be changed: every attempt raises.
+
+        A plan that asks the store for its time, which takes a file, is such an attempt.
+        """
+        return replace(self, fs=ReadOnlyFiles(self.fs))
 
     @property
     def uri(self) -> str:

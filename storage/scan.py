@@ -62,7 +62,8 @@ class Scan:
         """By column, how many values reads of this scan made null because they do not fit.
 
         Only tables with `lakewright.cast-mode=explicit-null` have such values. A filter or a limit
-        may have dropped some of their rows; what Spark reads in its tasks is not counted here.
+        may have dropped some of their rows. What Spark reads counts once an action on the DataFrame
+        has ended, and again with each action and each repeated task; not with Spark Connect.
         """
         return self.reader.nulled.since()
 
@@ -87,6 +88,11 @@ class ChangeScan:
 
     plan: ChangePlan
     reader: ChangeReader
+
+    @property
+    def nulled_values(self) -> dict[str, int]:
+        """By column, how many values reads of these changes made null; see `Scan`."""
+        return self.reader.nulled.since()
 
     def read(self, limit: int | None = None) -> pa.Table:
         """All changes in memory, or `limit` of them."""

@@ -157,6 +157,7 @@ class Table(Readable):
         mode: str = "append",
         partition: Mapping[str, object] | None = None,
         dynamic: bool | None = None,
+        grouped: bool | None = None,
         commit_user: str | None = None,
         commit_identifier: int | None = None,
     ) -> StagedWrite:
@@ -165,7 +166,9 @@ class Table(Readable):
         `rows` are Arrow (a table, a batch, a reader), a DataFrame of pandas or Spark, dicts, or an
         iterable of these, which is read once and never collected. `mode` is append (upsert on
         primary-key tables) or overwrite. `partition` fixes partition columns, which rows may then
-        leave out. A column `_rowkind` may hold the kind of each row ('+I', '-U', '+U', '-D').
+        leave out. A column `_rowkind` may hold the kind of each row ('+I', '-U', '+U', '-D'). With
+        `grouped`, the rows of a partition follow each other, so that one partition is open at a
+        time; Spark sorts its rows so unless `grouped` is False.
 
         Raises:
             InvalidRequestError: mode, partition or rows do not fit; all files are deleted.
@@ -175,6 +178,7 @@ class Table(Readable):
             mode=mode,
             partition=partition,
             dynamic=dynamic,
+            grouped=is_dataframe(rows) if grouped is None else grouped,
             commit_user=commit_user,
             commit_identifier=commit_identifier,
         )
@@ -190,15 +194,20 @@ class Table(Readable):
         mode: str,
         partition: Mapping[str, object] | None = None,
         dynamic: bool | None = None,
+        grouped: bool = False,
         commit_user: str | None = None,
         commit_identifier: int | None = None,
     ) -> StagingJob:
-        """A job with which an engine's tasks stage their shares of the rows."""
+        """A job with which an engine's tasks stage their shares of the rows.
+
+        With `grouped`, the rows of a partition follow each other in the share of a task.
+        """
         return prepare_write(
             self.table_files,
             mode=write_mode(mode),
             partition=partition,
             dynamic=dynamic,
+            grouped=grouped,
             commit_user=commit_user,
             commit_identifier=commit_identifier,
         )
@@ -262,6 +271,7 @@ class Table(Readable):
         mode: str = "append",
         partition: Mapping[str, object] | None = None,
         dynamic: bool | None = None,
+        grouped: bool | None = None,
         commit_user: str | None = None,
         commit_identifier: int | None = None,
         compact: bool = False,
@@ -283,6 +293,7 @@ class Table(Readable):
             mode=mode,
             partition=partition,
             dynamic=dynamic,
+            grouped=grouped,
             commit_user=commit_user,
             commit_identifier=commit_identifier,
         )
@@ -305,6 +316,7 @@ class Table(Readable):
             attempts=result.attempts,
             already_committed=result.already_committed,
             compaction=self.upkeep.compact_written(touched) if compact else None,
+            writer=staged.writer,
         )
 
     # --- reading --------------------------------------------------------------------------------

@@ -14,6 +14,10 @@ from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.inspection import Inspection
 from lakewright.storage.operations.inspection.analyze import read_statistics
 from lakewright.storage.operations.partitions.list_partitions import list_partitions
+from lakewright.storage.operations.partitions.partition_properties import (
+    PartitionProperties,
+    partition_properties,
+)
 from lakewright.storage.operations.partitions.select_partitions import selection
 from lakewright.storage.operations.read.expired_reads import told_if_expired
 from lakewright.storage.operations.read.fallback_read import falls_back, scan_with_fallback
@@ -161,6 +165,21 @@ class TableAt(Readable):
             selection(self.table_files, where=predicate_of(where, self.schema), partitions=named),
             last_update=last_update,
         )
+
+    def partition_properties(
+        self,
+        where: Where | None = None,
+        *,
+        named: Sequence[Mapping[str, object]] | None = None,
+    ) -> tuple[tuple[dict[str, object], PartitionProperties], ...]:
+        """The values and the properties of partitions, chosen as in `partitions`.
+
+        Raises:
+            UnsupportedError: a file lies where the table's options allow no reading.
+        """
+        chosen = [each.partition for each in self.partitions(where, named=named)]
+        found = partition_properties(self.table_files, self.snapshot, chosen)
+        return tuple((partition.spec, found[partition]) for partition in chosen)
 
     def statistics(self) -> TableStatistics | None:
         """The statistics of the last analysis; None if there is none for this schema."""

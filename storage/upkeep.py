@@ -11,11 +11,7 @@ from typing import Any, overload
 
 from lakewright.storage.at_once import AtOnce
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.inspection.analyze import (
-    AnalyzePlan,
-    plan_analyze,
-    run_analyze,
-)
+from lakewright.storage.operations.inspection.analyze import AnalyzePlan, plan_analyze, run_analyze
 from lakewright.storage.operations.leases.leases import break_lease, list_leases
 from lakewright.storage.operations.partitions.add_partitions import (
     AddPartitionsPlan,
@@ -54,16 +50,9 @@ from lakewright.storage.operations.partitions.repair_partitions import (
     plan_repair_partitions,
     run_repair_partitions,
 )
-from lakewright.storage.operations.references.tags import (
-    DeleteTagsPlan,
-)
-from lakewright.storage.operations.respec.respec import (
-    MOST_FILES,
-    MOST_PARTITIONS,
-    RespecPlan,
-    plan_respec,
-    run_respec,
-)
+from lakewright.storage.operations.references.tags import DeleteTagsPlan
+from lakewright.storage.operations.respec.respec import plan_respec, run_respec
+from lakewright.storage.operations.respec.respec_plan import MOST_FILES, MOST_PARTITIONS, RespecPlan
 from lakewright.storage.operations.retention.expire_backlog import ExpireStep, expire_in_steps
 from lakewright.storage.operations.retention.expire_changelogs import (
     ExpireChangelogsPlan,
@@ -105,11 +94,7 @@ from lakewright.storage.operations.rewrite.postpone import (
     plan_postpone_compact,
     run_postpone_compact,
 )
-from lakewright.storage.operations.rewrite.rescale import (
-    RescalePlan,
-    plan_rescale,
-    run_rescale,
-)
+from lakewright.storage.operations.rewrite.rescale import RescalePlan, plan_rescale, run_rescale
 from lakewright.storage.operations.rewrite.rewrite_manifests import (
     RewriteManifestsPlan,
     plan_rewrite_manifests,
@@ -284,12 +269,16 @@ class Upkeep:
         *,
         most_partitions: int = MOST_PARTITIONS,
         most_files: int = MOST_FILES,
+        moved_from: str | None = None,
+        primary_key: Sequence[str] | None = None,
         engine: Engine | None = None,
     ) -> RespecPlan:
         """Change the partition keys of the table; see `respec.respec`.
 
         With `partitions`, only split the files of these, which a later change then restates. Reopen
-        the table afterwards.
+        the table afterwards. With `moved_from` and the present keys, name the files of a table that
+        was moved or copied from there where they lie now. With `primary_key`, columns that become
+        partition keys join the primary key.
         """
         return plan_respec(
             self.table_files,
@@ -297,6 +286,8 @@ class Upkeep:
             partitions=partitions,
             most_partitions=most_partitions,
             most_files=most_files,
+            moved_from=moved_from,
+            primary_key=primary_key,
             engine=engine,
         )
 

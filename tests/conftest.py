@@ -49,13 +49,15 @@ if (
     os.environ["TMPDIR"] = str(_IN_MEMORY)
     # Asked for already, by pytest itself.
     tempfile.tempdir = None
+    # Memory forgets all at a power loss: tests of durability ask for flushes by themselves.
+    os.environ.setdefault("LAKEWRIGHT_DURABLE", "false")
 
 # A time limit would test the machine, and a random seed would make two runs differ.
 settings.register_profile(
     "default", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile("default", settings.get_profile("default"), max_examples=30)
-settings.register_profile("deep", settings.get_profile("default"), max_examples=500)
+settings.register_profile("deep", settings.get_profile("default"), max_examples=150)
 settings.load_profile("default")
 
 FOLDER_MARKERS = {"on_spark": "spark", "interop": "interop", "stores": "stores"}
@@ -68,6 +70,7 @@ KEPT_TOGETHER = {
     "tests/interop/": "other clients",
     "tests/oracles/": "other clients",
     "tests/demo/": "the demo",
+    "tests/unit/platform/warehouse/test_replay.py": "replay",
     "tests/races/": "races",
     "tests/stores/": "stores",
 }

@@ -1,4 +1,4 @@
-"""What uses the columns of a table: its checks and partitions, tables made of it, SQL files.
+"""What uses the columns of a table: checks, partitions, policies, tables made of it, SQL files.
 
 Column lineage (`from:` of a declared column) says which columns of a downstream table use a column,
 and is followed from table to table. A downstream table without it may use every column.
@@ -12,11 +12,16 @@ from dataclasses import dataclass
 
 from lakewright.platform.declare.column_lineage import Lineage, column_lineage
 from lakewright.platform.declare.declarations import ExpectationDeclaration, TableDeclaration
+from lakewright.platform.declare.policy_files import load_policies
 from lakewright.platform.declare.text_files import text_of
 from lakewright.platform.declare.workspace import OtherAsset, Workspace
+from lakewright.platform.declare.yaml_files import DeclarationError
 from lakewright.storage.spec.schema_gate import EVERY_COLUMN, Dependent
 from lakewright.storage.sql import BATCH, used_columns
 
+# The settings of upkeep whose values are columns.
+_SORT_COLUMNS = ("sort", "columns")
+_STATISTICS_COLUMNS = ("statistics", "columns")
 # Columns of a table that are made of columns of the first one: names of these by names of those.
 _Made = Mapping[str, frozenset[str]]
 # What a walk has visited: tables and assets with a column, and the column that this is made of.
@@ -37,6 +42,7 @@ def column_dependents(
         found += _own_users(own, columns, is_declared_change=is_declared_change)
     seen: _Seen = {(table, name, name) for name in columns}
     found += _downstream(workspace, table, {name: frozenset([name]) for name in columns}, (), seen)
+    found += _in_policies(workspace, table, columns)
     for each in workspace.declarations:
         found += _queries(each, table, columns)
     for file, name in workspace.sql_files().items():
@@ -53,6 +59,32 @@ def _in_sql(text: str, file: str, table: str, columns: tuple[str, ...]) -> Itera
             name=f"{use.view} in {file}" if is_view else file,
             is_certain=use.is_certain,
         )
+
+
+def _in_policies(workspace: Workspace, table: str, columns: tuple[str, ...]) -> Iterator[Dependent]:
+    """The upkeep that names a column, by its declaration or by a policy file."""
+    try:
+        resolved = load_policies(workspace.policy_paths, workspace=workspace).of(table)
+    except DeclarationError:
+        # The upkeep tells what is wrong with them.
+        names = ", ".join(map(str, workspace.policy_paths))
+        yield Dependent(column=EVERY_COLUMN, kind="policy", name=names, is_certain=False)
+        return
+    is_enabled = {
+        _SORT_COLUMNS: resolved.policy.sort.enabled,
+        _STATISTICS_COLUMNS: resolved.policy.statistics.enabled,
+    }
+    for setting in resolved.settings:
+        if setting.key in is_enabled and setting.decided is not None:
+            named = setting.value if isinstance(setting.value, tuple) else ()
+            for name in columns:
+                if name in named:
+                    yield Dependent(
+                        column=name,
+                        kind="policy",
+                        name=f"{setting.name} ({setting.decided.place})",
+                        is_certain=is_enabled[setting.key],
+                    )
 
 
 def _own_users(

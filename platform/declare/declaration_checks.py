@@ -22,8 +22,10 @@ from lakewright.platform.declare.former_names import wrong_former_names
 from lakewright.platform.declare.maintenance_checks import check_maintenance
 from lakewright.platform.declare.marked_yaml import Place
 from lakewright.platform.declare.partition_checks import check_partitions
+from lakewright.platform.declare.refresh_checks import check_refresh, check_times
 from lakewright.platform.declare.source_declarations import SourceDeclaration
 from lakewright.platform.declare.source_paths import SourcePath, check_path
+from lakewright.platform.declare.source_variables import check_source_variables
 from lakewright.platform.declare.wrong_places import Finding, did_you_mean
 from lakewright.storage.errors import StorageError
 from lakewright.storage.spec.data_types import AtomicType, parse_data_type
@@ -32,10 +34,11 @@ from lakewright.storage.spec.reader_support import READERS
 from lakewright.storage.spec.schema import new_schema
 from lakewright.storage.spec.supported_options import check_new_options
 
-# Checks that every declared table has; expectations have other names.
+# Checks of declared tables; expectations have other names.
 SCHEMA_MATCHES = "schema_matches"
 STORED_ROWS_FIT = "stored_rows_fit_schema"
-TABLE_CHECKS = frozenset({SCHEMA_MATCHES, STORED_ROWS_FIT})
+NEWEST_PARTITION = "newest_partition_has_rows"
+TABLE_CHECKS = frozenset({SCHEMA_MATCHES, STORED_ROWS_FIT, NEWEST_PARTITION})
 
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_-]*"
@@ -55,16 +58,20 @@ def check_declaration(declaration: TableDeclaration) -> Iterator[Finding]:
         _check_keys,
         _check_contract,
         _check_source,
+        check_source_variables,
         _check_write,
         _check_expectations,
         check_maintenance,
+        check_refresh,
     )
     findings = [finding for check in checks for finding in check(declaration)]
     yield from findings
     # The following checks read types and keys, so these must be valid first.
     if not findings and declaration.columns:
-        yield from _check_schema(declaration)
-        yield from check_partitions(declaration)
+        of_partitions = (*_check_schema(declaration), *check_partitions(declaration))
+        yield from of_partitions
+        if not of_partitions:
+            yield from check_times(declaration)
 
 
 def check_together(declarations: Sequence[TableDeclaration]) -> Iterator[tuple[int, Finding]]:

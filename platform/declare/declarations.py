@@ -26,6 +26,13 @@ from lakewright.platform.declare.partition_schemes import (
     TimeDimension,
     default_formats,
 )
+from lakewright.platform.declare.refresh import (
+    SINGLE_RUN,
+    AutomationDeclaration,
+    BackfillDeclaration,
+    FreshnessDeclaration,
+    ScheduleDeclaration,
+)
 from lakewright.platform.declare.source_declarations import SourceDeclaration
 from lakewright.platform.declare.upkeep_policies import EngineChoice, UpkeepPolicy
 from lakewright.platform.declare.yaml_words import with_arguments_read
@@ -293,9 +300,19 @@ class TableDeclaration(Declared):
     """
 
     table: str = Field(description="the name, as database.table")
-    comment: str = Field(default="", description="a description of the table")
+    comment: str = Field(default="", description="a description of the table, which is stored")
+    description: str | None = Field(
+        default=None,
+        description="the description of the asset, as Markdown; without it the comment",
+    )
     group: str | None = Field(
         default=None, description="the group of the asset; without it the database"
+    )
+    owners: tuple[Text, ...] = Field(
+        default=(), description="who answers for the table: e-mail addresses, and team:name"
+    )
+    kinds: tuple[Text, ...] = Field(
+        default=(), description="labels beside those of format and engine"
     )
     tags: Mapping[str, Text] = Field(default_factory=dict, description="tags of the asset")
     columns: tuple[ColumnDeclaration, ...] = ()
@@ -312,6 +329,10 @@ class TableDeclaration(Declared):
         default=(), description="upstream tables, which the source can read"
     )
     write: WriteDeclaration = WriteDeclaration()
+    schedule: ScheduleDeclaration | None = None
+    automation: AutomationDeclaration | None = None
+    freshness: FreshnessDeclaration | None = None
+    backfill: BackfillDeclaration = SINGLE_RUN
     expectations: tuple[ExpectationDeclaration, ...] = ()
     maintenance: UpkeepPolicy = UpkeepPolicy()
     # Pydantic's models have a method `schema`.

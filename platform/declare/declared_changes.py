@@ -7,7 +7,7 @@ of rows inside of columns are matched by name at every depth. Changes come in th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lakewright.platform.declare.declarations import TableDeclaration
@@ -116,11 +116,28 @@ def declared_changes(declaration: TableDeclaration, actual: TableSchema) -> Decl
             *(_told_cast(each, present) for each in refused),
             # A data contract may have some; a declaration with some is not loaded.
             *(told for _, told in wrong_former_names(declaration.columns)),
+            *_misspelt_former_names(declaration, actual, wanted),
             *_no_changes(declared, actual),
         ),
         losses={each: loss for each in ordered if (loss := _loss(each, present)) is not None},
         keys=_keys_change(declared, actual),
     )
+
+
+def _misspelt_former_names(
+    declaration: TableDeclaration, actual: TableSchema, wanted: Collection[str]
+) -> Iterator[str]:
+    """Former names that the table lacks, beside columns that it would lose: one may be meant."""
+    names = actual.field_names
+    former = {column.was for column in declaration.columns}
+    gone = [name for name in names if name not in wanted and name not in former]
+    for column in declaration.columns:
+        if gone and column.was is not None and not {column.was, column.name} & {*names}:
+            yield (
+                f"column {column.name} was {column.was!r}, and {declaration.table} has no such "
+                f"column; it has {', '.join(gone)}, which is not declared; correct was, or leave "
+                "it out if the column is new"
+            )
 
 
 def _keys_change(declared: TableSchema, actual: TableSchema) -> KeysChange | None:

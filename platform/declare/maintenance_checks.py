@@ -21,6 +21,8 @@ from lakewright.storage.errors import StorageError
 from lakewright.storage.spec.partition_time import PartitionTimes
 
 _MIN_INTERVAL_MS = 5_000
+# The files of a running write look like orphans: what is younger is refused by the removal itself.
+_LEAST_AGE_MS = 3_600_000
 
 
 def check_maintenance(declaration: TableDeclaration) -> Iterator[Finding]:
@@ -45,6 +47,15 @@ def check_upkeep(policy: UpkeepPolicy) -> Iterator[Finding]:
         yield ("compaction", "interval"), "the interval is at least 5s"
     if isinstance(policy, WarehousePolicy) and policy.interval < _MIN_INTERVAL_MS:
         yield ("interval",), "the interval is at least 5s"
+    if policy.orphans.older_than < _LEAST_AGE_MS:
+        message = "files younger than 1h may be those of a running write; write at least 1h"
+        yield ("orphans", "older_than"), message
+    if policy.quarantine.keep < _LEAST_AGE_MS:
+        message = (
+            "what was set aside by mistake can be restored only until it is deleted; write at "
+            "least 1h"
+        )
+        yield ("quarantine", "keep"), message
     yield from _check_snapshots(policy.snapshots)
     yield from _check_sort(policy.sort)
     yield from _check_partition_expiry(policy.partitions)

@@ -46,10 +46,12 @@ from lakewright.platform.declare.yaml_files import (
     Problem,
     Written,
     documents_in,
+    dotted,
     yaml_files,
 )
 
 _TABLE = re.compile(r"[^.]+\.[^.]+")
+_SORT_ENABLED, _SORT_COLUMNS = ("sort", "enabled"), ("sort", "columns")
 _WILD = re.compile(r"[*?\[]")
 
 _MODELS: Mapping[Level, type[UpkeepPolicy]] = {
@@ -126,6 +128,7 @@ def read_policies(
     found = PolicySet(tuple(layers), declared_layers(workspace))
     if not problems:
         problems += _contradictions(found)
+        problems += _sorts_by_nothing(found)
     return found
 
 
@@ -220,6 +223,24 @@ def _layer(document: Written, level: Level, name: str, place: Place, policy: Upk
     }
     line = document.line_of((*place, "match"))
     return Layer(level, name, document.file, line, given)
+
+
+def _sorts_by_nothing(policies: PolicySet) -> Iterator[Problem]:
+    """The lines that switch sorting on for tables of which none has columns to sort by.
+
+    A warehouse, database or pattern may leave the columns to its tables.
+    """
+    layers = (*policies.layers, *policies.declared.values())
+    some_have = any(given.value for each in layers if (given := each.given.get(_SORT_COLUMNS)))
+    for layer in layers:
+        given = layer.given.get(_SORT_ENABLED)
+        if given is None or given.value is not True:
+            continue
+        is_of_one = layer.level in (Level.TABLE, Level.DECLARATION)
+        if policies.of(layer.name).policy.sort.columns if is_of_one else some_have:
+            continue
+        message = "without sort.columns nothing is sorted; name the columns, or leave this out"
+        yield Problem(given.file, given.line, dotted(_SORT_ENABLED), message)
 
 
 def _contradictions(policies: PolicySet) -> set[Problem]:

@@ -10,6 +10,7 @@ import datetime as dt
 import fnmatch
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -162,16 +163,15 @@ def _check_layout(layout: str, column: PartitionColumn) -> Iterator[str]:
             "leave the layout out"
         )
         return
-    try:
+    read: dt.datetime | None = None
+    with suppress(InvalidRequestError):
         read = _moment(_PROBE.strftime(layout), layout)
-    except InvalidRequestError:
-        read = None
     if read is None or read.date() != _PROBE.date():
         yield (
             f"{layout!r} is not a strptime layout that gives a day; write such as "
             f"{{{column.name}:%Y/%m/%d}}"
         )
-    elif root is not TypeRoot.TIMESTAMP and read.time() != dt.time():
+    elif root is not TypeRoot.TIMESTAMP and read != dt.datetime(2013, 12, 30):
         yield f"{layout!r} gives a time of day, which {column.name} {column.type} does not hold"
 
 

@@ -1,4 +1,4 @@
-"""A workspace: the declarations of its tables, and its SQL files."""
+"""A workspace: the declarations of its tables, its SQL files and its policies."""
 
 from __future__ import annotations
 
@@ -31,14 +31,16 @@ class OtherAsset:
 class Workspace:
     """Declared tables by name, and where SQL files lie: files, and folders with all below them.
 
-    `other_assets` are those that the orchestrator knows beside the declared tables. `written` tells
-    by table where its declaration is; one that was made in Python has no entry.
+    `policy_paths` are files and folders of upkeep policies. `other_assets` are those that the
+    orchestrator knows beside the declared tables. `written` tells by table where its declaration
+    is; one that was made in Python has no entry.
     """
 
     declarations: tuple[TableDeclaration, ...] = ()
     sql_paths: tuple[Path, ...] = ()
     other_assets: tuple[OtherAsset, ...] = ()
     written: Mapping[str, Written] = field(default_factory=dict)
+    policy_paths: tuple[Path, ...] = ()
 
     def declaration(self, table: str) -> TableDeclaration | None:
         """The declaration of a table, None if it is not declared."""

@@ -1,4 +1,4 @@
-"""Missing rows: a run must not publish silently if requested rows are missing.
+"""Missing rows: a run must not empty or skip a partition silently if requested rows are missing.
 
 A run without rows, a run that would empty a partition, and a run whose upstream lacks a partition
 all look like a day without rows. The usual cause is a wrong path, a date in another layout, or a
@@ -20,9 +20,12 @@ from lakewright.storage.spec.data_types import DataType
 from lakewright.storage.spec.values import from_python
 
 Spec = Mapping[str, object]
+INTENDED = (
+    "if this is intended, declare `allow_empty: true` in the source, or run with allow_empty: true"
+)
 
 
-def check_rows_came(
+def missing_partitions(
     table: Table,
     written: Sequence[Spec],
     asked: Sequence[Spec] | None,
@@ -30,48 +33,48 @@ def check_rows_came(
     replaces: bool,
     upstream: Mapping[str, Table],
     explain: Callable[[], None],
-) -> None:
-    """Refuse to publish if requested partitions got no rows, unless that is plausible.
+) -> tuple[tuple[Spec, str], ...]:
+    """The requested partitions that got no rows though that is not plausible, each with the reason.
 
-    `written` are the partitions that got rows. `replaces` says whether the others are emptied.
-    `explain` raises the source's own error if there are no rows at all.
+    `written` are the partitions that got rows. `replaces` says whether the others would be emptied.
+    `explain` raises the source's own error if there are no rows at all. A partition without rows is
+    plausible if it has none in the table, and none in an upstream table is missing.
 
     Raises:
-        InvalidRows: the source gave no row; or a partition that holds rows got none; or a partition
-            got none and an upstream table has none for it.
+        InvalidRows: the source gave no row.
     """
     got = {partition_identity(spec) for spec in written}
     missing = [spec for spec in asked or () if partition_identity(spec) not in got]
-    found = f"the source of {table.name} returned no rows"
+    absent = _absent_upstream(missing, upstream)
     if not written:
         explain()
         what = f" of {_named(missing)}" if missing else ""
-        raise _refused(table, f"{found}{what}{_without_upstream(missing, upstream)}")
-    if not missing:
-        return
-    held = _with_rows(table) if replaces else set()
-    lost = [spec for spec in missing if partition_identity(spec) in held]
-    if lost:
-        raise _refused(
-            table,
-            f"{found} of {len(lost)} requested partitions that have rows in the table "
-            f"({_named(lost)}){_without_upstream(lost, upstream)}",
+        for name, specs in absent.items():
+            what += f", and its upstream {name} has no rows of {_named(specs)}"
+        raise InvalidRows(
+            f"the source of {table.name} returned no rows{what}; nothing was written; {INTENDED}",
+            table=table.name,
         )
-    why = _without_upstream(missing, upstream)
-    if why:
-        raise _refused(table, f"{found} of {_named(missing)}{why}")
+    held = _with_rows(table) if replaces and missing else set()
+    found: list[tuple[Spec, str]] = []
+    for spec in missing:
+        why = [
+            f"its upstream {name} has no rows of {describe_partition(spec)}"
+            for name, specs in absent.items()
+            if spec in specs
+        ]
+        if partition_identity(spec) in held:
+            why.insert(0, "it has rows in the table")
+        if why:
+            found.append((spec, f"no rows came, and {' and '.join(why)}"))
+    return tuple(found)
 
 
-def _refused(table: Table, what: str) -> InvalidRows:
-    return InvalidRows(
-        f"{what}; nothing was written; if this is intended, declare `allow_empty: true` in the "
-        "source, or run with allow_empty: true",
-        table=table.name,
-    )
-
-
-def _without_upstream(missing: Sequence[Spec], upstream: Mapping[str, Table]) -> str:
-    """Upstream tables without rows for the partitions, as the end of a sentence."""
+def _absent_upstream(
+    missing: Sequence[Spec], upstream: Mapping[str, Table]
+) -> dict[str, list[Spec]]:
+    """By upstream table with the same partition columns, the partitions that it has no rows of."""
+    found: dict[str, list[Spec]] = {}
     for name, table in upstream.items():
         keys = table.schema.partition_keys
         if not keys or not missing or not set(keys) <= set(missing[0]):
@@ -80,8 +83,8 @@ def _without_upstream(missing: Sequence[Spec], upstream: Mapping[str, Table]) ->
         held = {_as_typed(each.spec, types) for each in table.at().partitions() if each.row_count}
         absent = [spec for spec in missing if _as_typed(spec, types) not in held]
         if absent:
-            return f", and its upstream {name} has no rows of {_named(absent)}"
-    return ""
+            found[name] = absent
+    return found
 
 
 def _as_typed(spec: Spec, types: Mapping[str, DataType]) -> tuple[tuple[str, object], ...]:

@@ -1,12 +1,16 @@
 """Publishing: stages rows, validates them, and only then commits them.
 
-1. If an earlier attempt of the same run has committed, do nothing again.
+1. If an earlier attempt of the same run has committed, do nothing again. If it committed without
+   some partitions, only these are left.
 2. Lease the partitions, and stage the rows in files that no reader sees.
 3. Refuse rows of partitions that were not requested; they would replace other rows.
 4. Evaluate the expectations on the staged rows.
-5. If a critical expectation is not met, rows are missing without a declaration, or another client
-   added values that the rows would replace, delete the files. Otherwise commit.
-6. If the writer also compacts, compact due files in the written partitions.
+5. Of a critical expectation that is not met, find the partitions whose own rows do not meet it, and
+   go on without them. If there is none, or the others do not meet it either, delete the files.
+   Leave alone the requested partitions whose rows are missing without a declaration.
+6. If no rows came at all, or another client added values that the rows would replace, delete the
+   files. Otherwise commit.
+7. If the writer also compacts, compact due files in the written partitions.
 """
 
 from __future__ import annotations
@@ -21,17 +25,23 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lakewright.platform.declare.declarations import (
-    TableDeclaration,
-    WriteKind,
+from lakewright.platform.declare.declarations import TableDeclaration, WriteKind
+from lakewright.platform.declare.partition_keys import (
+    describe_partition,
+    first_few,
+    partition_identity,
 )
-from lakewright.platform.declare.partition_keys import describe_partition, partition_identity
 from lakewright.platform.declare.schema_drift import Writing, check_other_columns
 from lakewright.platform.declare.upkeep_policies import EngineChoice
 from lakewright.platform.ingest.expectations import ValidationReport
 from lakewright.platform.ingest.given_rows import collected, given_rows
-from lakewright.platform.ingest.missing_rows import check_rows_came
-from lakewright.platform.ingest.validate_staged import validate_staged
+from lakewright.platform.ingest.judge_staged import (
+    RejectedPartition,
+    StagedJudge,
+    parts_in,
+    rejected_alone,
+)
+from lakewright.platform.ingest.missing_rows import INTENDED, missing_partitions
 from lakewright.platform.upkeep.compact import COMPACT, CompactOptions
 from lakewright.platform.upkeep.engines import prefers_spark
 from lakewright.platform.upkeep.leases import Warn, writing
@@ -44,6 +54,7 @@ from lakewright.storage import (
     StorageError,
     Table,
     WriterCompaction,
+    WriterUse,
 )
 from lakewright.storage.env import Env, SystemEnv
 from lakewright.storage.errors import (
@@ -52,6 +63,10 @@ from lakewright.storage.errors import (
     InvalidRows,
     TableNotFound,
 )
+from lakewright.storage.operations.commit.commits_of_user import (
+    commits_of_user,
+    partitions_of_commit,
+)
 from lakewright.storage.operations.rewrite.compact_written import check_writer_may_compact
 from lakewright.storage.rows import is_dataframe
 from lakewright.storage.spec.options import BucketMode
@@ -59,6 +74,10 @@ from lakewright.storage.spec.options import BucketMode
 _LOG = logging.getLogger(__name__)
 # The identifier of the commit that completes a write; commits before it have smaller ones.
 LAST_COMMIT = 1_000_000_000
+# The identifiers of commits that leave partitions out begin here: one for each attempt of the run.
+_FIRST_PARTIAL = 999_000_000
+# In place of the name of a check, where no rows came.
+ROWS = "rows"
 
 
 def _no_table(name: str) -> Table:
@@ -101,7 +120,10 @@ class PartitionTotals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """Rows that readers see."""
+    """Rows that readers see.
+
+    Of the `rejected` partitions nothing was published; an earlier attempt published the `earlier`.
+    """
 
     partitions: tuple[PartitionTotals, ...]
     report: ValidationReport
@@ -110,6 +132,9 @@ class Published:
     engine: str
     duration_ms: int
     compaction: WriterCompaction | None = None
+    writer: WriterUse | None = None
+    rejected: tuple[RejectedPartition, ...] = ()
+    earlier: tuple[Mapping[str, object], ...] = ()
 
     @property
     def row_count(self) -> int:
@@ -157,11 +182,17 @@ def publish(
     # Staging and commit share the manifests that they read.
     table = replace(table, table_files=table.table_files.reading_once())
     _check_order(table, order)
-    done = table.find_committed(order.commit_user, LAST_COMMIT)
-    if done is not None:
-        return AlreadyPublished(snapshot=done)
+    done = list(commits_of_user(table.table_files, order.commit_user))
+    whole = next((each for each in done if each.commit_identifier == LAST_COMMIT), None)
+    if whole is not None:
+        return AlreadyPublished(snapshot=whole)
+    of_parts = range(_FIRST_PARTIAL, LAST_COMMIT)
+    earlier_commits = [each for each in done if each.commit_identifier in of_parts]
+    judge = StagedJudge(table, order.session, order.find_table, env)
+    expectations = order.declaration.expectations
     given = rows()
     pending: list[StagedWrite] = []
+    left_out: list[StagedWrite] = []
     with writing(
         table, order.kind, order.partitions, commit_user=order.commit_user, warn=order.warn
     ):
@@ -169,36 +200,34 @@ def publish(
             for each in _staged_in_turn(table, given, order):
                 pending.append(each)  # noqa: PERF402  # what is staged is deleted if the next one fails
             _check_partitions(table, pending, order.partitions)
-            report = validate_staged(
-                table,
-                pending,
-                order.declaration.expectations,
-                session=order.session,
-                find_table=order.find_table,
-                env=env,
-            )
+            earlier = _partitions_of(table, earlier_commits)
+            came = [*earlier, *(each.spec for each in _totals(pending) if each.row_count)]
+            if earlier:
+                again, pending = parts_in(table, pending, earlier)
+                left_out += again
+            report = judge.report(pending, expectations)
             totals = _totals(pending)
+            rejected: tuple[RejectedPartition, ...] = ()
             if report.blocking:
-                took = env.now_ms() - started
-                return Rejected(report=report, partitions=totals, duration_ms=took)
-            if not order.allow_empty:
-                check_rows_came(
-                    table,
-                    [each.spec for each in totals if each.row_count],
-                    order.partitions,
-                    replaces=order.kind is WriteKind.OVERWRITE,
-                    upstream=order.upstream,
-                    explain=order.explain,
-                )
+                rejected = _rejected(judge, pending, report, order)
+                bad, good = parts_in(table, pending, [each.spec for each in rejected])
+                if not rejected or judge.report(good, expectations).blocking:
+                    took = env.now_ms() - started
+                    return Rejected(report=report, partitions=totals, duration_ms=took)
+                left_out, pending, totals = [*left_out, *bad], good, _totals(good)
+            rejected += _missing(table, came, order)
+            if rejected:
+                number = _FIRST_PARTIAL + len(earlier_commits)
+                pending[-1] = replace(pending[-1], commit_identifier=number)
             writes = Writing(kind=order.kind, partitions=order.partitions)
             check_other_columns(order.declaration, table, writes)
-            snapshot, commits = None, 0
+            snapshot, commits, last = None, 0, pending[-1].writer if pending else None
             while pending:
                 result = _commit_first(table, pending)
                 snapshot = result.snapshot or snapshot
                 commits += result.snapshot is not None
         finally:
-            for left in pending:
+            for left in (*pending, *left_out):
                 # A second failure of the store must not hide the first error.
                 with suppress(StorageError):
                     table.abort(left)
@@ -210,6 +239,48 @@ def publish(
         engine="spark" if _goes_to_spark(given, order) else "local",
         duration_ms=env.now_ms() - started,
         compaction=_compacted(table, totals, order) if order.compact else None,
+        writer=last,
+        rejected=rejected,
+        earlier=earlier,
+    )
+
+
+def _partitions_of(table: Table, commits: Sequence[Snapshot]) -> tuple[Mapping[str, object], ...]:
+    """The partitions that some commits wrote."""
+    files = table.table_files
+    found = {each for commit in commits for each in partitions_of_commit(files, commit)}
+    return tuple(each.spec for each in found)
+
+
+def _rejected(
+    judge: StagedJudge, staged: Sequence[StagedWrite], report: ValidationReport, order: WriteOrder
+) -> tuple[RejectedPartition, ...]:
+    """The partitions to leave out; none if the rows are published together or not at all."""
+    if order.micro_batches > 1 or len(_totals(staged)) < 2:
+        return ()
+    found = rejected_alone(judge, staged, report, order.declaration.expectations)
+    return () if len(found) == len(_totals(staged)) else found
+
+
+def _missing(
+    table: Table, came: Sequence[Mapping[str, object]], order: WriteOrder
+) -> tuple[RejectedPartition, ...]:
+    """The partitions that must not go without rows, and got none."""
+    if order.allow_empty:
+        return ()
+    found = missing_partitions(
+        table,
+        came,
+        order.partitions,
+        replaces=order.kind is WriteKind.OVERWRITE,
+        upstream=order.upstream,
+        explain=order.explain,
+    )
+    if found and order.micro_batches > 1:
+        told = first_few([f"{describe_partition(spec)}: {why}" for spec, why in found])
+        raise InvalidRows(f"{told}; nothing was written; {INTENDED}", table=table.name)
+    return tuple(
+        RejectedPartition(spec=spec, row_count=0, not_met={ROWS: why}) for spec, why in found
     )
 
 
@@ -339,8 +410,10 @@ def _fixed_partition(order: WriteOrder) -> Mapping[str, object] | None:
 
 
 def _emptied(table: Table, main: StagedWrite, order: WriteOrder) -> Iterator[StagedWrite]:
-    """Empty overwrites of requested partitions that have rows and get none."""
-    if order.kind is not WriteKind.OVERWRITE or len(order.partitions or ()) < 2:
+    """Empty overwrites of requested partitions that have rows and get none, where that is meant."""
+    if not order.allow_empty or order.kind is not WriteKind.OVERWRITE:
+        return
+    if len(order.partitions or ()) < 2:
         return
     written = {partition_identity(each.spec) for each in main.partitions}
     present = {partition_identity(stats.spec) for stats in table.at().partitions()}

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import product
+
 import dagster as dg
+from dagster._core.definitions.partitions.context import partition_loading_context
 
 from lakewright.platform.declare.partition_schemes import (
     Cadence,
@@ -32,6 +38,54 @@ def key_of_asset(partitions: dg.PartitionsDefinition[str], key: str) -> str:
     if isinstance(partitions, dg.MultiPartitionsDefinition):
         return partitions.get_partition_key_from_str(key)
     return key
+
+
+def ended_last(dimension: TimeDimension, at: dt.datetime, count: int = 1) -> tuple[str, ...]:
+    """The keys of the partitions that ended last before a moment, in order of time.
+
+    There are fewer if they begin before the first partition, or after the declared end.
+    """
+    bounded, endless = _time(dimension), _time(replace(dimension, end=None))
+    found: list[str] = []
+    with partition_loading_context(at):
+        window = endless.get_last_partition_window()
+        while window is not None and len(found) < count:
+            found += endless.get_partition_keys_in_time_window(window)
+            window = endless.get_prev_partition_window(window.start)
+        return tuple(key for key in reversed(found) if bounded.has_partition_key(key))
+
+
+def with_other_dimensions(
+    scheme: PartitionScheme,
+    times: Sequence[str],
+    names: TableNames,
+    dynamic_keys: Callable[[str], Sequence[str]],
+) -> list[str]:
+    """The keys of an asset at some keys of its time dimension, with every key of the other one.
+
+    `dynamic_keys` gives the keys that Dagster has under the name of a dynamic dimension.
+    """
+    if len(scheme.dimensions) == 1:
+        return list(times)
+    keys = {each.name: _keys(each, times, names, dynamic_keys) for each in scheme.by_name}
+    return [
+        dg.MultiPartitionKey(dict(zip(keys, each, strict=True))) for each in product(*keys.values())
+    ]
+
+
+def _keys(
+    dimension: Dimension,
+    times: Sequence[str],
+    names: TableNames,
+    dynamic_keys: Callable[[str], Sequence[str]],
+) -> Sequence[str]:
+    match dimension:
+        case TimeDimension():
+            return times
+        case StaticDimension():
+            return dimension.keys
+        case DynamicDimension():
+            return dynamic_keys(dynamic_name(dimension, names))
 
 
 def partition_mapping(

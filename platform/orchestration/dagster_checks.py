@@ -1,27 +1,69 @@
-"""Checks of declarations and policies that only Dagster can make: tags and schedules."""
+"""Checks of declarations and policies that only Dagster can make: labels and schedules."""
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator
 
 import dagster as dg
+from dagster._check import CheckError
 
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.marked_yaml import Place
 from lakewright.platform.declare.upkeep_policies import UpkeepPolicy
 from lakewright.platform.declare.wrong_places import Finding
+from lakewright.platform.orchestration.refresh import freshness_policy, longest_before
+from lakewright.storage.spec.option_values import duration_of_ms
+
+# Dagster allows ten kinds; format and engine are two of them.
+_MOST_KINDS = 8
 
 
 def check_for_dagster(declaration: TableDeclaration) -> Iterator[Finding]:
     """Everything in a declaration that Dagster refuses."""
-    try:
-        dg.AssetSpec("any", tags=dict(declaration.tags))
-    except dg.DagsterInvalidDefinitionError as err:
-        yield ("tags",), str(err).splitlines()[0]
+    yield from _check_labels(declaration)
+    yield from _check_refresh(declaration)
     for place, message in check_schedules(declaration.maintenance):
         yield ("maintenance", *place), message
     schedule = declaration.schema_policy.validation.schedule
     yield from _check_schedule(schedule, ("schema", "validation", "schedule"))
+
+
+def _check_labels(declaration: TableDeclaration) -> Iterator[Finding]:
+    try:
+        dg.AssetSpec("any", tags=dict(declaration.tags))
+    except dg.DagsterInvalidDefinitionError as err:
+        yield ("tags",), str(err).splitlines()[0]
+    for at, owner in enumerate(declaration.owners):
+        try:
+            dg.AssetSpec("any", owners=[owner])
+        except dg.DagsterInvalidDefinitionError:
+            message = f"{owner!r} is no owner; write an e-mail address, or team:{owner.split()[0]}"
+            yield ("owners", at), message
+    if len(declaration.kinds) > _MOST_KINDS:
+        message = f"there are {len(declaration.kinds)} kinds; Dagster shows {_MOST_KINDS} at most"
+        yield ("kinds",), message
+
+
+def _check_refresh(declaration: TableDeclaration) -> Iterator[Finding]:
+    schedule, automation = declaration.schedule, declaration.automation
+    if schedule is not None:
+        yield from _check_schedule(schedule.cron, ("schedule", "cron"))
+    if automation is not None and automation.on_cron is not None:
+        yield from _check_schedule(automation.on_cron, ("automation", "on_cron"))
+    freshness = declaration.freshness
+    if freshness is None or freshness.by is None:
+        return
+    wrong = list(_check_schedule(freshness.by, ("freshness", "by")))
+    yield from wrong
+    if wrong or freshness.not_before is None:
+        return
+    try:
+        freshness_policy(freshness)
+    except CheckError:
+        longest = duration_of_ms(longest_before(freshness.by) // dt.timedelta(milliseconds=1))
+        message = f"the ticks of {freshness.by!r} are {longest} apart; write at most that"
+        yield ("freshness", "not_before"), message
 
 
 def check_schedules(policy: UpkeepPolicy) -> Iterator[Finding]:

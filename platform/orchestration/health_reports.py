@@ -13,13 +13,20 @@ import dagster as dg
 
 from lakewright.platform.declare.upkeep_policies import UpkeepMode
 from lakewright.platform.orchestration.names import TableNames, UpkeepNames
-from lakewright.platform.orchestration.pictures import as_markdown, small_files_picture
+from lakewright.platform.orchestration.pictures import (
+    as_markdown,
+    debt_picture,
+    small_files_picture,
+)
+from lakewright.platform.upkeep.retention import age_text, holder_text
 from lakewright.platform.upkeep.words import counted, size_text, time_text
 from lakewright.platform.warehouse.decide import EVERY_VERB
 from lakewright.platform.warehouse.intents import Decision, Declined, Intent, WhyNot
 from lakewright.platform.warehouse.kept_tables import KeptTable
 from lakewright.platform.warehouse.survey import TableSurvey
 from lakewright.platform.warehouse.table_state import TableState
+from lakewright.platform.warehouse.trend import Trend
+from lakewright.storage.operations.retention.retention_outlook import RetentionOutlook
 
 HEALTHY = "healthy"
 # Reasons of the policy itself to wait: the table is as its policy wants it.
@@ -71,8 +78,14 @@ def evaluate_health(
     names: UpkeepNames,
     *,
     location: str | None = None,
+    trend: Trend | None = None,
+    outlook: Sequence[RetentionOutlook] = (),
 ) -> HealthEvaluation:
-    """The evaluation of a table at one look; with the code location's name, jobs are links."""
+    """The evaluation of a table at one look; with the code location's name, jobs are links.
+
+    `trend` is what was recorded of the table before, and `outlook` what other retention times would
+    free.
+    """
     due = [each for each in decisions if isinstance(each, Intent)]
     others = [each for each in decisions if isinstance(each, Declined)]
     waiting = [each for each in others if each.why_not.waits]
@@ -95,6 +108,10 @@ def evaluate_health(
             state.survey.files, state.health.partitions, keyed=state.survey.keyed
         )
         metadata["files"] = dg.MetadataValue.md(as_markdown(picture, "small files by partition"))
+        if trend is not None and len(trend.points) > 1:
+            drawn = as_markdown(debt_picture(trend), "files that upkeep could take away, over time")
+            metadata["health over time"] = dg.MetadataValue.md(drawn)
+        metadata["other retention times"] = _outlook_table(outlook)
         metadata |= _numbers(state)
     metadata["lakewright/upkeep_sensor"] = names.sensor
     metadata["lakewright/mode"] = kept.policy.mode.value
@@ -169,6 +186,29 @@ def _table_of(declined: Sequence[Declined]) -> dg.TableMetadataValue | None:
                 for name in ("verb", "why not", "reason", "partition", "again")
             ]
         ),
+    )
+
+
+def _outlook_table(outlook: Sequence[RetentionOutlook]) -> dg.TableMetadataValue | None:
+    if not outlook:
+        return None
+    return dg.MetadataValue.table(
+        records=[
+            dg.TableRecord(
+                {
+                    "keep": age_text(each.time_retained_ms),
+                    "snapshots gone": each.gone,
+                    "left": each.left,
+                    "readable back to": (
+                        "" if each.back_to_ms is None else time_text(each.back_to_ms)
+                    ),
+                    "files freed": each.files,
+                    "freed": size_text(each.bytes),
+                    "kept by": ", ".join(map(holder_text, each.held_by)),
+                }
+            )
+            for each in outlook
+        ]
     )
 
 

@@ -51,6 +51,10 @@ class UpkeepNames:
         return self.job("upkeep_sensor")
 
     @property
+    def automation_sensor(self) -> str:
+        return self.job("automation_sensor")
+
+    @property
     def schema_sensor(self) -> str:
         return self.job("schema_sensor")
 

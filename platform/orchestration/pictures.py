@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from html import escape
 
 from lakewright.platform.upkeep.health import PartitionHealth
-from lakewright.platform.upkeep.words import counted, size_text
+from lakewright.platform.upkeep.words import counted, size_text, time_text
 from lakewright.platform.warehouse.survey import FileFigures
+from lakewright.platform.warehouse.trend import Trend
 
 _WIDTH = 640
 _ROW_HEIGHT = 92
@@ -56,6 +57,30 @@ def small_files_picture(
         drawn.append(f'<text x="{_MARGIN}" y="{height + 4}" fill="#333333">{told}</text>')
         height += _LINE_HEIGHT
     return _svg(height, drawn)
+
+
+def debt_picture(trend: Trend) -> str:
+    """The files that upkeep could take away, over time, as it was recorded; SVG."""
+    values = trend.debt(_MAX_BARS)
+    most, left = max(*values, 1), _MARGIN + 52
+    floor, room = _ROW_HEIGHT + _MARGIN, _WIDTH - left - _MARGIN
+    step = room / max(len(values) - 1, 1)
+    points = " ".join(
+        f"{left + at * step:.1f},{floor - value * (_ROW_HEIGHT - 20) / most:.1f}"
+        for at, value in enumerate(values)
+    )
+    begin, end = time_text(trend.first.taken_ms), time_text(trend.last.taken_ms)
+    told = f"debt: {counted(values[0], 'file')}, then at most {max(values):,}, now {values[-1]:,}"
+    drawn = [
+        f'<polyline points="{points}" fill="none" stroke="{_BEFORE}" stroke-width="2"/>',
+        f'<line x1="{left}" y1="{floor}" x2="{_WIDTH - _MARGIN}" y2="{floor}" stroke="#999999"/>',
+        f'<text x="{_MARGIN}" y="{floor - _ROW_HEIGHT + 24}" fill="#333333">{most:,}</text>',
+        f'<text x="{_MARGIN}" y="{floor}" fill="#333333">0</text>',
+        f'<text x="{left}" y="{_MARGIN + 4}" fill="#333333">{told}</text>',
+        f'<text x="{left}" y="{floor + 18}" fill="#333333">{begin}</text>',
+        f'<text x="{_WIDTH - _MARGIN}" y="{floor + 18}" text-anchor="end">{end}</text>',
+    ]
+    return _svg(floor + 2 * _MARGIN, drawn)
 
 
 def as_markdown(svg: str, title: str) -> str:

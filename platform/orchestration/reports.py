@@ -61,12 +61,20 @@ def schema_metadata(schema: TableSchema) -> dg.TableSchema:
     )
 
 
-def publication_metadata(table: Table, published: Published) -> Metadata:
-    """The metadata of a materialization about the whole write."""
-    metadata: dict[str, Any] = {
+def table_metadata(table: Table) -> dict[str, Any]:
+    """What every event about a table tells of it, by Dagster's standard keys."""
+    return {
         "dagster/column_schema": schema_metadata(table.schema),
         "dagster/table_name": table.name,
         "dagster/uri": table.location,
+        "dagster/storage_kind": STORAGE_KIND,
+    }
+
+
+def publication_metadata(table: Table, published: Published) -> Metadata:
+    """The metadata of a materialization about the whole write."""
+    metadata: dict[str, Any] = {
+        **table_metadata(table),
         "lakewright/rows_written": published.row_count,
         "lakewright/files_written": published.file_count,
         "lakewright/bytes_written": published.size_bytes,
@@ -75,6 +83,8 @@ def publication_metadata(table: Table, published: Published) -> Metadata:
         "lakewright/engine": published.engine,
         "lakewright/seconds": round(published.duration_ms / 1000, 3),
     }
+    if published.writer is not None:
+        metadata["lakewright/writer"] = str(published.writer)
     snapshot = published.snapshot or table.history.latest_snapshot()
     if snapshot is not None:
         metadata["lakewright/snapshot_id"] = snapshot.id

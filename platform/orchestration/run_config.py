@@ -7,7 +7,6 @@ it, and refuses invalid choices at launch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from enum import Enum
 from functools import cache
@@ -16,13 +15,10 @@ from typing import Any, TypeVar, get_args, get_origin
 import dagster as dg
 from pydantic import Field, create_model
 
-from lakewright.platform.declare.durations import duration_ms
-from lakewright.platform.declare.partition_keys import InvalidPartitionKeyError, decode_partition
-from lakewright.platform.upkeep.health import partition_columns
+from lakewright.platform.upkeep.option_values import option_value
 from lakewright.platform.upkeep.rewrites import Partitions
 from lakewright.platform.upkeep.verb import OptionField, option_fields
 from lakewright.storage import Table
-from lakewright.storage.errors import InvalidRequestError
 
 OptionsT = TypeVar("OptionsT")
 _BY_KEY = " Partition keys: a value, or dt=…/hh=… for several columns."
@@ -66,7 +62,8 @@ def options_of_run(config: dg.Config, declared: OptionsT, table: Table) -> Optio
     for option in option_fields(type(declared)):
         value = getattr(config, option.written_name)
         if value is not None:
-            given[option.name] = _option_value(option, value, table)
+            plain = value.value if isinstance(value, Enum) else value
+            given[option.name] = option_value(option, plain, table)
     return replace(declared, **given)  # type: ignore[type-var]  # a dataclass, as options are
 
 
@@ -85,29 +82,3 @@ def _config_type(option: OptionField) -> Any:
 
 def _description(option: OptionField) -> str:
     return option.text + (_BY_KEY if option.kind == Partitions else "")
-
-
-def _option_value(option: OptionField, value: Any, table: Table) -> object:
-    kind = option.kind
-    if option.is_duration:
-        try:
-            return duration_ms(value)
-        except InvalidRequestError as err:
-            raise InvalidRequestError(f"{option.written_name}: {err.message}") from None
-    if kind == Partitions:
-        return _partitions(table, value, option.written_name)
-    if get_origin(kind) is tuple:
-        return tuple(value)
-    return value.value if isinstance(value, Enum) else value
-
-
-def _partitions(table: Table, keys: Sequence[str], name: str) -> Partitions:
-    columns = partition_columns(table)
-    if not columns:
-        raise InvalidRequestError(f"{table.name} has no partitions; leave `{name}` out")
-    if not keys:
-        raise InvalidRequestError(f"{name} is an empty list; leave it out for all partitions")
-    try:
-        return tuple(decode_partition(key, columns) for key in keys)
-    except InvalidPartitionKeyError as err:
-        raise InvalidRequestError(str(err), table=table.name) from err

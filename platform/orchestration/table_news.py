@@ -21,12 +21,13 @@ from lakewright.platform.declare.partition_keys import InvalidPartitionKeyError,
 from lakewright.platform.orchestration.asset_partitions import key_of_asset, partitions_def
 from lakewright.platform.orchestration.health_reports import evaluate_health
 from lakewright.platform.orchestration.names import TableNames, UpkeepNames
-from lakewright.platform.orchestration.reports import schema_metadata
+from lakewright.platform.orchestration.reports import table_metadata
 from lakewright.platform.orchestration.run_identity import origin_of
 from lakewright.platform.upkeep.words import counted, size_text
 from lakewright.platform.warehouse.kept_tables import KeptTable, KeptTables
 from lakewright.platform.warehouse.look import Look, Watch
 from lakewright.platform.warehouse.table_state import TableState
+from lakewright.platform.warehouse.trend import read_trend
 from lakewright.storage import Catalog, PartitionStats, Snapshot, Table
 from lakewright.storage.errors import StorageError
 from lakewright.storage.spec.snapshot import CommitKind
@@ -82,6 +83,14 @@ class TableNews:
             told = (health.passed, health.told)
             if self._health.get(name) != told:
                 self._health[name] = told
+                health = evaluate_health(
+                    state,
+                    look.of(name),
+                    kept,
+                    self.names,
+                    location=location,
+                    trend=read_trend(catalog, name),
+                )
                 found.append(health.event(TableNames(name)))
             if len(found) >= self.most_events:
                 self._last = name
@@ -161,10 +170,8 @@ def _commits_since(table: Table, latest: Snapshot, told: int | None) -> list[Sna
 def _about(table: Table, latest: Snapshot, state: TableState) -> dict[str, Any]:
     files = state.survey.files
     return {
-        "dagster/table_name": table.name,
-        "dagster/uri": table.location,
+        **table_metadata(table),
         "dagster/row_count": latest.total_record_count,
-        "dagster/column_schema": schema_metadata(table.schema),
         SNAPSHOT: latest.id,
         "lakewright/commit_user": latest.commit_user,
         "lakewright/commit_kind": latest.commit_kind.value,

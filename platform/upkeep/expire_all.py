@@ -271,4 +271,5 @@ EXPIRE = Verb(
     alone=LeaseKind.EXPIRE,
     steps=_steps,
     measures=_measures,
+    recorded_as=EXPIRE_SNAPSHOTS.name,
 )

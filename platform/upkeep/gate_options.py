@@ -74,10 +74,10 @@ def rules_of(
 
 
 def scan_engine(options: GateOptions, plan: AlterPlan, work: Work) -> Engine | None:
-    """The engine that reads what statistics leave open; None if no scan is asked for or needed."""
+    """The engine that reads a sample, and what statistics leave open; None without a scan."""
     sizes = [each.details.get("bytes_to_scan") for each in plan.findings]
     open_sizes = [size for size in sizes if isinstance(size, int)]
-    if not options.scan or not open_sizes:
+    if not options.scan:
         return None
     return work.engine(options.engine, sum(open_sizes))
 

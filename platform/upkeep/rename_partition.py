@@ -17,7 +17,7 @@ from lakewright.platform.upkeep.verb import (
     option,
 )
 from lakewright.platform.upkeep.whole_partitions import held_facts, held_text, only_partition
-from lakewright.platform.upkeep.words import counted, duration_text
+from lakewright.platform.upkeep.words import counted, duration_text, nulled_text
 from lakewright.storage import (
     LeaseKind,
     RenamePartitionPlan,
@@ -73,6 +73,7 @@ def _report(
         summary=f"snapshot {result.snapshot.id}: {names} renamed, "
         f"{counted(result.rows, 'row')} in {duration_text(result.duration_ms)}",
         facts=facts,
+        notes=(nulled_text(result.nulled_values),) if result.nulled_values else (),
         partitions=(plan.to,),
         snapshot=result.snapshot,
     )

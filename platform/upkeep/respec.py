@@ -39,7 +39,7 @@ from lakewright.storage import (
     VerifyLevel,
 )
 from lakewright.storage.errors import InvalidRequestError
-from lakewright.storage.operations.respec.respec import MOST_FILES, MOST_PARTITIONS, Layout
+from lakewright.storage.operations.respec.respec_plan import MOST_FILES, MOST_PARTITIONS, Layout
 from lakewright.storage.operations.rewrite.compaction_plan import CompactionTask
 
 # A table without partition keys is one partition, whose path is empty.
@@ -66,6 +66,16 @@ class RespecOptions:
         MOST_PARTITIONS, f"Refuse more partitions than this (default: {MOST_PARTITIONS:,})."
     )
     max_files: int = option(MOST_FILES, f"Refuse more files than this (default: {MOST_FILES:,}).")
+    primary_key: tuple[str, ...] | None = option(
+        None,
+        "The primary key that the table is to have: its present one, with columns that become "
+        "partition keys, or without those that go.",
+    )
+    moved_from: str | None = option(
+        None,
+        "Change no keys: the table was moved or copied from this URI or path, and its manifests "
+        "name files there. Name them where they lie now.",
+    )
     engine: EngineChoice = option(
         EngineChoice.AUTO, "Where files are split: spark, local, or auto, by size.", at_run=True
     )
@@ -83,6 +93,9 @@ def respec_line(table: str, keys: Sequence[str]) -> str:
 
 
 def _plan(table: Table, options: RespecOptions) -> RespecPlan:
+    if options.moved_from is not None:
+        keys = table.schema.partition_keys if options.keys is None else options.keys
+        return table.upkeep.plan_respec(keys, moved_from=options.moved_from)
     if options.keys is None:
         raise InvalidRequestError(
             f"say which partition keys {table.name} is to have: keys is not given"
@@ -102,6 +115,7 @@ def _plan(table: Table, options: RespecOptions) -> RespecPlan:
         partitions,
         most_partitions=options.max_partitions,
         most_files=options.max_files,
+        primary_key=options.primary_key,
     )
 
 
@@ -202,6 +216,12 @@ def _planned(plan: RespecPlan) -> str:
         return (
             f"{plan.table} to split by {by}{at}: {_sizes(plan.splits)}; it keeps "
             f"{_keys_text(plan.former_keys)}"
+        )
+    if plan.moved_from is not None:
+        files = counted(plan.restate.files, "file")
+        return (
+            f"{files} of {plan.table} to be named where they lie now, moved from {plan.moved_from}"
+            f"{at}"
         )
     if plan.changes_nothing:
         return f"{plan.table} has {_keys_text(plan.keys)}"

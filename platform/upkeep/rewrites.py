@@ -20,7 +20,13 @@ from lakewright.platform.upkeep.verb import (
     Work,
     option,
 )
-from lakewright.platform.upkeep.words import counted, duration_text, size_text, snapshots_text
+from lakewright.platform.upkeep.words import (
+    counted,
+    duration_text,
+    nulled_text,
+    size_text,
+    snapshots_text,
+)
 from lakewright.storage import (
     CompactionPlan,
     CompactionResult,
@@ -177,7 +183,10 @@ def compaction_report(
             "seconds": round(result.duration_ms / 1000, 3),
         },
         record=record,
-        notes=(dropped,) if result.dropped_tasks and result.snapshot is not None else (),
+        notes=(
+            *((dropped,) if result.dropped_tasks and result.snapshot is not None else ()),
+            *_nulled(result),
+        ),
         was_beaten=result.snapshot is None,
         file_sizes=(result.file_sizes_before, result.file_sizes_after),
         partitions=_touched(plan),
@@ -274,7 +283,7 @@ def move_report(
             "seconds": round(result.duration_ms / 1000, 3),
         },
         record=record,
-        notes=(left,) if result.dropped else (),
+        notes=(*((left,) if result.dropped else ()), *_nulled(result)),
         partitions=_touched(plan),
         snapshot=result.snapshots[-1] if result.snapshots else None,
     )
@@ -353,6 +362,12 @@ def _before_and_after(
         "rows_after": result.rows_after,
         **({"nulled_values": result.nulled_values} if result.nulled_values else {}),
     }
+
+
+def _nulled(result: CompactionResult | RescaleResult | PostponeResult) -> tuple[str, ...]:
+    """A note of values that the rewrite made null for good, by the table's cast mode."""
+    count = result.nulled_values
+    return (nulled_text(count),) if count else ()
 
 
 def _engine_name(options: RewriteOptions, plan: RewritePlan[Any]) -> str:

@@ -49,3 +49,9 @@ def snapshots_text(ids: Sequence[int]) -> str:
     if len(ids) == 1:
         return f"snapshot {ids[0]}"
     return f"{len(ids)} snapshots ({min(ids)} to {max(ids)})"
+
+
+def nulled_text(count: int) -> str:
+    """What a rewrite did to values beyond the types of their columns, by the table's cast mode."""
+    fit = "does not fit the type of its column" if count == 1 else "do not fit their types"
+    return f"{counted(count, 'value')} that {fit} became null for good"

@@ -8,8 +8,8 @@ planned: a corrected figure would be corrected again by the next run.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from statistics import median
 
@@ -30,13 +30,16 @@ class Ratios:
     """What past runs say, each as a median; `runs` is their number.
 
     `time` is that of actual and modelled time, `share` of files that were worked on and planned
-    ones, `compression` of bytes written and read.
+    ones, `compression` of bytes written and read, `read` of all bytes read and planned.
+    `milliseconds` is the actual time itself.
     """
 
     time: float = 1.0
+    milliseconds: float = 0.0
     share: float = 1.0
     compression: float = 1.0
     runs: int = 0
+    read: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +51,7 @@ class Calibration:
     @classmethod
     def of(cls, actions: Iterable[Action]) -> Calibration:
         """Learn from actions that were done, in any order."""
-        found: dict[tuple[str, str | None], list[Action]] = defaultdict(list)
-        for each in sorted(actions, key=lambda each: (each.started_ms, each.id)):
-            if each.verdict is Verdict.DONE and each.cost.milliseconds > 0:
-                found[each.verb, each.table].append(each)
-                found[each.verb, None].append(each)
-        return cls(
-            {key: _ratios(runs[-_MOST:]) for key, runs in found.items() if len(runs) >= _FEWEST}
-        )
+        return Learning().add(actions)
 
     def ratios_of(self, verb: str, table: str) -> Ratios:
         """Those of the table, else of the verb, else none."""
@@ -69,15 +65,18 @@ class Calibration:
         known, cost, benefit = self.ratios_of(verb, table), planned.cost, planned.benefit
         read = round(cost.bytes * known.share)
         written = round(read * known.compression) if cost.bytes_written else 0
-        model_ms = modelled_ms(replace(cost, files=round(cost.files * known.share), bytes=read))
+        taken = replace(cost, files=round(cost.files * known.share), bytes=read)
+        milliseconds = modelled_ms(taken) * known.time
+        if known.runs and not cost.files and not cost.bytes:
+            # Nothing is known of the size of the work.
+            milliseconds = known.milliseconds
         return replace(
             planned,
-            cost=replace(cost, milliseconds=round(model_ms * known.time), bytes_written=written),
-            benefit=Benefit(
+            cost=replace(cost, milliseconds=round(milliseconds), bytes_written=written),
+            benefit=replace(
+                benefit,
                 files_fewer=round(benefit.files_fewer * known.share),
                 runs_fewer=round(benefit.runs_fewer * known.share),
-                snapshots_fewer=benefit.snapshots_fewer,
-                metadata_bytes_fewer=benefit.metadata_bytes_fewer,
                 bytes_freed=round(benefit.bytes_freed * known.share),
                 rows_shown=round(benefit.rows_shown * known.share),
                 bytes_fewer=read - written
@@ -91,24 +90,58 @@ class Calibration:
         return self.measures(verb, table, Measures(cost=cost)).cost.milliseconds
 
 
+@dataclass(slots=True)
+class Learning:
+    """Learns from actions as they come; it keeps the newest of each verb and table."""
+
+    _runs: dict[tuple[str, str | None], deque[_Run]] = field(default_factory=dict)
+    _ratios: dict[tuple[str, str | None], Ratios] = field(default_factory=dict)
+
+    def add(self, actions: Iterable[Action]) -> Calibration:
+        """Learn from actions that were done, in any order, but none of them twice."""
+        changed = set()
+        for each in sorted(actions, key=lambda each: (each.started_ms, each.id)):
+            if each.verdict is not Verdict.DONE or each.cost.milliseconds <= 0:
+                continue
+            for key in ((each.verb, each.table), (each.verb, None)):
+                known = self._runs.setdefault(key, deque(maxlen=_MOST))
+                known.append(_Run(each.cost, each.predicted_cost))
+                changed.add(key)
+        for key in changed:
+            if len(self._runs[key]) >= _FEWEST:
+                self._ratios[key] = _ratios(self._runs[key])
+        return Calibration(dict(self._ratios))
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    cost: Cost
+    predicted: Cost | None
+
+
 def modelled_ms(cost: Cost) -> float:
     """The time for files and bytes where no run is known."""
     return _MS_PER_RUN + _MS_PER_FILE * cost.files + _MS_PER_MIB * cost.bytes / _MIB
 
 
-def _ratios(runs: Sequence[Action]) -> Ratios:
+def _ratios(runs: Collection[_Run]) -> Ratios:
     shares = [
-        each.cost.files / each.predicted_cost.files
+        each.cost.files / each.predicted.files
         for each in runs
-        if each.predicted_cost is not None and each.predicted_cost.files
+        if each.predicted is not None and each.predicted.files
     ]
     compressions = [
         each.cost.bytes_written / each.cost.bytes
         for each in runs
         if each.cost.bytes and each.cost.bytes_written
     ]
+    # Of their sums, since a table that grows is read by ever smaller shares.
+    planned = sum(each.predicted.bytes for each in runs if each.predicted)
+    read = sum(each.cost.bytes for each in runs if each.predicted)
     return Ratios(
+        read=read / planned if planned else 1.0,
         time=median(each.cost.milliseconds / modelled_ms(each.cost) for each in runs),
+        milliseconds=median(each.cost.milliseconds for each in runs),
         share=median(shares) if shares else 1.0,
         compression=median(compressions) if compressions else 1.0,
         runs=len(runs),

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 
 from lakewright.platform.declare.upkeep_policies import CompactionPolicy, UpkeepPolicy
 from lakewright.platform.upkeep.health import PartitionHealth
+from lakewright.platform.upkeep.measures import Measures
 from lakewright.platform.upkeep.words import counted, duration_text, size_text, time_text
-from lakewright.platform.warehouse.calibrate import modelled_ms
+from lakewright.platform.warehouse.calibrate import Calibration
 from lakewright.platform.warehouse.intents import (
     Benefit,
     Cost,
@@ -41,7 +42,11 @@ EVERY_VERB = "upkeep"
 _ASKED_AGAIN_AFTER_MS = 600_000
 _MOST_TIMES_ASKED = 8
 _MOST_TOLD = 5
+# An orchestrator may know the end of a run by the second.
+_SECOND_MS = 1000
 _MIB = 1 << 20
+# Itself, two manifest lists and a manifest; what goes beyond that is learned.
+_FILES_OF_A_SNAPSHOT = 4
 _OFF = "is switched off by its policy"
 _NO_COST, _NO_BENEFIT = Cost(), Benefit()
 
@@ -65,13 +70,14 @@ class Past:
 
     `done_ms` is the start of the last run that ended well, also if it found nothing to do.
     `in_flight` describes the runs on a table. `spent` is what the upkeep of the warehouse took
-    since its day began.
+    since its day began. `learned` is what earlier runs say of predictions.
     """
 
     tries: Mapping[tuple[str, str], Try] = field(default_factory=dict)
     done_ms: Mapping[tuple[str, str], int] = field(default_factory=dict)
     in_flight: Mapping[str, Sequence[str]] = field(default_factory=dict)
     spent: Cost = field(default_factory=Cost)
+    learned: Calibration = field(default_factory=Calibration)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +106,7 @@ def decide(
         look.quarantine,
         look.statistics,
     )
-    return tuple(decision for judge in judges for decision in judge())
+    return tuple(_foreseen(each, past.learned) for judge in judges for each in judge())
 
 
 def intents(decisions: Iterable[Decision]) -> tuple[Intent, ...]:
@@ -187,16 +193,16 @@ class _Look:
 
     def _to_compact(self, due: Sequence[tuple[PartitionHealth, str, Why]]) -> Intent:
         partitions = [each for each, _, _ in due]
-        waiting = any(each.waiting_files for each in partitions)
-        cost = _timed(
-            Cost(
-                bytes=sum(each.small_bytes for each in partitions),
-                files=sum(each.joined_files for each in partitions),
-            )
+        waiting, keyed = any(each.waiting_files for each in partitions), self.state.health.keyed
+        small_bytes = sum(each.small_bytes for each in partitions)
+        cost = Cost(
+            bytes=small_bytes,
+            files=sum(each.joined_files for each in partitions),
+            bytes_written=small_bytes,
         )
         benefit = Benefit(
             files_fewer=sum(max(each.joined_files - each.buckets, 0) for each in partitions),
-            runs_fewer=sum(max(each.sorted_runs - 1, 0) for each in partitions),
+            runs_fewer=sum(max(each.sorted_runs - 1, 0) for each in partitions) if keyed else 0,
             rows_shown=sum(each.waiting_rows for each in partitions),
         )
         worst = sorted(due, key=lambda each: -weight(each[0]))
@@ -218,10 +224,14 @@ class _Look:
 
     def sort(self) -> Iterator[Decision]:
         policy, files = self.policy.sort, self.state.survey.files
-        if not policy.enabled or not policy.columns or self.state.survey.keyed:
+        if not policy.enabled or self.state.survey.keyed:
+            return
+        if not policy.columns:
+            told = "sort.enabled is true, and no sort.columns are named: nothing is sorted"
+            yield self._declined(SORT_COMPACT, WhyNot.CONTRADICTION, told)
             return
         told = f"sort by {', '.join(policy.columns)}"
-        cost = _timed(Cost(bytes=files.bytes, files=files.files))
+        cost = Cost(bytes=files.bytes, files=files.files, bytes_written=files.bytes)
         if self._is_refused(Use.COMPACT):
             yield self._refused(SORT_COMPACT, Use.COMPACT)
             return
@@ -256,8 +266,10 @@ class _Look:
             told = f"{counted(history.snapshots, 'snapshot')}, none past its time: leave"
             yield self._declined(verb, WhyNot.HEALTHY, told)
             return
-        benefit = Benefit(snapshots_fewer=gone)
-        yield self._scheduled(verb, policy.schedule, policy.timezone, told, benefit=benefit)
+        cost, benefit = Cost(files=gone * _FILES_OF_A_SNAPSHOT), Benefit(snapshots_fewer=gone)
+        yield self._scheduled(
+            verb, policy.schedule, policy.timezone, told, cost=cost, benefit=benefit
+        )
 
     def partitions(self) -> Iterator[Decision]:
         policy = self.policy.partitions
@@ -289,7 +301,7 @@ class _Look:
                 verb=REWRITE_MANIFESTS,
                 why=Why.MANIFESTS,
                 reason=f"{self.table}: {told}, at least {policy.min_count}: rewrite",
-                cost=_timed(Cost(bytes=found.bytes, files=found.manifests)),
+                cost=Cost(bytes=found.bytes, files=found.manifests),
                 benefit=benefit,
                 state=str(self.state.survey.history.latest_snapshot),
                 table_uuid=self.state.survey.uuid,
@@ -306,9 +318,14 @@ class _Look:
             yield self._refused(REMOVE_ORPHANS, Use.ORPHANS)
             return
         told = f"at most {counted(found.estimated_files, 'orphan')}, by a sample of its folders"
-        benefit = Benefit(bytes_freed=found.estimated_bytes)
+        # What is set aside is freed by a purge only, but it is why this is worth its while.
         yield self._scheduled(
-            REMOVE_ORPHANS, policy.schedule, policy.timezone, told, benefit=benefit
+            REMOVE_ORPHANS,
+            policy.schedule,
+            policy.timezone,
+            told,
+            cost=Cost(files=found.estimated_files),
+            later=Benefit(bytes_freed=found.estimated_bytes),
         )
 
     def quarantine(self) -> Iterator[Decision]:
@@ -349,11 +366,17 @@ class _Look:
         *,
         cost: Cost = _NO_COST,
         benefit: Benefit = _NO_BENEFIT,
+        later: Benefit | None = None,
     ) -> Decision:
-        """A verb that is due once after each tick of its schedule."""
+        """A verb that is due once after each tick of its schedule.
+
+        `later` is what comes of it by another verb, and counts for its order alone.
+        """
         tick_ms = self.clock.last_tick_ms(schedule, timezone)
-        # A table is not behind with what was due before it was there.
-        begun_ms = self.past.done_ms.get((self.table, verb), self.state.created_ms)
+        # A table is not behind with what was due before it was there, and what was done before was
+        # done to another table of its name.
+        known = (self.past.done_ms.get((self.table, verb)), self.state.created_ms)
+        begun_ms = max((each for each in known if each is not None), default=None)
         compacted_ms = self.past.done_ms.get((self.table, COMPACT), -1)
         if self.state.survey.history.latest_snapshot is None:
             return self._declined(verb, WhyNot.HEALTHY, "nothing was ever committed")
@@ -371,7 +394,7 @@ class _Look:
                 state=f"tick {tick_ms}",
                 table_uuid=self.state.survey.uuid,
                 # A table that is always due for a compaction would never get to another verb.
-                score=float("inf") if compacted_ms >= tick_ms else _score(cost, benefit),
+                score=float("inf") if compacted_ms >= tick_ms else _score(cost, later or benefit),
             )
         )
 
@@ -382,7 +405,7 @@ class _Look:
             told = f"{intent.reason}: waits for {', '.join(running)}"
             return self._waits(intent, WhyNot.IN_FLIGHT, told)
         tried = self.past.tries.get((self.table, intent.verb))
-        if tried is None or tried.state != intent.state:
+        if tried is None or tried.state != intent.state or self._is_of_another(tried):
             return intent
         told = f"{intent.reason}: was asked for already in this state"
         if tried.times >= _MOST_TIMES_ASKED:
@@ -392,6 +415,11 @@ class _Look:
             return intent
         told += f", and is again from {time_text(again_ms)} on"
         return self._waits(intent, WhyNot.ASKED_BEFORE, told, again_ms)
+
+    def _is_of_another(self, tried: Try) -> bool:
+        """Whether it was a table of the same name that has been dropped since."""
+        created_ms = self.state.created_ms
+        return created_ms is not None and tried.ended_ms + _SECOND_MS < created_ms
 
     def _waits(
         self, intent: Intent, why_not: WhyNot, reason: str, again_ms: int | None = None
@@ -467,9 +495,13 @@ def _score(cost: Cost, benefit: Benefit, *, rows_wait: bool = False) -> float:
     return gained / (1 + cost.bytes / _MIB)
 
 
-def _timed(cost: Cost) -> Cost:
-    """The cost with the time that the model of predictions gives it."""
-    return replace(cost, milliseconds=round(modelled_ms(cost)))
+def _foreseen(decision: Decision, learned: Calibration) -> Decision:
+    """An intent with its cost and benefit as earlier runs let expect them, and with its time."""
+    if not isinstance(decision, Intent):
+        return decision
+    planned = Measures(cost=decision.cost, benefit=decision.benefit)
+    found = learned.measures(decision.verb, decision.table, planned)
+    return replace(decision, cost=found.cost, benefit=found.benefit)
 
 
 def _digest(parts: Iterable[str]) -> str:

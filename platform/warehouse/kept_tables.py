@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import difflib
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
@@ -10,8 +11,10 @@ from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.policy_watch import PolicyFiles
 from lakewright.platform.declare.upkeep_policies import UpkeepMode, UpkeepPolicy, WarehousePolicy
 from lakewright.platform.declare.yaml_files import Problem
-from lakewright.platform.warehouse.ledger import LEDGER
+from lakewright.platform.upkeep.words import counted
+from lakewright.platform.warehouse.surveys import OWN_TABLES
 from lakewright.storage import Catalog
+from lakewright.storage.errors import TableNotFound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +51,8 @@ class KeptTables:
     def table(self, name: str) -> KeptTable:
         """A table by its name, whether it exists or not."""
         policy = self.files.current().policies.of(name).policy
-        if name == LEDGER and not policy.freeze:
-            # It is written in shadow, too, and would pile up small files.
+        if name in OWN_TABLES and not policy.freeze:
+            # They are written in shadow, too, and would pile up small files.
             policy = policy.model_copy(update={"mode": UpkeepMode.LIVE})
         return KeptTable(name=name, policy=policy, declaration=self.declarations.get(name))
 
@@ -66,6 +69,22 @@ class KeptTables:
 def names_of_tables(catalog: Catalog, patterns: Sequence[str]) -> Iterator[str]:
     """The names of the tables of a warehouse that match one of the patterns, sorted."""
     return (name for name in _names(catalog) if _matches(name, patterns))
+
+
+def check_patterns(patterns: Sequence[str], tables: Collection[str]) -> None:
+    """Check that each pattern matches a table.
+
+    Raises:
+        TableNotFound: one matches none of the tables.
+    """
+    for pattern in patterns:
+        if any(_matches(name, (pattern,)) for name in tables):
+            continue
+        near = difflib.get_close_matches(pattern, sorted(tables), n=1, cutoff=0.6)
+        hint = f"did you mean {near[0]!r}?" if near else "`lakewright ls` lists them"
+        if "." not in pattern and any(name.startswith(f"{pattern}.") for name in tables):
+            hint = f"did you mean '{pattern}.*', all tables of the database?"
+        raise TableNotFound(f"{pattern!r} matches none of {counted(len(tables), 'table')}; {hint}")
 
 
 def _names(catalog: Catalog) -> Iterator[str]:

@@ -121,7 +121,14 @@ class Ledger:
         Only the months between are read, and of their files only those that may hold such rows.
         """
         found = self._read(
-            _where(table_name=table, verb=verb, run=run, since_ms=since_ms, until_ms=until_ms)
+            rows_where(
+                "started_ms",
+                table_name=table,
+                verb=verb,
+                run=run,
+                since_ms=since_ms,
+                until_ms=until_ms,
+            )
         )
         return tuple(sorted(actions_of(found), key=lambda each: (each.started_ms, each.id)))
 
@@ -150,7 +157,9 @@ class Ledger:
                 # The snapshots between have expired, or the ledger was rolled back.
                 known = LastActions()
         if rows is None:
-            rows = table.at(snapshot=snapshot.id).read(_where(since_ms=since_ms), _LAST)
+            rows = table.at(snapshot=snapshot.id).read(
+                rows_where("started_ms", since_ms=since_ms), _LAST
+            )
         return LastActions(uuid, snapshot.id, _joined(known.started_ms, rows))
 
     def _read(self, where: Predicate | None) -> Iterator[Mapping[str, object]]:
@@ -187,18 +196,23 @@ def _bare(data_type: str) -> str:
     return data_type.removesuffix(" NOT NULL")
 
 
-def _where(
-    *, since_ms: int | None = None, until_ms: int | None = None, **equal: str | None
+def rows_where(
+    moment: str,
+    *,
+    since_ms: int | None = None,
+    until_ms: int | None = None,
+    **equal: str | None,
 ) -> Predicate | None:
+    """The rows of a table by months whose column `moment` lies in a span, and that equal values."""
     parts: list[Predicate] = [
         Leaf(name, Operator.EQ, (value,)) for name, value in equal.items() if value is not None
     ]
     if since_ms:
         parts.append(Leaf(MONTH, Operator.GE, (month_of(since_ms),)))
-        parts.append(Leaf("started_ms", Operator.GE, (since_ms,)))
+        parts.append(Leaf(moment, Operator.GE, (since_ms,)))
     if until_ms is not None:
         parts.append(Leaf(MONTH, Operator.LE, (month_of(until_ms),)))
-        parts.append(Leaf("started_ms", Operator.LT, (until_ms,)))
+        parts.append(Leaf(moment, Operator.LT, (until_ms,)))
     return And(tuple(parts)) if parts else None
 
 

@@ -13,6 +13,7 @@ from lakewright.platform.warehouse.intents import Decision, Declined, Intent
 from lakewright.platform.warehouse.kept_tables import KeptTables
 from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.platform.warehouse.past import LedgerPast
+from lakewright.platform.warehouse.surveys import SurveyLog, Surveys
 from lakewright.platform.warehouse.table_state import TableState, read_state
 from lakewright.storage import Catalog
 from lakewright.storage.errors import StorageError
@@ -83,6 +84,7 @@ class Watch:
     """Looks at tables again and again; it remembers only what it can read again."""
 
     tables: KeptTables
+    log: SurveyLog | None = None
     _known: dict[str, _Known] = field(default_factory=dict)
     _recorded: LedgerPast | None = None
 
@@ -144,6 +146,18 @@ class Watch:
             news=tuple(news),
             left=len(names) - len(decisions),
         )
+
+    def record(self, catalog: Catalog, look: Look, *, now_ms: int) -> None:
+        """Record the states that a look found, as far as they are news.
+
+        Raises:
+            StorageError: the recorded surveys cannot be read or written.
+        """
+        if self.log is None:
+            self.log = SurveyLog(Surveys(catalog))
+        found = {name: self._known[name].state for name in look.decisions if name in self._known}
+        acting = {each.table for each in look.choice.chosen}
+        self.log.record(found, acting=acting, now_ms=now_ms)
 
     def _read_ms(self, name: str) -> int:
         known = self._known.get(name)

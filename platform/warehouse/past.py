@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from zoneinfo import ZoneInfo
 
-from lakewright.platform.upkeep.expire_all import EXPIRE
 from lakewright.platform.upkeep.postpone_compact import POSTPONE_COMPACT
 from lakewright.platform.warehouse.action import Action, Verdict
-from lakewright.platform.warehouse.decide import COMPACT, EXPIRE_SNAPSHOTS, Past, Try
+from lakewright.platform.warehouse.calibrate import Calibration, Learning
+from lakewright.platform.warehouse.decide import COMPACT, Past, Try
 from lakewright.platform.warehouse.intents import Cost
 from lakewright.platform.warehouse.ledger import LastActions, Ledger
 
 _GOOD = (Verdict.DONE, Verdict.NOTHING_TO_DO)
 _DAY = dt.timedelta(days=1)
-_DECIDED = {EXPIRE.name: EXPIRE_SNAPSHOTS, POSTPONE_COMPACT.name: COMPACT}
+# Predictions learn from what began in these days.
+LEARNS_FROM_MS = 30 * 86_400_000
+# An action is recorded when it has ended: one that ended within this time is not overlooked.
+_LONGEST_MS = 3_600_000
+# Postponed rows get their buckets in the first part of a compaction.
+_DECIDED = {POSTPONE_COMPACT.name: COMPACT}
 
 
 @dataclass(slots=True)
@@ -26,19 +31,41 @@ class LedgerPast:
     ledger: Ledger
     _last: LastActions | None = None
     _spent: tuple[int | None, int, Cost] = (None, 0, Cost())
+    _learning: Learning = field(default_factory=Learning)
+    _learned: tuple[int | None, Calibration] = (None, Calibration())
+    # The beginnings of the actions that were learned from, by their ids.
+    _known: dict[str, int] = field(default_factory=dict)
 
     def add_to(self, past: Past, *, day_begins_ms: int) -> Past:
-        """The past with the last good runs of the ledger, and what the day has spent."""
+        """The past with what the ledger knows: last good runs, what the day spent, predictions."""
         self._last = self.ledger.last(self._last)
         done: dict[tuple[str, str], int] = dict(past.done_ms)
         for (table, _, verb), found in self._last.started_ms.items():
             times = [found[each] for each in _GOOD if each in found]
             if times:
-                key = (table, _decided(verb))
+                key = (table, decided_verb(verb))
                 done[key] = max(*times, done.get(key, 0))
         return replace(
-            past, done_ms=done, spent=_sum([past.spent, self._spent_since(day_begins_ms)])
+            past,
+            done_ms=done,
+            spent=_sum([past.spent, self._spent_since(day_begins_ms)]),
+            learned=self._learn(),
         )
+
+    def _learn(self) -> Calibration:
+        """What all actions say that the ledger has by now; only the later ones are read."""
+        assert self._last is not None
+        snapshot_id, learned = self._learned
+        if snapshot_id != self._last.snapshot_id:
+            since_ms = max(self.ledger.catalog.env.now_ms() - LEARNS_FROM_MS, 0)
+            if self._known:
+                since_ms = max(since_ms, max(self._known.values()) - _LONGEST_MS)
+            found = self.ledger.actions(since_ms=since_ms)
+            new = [each for each in found if each.id not in self._known]
+            self._known = {each.id: each.started_ms for each in found}
+            learned = self._learning.add(_as_decided(new))
+            self._learned = (self._last.snapshot_id, learned)
+        return learned
 
     def _spent_since(self, day_begins_ms: int) -> Cost:
         assert self._last is not None
@@ -65,7 +92,7 @@ def past_of_ledger(actions: Sequence[Action], *, day_begins_ms: int = 0) -> Past
     tries: dict[tuple[str, str], Try] = {}
     done: dict[tuple[str, str], int] = {}
     for each in sorted(actions, key=lambda each: each.started_ms):
-        key = (each.table, _decided(each.verb))
+        key = (each.table, decided_verb(each.verb))
         if each.verdict is Verdict.SHADOW:
             continue
         if each.verdict in _GOOD:
@@ -75,17 +102,17 @@ def past_of_ledger(actions: Sequence[Action], *, day_begins_ms: int = 0) -> Past
             times = last.times + 1 if last is not None and last.state == each.state else 1
             tries[key] = Try(state=each.state, ended_ms=each.ended_ms, times=times)
     since = [each.cost for each in actions if each.started_ms >= day_begins_ms]
-    return Past(tries=tries, done_ms=done, spent=_sum(since))
+    learned = Calibration.of(_as_decided(actions))
+    return Past(tries=tries, done_ms=done, spent=_sum(since), learned=learned)
 
 
-def _decided(verb: str) -> str:
+def _as_decided(actions: Sequence[Action]) -> list[Action]:
+    return [replace(each, verb=decided_verb(each.verb)) for each in actions]
+
+
+def decided_verb(verb: str) -> str:
     """The name under which decisions ask for a verb."""
     return _DECIDED.get(verb, verb)
-
-
-def recorded(verb: str) -> str:
-    """The name under which the ledger has a verb that decisions ask for."""
-    return EXPIRE.name if verb == EXPIRE_SNAPSHOTS else verb
 
 
 def _sum(costs: Sequence[Cost]) -> Cost:

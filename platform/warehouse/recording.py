@@ -10,12 +10,12 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, TypeVar
 
-from lakewright.platform.upkeep.measures import Measures
+from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
 from lakewright.platform.upkeep.verb import (
     AnyVerb,
     Outcome,
@@ -29,6 +29,7 @@ from lakewright.platform.warehouse.action import Action, Verdict
 from lakewright.platform.warehouse.calibrate import Calibration
 from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.platform.warehouse.open_lineage import lineage_sink
+from lakewright.platform.warehouse.past import LEARNS_FROM_MS
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import (
     CommitConflictError,
@@ -40,9 +41,9 @@ from lakewright.storage.files.store_failures import without_secrets
 
 LEDGER_VARIABLE = "LAKEWRIGHT_LEDGER"
 _LONGEST_ERROR = 2000
-_LEARNS_FROM_MS = 30 * 86_400_000
 
 Record = Callable[[Action], object]
+Figures = TypeVar("Figures", Cost, Benefit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +51,8 @@ class Recorder:
     """Carries verbs out, and hands each action to its sinks, such as the ledger.
 
     A sink that fails is a warning. `reason` says why a verb is carried out, and `predicted` what
-    was predicted when that was decided; without it, the verb's plan says what is to be expected,
-    corrected by what `learned` says of the verb's name and the table's.
+    was predicted when that was decided; what it does not say is taken from the verb's plan. Without
+    a decision, the plan is corrected by what `learned` says of the verb's name and the table's.
     """
 
     sinks: tuple[Record, ...]
@@ -161,7 +162,7 @@ class Recorder:
 
 def _learned(ledger: Ledger, verb: str, table: str) -> Calibration:
     """What runs of the last weeks say: those of the table, or if they are few, of all tables."""
-    since_ms = max(0, ledger.catalog.env.now_ms() - _LEARNS_FROM_MS)
+    since_ms = max(0, ledger.catalog.env.now_ms() - LEARNS_FROM_MS)
     own = Calibration.of(ledger.actions(table=table, verb=verb, since_ms=since_ms))
     return own if own.ratios else Calibration.of(ledger.actions(verb=verb, since_ms=since_ms))
 
@@ -238,7 +239,7 @@ class _Watch:
             run=self.work.run,
             table=self.table.name,
             table_uuid=self._uuid,
-            verb=self.verb.name,
+            verb=self.verb.ledger_name,
             started_ms=self.started_ms,
             ended_ms=ended_ms,
             verdict=verdict,
@@ -257,12 +258,17 @@ class _Watch:
         )
 
     def _predicted(self) -> Measures | None:
-        """What was expected: by the request, or by the plan of the first step."""
-        if self.recorder.predicted is not None or self.first is None or not self.verb.measures:
-            return self.recorder.predicted
+        """What was expected: by the request, and else by the plan of the first step."""
+        asked = self.recorder.predicted
+        if self.first is None or not self.verb.measures:
+            return asked
         planned = self.verb.measures(self.table, replace(self.first, result=None))
-        learned = self.recorder.learned(self.verb.name, self.table.name)
-        return learned.measures(self.verb.name, self.table.name, planned)
+        if asked is not None:
+            cost, benefit = _or(asked.cost, planned.cost), _or(asked.benefit, planned.benefit)
+            return replace(asked, cost=cost, benefit=benefit)
+        verb = self.verb.ledger_name
+        learned = self.recorder.learned(verb, self.table.name)
+        return learned.measures(verb, self.table.name, planned)
 
     @cached_property
     def _uuid(self) -> str:
@@ -276,6 +282,16 @@ class _Watch:
             return self.table.table_files.snapshots.latest_id()
         except StorageError:
             return None
+
+
+def _or(asked: Figures, planned: Figures) -> Figures:
+    """What was asked for, and where that is zero, what was planned."""
+    zeros = {
+        each.name: getattr(planned, each.name)
+        for each in fields(asked)
+        if not getattr(asked, each.name)
+    }
+    return replace(asked, **zeros)
 
 
 def _told(verb: AnyVerb, options: Any) -> Mapping[str, object]:

@@ -60,21 +60,23 @@ def total(actions: Iterable[Action], key: str = "all") -> Saving:
         done=len(done),
         failed=sum(each.verdict is Verdict.FAILED for each in acted),
         beaten=sum(each.verdict is Verdict.BEATEN for each in acted),
-        cost=_costs(each.cost for each in acted),
-        benefit=_benefits(each.benefit for each in acted),
-        predicted_cost=_costs(each.predicted_cost for each in done if each.predicted_cost),
-        predicted_benefit=_benefits(
+        cost=sum_of_costs(each.cost for each in acted),
+        benefit=sum_of_benefits(each.benefit for each in acted),
+        predicted_cost=sum_of_costs(each.predicted_cost for each in done if each.predicted_cost),
+        predicted_benefit=sum_of_benefits(
             each.predicted_benefit for each in done if each.predicted_benefit
         ),
         error=prediction_error(done),
     )
 
 
-def _costs(costs: Iterable[Cost]) -> Cost:
+def sum_of_costs(costs: Iterable[Cost]) -> Cost:
+    """The sum, field by field."""
     return Cost(**_sums(Cost, costs))
 
 
-def _benefits(benefits: Iterable[Benefit]) -> Benefit:
+def sum_of_benefits(benefits: Iterable[Benefit]) -> Benefit:
+    """The sum, field by field."""
     return Benefit(**_sums(Benefit, benefits))
 
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from lakewright.platform.warehouse.action import Action, Verdict
 from lakewright.platform.warehouse.intents import Intent
 from lakewright.platform.warehouse.ledger import Ledger
-from lakewright.platform.warehouse.past import recorded
 
 _WEEK_MS = 7 * 86_400_000
 
@@ -33,7 +32,7 @@ def record_shadows(
             run=run,
             table=each.table,
             table_uuid=each.table_uuid,
-            verb=recorded(each.verb),
+            verb=each.verb,
             started_ms=now_ms,
             ended_ms=now_ms,
             verdict=Verdict.SHADOW,
@@ -44,7 +43,7 @@ def record_shadows(
             state=each.state,
         )
         for each in intents
-        if (each.table, recorded(each.verb), each.state) not in known
+        if (each.table, each.verb, each.state) not in known
     )
     ledger.record(made)
     return made

@@ -60,11 +60,11 @@ def read_state(catalog: Catalog, name: str, *, now_ms: int) -> TableState:
         created_ms = table.history.created_ms()
     except StorageError as err:
         survey = TableSurvey(table=name, uuid="", taken_ms=now_ms, problem=str(err))
-        return TableState(survey=survey, health=_health(survey))
+        return TableState(survey=survey, health=health_of(survey))
     survey = survey_table(table, worst=_MOST_PARTITIONS)
     return TableState(
         survey=survey,
-        health=_health(survey),
+        health=health_of(survey),
         retention=Retention(
             retain_min=options.snapshot_num_retained_min,
             retain_max=options.snapshot_num_retained_max,
@@ -76,7 +76,7 @@ def read_state(catalog: Catalog, name: str, *, now_ms: int) -> TableState:
     )
 
 
-def _health(survey: TableSurvey) -> TableHealth:
+def health_of(survey: TableSurvey) -> TableHealth:
     """Of a table's partitions only those that have something to join, or rows that wait."""
     return TableHealth(
         table=survey.table,

@@ -130,6 +130,30 @@ def survey_table(table: Table, *, worst: int = 0) -> TableSurvey:
     return _survey_opened(table, worst, Lock())
 
 
+def survey_snapshot(table: Table, snapshot: Snapshot, *, worst: int = 0) -> TableSurvey:
+    """What a survey at the time of a snapshot that is kept would have shown.
+
+    What expired since, tags, consumers and orphans are not known of that time.
+
+    Raises:
+        StorageError: the snapshot or its manifests cannot be read.
+    """
+    known = replace(_known(table), taken_ms=snapshot.time_millis)
+    layout = Inspection(table.table_files, snapshot).layout()
+    span = table.history.span()
+    first = snapshot.id if span.earliest_snapshot is None else span.earliest_snapshot
+    return replace(
+        _laid_out(table, known, layout, worst),
+        history=HistoryFigures(
+            snapshots=snapshot.id - first + 1,
+            earliest_snapshot=first,
+            latest_snapshot=snapshot.id,
+            earliest_ms=span.earliest_ms,
+            latest_ms=snapshot.time_millis,
+        ),
+    )
+
+
 def _names(catalog: Catalog, pattern: str) -> list[str]:
     """The names that tables may have; which folders are tables is seen when they are opened."""
     found = (
@@ -205,29 +229,35 @@ def _survey(table: Table, worst: int, turns: Lock) -> TableSurvey:
     is_large = sum(each.file_size for each in manifests) > _LARGE_BYTES
     with turns if is_large else nullcontext():
         layout = inspect.layout(manifests)
-        columns = partition_columns(table)
-        named = tuple(
-            partition_health(each, columns, keyed=known.keyed)
-            for each in (layout.worst_partitions(worst) if worst else ())
-        )
         unnamed = inspect.unnamed_files(layout, most_folders=_MOST_FOLDERS, seed=_SEED)
         return replace(
-            known,
-            bucket=table.options.bucket,
-            target_bytes=table.options.target_file_size,
+            _laid_out(table, known, layout, worst),
             read_only=next(iter(refused.values())) if refused.keys() == UPKEEP else None,
             refused={use.value: reason for use, reason in refused.items()},
-            files=_files(layout, keyed=known.keyed),
-            layout=_layout(layout),
             history=_history(span, snapshot, len(layout.buckets.schema_ids)),
-            manifests=ManifestFigures(
-                manifests=layout.manifests,
-                bytes=layout.manifest_bytes,
-                small=layout.small_manifests,
-            ),
             orphans=_orphans(unnamed),
-            worst=named,
         )
+
+
+def _laid_out(table: Table, known: TableSurvey, layout: Layout, worst: int) -> TableSurvey:
+    """What the files and manifests of a snapshot say."""
+    columns = partition_columns(table)
+    return replace(
+        known,
+        bucket=table.options.bucket,
+        target_bytes=table.options.target_file_size,
+        files=_files(layout, keyed=known.keyed),
+        layout=_layout(layout),
+        manifests=ManifestFigures(
+            manifests=layout.manifests,
+            bytes=layout.manifest_bytes,
+            small=layout.small_manifests,
+        ),
+        worst=tuple(
+            partition_health(each, columns, keyed=known.keyed)
+            for each in (layout.worst_partitions(worst) if worst else ())
+        ),
+    )
 
 
 def _files(layout: Layout, *, keyed: bool) -> FileFigures:

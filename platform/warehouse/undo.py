@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -15,14 +16,17 @@ from typing import Any
 
 from lakewright.platform.upkeep.clean import RESTORE, RestoreOptions
 from lakewright.platform.upkeep.revert import REVERT, RevertOptions
-from lakewright.platform.upkeep.verb import AnyVerb, Outcome, Work, carry_out
+from lakewright.platform.upkeep.verb import AnyVerb, Outcome, Work
 from lakewright.platform.upkeep.words import named, snapshots_text
 from lakewright.platform.warehouse.action import Action
+from lakewright.platform.warehouse.ledger import Ledger
+from lakewright.platform.warehouse.recording import Recorder, is_recording
 from lakewright.storage import Catalog, StorageError, Table
 from lakewright.storage.errors import InvalidRequestError, NotFoundError
 from lakewright.storage.operations.retention.remove_orphans import SET_ASIDE
 from lakewright.storage.operations.running.plan import Plan
 
+_log = logging.getLogger(__name__)
 # Runs of Dagster and of commands, as names of commit users begin.
 _DAGSTER = re.compile(r"dagster-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:-|$)")
 _COMMAND = re.compile(r"(lakewright .+ \(([0-9a-f]{8})\))(?:-|$)")
@@ -34,7 +38,6 @@ _DELETED = "what it deletes is gone for good"
 # Verbs that leave neither snapshots nor quarantines, or more than these.
 WHY_NOT = {
     "purge": _DELETED,
-    "expire": _EXPIRED,
     "expire_snapshots": _EXPIRED,
     "expire_tags": _EXPIRED,
     "expire_changelogs": _EXPIRED,
@@ -89,21 +92,25 @@ def plan_undo(
     run: str,
     *,
     tables: Sequence[str] | None = None,
-    actions: Iterable[Action] = (),
+    actions: Iterable[Action] | None = None,
 ) -> Undo:
     """Plan to undo a run, in these tables or in all of the warehouse; writes nothing.
 
     A run is the id of a Dagster run, or its first 8 digits or more; the name of a command's run,
-    or the 8 digits at its end; or the user of commits.
+    or the 8 digits at its end; or the user of commits. Without `actions`, the ledger tells what
+    the run did, if the warehouse has one.
 
     Raises:
         NotFoundError: no snapshot that still exists, and no quarantine, is of the run.
         InvalidRequestError: the digits are those of several runs.
     """
-    own = [each for each in actions if _is_of(run, each.run)]
-    names = tables if tables is not None else sorted({each.table for each in own})
+    recorded = _recorded(catalog) if actions is None else actions
+    own = [each for each in recorded if _is_of(run, each.run)]
+    names = tables
+    if names is None and actions is not None:
+        names = sorted({each.table for each in own})
     opened, left = _open(catalog, names or _all_tables(catalog))
-    runs: set[str] = set()
+    runs = {run if _of_this_run(run, each.run) else _run_of(each.run) for each in own}
     parts: list[Undone] = []
     for table in opened:
         known = [each for each in own if each.table == table.name]
@@ -118,7 +125,7 @@ def plan_undo(
         raise InvalidRequestError(
             f"{run!r} names {len(runs)} runs: {', '.join(sorted(runs))}; name one of them"
         )
-    if not (runs or own):
+    if not runs:
         where = f"of {', '.join(names)}" if names else f"in {catalog.uri}"
         raise NotFoundError(
             f"no snapshot or quarantine {where} is of run {run!r}; it did nothing that can be "
@@ -129,12 +136,21 @@ def plan_undo(
 
 
 def run_undo(
-    catalog: Catalog, undo: Undo, work: Work, *, told: Callable[[Undone], object] = id
+    catalog: Catalog,
+    undo: Undo,
+    work: Work,
+    *,
+    recorder: Recorder | None = None,
+    told: Callable[[Undone], object] = id,
 ) -> Undo:
     """Undo the planned parts; a part that fails is left alone with the reason.
 
-    `told` is called with each part before it is undone.
+    `told` is called with each part before it is undone. The recorder keeps each part as an action
+    of upkeep, so that what the run saved is not counted twice; without one, the ledger keeps it.
     """
+    if recorder is None:
+        recorder = Recorder.of(catalog, warn=_log.warning)
+    recorder = replace(recorder, reason=f"run {undo.run} is undone")
     verbs: dict[str, AnyVerb] = {each.name: each for each in (REVERT, RESTORE)}
     done: list[Undone] = []
     left = list(undo.left_alone)
@@ -143,7 +159,7 @@ def run_undo(
         verb = verbs[part.verb]
         try:
             table = catalog.table(part.table)
-            outcome = carry_out(verb, table, verb.options(), work, plan=part.plan)
+            outcome = recorder.carry_out(verb, table, verb.options(), work, plan=part.plan)
         except StorageError as error:
             left.append(LeftAlone(table=part.table, what=part.what, why=str(error)))
             continue
@@ -153,6 +169,17 @@ def run_undo(
 
 
 # --- what a run did ------------------------------------------------------------------------------
+
+
+def _recorded(catalog: Catalog) -> Sequence[Action]:
+    """The actions of the ledger; a ledger that cannot be read hinders no undo."""
+    if not is_recording():
+        return ()
+    try:
+        return Ledger(catalog).actions()
+    except StorageError as error:
+        _log.warning("the ledger is not read: %s", error)
+        return ()
 
 
 def _is_of(run: str, user: str) -> bool:

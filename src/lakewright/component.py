@@ -10,7 +10,7 @@ import functools
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 import dagster as dg
 from dagster.components import DefsStateConfig, DefsStateConfigArgs, ResolvedDefsStateConfig
@@ -20,6 +20,21 @@ from lakewright.definitions import build_definitions
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
 from lakewright.platform.warehouse.adopted import parse_adopted, read_adopted, write_adopted
+
+_EXAMPLE_ROWS = "id,day,amount\n1,2024-01-01,9.90\n2,2024-01-01,20.00\n3,2024-01-02,4.50\n"
+_EXAMPLE_TABLE = """\
+# An example: put a table of yours in its place. `lakewright check` finds what is wrong here.
+table: shop.orders
+comment: Orders by number
+columns:
+  - {{name: id, type: BIGINT NOT NULL, comment: number of the order}}
+  - {{name: day, type: DATE}}
+  - {{name: amount, type: "DECIMAL(10, 2)"}}
+primary_key: [id]
+source: {{csv: "{path}"}}
+expectations:
+  - {{expect: expect_column_values_to_be_between, column: amount, min_value: 0}}
+"""
 
 
 @functools.cache
@@ -35,6 +50,27 @@ def _spark(
     return SparkResource(master=master, remote=remote, conf=dict(sorted(conf)))
 
 
+class LakehouseTablesScaffolder(dg.Scaffolder[Any]):
+    """Makes a component with an example table and its source, so that it can be run at once."""
+
+    def scaffold(self, request: dg.ScaffoldRequest[Any]) -> None:
+        """Write the component, and the example unless there is a folder of tables."""
+        attributes = {"warehouse": "./warehouse", "tables": ["tables"]}
+        dg.scaffold_component(request, attributes)
+        folder = request.target_path / "tables"
+        if request.append or folder.exists():
+            return
+        folder.mkdir()
+        rows = folder / "orders.csv"
+        rows.write_text(_EXAMPLE_ROWS, encoding="utf-8")
+        root = request.project_root
+        # A path is relative to the folder in which runs begin.
+        path = rows.relative_to(root) if root and rows.is_relative_to(root) else rows
+        text = _EXAMPLE_TABLE.format(path=path.as_posix())
+        (folder / "orders.yaml").write_text(text, encoding="utf-8")
+
+
+@dg.scaffold_with(LakehouseTablesScaffolder)
 class LakehouseTables(dg.StateBackedComponent, dg.Model, dg.Resolvable):
     """Paimon tables as assets, with the jobs, sensors and schedules that keep them.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +22,17 @@ from dagster._core.definitions.definitions_load_context import (
 
 from lakewright.assets.adopted_tables import adopted_spec
 from lakewright.assets.health_check import build_health_check
+from lakewright.assets.newest_partition_check import build_newest_partition_check
 from lakewright.assets.schema_check import build_schema_check
 from lakewright.assets.stored_rows_check import build_stored_rows_check
 from lakewright.assets.tables import build_asset
+from lakewright.jobs.automation_sensor import build_automation_sensor
+from lakewright.jobs.check_freshness import build_freshness_job, build_freshness_schedule
 from lakewright.jobs.evolve_schema import evolve_job
-from lakewright.jobs.ingest import build_ingest_job
+from lakewright.jobs.ingest import build_ingest_job, build_ingest_schedule
 from lakewright.jobs.respec import respec_job
 from lakewright.jobs.schema_sensor import build_schema_sensor
+from lakewright.jobs.undo import build_undo_job
 from lakewright.jobs.upkeep import build_table_job, build_upkeep_job
 from lakewright.jobs.upkeep_sensor import build_upkeep_sensor
 from lakewright.jobs.validate_schema import build_validate_job, build_validate_schedule
@@ -99,6 +104,7 @@ def definitions_of(
     of jobs apart from those of another workspace in the same code location.
     """
     keys = resources or ResourceKeys()
+    workspace = replace(workspace, policy_paths=tuple(map(Path, policies)))
     assets: list[dg.AssetsDefinition | dg.AssetSpec] = []
     checks: list[dg.AssetChecksDefinition] = []
     jobs: list[Any] = []
@@ -114,6 +120,7 @@ def definitions_of(
     keeping = [build_upkeep_job(kind, tables, names=names, resources=keys) for kind in KEEPING_JOBS]
     jobs += keeping
     jobs += [build_upkeep_job(kind, tables, names=names, resources=keys) for kind in REQUESTED_JOBS]
+    jobs.append(build_undo_job(names=names, resources=keys))
     sensors.append(build_upkeep_sensor(tables, keeping, names=names, resources=keys))
     with_columns = [each for each in workspace.declarations if each.columns]
     if with_columns:
@@ -135,13 +142,26 @@ def definitions_of(
         jobs.append(validate)
         schedules.append(build_validate_schedule(declaration, validate))
         if declaration.is_written_here:
-            jobs.append(build_ingest_job(declaration))
+            ingest = build_ingest_job(declaration)
+            jobs.append(ingest)
+            if declaration.schedule is not None:
+                schedules.append(build_ingest_schedule(declaration, declaration.schedule, ingest))
+        freshness = declaration.freshness
+        if freshness is not None and freshness.by is not None and freshness.newest_partition:
+            by, zone = freshness.by, freshness.timezone
+            checks.append(build_newest_partition_check(declaration, by, zone, resources=keys))
+            asking = build_freshness_job(declaration)
+            jobs.append(asking)
+            schedules.append(build_freshness_schedule(declaration, by, zone, asking))
         if declaration.columns:
             checks.append(build_schema_check(workspace, declaration, resources=keys))
             jobs += [
                 build_table_job(kind, declaration, resources=keys)
                 for kind in (evolve_job(workspace, declaration), respec_job(declaration))
             ]
+    automated = [each.table for each in workspace.declarations if each.automation is not None]
+    if automated:
+        sensors.append(build_automation_sensor(automated, names=names))
     undeclared = [each for each in adopted_tables if each.table not in tables.declarations]
     if undeclared:
         assets += [adopted_spec(each, names) for each in undeclared]

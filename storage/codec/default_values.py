@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from lakewright.storage.codec.evolved_values import evolved
-from lakewright.storage.errors import UnsupportedError
+from lakewright.storage.errors import InvalidSchema, UnsupportedError
 from lakewright.storage.spec.data_types import STRING, AtomicType, DataField
 
 
@@ -15,6 +15,35 @@ def default_value(field: DataField, table: str) -> pa.Scalar:
     Raises:
         UnsupportedError: the text is no value of the type, or the type has parts.
     """
+    try:
+        return _value_of(field)
+    except _NoValue as error:
+        raise UnsupportedError(
+            f"{table}: {error}; give the column a value in every row",
+            table=table,
+            column=field.name,
+        ) from error
+
+
+def check_default(field: DataField, table: str) -> None:
+    """Check the default that a column is to have.
+
+    Raises:
+        InvalidSchema: the text is no value of the type, or the type has parts.
+    """
+    try:
+        _value_of(field)
+    except _NoValue as error:
+        raise InvalidSchema(
+            f"{table}: {error}; choose another default, or none", table=table, column=field.name
+        ) from error
+
+
+class _NoValue(ValueError):
+    pass
+
+
+def _value_of(field: DataField) -> pa.Scalar:
     text = field.default_value or ""
     if len(text) > 1 and text.startswith("'") and text.endswith("'"):
         text = text[1:-1]
@@ -24,9 +53,6 @@ def default_value(field: DataField, table: str) -> pa.Scalar:
         reason = "defaults of types with parts are not implemented"
     except (pa.ArrowException, UnicodeError) as error:
         reason = str(error)
-    raise UnsupportedError(
-        f"{table}: column {field.name} is {field.type} and has the default "
-        f"{field.default_value!r}: {reason}; give the column a value in every row",
-        table=table,
-        column=field.name,
+    raise _NoValue(
+        f"column {field.name} is {field.type} and has the default {field.default_value!r}: {reason}"
     )

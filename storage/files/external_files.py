@@ -45,7 +45,7 @@ def external_file_path(
     if path is None:
         raise UnsupportedError(
             f"{table}: data file {uri} lies in another store than the table, {fs.uri(root)}, "
-            "which is not implemented",
+            f"which is not implemented; {_if_moved(table)}",
             table=table,
         )
     allowed = [_path(each, prefix) for each in roots]
@@ -55,11 +55,19 @@ def external_file_path(
     ):
         raise UnsupportedError(
             f"{table}: data file {uri} lies outside of the table and below no path of its option "
-            f"{_OPTION} ({', '.join(roots) or 'not set'}); add its path there if it may be read",
+            f"{_OPTION} ({', '.join(roots) or 'not set'}); add its path there if it may be read; "
+            f"{_if_moved(table)}",
             table=table,
             option=_OPTION,
         )
     return path
+
+
+def _if_moved(table: str) -> str:
+    return (
+        "if the table was moved or copied from there, name its files where they lie now "
+        f"(lakewright respec {table} --moved-from PLACE)"
+    )
 
 
 def external_uri(fs: FileSystem, path: str) -> str:

@@ -76,6 +76,9 @@ class SchemaStore:
                 f"schema {schema_id} is missing at {path}; files written with it cannot be read"
             ) from error
 
+    def exists(self, schema_id: int) -> bool:
+        return self.fs.exists(self.paths.schema(schema_id))
+
     def put_schema(self, schema: TableSchema) -> bool:
         """Create the schema's file; False if that version exists."""
         return _put_new(self.fs, self.paths.schema(schema.id), encode_schema(schema))

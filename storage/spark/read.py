@@ -3,18 +3,22 @@
 1. Plan in Python, from metadata.
 2. Read files that need no merge, with columns that Spark supports, with Spark's own Parquet
    reader. Files of an older schema are included if the columns that are read were at most renamed,
-   moved, added or widened since.
-3. Read the other splits with Arrow readers in Spark tasks, one task for each split.
+   moved, added or widened since. Very many small files are left out, which Spark takes longer to
+   list and to open than our tasks need to read them.
+3. Read the other splits with Arrow readers in Spark tasks, several splits in a task.
 4. Apply the filter in the reader, as a Spark expression in step 2. If Spark cannot evaluate the
    filter, read all splits as in step 3.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import reduce
+from threading import Lock
 from typing import TypeAlias, TypeVar
 
 import pyarrow as pa
@@ -29,6 +33,8 @@ from lakewright.storage.operations.read.read import SplitReader
 from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.operations.read.unfit_values import logged
 from lakewright.storage.operations.state.file_schemas import FileSchemas
+from lakewright.storage.spark.nulled_counts import counting
+from lakewright.storage.spark.pickling import dumps, loads
 from lakewright.storage.spark.predicates import is_spark_filter, to_spark_filter
 from lakewright.storage.spark.spark_types import reads_natively, to_spark_schema, to_spark_type
 from lakewright.storage.spec.cast_rules import cast_rule
@@ -39,6 +45,19 @@ from lakewright.storage.spec.predicate import Predicate, columns_of
 from lakewright.storage.spec.schema_mapping import CastValues, SameValues, TypeMapping
 
 Task = TypeVar("Task")
+
+# More files than this Spark lists in a job, with a task for each of them.
+_FEW_FILES = 32
+# Files below this size on average take Spark longer to list and to open than to read.
+SMALL_FILE_BYTES = 2**20
+# To open a file takes our tasks as long as to read so many bytes.
+_OPEN_FILE_BYTES = 2**20
+# What one task of ours reads.
+_TASK_BYTES = 128 * 2**20
+# Tasks among which Spark deals the paths that it lists, if the session says more.
+LISTING_TASKS = 16
+LISTING_OPTION = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
+_LISTING_LOCK = Lock()
 
 
 def check_reachable(files: TableFiles) -> None:
@@ -94,8 +113,10 @@ def _divide(
 ) -> tuple[dict[StoredColumns, list[str]], list[DataSplit]]:
     """The paths for Spark's own reader, by the columns to read there, and the splits for ours."""
     needed = _needed(reader, predicate)
-    understood = all(reads_natively(field) for field in needed) and (
-        predicate is None or is_spark_filter(predicate, reader.files.schema)
+    understood = (
+        all(reads_natively(field) for field in needed)
+        and (predicate is None or is_spark_filter(predicate, reader.files.schema))
+        and not _are_many_small(splits)
     )
     schemas = FileSchemas(reader.files)
     native: dict[StoredColumns, list[str]] = defaultdict(list)
@@ -122,6 +143,11 @@ def _divide(
                 )
         other += [replace(split, files=tuple(rest))] if rest else []
     return native, other
+
+
+def _are_many_small(splits: Sequence[DataSplit]) -> bool:
+    sizes = [file.file_size for split in splits for file in split.files]
+    return len(sizes) > _FEW_FILES and sum(sizes) < len(sizes) * SMALL_FILE_BYTES
 
 
 def _has_partition_columns(files: TableFiles, file: DataFileMeta) -> bool:
@@ -175,7 +201,7 @@ def _native_scan(
     paths: Sequence[str],
     predicate: Predicate | None,
 ) -> DataFrame:
-    rows = (
+    reading = (
         # A column that a file does not have is left out: a dropped column may have had its name.
         spark.read.schema(to_spark_schema(field for field in stored if field is not None))
         # Spark must not read folder names as Hive partitions or as globs.
@@ -183,8 +209,9 @@ def _native_scan(
         .option("__globPaths__", "false")
         # The files use the proleptic calendar, independent of the session's setting.
         .option("datetimeRebaseMode", "CORRECTED")
-        .parquet(*paths)
     )
+    with _listed_by_few_tasks(spark, len(paths)):
+        rows = reading.parquet(*paths)
     rows = rows.select(
         *[
             f.lit(None).cast(to_spark_type(field.type)).alias(field.name)
@@ -198,6 +225,25 @@ def _native_scan(
     return rows.select(*[_quoted(name) for name in reader.columns])
 
 
+@contextmanager
+def _listed_by_few_tasks(spark: SparkSession, paths: int) -> Iterator[None]:
+    """A session in which Spark lists paths in few tasks, instead of in one for each path."""
+    if paths <= _FEW_FILES:
+        yield
+        return
+    # Another thread would take this setting for the caller's own, and leave it behind.
+    with _LISTING_LOCK:
+        before = spark.conf.get(LISTING_OPTION, None)
+        spark.conf.set(LISTING_OPTION, str(min(LISTING_TASKS, int(before or LISTING_TASKS))))
+        try:
+            yield
+        finally:
+            if before is None:
+                spark.conf.unset(LISTING_OPTION)
+            else:
+                spark.conf.set(LISTING_OPTION, before)
+
+
 def _spark_path(files: TableFiles, path: str) -> str:
     return f"{files.fs.scheme}:{path}"
 
@@ -209,16 +255,57 @@ def _arrow_scan(
     predicate: Predicate | None,
 ) -> DataFrame:
     files, names, snapshot_id = reader.files, reader.columns, reader.snapshot_id
+    count = counting(spark, files, reader.nulled)
 
-    def read(split: DataSplit) -> Iterator[pa.Table]:
+    def read(packed: bytes) -> Iterator[pa.Table]:
         task_reader = SplitReader(
             files, columns=names, predicate=predicate, snapshot_id=snapshot_id
         )
         # The executor's log has the warning: a DataFrame is read after this call returned.
-        with logged(task_reader.nulled, files.name):
-            yield from task_reader.read(split)
+        try:
+            with logged(task_reader.nulled, files.name):
+                for split in loads(zlib.decompress(packed)):
+                    yield from task_reader.read(split)
+        finally:
+            count(task_reader.nulled)
 
-    return dataframe_of_tasks(spark, splits, read, files.schema.fields_of(names))
+    # Each task gets the splits of all tasks, of which it unpacks its own.
+    tasks = [zlib.compress(dumps(each), 1) for each in packed_splits(splits)]
+    return dataframe_of_tasks(spark, tasks, read, files.schema.fields_of(names))
+
+
+def packed_splits(splits: Sequence[DataSplit]) -> list[list[DataSplit]]:
+    """The splits of each task, in order: several small ones, or a part of a large one."""
+    tasks: list[list[DataSplit]] = []
+    room = 0
+    for part in (part for split in splits for part in _parts(split)):
+        weight = sum(map(_weight, part.files))
+        if not tasks or weight > room:
+            tasks.append([])
+            room = _TASK_BYTES
+        tasks[-1].append(part)
+        room -= weight
+    return tasks
+
+
+def _parts(split: DataSplit) -> Iterator[DataSplit]:
+    """A split in parts that a task each can read; files that are merged stay together."""
+    if split.merge:
+        yield split
+        return
+    part: list[DataFileMeta] = []
+    room = _TASK_BYTES
+    for file in split.files:
+        if part and _weight(file) > room:
+            yield replace(split, files=tuple(part))
+            part, room = [], _TASK_BYTES
+        part.append(file)
+        room -= _weight(file)
+    yield replace(split, files=tuple(part))
+
+
+def _weight(file: DataFileMeta) -> int:
+    return max(file.file_size, _OPEN_FILE_BYTES)
 
 
 def dataframe_of_tasks(

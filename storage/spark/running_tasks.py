@@ -28,7 +28,7 @@ def ended_if_it_fails(spark: SparkSession, tag: str, env: Env) -> Iterator[None]
 
     A job that the failure left at work is cancelled, as after an interrupt on the driver.
     """
-    context = _context_of(spark)
+    context = context_of(spark)
     if context is None:
         yield
         return
@@ -46,7 +46,7 @@ def ended_if_it_fails(spark: SparkSession, tag: str, env: Env) -> Iterator[None]
             context.removeJobTag(tag)
 
 
-def _context_of(spark: SparkSession) -> SparkContext | None:
+def context_of(spark: SparkSession) -> SparkContext | None:
     """The context of a session; one of Spark Connect has none."""
     try:
         return spark.sparkContext

@@ -25,6 +25,7 @@ from lakewright.storage.operations.inspection.system_tables import (
 )
 from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
 from lakewright.storage.operations.read.unfit_values import logged
+from lakewright.storage.spark.nulled_counts import counting
 from lakewright.storage.spark.read import check_reachable, for_spark
 from lakewright.storage.spark.spark_types import to_spark_schema
 from lakewright.storage.spec.predicate import Predicate
@@ -82,15 +83,19 @@ def changes_dataframe(
     splits, snapshot_ids = plan.splits, plan.snapshot_ids
     if not splits:
         return spark.createDataFrame([], schema)
+    count = counting(spark, files, reader.nulled)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         task_reader = ChangeReader(
             files, columns=columns, predicate=predicate, snapshot_ids=snapshot_ids
         )
-        with logged(task_reader.nulled, files.name):
-            for batch in batches:
-                for index in batch.column(0).to_pylist():
-                    for rows in task_reader.read(splits[index]):
-                        yield from for_spark(keep(rows)).to_batches()
+        try:
+            with logged(task_reader.nulled, files.name):
+                for batch in batches:
+                    for index in batch.column(0).to_pylist():
+                        for rows in task_reader.read(splits[index]):
+                            yield from for_spark(keep(rows)).to_batches()
+        finally:
+            count(task_reader.nulled)
 
     return spark.range(0, len(splits), 1, len(splits)).mapInArrow(run, schema)

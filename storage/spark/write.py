@@ -4,7 +4,8 @@
 2. Fixed buckets: hash the key columns and shuffle by (partition, bucket), so that one task has all
    rows of a bucket. Dynamic buckets: shuffle by partition, because one task must assign the
    buckets of all new keys of a partition. Other partitioned tables: rebalance by partition, which
-   lets Spark split a skewed one.
+   lets Spark split a skewed one. Unless the caller wants otherwise, each task sorts its rows by
+   partition and bucket, beyond its memory on disk, so that one partition is open at a time.
 3. Each task writes its rows with the writer of local writes, and returns its commit messages.
 4. If Spark may have repeated a task, delete the files of attempts whose result was not used. If the
    write failed, wait until none of its tasks runs, and delete all of its files.
@@ -29,16 +30,17 @@ from lakewright.storage.operations.write.write import (
     StagingJob,
     StagingWriter,
     staged_write,
+    use_of_tasks,
 )
 from lakewright.storage.spark.engine import may_repeat
 from lakewright.storage.spark.pickling import dumps, loads
 from lakewright.storage.spark.read import check_reachable
 from lakewright.storage.spark.running_tasks import ended_if_it_fails
-from lakewright.storage.spec.commit import CommitMessage, StagedWrite
+from lakewright.storage.spec.commit import CommitMessage, StagedWrite, WriterKind, WriterUse
 from lakewright.storage.spec.options import BucketMode
 
 _BUCKET = "__lakewright_bucket"
-_RESULT_SCHEMA = "message string, error binary"
+_RESULT_SCHEMA = "message string, error binary, use binary"
 
 
 def stage_dataframe(job: StagingJob, rows: DataFrame) -> StagedWrite:
@@ -54,18 +56,18 @@ def stage_dataframe(job: StagingJob, rows: DataFrame) -> StagedWrite:
     spark, tag = rows.sparkSession, f"lakewright-{job.write_id}"
     try:
         with ended_if_it_fails(spark, tag, job.files.env):
-            messages = _run(job, _distributed(job, rows))
+            messages, use = _run(job, _distributed(job, rows))
     except BaseException:
         # Succeeded or killed tasks left files under the write's id.
         sweep(job.files, job.write_id, since_snapshot_id=job.base_snapshot_id)
         raise
     if may_repeat(spark):
         sweep_repeated(job.files, job.write_id, messages, since_snapshot_id=job.base_snapshot_id)
-    return staged_write(job, messages)
+    return staged_write(job, messages, use)
 
 
 def _distributed(job: StagingJob, rows: DataFrame) -> DataFrame:
-    """Rows distributed so that each task writes few, whole buckets."""
+    """Rows distributed so that each task writes few, whole buckets, and sorted by them."""
     options, schema = job.files.options, job.files.schema
     fixed = {name for name, _ in job.request.static}
     partition_columns = [
@@ -80,10 +82,20 @@ def _distributed(job: StagingJob, rows: DataFrame) -> DataFrame:
             # The writer raises the usual error for missing columns.
             return rows
         rows = rows.withColumn(_BUCKET, _bucket_column(job, rows.columns))
-        return rows.repartition(*partition_columns, f.col(_BUCKET)).drop(_BUCKET)
+        places = [*partition_columns, f.col(_BUCKET)]
+        return _sorted(job, rows.repartition(*places), places).drop(_BUCKET)
+    if not partition_columns:
+        return rows.repartition(1) if options.bucket_mode is BucketMode.DYNAMIC else rows
     if options.bucket_mode is BucketMode.DYNAMIC:
-        return rows.repartition(*partition_columns) if partition_columns else rows.repartition(1)
-    return rows.hint("rebalance", *partition_columns) if partition_columns else rows
+        rows = rows.repartition(*partition_columns)
+    else:
+        rows = rows.hint("rebalance", *partition_columns)
+    return _sorted(job, rows, partition_columns)
+
+
+def _sorted(job: StagingJob, rows: DataFrame, places: Sequence[Column]) -> DataFrame:
+    grouped = job.request.writer is WriterKind.GROUPED
+    return rows.sortWithinPartitions(*places) if grouped else rows
 
 
 def _bucket_column(job: StagingJob, given: Sequence[str]) -> Column:
@@ -114,7 +126,7 @@ def _bucket_column(job: StagingJob, given: Sequence[str]) -> Column:
     return result
 
 
-def _run(job: StagingJob, rows: DataFrame) -> list[CommitMessage]:
+def _run(job: StagingJob, rows: DataFrame) -> tuple[list[CommitMessage], WriterUse]:
     names = list(rows.columns)
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -127,7 +139,9 @@ def _run(job: StagingJob, rows: DataFrame) -> list[CommitMessage]:
     if errors:
         error: StorageError = loads(errors[0])
         raise error
-    return [decode_message(row["message"]) for row in results if row["message"] is not None]
+    messages = [decode_message(row["message"]) for row in results if row["message"] is not None]
+    each_task = [loads(bytes(row["use"])) for row in results if row["use"] is not None]
+    return messages, use_of_tasks(job.request.writer, each_task)
 
 
 def _written(
@@ -145,14 +159,23 @@ def _written(
     except StorageError as error:
         writer.abandon()
         # A raised error would reach the driver as text; a returned error keeps its type.
-        return _result([None], [dumps(error)])
-    return _result([encode_message(each) for each in messages], [None] * len(messages))
+        return _result(error=dumps(error))
+    encoded = [encode_message(each) for each in messages]
+    return _result(encoded, use=dumps(writer.use))
 
 
-def _result(messages: list[str | None], errors: list[bytes | None]) -> pa.RecordBatch:
+def _result(
+    messages: Sequence[str] = (), error: bytes | None = None, use: bytes | None = None
+) -> pa.RecordBatch:
+    """A row for each message, and one for all else."""
+    none = [None] * len(messages)
     return pa.record_batch(
-        [pa.array(messages, pa.string()), pa.array(errors, pa.binary())],
-        names=["message", "error"],
+        [
+            pa.array([*messages, None], pa.string()),
+            pa.array([*none, error], pa.binary()),
+            pa.array([*none, use], pa.binary()),
+        ],
+        names=["message", "error", "use"],
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from lakewright.storage.spec.arguments import text_argument, whole_number, whole_or_none
@@ -117,6 +117,32 @@ class PartitionWrite:
     size_bytes: int
 
 
+class WriterKind(Enum):
+    """The writer that the tasks of a write have, chosen before the first row."""
+
+    SINGLE_PARTITION = "single-partition"
+    GROUPED = "grouped"
+    UNGROUPED = "ungrouped"
+
+
+@dataclass(frozen=True, slots=True)
+class WriterUse:
+    """How the rows of a write became files.
+
+    `most_open` is how many buckets of partitions a task had open at once at most, and
+    `spilled_bytes` what waited on local disks to be sorted. Rows that were announced as grouped and
+    were not are those of an ungrouped writer.
+    """
+
+    kind: WriterKind
+    most_open: int = 0
+    spilled_bytes: int = 0
+
+    def __str__(self) -> str:
+        spilled = f", {self.spilled_bytes:,} bytes spilled" if self.spilled_bytes else ""
+        return f"{self.kind.value}, {self.most_open} open at once{spilled}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedWrite(Shown):
     """Rows on disk that no reader sees before their commit.
@@ -125,6 +151,7 @@ class StagedWrite(Shown):
     the committer looks for an earlier commit of the same value after it. A rollback reuses ids, so
     `base_commit`, that snapshot's delta manifest list, identifies it.
     `watermark` is an event time in epoch milliseconds; the watermark of a table never falls.
+    `writer` says how the rows were written, and is None in a batch that was kept.
     """
 
     table: str
@@ -139,6 +166,7 @@ class StagedWrite(Shown):
     overwrite: OverwriteScope | None = None
     watermark: int | None = None
     base_commit: str | None = None
+    writer: WriterUse | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         # A snapshot or a kept batch with another value would be unreadable.

@@ -108,7 +108,7 @@ def _check_bucket(schema: TableSchema, value: str | None, table: str) -> None:
         _refuse(
             table,
             _BUCKET,
-            f"rows lie in {now} buckets by a rule of its own, and only a positive number may "
+            f"rows lie in buckets by the rule of bucket={now}, and only a positive number may "
             "become another positive number",
         )
 

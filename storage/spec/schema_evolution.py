@@ -444,7 +444,9 @@ def _added(members: _Members, field: DataField, position: Position) -> _Members:
 def _dropped(members: _Members, name: str) -> _Members:
     field = _find(members, name)
     if len(members) == 1:
-        raise InvalidSchema(f"{name!r} is the only one of its row; drop the row, or add one first")
+        raise InvalidSchema(
+            f"{name!r} is the only one of its row; drop the row, or add another one before"
+        )
     return tuple(each for each in members if each is not field)
 
 

@@ -46,6 +46,8 @@ class Rule(Enum):
     VALUES_LOST = "values-lost"
     # Statistics neither prove nor exclude a loss.
     VALUES_MAY_BE_LOST = "values-may-be-lost"
+    # A file of a sample cannot be read under the new schema, or is not what its schema says.
+    ROWS_MISREAD = "rows-misread"
     # Data files must be rewritten before the change.
     REWRITE_FIRST = "rewrite-first"
     # A reader of the new schema misreads rows of an older one.

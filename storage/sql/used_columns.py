@@ -11,7 +11,7 @@ import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 from sqlglot import exp, parse, tokenize
@@ -21,6 +21,7 @@ from sqlglot.optimizer.scope import traverse_scope
 from lakewright.storage.spec.schema_gate import EVERY_COLUMN
 
 _DIALECT = "spark"
+_WITH_QUOTED_NAMES = "trino"
 # Scopes of long conditions take quadratic time: at this length, a second.
 _MOST_TOKENS = 5_000
 # Splitting a text into tokens takes a second, too.
@@ -47,7 +48,7 @@ def used_columns(text: str, table: str, columns: Sequence[str]) -> Iterator[Colu
         return
     for statement, is_short in _statements(text):
         if name in statement.lower():
-            yield from _parsed(statement, asked) if is_short else _words(statement, asked)
+            yield from _of_text(statement, asked) if is_short else _words(statement, asked)
 
 
 def _statements(text: str) -> Iterator[tuple[str, bool]]:
@@ -66,10 +67,24 @@ def _statements(text: str) -> Iterator[tuple[str, bool]]:
             yield part, len(inside) <= _MOST_TOKENS
 
 
-def _parsed(text: str, asked: _Asked) -> Iterator[ColumnUse]:
+def _of_text(text: str, asked: _Asked) -> Iterator[ColumnUse]:
+    """The uses by what double quotes mean: texts in Spark, names in Trino and others."""
+    if f'"{asked.table}"' in text.lower():
+        yield from _parsed(text, asked, _WITH_QUOTED_NAMES)
+        return
+    found = list(_parsed(text, asked, _DIALECT))
+    yield from found
+    if '"' in text:
+        known = {each.column for each in found}
+        for each in _parsed(text, asked, _WITH_QUOTED_NAMES):
+            if each.column not in known:
+                yield replace(each, is_certain=False)
+
+
+def _parsed(text: str, asked: _Asked, dialect: str) -> Iterator[ColumnUse]:
     try:
         with _quiet():
-            statements = parse(text, dialect=_DIALECT)
+            statements = parse(text, dialect=dialect)
         for statement in statements:
             if isinstance(statement, exp.Command):
                 # The parser keeps the text of a statement that it does not know.

@@ -144,3 +144,13 @@ def test_doubles_implement_protocols() -> None:
         if use.is_within("unittest.mock")
     ]
     assert not mocks, "write a double that implements the protocol"
+
+
+@pytest.mark.mission("PT60", "RS11")
+@pytest.mark.parametrize("name", ["parquet_files", "orc_files", "avro_files", "data_file"])
+def test_a_file_format_knows_nothing_of_partitions_and_commits(name: str) -> None:
+    file = f"storage/files/{name}.py"
+    used = {each.name for each in names_in(parse(file), file)}
+    of_tables = ("spec.partition", "spec.commit", "spec.snapshot", "spec.schema", "operations")
+    assert used
+    assert not [each for each in used if any(f"storage.{name}" in each for name in of_tables)]

@@ -143,6 +143,19 @@ def snapshot_in_the_last_schema(demo: Demo) -> int:
     return max(int(each) for each in re.findall(r"snapshot (\d+), schema 2: ", demo.output))
 
 
+def test_a_neglected_warehouse_is_adopted_kept_and_partly_taken_back(demo: Demo) -> None:
+    told = demo.output[demo.output.index("a neglected warehouse") :]
+    commands = ("adopt", "upkeep", "upkeep", "savings", "undo")
+    assert tuple(re.findall(r"\$ lakewright (\w+)", told)) == commands
+    assert "in shadow: recorded, and nothing done" in told
+    assert "30 files returned" in told
+    catalog = Catalog.open(str(demo.home / "demo_neglected" / "warehouse"))
+    counts = {
+        name: len(catalog.table(name).at().files()) for name in ("logs.clicks", "shop.orders")
+    }
+    assert counts == {"logs.clicks": 30, "shop.orders": 2}
+
+
 def test_the_gate_denies_what_would_break(demo: Demo) -> None:
     told = demo.output[demo.output.index("the gate judges") :]
     assert ": deny" in told.splitlines()[1]
@@ -260,6 +273,7 @@ def test_no_file_is_left_over(demo: Demo, name: str) -> None:
     assert_only_reachable_files(demo.catalog.table(f"nyc.{name}"))
 
 
+@pytest.mark.deep
 def test_a_second_demo_does_nothing(demo: Demo) -> None:
     def state() -> list[tuple[str, int]]:
         snapshots = {

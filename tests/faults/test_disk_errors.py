@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ import pytest
 
 from lakewright.storage import Catalog
 from lakewright.storage.errors import CommitOutcomeUnknownError, StorageError, UnavailableError
-from tests.faults.local_trials import in_memory, laid_out, what_lies_in
+from tests.faults.local_trials import folder_as_long, in_memory, laid_out, what_lies_in
 from tests.faults.test_every_call import trial_of
 from tests.faults.trials import Disk, Trial
 from tests.faults.verbs import CASES, Case, Place
@@ -80,6 +79,8 @@ QUICK = (
     "analyze",
     "expire compacted",
     "fast-forward",
+    "respec to finer keys",
+    "respec of a keyed table to no keys",
 )
 
 
@@ -97,17 +98,17 @@ def _tries() -> Iterator[Any]:
                 yield pytest.param(case, kind, how, None, id=name, marks=pytest.mark.deep)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("case", "kind", "how", "most"), list(_tries()))
 def test_a_disk_that_fails_at_any_call_is_told_truly_and_tried_again_without_loss_or_doubling(
-    case: Case, kind: str, how: How, most: int | None, tmp_path: Path
+    case: Case, kind: str, how: How, most: int | None
 ) -> None:
     trial = trial_of(case, kind)
     disk = FailingDisk(ERRORS[0], how.counts, afterwards=how.afterwards)
-    told, _ = _run(trial, case, disk, tmp_path / "undisturbed")
+    told, _ = _run(trial, case, disk)
     assert told is None, f"the verb fails where nothing does: {told!r}"
     numbers = range(1, disk.counted + 1)
     for number in numbers if most is None else sampled(numbers, most, seed=case.name):
-        folder = tmp_path / str(number)
         disk = FailingDisk(
             # A disk that is full says so before it does anything.
             errno.EIO if how.afterwards else ERRORS[number % len(ERRORS)],
@@ -116,8 +117,7 @@ def test_a_disk_that_fails_at_any_call_is_told_truly_and_tried_again_without_los
             for_good=how.for_good,
             afterwards=how.afterwards,
         )
-        told, left = _run(trial, case, disk, folder)
-        shutil.rmtree(folder)
+        told, left = _run(trial, case, disk)
         assert disk.failed is not None, "the verb makes fewer calls than before"
         tally("calls at which a disk failed")
         try:
@@ -126,21 +126,20 @@ def test_a_disk_that_fails_at_any_call_is_told_truly_and_tried_again_without_los
                 assert not isinstance(told, CommitOutcomeUnknownError), "it is known"
         except Exception as error:
             name, path = disk.failed
-            error.add_note(f"{case.name}: {name} of {path.removeprefix(str(folder))}, {told!r}")
+            error.add_note(f"{case.name}: {name} of {path}, {told!r}")
             raise
 
 
-def _run(
-    trial: Trial, case: Case, disk: FailingDisk, folder: Path
-) -> tuple[StorageError | None, Disk]:
-    catalog = laid_out(trial, folder)
+def _run(trial: Trial, case: Case, disk: FailingDisk) -> tuple[StorageError | None, Disk]:
     told: StorageError | None = None
-    with disk.under():
-        try:
-            case.verb(Place(catalog, trial.ready))
-        except StorageError as error:
-            told = error
-    return told, in_memory(what_lies_in(folder))
+    with folder_as_long() as folder:
+        catalog = laid_out(trial, folder)
+        with disk.under():
+            try:
+                case.verb(Place(catalog, trial.ready))
+            except StorageError as error:
+                told = error
+        return told, in_memory(what_lies_in(folder), folder)
 
 
 def _check(trial: Trial, case: Case, told: StorageError | None, left: Disk) -> None:

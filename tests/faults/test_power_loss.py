@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lakewright.storage import Catalog, Table
-from tests.faults.local_trials import in_memory, laid_out
+from tests.faults.local_trials import folder_as_long, in_memory, laid_out
 from tests.faults.test_every_call import cases_that_move, trial_of
 from tests.faults.trials import READS, _tables, opened
 from tests.faults.verbs import Case, Place
@@ -28,16 +28,25 @@ def _empty_memory() -> Iterator[None]:
     empty_memory()
 
 
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with folder_as_long() as made:
+        yield made
+
+
+@pytest.mark.sampled(41)
 @cases_that_move
 def test_what_a_verb_did_outlives_a_power_loss_once_it_has_returned(
-    case: Case, kind: str, tmp_path: Path
+    case: Case, kind: str, folder: Path
 ) -> None:
     trial = trial_of(case, kind)
-    disk = LossyDisk(str(tmp_path))
-    catalog = laid_out(trial, tmp_path)
+    disk = LossyDisk(str(folder))
+    catalog = laid_out(trial, folder)
     with disk.under():
         case.verb(Place(catalog, trial.ready))
-        lost = {loss.name: in_memory(disk.after(loss)) for loss in (*LOSSES, *RANDOM_LOSSES)}
+        lost = {
+            loss.name: in_memory(disk.after(loss), folder) for loss in (*LOSSES, *RANDOM_LOSSES)
+        }
     for name, left in lost.items():
         assert trial.seen_in(left) == trial.after, name
         left.restore()
@@ -46,9 +55,10 @@ def test_what_a_verb_did_outlives_a_power_loss_once_it_has_returned(
     tally("power losses after a verb", len(lost))
 
 
+@pytest.mark.sampled(32)
 @cases_that_move
 def test_a_power_loss_amid_a_verb_leaves_the_table_as_it_was_or_as_it_is_to_be(
-    case: Case, kind: str, tmp_path: Path
+    case: Case, kind: str, folder: Path
 ) -> None:
     trial = trial_of(case, kind)
     count = 0
@@ -57,16 +67,16 @@ def test_a_power_loss_amid_a_verb_leaves_the_table_as_it_was_or_as_it_is_to_be(
         nonlocal count
         for loss in (*LOSSES, *RANDOM_LOSSES[:1]):
             count += 1
-            left = in_memory(disk.after(loss))
+            left = in_memory(disk.after(loss), folder)
             try:
                 trial.check_whole(trial.seen_in(left))
             except Exception as error:
-                at = path.removeprefix(str(tmp_path))
+                at = path.removeprefix(str(folder))
                 error.add_note(f"{case.name}: {loss.name} before {name} of {at}")
                 raise
 
-    disk = LossyDisk(str(tmp_path), look)
-    catalog = laid_out(trial, tmp_path)
+    disk = LossyDisk(str(folder), look)
+    catalog = laid_out(trial, folder)
     with disk.under():
         case.verb(Place(catalog, trial.ready))
     tally("power losses amid a verb", count)

@@ -142,7 +142,7 @@ class Trial:
     def __post_init__(self) -> None:
         Disk({}, [""]).restore()
         catalog = opened(MAKES)
-        make_table(catalog, self.kind)
+        make_table(catalog, self.kind, **self.case.options)
         self.ready = self.case.ready(catalog.table(NAME)) if self.kind in KINDS else None
         self.start = Disk.now()
         self.before = seen(opened(READS))

@@ -64,7 +64,7 @@ PATHS: list[tuple[str, Any, str, str | None]] = [
 
 
 @pytest.mark.parametrize(("type_name", "given", "folder", "newer"), PATHS)
-@pytest.mark.mission("PT10", "FS4")
+@pytest.mark.mission("PT10", "PT45", "FS4")
 def test_a_partition_lies_in_the_folder_of_its_value(
     type_name: str, given: Any, folder: str, newer: str | None
 ) -> None:

@@ -102,7 +102,7 @@ READERS: dict[str, tuple[SchemaChange, ...]] = {"java": CHANGES, "java_latest": 
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
 @pytest.mark.parametrize("reader", list(READERS))
 @pytest.mark.mission("SE2", "SE3", "SE4", "SE5", "SE14", "SE25")
-@pytest.mark.sampled(each="file_format")
+@pytest.mark.sampled(2)
 def test_java_reads_what_we_altered_before_and_after_a_compaction(
     catalog: Catalog,
     request: pytest.FixtureRequest,

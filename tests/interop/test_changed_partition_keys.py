@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,7 +45,7 @@ def table_of_days(catalog: Catalog, file_format: str = "parquet", **options: str
 
 
 def moments(
-    catalog: Catalog, table: Table, keys: Sequence[str], folder: Path
+    catalog: Catalog, table: Table, keys: Sequence[str], folder: Path, **how: Any
 ) -> tuple[Table, list[Path]]:
     """Change the keys, and copy the warehouse whenever a reader may see something new."""
     copies: list[Path] = []
@@ -55,7 +56,7 @@ def moments(
             shutil.copytree(catalog.root, copies[-1])
 
     watched = replace(catalog, fs=WatchedFiles(catalog.fs, after=looked_at(look)))
-    watched.table(table.name).upkeep.respec(keys)
+    watched.table(table.name).upkeep.respec(keys, **how)
     return catalog.table(table.name), copies
 
 

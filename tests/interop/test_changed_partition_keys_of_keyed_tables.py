@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ from lakewright.storage.errors import UnsupportedError
 from tests.interop.test_changed_partition_keys import has_wide_rows, moments
 from tests.interop.test_they_read_ours import as_read_by
 from tests.oracles.client import Condition, Oracle, OracleError, WritingOracle
-from tests.support.tables.builders import content, new_table, rows
+from tests.support.stores.watched_files import Call, Crashed, WatchedFiles, looked_at
+from tests.support.tables.builders import content, expire, new_table, remove_orphans, rows
 from tests.support.tables.invariants import assert_only_reachable_files
 
 pytestmark = pytest.mark.mission("PT1")
@@ -99,8 +101,10 @@ CHANGES: dict[str, tuple[list[str], list[str], list[tuple[str, ...]]]] = {
 }
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("reader", ["java_latest", "released_pypaimon", "rust"])
 @pytest.mark.parametrize("change", list(CHANGES))
+@pytest.mark.mission("SE6", "SE15", "SE16")
 def test_they_read_every_moment_of_a_change(
     catalog: Catalog, request: pytest.FixtureRequest, tmp_path: Path, reader: str, change: str
 ) -> None:
@@ -132,6 +136,33 @@ def test_they_read_every_moment_of_a_change(
     assert seen >= len(FILTERS)
 
 
+@pytest.mark.parametrize("reader", ["java_latest", "released_pypaimon"])
+def test_they_read_every_moment_of_a_column_that_joins_the_primary_key(
+    catalog: Catalog, request: pytest.FixtureRequest, tmp_path: Path, reader: str
+) -> None:
+    client: WritingOracle = request.getfixturevalue(reader)
+    key = ["dt", "id", "n"]
+    columns = {**COLUMNS, "hh": "INT"}
+    table = new_table(catalog, columns, partitions=["dt"], keys=key, options={"bucket": "3"})
+    upsert(table, range(10), "old")
+    upsert(table, range(4, 8), "new")
+    due = content(table)
+    longer = [*key, "hh"]
+    for number, (keys, primary) in enumerate([(("dt", "hh"), longer), (("dt",), key)]):
+        table, copies = moments(catalog, table, keys, tmp_path / str(number), primary_key=primary)
+        assert table.schema.primary_keys == tuple(primary)
+        assert content(table) == due
+        for copy in copies:
+            at = replace(catalog, root=str(copy))
+            for name, where in FILTERS.items():
+                read = as_read_by(client, at, table, where=where)
+                assert read == expected(due, where), f"{keys}, moment {copy.name}, filter {name}"
+        client.write(catalog.root, table.name, [event("2024-01-01", 2, 4, client.name)])
+        assert len(content(table)) == len(due)
+        due = content(table)
+        assert as_read_by(client, catalog, table) == due
+
+
 @pytest.mark.parametrize("keys", [("dt", "hh"), ()], ids=["finer", "coarser"])
 def test_upserts_of_every_writer_replace_old_rows_in_the_new_partitions(
     catalog: Catalog,
@@ -161,24 +192,190 @@ def test_upserts_of_every_writer_replace_old_rows_in_the_new_partitions(
     assert as_read_by(java_latest, catalog, table) == due == content(table)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("writer", ["java_latest", "released_pypaimon"])
 @pytest.mark.parametrize("keys", [("dt", "hh"), ()], ids=["finer", "coarser"])
-def test_rows_of_a_writer_that_opened_the_table_before_are_refused_until_they_are_taken_back(
+@pytest.mark.sampled(each="writer")
+def test_rows_of_a_writer_that_opened_the_table_before_are_refused_until_they_are_moved(
     catalog: Catalog, request: pytest.FixtureRequest, writer: str, keys: tuple[str, ...]
 ) -> None:
     client: WritingOracle = request.getfixturevalue(writer)
     table = keyed_table(catalog, ["dt"])
-    client.begin_write(catalog.root, table.name, [event("2024-01-01", 1, 5)])
+    given = [event("2024-01-01", 2, 5, "late"), event("2024-01-03", 1, 40, "late")]
+    client.begin_write(catalog.root, table.name, given[:1])
     table.upkeep.respec(keys)
     table = catalog.table(table.name)
     due = content(table)
     last = table.history.snapshots()[-1].id
-    client.finish_write(catalog.root, table.name, [event("2024-01-01", 2, 5)])
+    if not finishes(client, catalog, table, given[1:]):
+        # It decodes the partition of rows that have no value now, and fails.
+        assert not keys
+        assert content(table) == due
+        remove_orphans(table)
+        return
     with pytest.raises(UnsupportedError, match=r"partition keys dt \(schema .* roll back"):
         table.read()
-    with pytest.raises(UnsupportedError, match="roll back to the snapshot before that commit"):
+    with pytest.raises(UnsupportedError, match=r"lakewright respec db\.t --keys"):
         upsert(table, [5], "ours")
+    result = table.upkeep.respec(keys)
+    assert len(result.snapshot_ids) == 2
+    table = catalog.table(table.name)
+    check_late_rows(table, given, due)
+    for reader in (client, request.getfixturevalue("java_latest")):
+        assert as_read_by(reader, catalog, table) == content(table)
+    assert table.upkeep.plan_respec(keys).changes_nothing
     table.history.rollback(snapshot=last)
     assert content(catalog.table(table.name)) == due
-    upsert(table, [5], "ours")
-    assert len(content(table)) == len(due)
+    remove_orphans(table)
+    assert_only_reachable_files(table)
+
+
+# What a writer that opened the table before does between two steps of the change: S1, S2 are the
+# bridged snapshots.
+WINDOWS = ("S1", "S2", "schema", "new entries")
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize("writer", ["java_latest", "released_pypaimon"])
+@pytest.mark.parametrize("keys", [("dt", "hh"), ()], ids=["finer", "coarser"])
+@pytest.mark.parametrize("ends", ["goes on", "dies"])
+@pytest.mark.sampled(each="window, ends")
+def test_rows_of_a_writer_that_commits_between_two_steps_of_a_change_are_kept(
+    catalog: Catalog,
+    request: pytest.FixtureRequest,
+    writer: str,
+    window: str,
+    keys: tuple[str, ...],
+    ends: str,
+) -> None:
+    client: WritingOracle = request.getfixturevalue(writer)
+    table = keyed_table(catalog, ["dt"])
+    due = content(table)
+    given = [event("2024-01-01", 2, 5, "late"), event("2024-01-03", 1, 40, "late")]
+    client.begin_write(catalog.root, table.name, given[:1])
+
+    def commit() -> None:
+        if not finishes(client, catalog, table, given[1:]):
+            # It decodes the partition of rows that have no value now, and fails.
+            assert (window, keys) == ("new entries", ())
+            given.clear()
+
+    now = changed(catalog, table, keys, window, commit, dies=ends == "dies")
+    if ends == "dies" or window == "new entries":
+        now.upkeep.respec(keys)
+        now = catalog.table(table.name)
+    assert now.schema.partition_keys == keys
+    check_late_rows(now, given, due)
+    for reader in (client, request.getfixturevalue("java_latest")):
+        assert as_read_by(reader, catalog, now) == content(now)
+    upsert(now, [5], "ours")
+    assert len(content(now)) == len(due) + len(given[1:])
+    # Snapshots of rows that wait for the move are refused also later.
+    expire(now)
+    remove_orphans(now)
+    assert_only_reachable_files(now)
+
+
+@pytest.mark.parametrize("window", ["S2", "schema"])
+@pytest.mark.parametrize("writer", ["java_latest", "released_pypaimon"])
+@pytest.mark.parametrize("keys", [("dt", "hh"), ()], ids=["finer", "coarser"])
+@pytest.mark.sampled(each="writer, window")
+def test_an_overwrite_between_two_steps_of_a_change_replaces_its_partition(
+    catalog: Catalog,
+    request: pytest.FixtureRequest,
+    writer: str,
+    window: str,
+    keys: tuple[str, ...],
+) -> None:
+    """Java fails to decode the rows that it would remove, and commits nothing."""
+    client: WritingOracle = request.getfixturevalue(writer)
+    table = keyed_table(catalog, ["dt"])
+    before = content(table)
+    due = [text for text in before if '"dt": "2024-01-01"' not in text]
+    new = [event("2024-01-01", 1, 99, "over")]
+    spec = {"dt": "2024-01-01"}
+    if window == "schema":
+        # The client opens the table, which has the new keys.
+        spec = {"dt": "2024-01-01", "hh": "1"} if keys else {}
+        due = [
+            text
+            for text in before
+            if keys and ('"dt": "2024-01-01"' not in text or '"hh": 1' not in text)
+        ]
+
+    def commit() -> None:
+        if writer == "java_latest":
+            with pytest.raises(OracleError, match="preparing snapshot"):
+                client.write(catalog.root, table.name, new, overwrite=spec or "table")
+        else:
+            client.write(catalog.root, table.name, new, overwrite=spec or "table")
+
+    now = changed(catalog, table, keys, window, commit, dies=True)
+    now.upkeep.respec(keys)
+    now = catalog.table(table.name)
+    assert now.schema.partition_keys == keys
+    over = [text for text in content(now) if '"v": "over"' in text]
+    if writer == "java_latest":
+        assert content(now) == before
+    else:
+        assert len(over) == 1
+        assert content(now) == sorted([*due, *over])
+    assert as_read_by(request.getfixturevalue("java_latest"), catalog, now) == content(now)
+    expire(now)
+    remove_orphans(now)
+    assert_only_reachable_files(now)
+
+
+def changed(
+    catalog: Catalog,
+    table: Table,
+    keys: Sequence[str],
+    window: str,
+    commit: Callable[[], None],
+    *,
+    dies: bool,
+) -> Table:
+    """Change the keys; another client commits after a step, and then the process may die."""
+    steps: list[str] = []
+
+    def look(call: Call) -> None:
+        if call.changes and "/snapshot/snapshot-" in call.path:
+            bridged = has_wide_rows(catalog.table(table.name))
+            steps.append(f"S{len(steps) + 1}" if bridged else "new entries")
+        elif call.changes and "/schema/schema-" in call.path and steps:
+            steps.append("schema")
+        else:
+            return
+        if steps[-1] == window and steps.count(window) == 1:
+            commit()
+            if dies:
+                files.dead = True
+                raise Crashed
+
+    files = WatchedFiles(catalog.fs, after=looked_at(look))
+    with suppress(Crashed) if dies else nullcontext():
+        replace(catalog, fs=files).table(table.name).upkeep.respec(keys)
+    assert window in steps
+    return catalog.table(table.name)
+
+
+def finishes(client: WritingOracle, catalog: Catalog, table: Table, given: Any) -> bool:
+    try:
+        client.finish_write(catalog.root, table.name, given)
+    except OracleError as error:
+        if "out of bounds" not in str(error) and "exceeds data length" not in str(error):
+            raise
+        return False
+    return True
+
+
+def check_late_rows(table: Table, given: Sequence[dict[str, Any]], due: Sequence[str]) -> None:
+    """The rows given replaced those of their keys, or are new; no other row changed."""
+
+    def key(row: dict[str, Any]) -> tuple[Any, ...]:
+        return (row["dt"], int(row["hh"]), int(row["id"]))
+
+    before = {key(row): row["v"] for row in map(json.loads, due)}
+    found = [json.loads(text) for text in content(table)]
+    assert {key(row): row["v"] for row in found} == before | {key(r): r["v"] for r in given}
+    assert len(found) == len(due) + len(given[1:])

@@ -84,7 +84,7 @@ TOLD: dict[str, dict[str, str]] = {
 
 @pytest.mark.parametrize("settings", TOLD.values(), ids=TOLD.keys())
 @pytest.mark.mission("FS2", "FS7")
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_a_follower_hears_what_our_compactions_tell(
     catalog: Catalog, java: JavaOracle, settings: dict[str, str]
 ) -> None:
@@ -126,7 +126,7 @@ def test_a_follower_hears_what_our_compactions_tell(
 
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS.keys())
 @pytest.mark.mission("FS7", "FS12")
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_a_table_is_compacted_by_both_in_turn(
     catalog: Catalog, java: JavaOracle, settings: dict[str, str]
 ) -> None:

@@ -122,6 +122,7 @@ def able_to_read_java_s(readers: list[Oracle], formats_used: set[str]) -> list[O
     return [each for each in readers if each.name != "rust" or "avro" not in formats_used]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("format_name", OTHER_FORMATS)
 def test_java_and_we_keep_each_other_s_keyed_tables(
     catalog: Catalog, java: JavaOracle, readers: list[Oracle], format_name: str
@@ -158,7 +159,7 @@ PER_LEVEL = [
 @pytest.mark.parametrize("options", PER_LEVEL, ids=lambda each: each["file.format.per.level"])
 @pytest.mark.parametrize("theirs_first", [True, False])
 @pytest.mark.mission("FS3", "FS17")
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_tables_of_several_formats_are_kept_by_java_and_us_in_turns(
     catalog: Catalog,
     java: JavaOracle,

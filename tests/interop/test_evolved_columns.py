@@ -177,7 +177,7 @@ def assert_alike(found: list[str], expected: list[str]) -> None:
         ("java_latest", "avro"),
     ],
 )
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_older_files_read_as_java_reads_them_and_stay_so_when_they_are_compacted(
     request: pytest.FixtureRequest, catalog: Catalog, client: str, format_name: str
 ) -> None:
@@ -209,7 +209,7 @@ def test_char_of_a_file_is_read_as_java_reads_it(
 
 @pytest.mark.parametrize("ours", [True, False])
 @pytest.mark.parametrize("format_name", ["parquet", "orc"])
-@pytest.mark.sampled(each="format_name")
+@pytest.mark.sampled(1)
 def test_filters_of_char_keep_the_rows_whose_values_that_are_read_match(
     catalog: Catalog, java_latest: JavaOracle, format_name: str, *, ours: bool
 ) -> None:

@@ -42,7 +42,7 @@ def test_another_client_reads_every_column_of_the_ledger(
                 run="r",
                 table="db.t",
                 table_uuid="u",
-                verb="expire",
+                verb="expire_snapshots",
                 started_ms=ACTION.started_ms,
                 ended_ms=ACTION.ended_ms,
                 verdict=Verdict.FAILED,

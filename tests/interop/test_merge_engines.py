@@ -137,6 +137,7 @@ CASES: dict[str, tuple[Columns, dict[str, str], list[Written], Written | None]] 
 }
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.mission("FS2")
 def test_java_and_we_merge_alike(case: str, catalog: Catalog, java: JavaOracle) -> None:

@@ -56,7 +56,7 @@ CHANGES = ("rename", "drop", "dropped_and_added", "swap", "add", "retype")
 
 @pytest.mark.parametrize("keyed", [False, True], ids=["append", "keyed"])
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
-@pytest.mark.sampled(each="file_format")
+@pytest.mark.sampled(2)
 def test_members_that_java_changed_are_read_and_rewritten_as_java_reads_them(
     catalog: Catalog, java_latest: JavaOracle, file_format: str, keyed: bool
 ) -> None:

@@ -127,6 +127,7 @@ def read_by(oracle: LatestJavaOracle, table: Table, catalog: Catalog) -> list[st
     return sorted(json.dumps(row, sort_keys=True) for row in found)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", list(TABLES))
 def test_a_table_with_harmless_options_is_read_written_and_kept(
     catalog: Catalog, java_latest: LatestJavaOracle, kind: str

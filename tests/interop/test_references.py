@@ -238,6 +238,7 @@ def test_a_branch_of_ours_is_deleted_by_java(unchecked_catalog: Catalog, java: J
     assert content(table.history.create_branch("b", snapshot=3)) == content(table.at(snapshot=3))
 
 
+@pytest.mark.sampled(3)
 @kinds
 @pytest.mark.parametrize("maker", ["java", "pypaimon"])
 @pytest.mark.mission("FS19")
@@ -304,7 +305,7 @@ def test_main_becomes_the_branch_by_either(
 @pytest.mark.parametrize("target", [3, "t"])
 @pytest.mark.parametrize("who", ["we", "java"])
 @pytest.mark.mission("FS19")
-@pytest.mark.sampled(each="kind, who")
+@pytest.mark.sampled(3)
 def test_a_rollback_of_one_is_seen_by_all(
     catalog: Catalog,
     java: JavaOracle,

@@ -253,6 +253,7 @@ def test_deltas_are_what_their_streaming_reader_gets(
         assert ours == theirs
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("writer", ["ours", "theirs"])
 @pytest.mark.parametrize("producer", ["input", "full-compaction"])
 def test_changelogs_are_what_their_streaming_reader_gets(
@@ -282,7 +283,7 @@ STREAMED = [
 @pytest.mark.parametrize("setting", STREAMED, ids=lambda setting: setting.name)
 @pytest.mark.parametrize("seed", [3, pytest.param(4, marks=pytest.mark.deep)])
 @pytest.mark.mission("CN20", "CN21")
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 def test_of_any_history_we_tell_the_changes_that_they_tell(
     catalog: Catalog, java: JavaOracle, setting: Setting, seed: int
 ) -> None:

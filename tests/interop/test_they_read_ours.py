@@ -129,6 +129,7 @@ def make(catalog: Catalog, kind: str) -> Table:
     return new_table(catalog, **KINDS[kind])
 
 
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize(("kind", "operation"), list(cases()))
 @pytest.mark.mission("SE30", "PT10", "FS3", "FS4", "FS18")
 def test_they_read_our_rows_after(
@@ -289,6 +290,7 @@ CONDITIONS: list[tuple[Any, ...]] = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", list(KINDS))
 @pytest.mark.mission("PT8", "PT39", "FS19")
 def test_our_statistics_prune_nothing_that_they_should_find(

@@ -67,6 +67,7 @@ def test_java_overwrites_rows_of_ours(
     assert table.read().num_rows == expected
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_java_compacts_and_expires_what_we_wrote(
     catalog: Catalog, java: JavaOracle, pypaimon: WritingOracle, kind: str

@@ -92,6 +92,7 @@ def test_we_read_and_keep_what_they_made(
     assert_nothing_missing(table)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_a_filter_finds_all_that_they_wrote(
     catalog: Catalog, writer: WritingOracle, kind: str
@@ -137,6 +138,7 @@ def test_we_read_every_type_they_write(
     assert content(table) == as_read_by(writer, catalog, table)
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("type_name", list(PARTITIONS))
 def test_we_find_partitions_they_made(
     catalog: Catalog, writer: WritingOracle, type_name: str

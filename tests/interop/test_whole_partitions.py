@@ -74,6 +74,7 @@ PARTITIONS = (
 )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "options",
     [

@@ -79,6 +79,7 @@ def rows_of(table: Table) -> list[dict[str, Any]]:
     return sorted(table.read().to_pylist(), key=lambda row: int(row["k"]))
 
 
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("keyed", [False, True], ids=["append", "keyed"])
 @pytest.mark.parametrize("case", list(CHANGES))
 @pytest.mark.parametrize("writer", WRITERS)

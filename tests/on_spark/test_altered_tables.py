@@ -69,7 +69,7 @@ def uses_own_reader(table: Table, spark: SparkSession) -> bool:
 
 @pytest.mark.parametrize("case", [*FAST, *SLOW])
 @pytest.mark.mission("SE8")
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(1)
 def test_spark_reads_files_of_older_schemas_and_by_itself_where_values_stayed_the_same(
     catalog: Catalog, spark: SparkSession, case: str
 ) -> None:
@@ -105,6 +105,7 @@ WIDENED = {
 }
 
 
+@pytest.mark.deep
 def test_spark_widens_values_as_we_do(catalog: Catalog, spark: SparkSession) -> None:
     columns = {f"c{number}": old for number, (old, _) in enumerate(WIDENED)}
     table = new_table(catalog, {"k": "INT", **columns})

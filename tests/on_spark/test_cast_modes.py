@@ -32,6 +32,9 @@ def test_spark_reads_null_where_a_value_does_not_fit(catalog: Catalog, spark: Sp
     assert table.to_spark(spark, where="n IS NULL").count() == 3
     assert table.to_spark(spark, where="n IS NOT NULL").count() == 3
     assert table.to_spark(spark, where="n < 0").count() == 0
+    scan, changes = table.scan(where="n IS NULL"), table.scan_changes(1, 2)
+    assert (scan.to_spark(spark).count(), scan.nulled_values) == (3, {"n": 3})
+    assert (changes.to_spark(spark).count(), changes.nulled_values) == (3, {"n": 3})
     result = table.upkeep.compact(full=True, min_file_num=2, engine=SparkEngine(spark))
     assert result.nulled_values == 3
     assert sorted(table.read().column("n").to_pylist(), key=str) == [0, 1, 2, None, None, None]

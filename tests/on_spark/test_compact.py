@@ -17,6 +17,7 @@ from tests.support.tables.builders import content, events, rows
 from tests.support.tables.invariants import unreachable_files
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", list(KINDS))
 @pytest.mark.mission("FS7")
 def test_the_same_plan_leaves_the_same_files_rows_and_levels(

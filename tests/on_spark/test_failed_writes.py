@@ -20,6 +20,7 @@ from tests.support.tables.invariants import assert_only_reachable_files
 _LONGEST_WAIT_SECONDS = 120
 
 
+@pytest.mark.deep
 def test_no_task_of_a_failed_job_runs_after_the_failure(
     spark: SparkSession, tmp_path: Path
 ) -> None:

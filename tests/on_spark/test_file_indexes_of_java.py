@@ -121,7 +121,7 @@ def assert_filters_agree(
 @pytest.mark.parametrize("index", INDEXES)
 @pytest.mark.parametrize("place", list(PLACES))
 @pytest.mark.parametrize("change", list(changes_of("")))
-@pytest.mark.sampled(each="change")
+@pytest.mark.sampled(1)
 @pytest.mark.mission("SE14")
 def test_filters_see_every_row_of_files_whose_indexes_were_written_before_an_alter(
     tmp_path: Path,

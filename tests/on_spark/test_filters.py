@@ -130,7 +130,7 @@ def check(spark: SparkSession, table: Table, every: list[Predicate]) -> None:
 
 
 @pytest.mark.parametrize("kind", list(VALUES))
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(3)
 def test_a_filter_keeps_the_rows_that_arrow_keeps(
     catalog: Catalog, spark: SparkSession, kind: str
 ) -> None:

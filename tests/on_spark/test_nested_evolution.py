@@ -19,6 +19,7 @@ _CHANGES = ("rename", "drop_and_add", "swap", "add")
 COLUMNS = {f"{kind}_{each}": (kind, each) for kind in _KINDS for each in _CHANGES}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("file_format", "keyed"), [("parquet", False), ("orc", False), ("avro", True)]
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import SnapshotNotFound, TagNotFound, UnsupportedError
+from lakewright.storage.spark import read
 from lakewright.storage.sql.where import parse_where
 from tests.on_spark.test_write import DAYS, KINDS, SPARK_PARTITIONS
 from tests.support.tables.builders import (
@@ -23,6 +25,7 @@ from tests.support.tables.builders import (
     new_table,
     rows,
     with_options,
+    write_as_files,
 )
 from tests.support.values.every_type import ATOMS, NESTED, PARTITIONS, table_of
 
@@ -84,6 +87,7 @@ FILTERS = [
 ]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["append", "keyed"])
 @pytest.mark.mission("PT8", "PT39", "FS13", "FS19")
 def test_a_filter_keeps_the_same_rows(catalog: Catalog, spark: SparkSession, kind: str) -> None:
@@ -194,6 +198,63 @@ def test_counting_needs_no_column(catalog: Catalog, spark: SparkSession) -> None
     table = filled(catalog, "keyed")
     assert table.to_spark(spark).count() == table.read().num_rows
     assert table.to_spark(spark).selectExpr("count(*)").collect()[0][0] == 65
+
+
+def jobs_of(spark: SparkSession) -> set[int]:
+    """The jobs that the session has started, as far as Spark remembers them."""
+    return set(spark.sparkContext.statusTracker().getJobIdsForGroup(None))
+
+
+def many_files(catalog: Catalog) -> Table:
+    """A table of more files than Spark lists without a job."""
+    table = new_table(catalog, partitions=["day"])
+    write_as_files(
+        table,
+        [rows(table, events(number, number + 1, day="ab"[number % 2])) for number in range(80)],
+    )
+    return table
+
+
+@pytest.mark.mission("PT23")
+def test_a_plan_starts_no_job_whether_it_prunes_or_has_many_small_files(
+    catalog: Catalog, spark: SparkSession
+) -> None:
+    table = many_files(catalog)
+    before = jobs_of(spark)
+    everything = table.scan().to_spark(spark)
+    some = table.scan("day = 'b'").to_spark(spark)
+    assert jobs_of(spark) == before
+    assert frame_content(everything, table) == content(table)
+    assert frame_content(some, table) == content(table, where="day = 'b'")
+
+
+def test_large_files_are_listed_by_few_tasks_whatever_the_session_says(
+    catalog: Catalog, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read, "SMALL_FILE_BYTES", 0)
+    table, option = many_files(catalog), read.LISTING_OPTION
+    before, own = jobs_of(spark), spark.conf.get(option)
+    try:
+        spark.conf.set(option, "10000")
+        found = table.scan().to_spark(spark)
+        assert spark.conf.get(option) == "10000"
+    finally:
+        spark.conf.set(option, str(own))
+    (job,) = jobs_of(spark) - before
+    tracker = spark.sparkContext.statusTracker()
+    (stage,) = tracker.getJobInfo(job).stageIds
+    assert tracker.getStageInfo(stage).numTasks == 16
+    assert frame_content(found, table) == content(table)
+
+
+def test_small_splits_share_a_task_and_a_large_one_has_several(catalog: Catalog) -> None:
+    (split, _) = many_files(catalog).scan().splits
+    large = replace(split.files[0], file_size=100 * 2**20)
+    small = replace(split, files=split.files[:3])
+    packed = read.packed_splits([small, small, replace(split, files=(large,) * 3), small])
+    assert [[len(each.files) for each in task] for task in packed] == [[3, 3, 1], [1], [1, 3]]
+    merged = replace(split, files=(large,) * 3, merge=True)
+    assert [[len(each.files) for each in task] for task in read.packed_splits([merged])] == [[3]]
 
 
 @pytest.mark.mission("FS19")

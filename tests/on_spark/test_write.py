@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from lakewright.storage import Catalog, Table
+from lakewright.storage import Catalog, Table, WriterKind
 from lakewright.storage.errors import (
     BucketCountChanged,
     InvalidRequestError,
@@ -100,6 +100,28 @@ def test_an_append_lays_rows_where_the_local_writer_lays_them(
         Counter(row.total_buckets for row in on_spark.at().files()).keys()
         == Counter(row.total_buckets for row in local.at().files()).keys()
     )
+
+
+@pytest.mark.mission("PT47", "PT59", "PT63")
+@pytest.mark.parametrize("kind", ["append", "keyed"])
+def test_tasks_sort_their_rows_and_have_one_partition_open_at_a_time(
+    catalog: Catalog, spark: SparkSession, kind: str
+) -> None:
+    table = new_table(catalog, **KINDS[kind])
+    days = [f"day {number % 70}" for number in range(280)]
+    new = pa.table({"id": range(280), "day": days, "v": days})
+    by_writer: dict[bool, list[str]] = {}
+    for grouped in (True, False):
+        staged = table.stage(dataframe(spark, table, new), grouped=None if grouped else False)
+        assert staged.writer is not None
+        assert staged.writer.kind is (WriterKind.GROUPED if grouped else WriterKind.UNGROUPED)
+        if grouped:
+            # The partition that goes on, with its buckets, and what is closed on two cores.
+            assert staged.writer.most_open <= 5
+        assert len(staged.partitions) == 70
+        by_writer[grouped] = comparable(table.read_staged(staged))
+        table.abort(staged)
+    assert by_writer[True] == by_writer[False] == comparable(new)
 
 
 @pytest.mark.parametrize("kind", ["append", "keyed"])

@@ -30,6 +30,7 @@ def run_tests(zone: str, chosen: Sequence[str]) -> None:
     assert " passed" in done.stdout
 
 
+@pytest.mark.deep
 def test_filters_on_times_are_the_same_in_new_york() -> None:
     kinds = ["TIMESTAMP(6)", "TIMESTAMP(6) WITH LOCAL TIME ZONE", "DATE"]
     tests = [f"{FILTERS}::test_a_filter_keeps_the_rows_that_arrow_keeps[{each}]" for each in kinds]

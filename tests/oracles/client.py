@@ -120,6 +120,13 @@ class Oracle:
         if self._stderr is not None:
             self._stderr.close()
 
+    def kill(self) -> None:
+        """End the process as a crash would: what it has begun stays behind."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+
     def __enter__(self) -> Self:
         return self
 
@@ -270,10 +277,18 @@ class WritingOracle(Oracle):
         return None if written is None else int(written)
 
     def begin_write(
-        self, warehouse: str | Path, table: str, rows: Sequence[Mapping[str, Any]]
+        self,
+        warehouse: str | Path,
+        table: str,
+        rows: Sequence[Mapping[str, Any]],
+        *,
+        prepare: bool = False,
     ) -> None:
-        """Open `table` and write `rows` without a commit; the client has one such write."""
-        self._call("begin_write", warehouse, table, rows=list(rows))
+        """Open `table` and write `rows` without a commit; the client has one such write.
+
+        With `prepare` the files are finished, as by a writer that dies before its commit.
+        """
+        self._call("begin_write", warehouse, table, rows=list(rows), prepare=prepare)
 
     def finish_write(
         self, warehouse: str | Path, table: str, rows: Sequence[Mapping[str, Any]]

@@ -483,12 +483,17 @@ class JavaPaimon:
                 commit.commit(identifier, write.prepareCommit(True, identifier))
         return self._latest_snapshot(target)
 
-    def begin_write(self, warehouse: str, table: str, rows: Sequence[Row]) -> None:
+    def begin_write(
+        self, warehouse: str, table: str, rows: Sequence[Row], prepare: bool = False
+    ) -> None:
         target = self._table(warehouse, table)
         builder = self._paimon.table.sink.BatchWriteBuilderImpl(target)
         write, commit = builder.newWrite(), builder.newCommit()
         self._begun = target, write, commit
-        self._write_rows(write, self._encoder(self._row_type(target)), rows, None, None)
+        bucket_of = self._bucket_assigner(target, False)
+        self._write_rows(write, self._encoder(self._row_type(target)), rows, None, bucket_of)
+        if prepare:
+            write.prepareCommit()
 
     def finish_write(self, warehouse: str, table: str, rows: Sequence[Row]) -> int | None:
         assert self._begun is not None

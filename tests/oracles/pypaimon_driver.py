@@ -153,11 +153,16 @@ class Pypaimon:
         latest = target.snapshot_manager().get_latest_snapshot()
         return None if latest is None else latest.id
 
-    def begin_write(self, warehouse: str, table: str, rows: Sequence[Row]) -> None:
+    def begin_write(
+        self, warehouse: str, table: str, rows: Sequence[Row], prepare: bool = False
+    ) -> None:
         target = self._table(warehouse, table)
         builder = target.new_batch_write_builder()
-        self._begun = target, builder.new_write(), builder.new_commit()
+        write = builder.new_write()
+        self._begun = target, write, builder.new_commit()
         self._write_begun(rows)
+        if prepare:
+            write.prepare_commit()
 
     def finish_write(self, warehouse: str, table: str, rows: Sequence[Row]) -> int | None:
         assert self._begun is not None

@@ -93,6 +93,7 @@ def assert_all_read(
         assert ordered(rows) == ordered(expected), reader.name
 
 
+@pytest.mark.sampled(1)
 def test_values_of_every_type_survive_the_way_through_any_writer_and_reader(
     tmp_path: Path, writer: WritingOracle, readers: Sequence[Oracle]
 ) -> None:

@@ -66,7 +66,8 @@ def test_a_run_of_several_partitions_says_which_of_them_failed(lake: Lake) -> No
     days = ("2024-01-01", "2024-01-03")
     rows = events("2024-01-01", 0, 2) + events("2024-01-03", 2, 4, amount=-1.0)
     assert not ingest(lake, days, rows).success
-    assert ingest(lake, ("2024-01-01", "2024-01-02"), events("2024-01-02", 0, 2)).success
+    both = events("2024-01-01", 0, 2) + events("2024-01-02", 0, 2)
+    assert ingest(lake, ("2024-01-01", "2024-01-02"), both).success
     assert not latest(lake).passed
     assert "2024-01-03: 2 rows do not meet it" in latest(lake).description
     assert "2 partitions from 2024-01-01 to 2024-01-02: " in latest(lake).description
@@ -126,7 +127,7 @@ def holds_a_null(lake: Lake) -> bool:
 
 @pytest.mark.parametrize("declaration", [UPSERTED, APPENDED], ids=["upsert", "append"])
 @pytest.mark.parametrize("days", [DAYS, "2024-01-02"], ids=["range", "day"])
-@pytest.mark.sampled(each="declaration")
+@pytest.mark.sampled(1)
 def test_a_partition_that_a_write_had_no_rows_for_is_still_shown(
     lake: Lake, declaration: str, days: Any
 ) -> None:
@@ -150,6 +151,7 @@ def test_a_partition_that_a_write_had_no_rows_for_is_still_shown(
     assert holds_a_null(lake) is (declaration == APPENDED)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("days", [DAYS, "2024-01-02"], ids=["range", "day"])
 def test_a_partition_overwritten_with_nothing_is_no_longer_shown(lake: Lake, days: Any) -> None:
     with_a_null_on_the_second_day(lake, EVENTS)
@@ -159,6 +161,7 @@ def test_a_partition_overwritten_with_nothing_is_no_longer_shown(lake: Lake, day
     assert latest(lake, WARNING).passed
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("declaration", [EVENTS, UPSERTED], ids=["overwrite", "upsert"])
 def test_good_rows_that_are_rejected_for_another_reason_end_no_failure(
     lake: Lake, declaration: str
@@ -173,6 +176,7 @@ def test_good_rows_that_are_rejected_for_another_reason_end_no_failure(
     assert latest(lake).passed
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("declaration", [EVENTS, UPSERTED], ids=["overwrite", "upsert"])
 def test_a_retry_that_writes_nothing_ends_only_what_its_overwrite_replaced(
     lake: Lake, declaration: str

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import dagster as dg
 import pytest
 from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
@@ -12,6 +14,8 @@ from dagster._core.remote_origin import (
 )
 from dagster._core.test_utils import create_run_for_test
 
+from lakewright.platform.upkeep.measures import Benefit, Cost
+from lakewright.platform.warehouse.ledger import Ledger
 from tests.pipelines.lake import EVENTS, Lake, events
 
 
@@ -44,6 +48,17 @@ def test_the_sensor_asks_for_the_partitions_that_are_due_and_says_why(fragmented
     said = config["asked"]["shop.events"]
     assert said["reason"] == "partition dt=2024-01-02: 3 small files ≥ 3: compact"
     assert said["files"] == 3
+    assert said["benefit"] == {"files_fewer": 2}
+
+
+def test_the_ledger_has_what_the_sensor_predicted(fragmented: Lake) -> None:
+    (request,) = fragmented.tick().run_requests
+    said = request.run_config["ops"]["compact"]["config"]["asked"]["shop.events"]
+    assert fragmented.request(request).success
+    (action,) = Ledger(fragmented.catalog).actions(verb="compact")
+    assert action.predicted_cost == Cost(**{each.name: said[each.name] for each in fields(Cost)})
+    assert action.predicted_benefit == Benefit(files_fewer=2)
+    assert action.benefit.files_fewer == 2
 
 
 def test_the_sensor_asks_under_one_key_until_a_run_of_it_has_ended(fragmented: Lake) -> None:
@@ -73,6 +88,7 @@ def test_a_run_that_came_to_nothing_is_asked_for_again_later(fragmented: Lake) -
     assert other.run_key != request.run_key
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "status",
     [

@@ -10,6 +10,7 @@ from textwrap import dedent
 import dagster as dg
 import pyarrow as pa
 import pytest
+from dagster.components.component_scaffolding import scaffold_object
 from dagster.components.core.component_tree import ComponentTreeException
 
 from lakewright.component import LakehouseTables
@@ -62,6 +63,27 @@ def test_a_defs_yaml_gives_asset_checks_jobs_sensor_and_schedule(project: Path) 
     assert loaded.executor is None
     warehouse = loaded.resources["lakewright_warehouse"]
     assert warehouse.location == f"{project}/warehouse"
+
+
+def test_a_scaffolded_component_can_be_run_at_once(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = project.parent.parent
+    monkeypatch.chdir(root)
+    folder = project / "defs" / "fresh"
+    component = "lakewright.component.LakehouseTables"
+    # What `dg scaffold defs` calls.
+    scaffold_object(folder, component, None, "yaml", root)
+
+    loaded = dg.load_from_defs_folder(path_within_project=project)
+    job = loaded.resolve_job_def("ingest__shop__orders")
+    with dg.DagsterInstance.ephemeral() as instance:
+        assert job.execute_in_process(instance=instance).success
+    assert Catalog.open(str(root / "warehouse")).table("shop.orders").read().num_rows == 3
+    # A second one leaves the tables of a person as they are.
+    (folder / "tables" / "orders.yaml").write_text("table: shop.mine\n")
+    scaffold_object(folder, component, None, "yaml", root)
+    assert (folder / "tables" / "orders.yaml").read_text() == "table: shop.mine\n"
 
 
 def test_values_may_come_from_the_environment(

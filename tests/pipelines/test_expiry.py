@@ -70,6 +70,7 @@ def test_a_run_may_ask_for_other_numbers_than_the_policy(with_history: Lake) -> 
     assert [each.id for each in with_history.table().history.snapshots()] == [2, 3, 4]
 
 
+@pytest.mark.deep
 def test_a_backlog_goes_in_one_run_step_by_step(lake: Lake) -> None:
     lake.declare(
         EVENTS.replace(

@@ -8,6 +8,8 @@ import dagster as dg
 import pytest
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
+from lakewright.platform.warehouse.surveys import Surveys
+from lakewright.platform.warehouse.table_state import read_state
 from tests.pipelines.lake import EVENTS, Lake, events
 
 CHECK = "healthy"
@@ -58,6 +60,25 @@ def test_the_check_says_what_is_due_with_numbers_a_picture_and_what_is_not(
     declined = [each.data for each in metadata["not due"].records]
     assert {"expire snapshots", "remove orphans"} <= {each["verb"] for each in declined}
     assert all(each["reason"] for each in declined)
+    times = [each.data for each in metadata["other retention times"].records]
+    assert [(each["keep"], each["snapshots gone"]) for each in times] == [
+        ("1d", 0),
+        ("3d", 0),
+        ("7d", 0),
+        ("30d", 0),
+    ]
+
+
+def test_the_check_draws_the_health_that_looks_recorded(fragmented: Lake) -> None:
+    fragmented.tick()
+    fragmented.write_small_files("2024-01-02", 2)
+    surveys = Surveys(fragmented.catalog)
+    (seen,) = surveys.states(table="shop.events")
+    assert seen.health.partitions[0].small_files == 3
+    surveys.record([read_state(fragmented.catalog, "shop.events", now_ms=0)])
+    picture = fragmented.check(CHECK).checks[CHECK].metadata["health over time"].value
+    drawn = base64.b64decode(picture.split("base64,")[1].rstrip(")")).decode()
+    assert "debt: 3 files, then at most 5, now 5" in drawn
 
 
 def test_the_sensor_reports_a_check_only_when_what_is_due_changes(fragmented: Lake) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dagster as dg
 import pyarrow as pa
 import pytest
 
+from lakewright.assets.check_history import NOT_MET
 from lakewright.storage import Column, RenameColumn, SchemaSpec, parse_data_type
 from tests.pipelines import sources
 from tests.pipelines.lake import EVENTS, Lake, events
@@ -87,7 +89,7 @@ def test_a_critical_expectation_that_is_not_met_publishes_nothing(lake: Lake) ->
     lake.materialize(partitions="2024-01-01")
     before = files_on_disk(lake)
 
-    lake.give(events("2024-01-01", 0, 5) + events("2024-01-02", 5, 7, amount=-1.0))
+    lake.give(events("2024-01-01", 0, 5) + events("2024-01-01", 5, 7, amount=-1.0))
     outcome = lake.materialize(partitions=("2024-01-01", "2024-01-02"))
 
     assert not outcome.success
@@ -101,11 +103,59 @@ def test_a_critical_expectation_that_is_not_met_publishes_nothing(lake: Lake) ->
     told = {key: one.value for key, one in check.metadata.items()}
     assert told["offending_rows"] == 2
     assert told["checked_rows"] == 7
-    assert told["offending_rows_by_partition"] == {"dt=2024-01-02": 2}
+    assert told["offending_rows_by_partition"] == {"dt=2024-01-01": 2}
     assert [record.data for record in told["sample"].records] == [
-        {"dt": "2024-01-02", "amount": -1.0},
-        {"dt": "2024-01-02", "amount": -1.0},
+        {"dt": "2024-01-01", "amount": -1.0},
+        {"dt": "2024-01-01", "amount": -1.0},
     ]
+
+
+def test_one_bad_day_is_rejected_and_the_others_are_published(lake: Lake) -> None:
+    lake.declare(EVENTS)
+    lake.give(
+        events("2024-01-01", 0, 5)
+        + events("2024-01-02", 5, 7, amount=-1.0)
+        + events("2024-01-03", 7, 9)
+    )
+    outcome = lake.materialize(partitions=("2024-01-01", "2024-01-04"))
+
+    assert not outcome.success
+    rejected = "dt=2024-01-02 (amount__be_between: 2 rows do not meet it)"
+    assert f"rejected 1 partition of shop.events, with 2 rows: {rejected}" in outcome.failure
+    assert "published 2 other partitions, with 7 rows" in outcome.failure
+    assert {row["dt"] for row in lake.rows()} == {"2024-01-01", "2024-01-03"}
+    told = outcome.materializations
+    rows_by_day = {day: each["dagster/partition_row_count"] for day, each in told.items()}
+    assert rows_by_day == {"2024-01-01": 5, "2024-01-03": 2, "2024-01-04": 0}
+    assert told["2024-01-01"]["dagster/row_count"] == 7
+    check = outcome.checks["amount__be_between"]
+    assert not check.passed
+    assert check.severity.value == "ERROR"
+    assert list(check.metadata[NOT_MET].value) == ["2024-01-02"]
+    # What Dagster counts as written, which is what a backfill counts, too.
+    key = dg.AssetKey(["shop", "events"])
+    assert lake.instance.get_materialized_partitions(key) == set(told)
+
+    lake.give(events("2024-01-02", 5, 7))
+    again = lake.materialize(partitions="2024-01-02")
+    assert again.success, again.failure
+    assert again.checks["amount__be_between"].passed
+
+
+def test_a_run_that_is_resumed_writes_the_rejected_day_and_no_other_again(lake: Lake) -> None:
+    lake.declare(EVENTS.replace("write: {", "write: {mode: append, "))
+    days = ("2024-01-01", "2024-01-02")
+    lake.give(events("2024-01-01", 0, 2) + events("2024-01-02", 2, 4, amount=-1.0))
+    failed = lake.materialize(partitions=days)
+    assert not failed.success
+
+    lake.give(events("2024-01-01", 0, 2) + events("2024-01-02", 2, 4))
+    resumed = {"dagster/root_run_id": failed.run_id, "dagster/is_resume_retry": "true"}
+    again = lake.materialize(partitions=days, tags=resumed)
+    assert again.success, again.failure
+    assert lake.rows() == events("2024-01-01", 0, 2) + events("2024-01-02", 2, 4)
+    assert "dagster/partition_row_count" not in again.materializations["2024-01-01"]
+    assert again.materializations["2024-01-02"]["dagster/partition_row_count"] == 2
 
 
 def test_a_warning_is_shown_and_the_rows_are_published(lake: Lake) -> None:

@@ -78,6 +78,7 @@ def two_days(lake: Lake) -> Lake:
     return lake
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("overwritten", [FIRST, SECOND])
 def test_an_ingest_takes_its_day_away_from_a_running_compaction_which_publishes_the_rest(
     two_days: Lake, overwritten: str
@@ -151,6 +152,7 @@ def test_a_writer_that_compacts_leaves_that_to_a_compaction_already_at_it(lake: 
     assert lake.table().at().partitions()[0].file_count == 2
 
 
+@pytest.mark.deep
 def test_an_expiry_whose_lease_was_broken_ends_between_two_steps(lake: Lake) -> None:
     lake.declare(
         EVENTS.replace(

@@ -223,6 +223,7 @@ def test_keys_of_more_columns_than_dagster_has_dimensions_are_registered(days: L
 DAILY = declared("day", "shop.daily", "    depends_on: [shop.events]\n")
 
 
+@pytest.mark.deep
 @pytest.mark.mission("PT1")
 def test_an_asset_whose_definition_changes_is_read_materialized_and_backfilled_on(
     tmp_path: Path,

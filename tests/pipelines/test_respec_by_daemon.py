@@ -188,6 +188,7 @@ def test_the_page_of_the_asset_and_backfills_go_by_the_new_keys(lake: Lake) -> N
         assert len(lake.rows()) == 10
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("by", ["day and origin", "listed origin", "day, hour and origin"])
 def test_the_page_of_the_asset_answers_between_the_reload_and_the_change(
     lake: Lake, by: str

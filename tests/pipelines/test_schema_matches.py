@@ -95,6 +95,7 @@ def test_drift_that_harms_no_row_is_a_warning_and_the_run_goes_on(filled: Lake) 
     assert runs.count(outcome.run_id) == 1
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("upserts", [False, True])
 def test_rows_are_replaced_beside_a_new_column_until_it_holds_values_there(
     lake: Lake, upserts: bool
@@ -150,6 +151,7 @@ UNPARTITIONED = (
 def test_a_run_that_publishes_in_another_mode_succeeds_with_one_result(
     lake: Lake, from_job: bool
 ) -> None:
+    lake.with_checks = True
     lake.declare(UNPARTITIONED)
     lake.give(events("2024-01-01", 0, 3))
     assert lake.materialize().success

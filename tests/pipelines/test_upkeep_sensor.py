@@ -65,6 +65,7 @@ def test_a_table_that_cannot_be_kept_keeps_no_other_from_its_upkeep(many: Lake) 
     assert counts == [1, 1, 1, 1, 4, 1, 1, 1, 1, 1]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "status",
     [

@@ -46,7 +46,7 @@ def compact_as_asked(lake: Lake) -> list[str]:
         pytest.param(POSTPONED_VECTORS, 2.0, id="postponed deletion-vectors"),
     ],
 )
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 def test_rows_come_into_sight_by_the_compaction_that_the_sensor_asks_for(
     lake: Lake, declared: str, survivor: float
 ) -> None:
@@ -74,6 +74,7 @@ def test_rows_come_into_sight_by_the_compaction_that_the_sensor_asks_for(
     assert sum(each.waiting_file_count for each in lake.table().at().partitions()) == 0
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "declared",
     [

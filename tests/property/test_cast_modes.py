@@ -193,6 +193,7 @@ keys_of_tables = pytest.mark.parametrize("keys", [[], ["k"]], ids=["append", "ke
 formats = st.sampled_from(["parquet", "orc", "avro"])
 
 
+@pytest.mark.sampled(1)
 @keys_of_tables
 @pytest.mark.mission("SE41")
 @settings(max_examples=max(10, settings().max_examples // 4))
@@ -224,6 +225,7 @@ def test_what_does_not_fit_is_null_and_counted_and_filters_see_it(
     assert_only_reachable_files(table)
 
 
+@pytest.mark.sampled(1)
 @keys_of_tables
 @pytest.mark.mission("SE40")
 @settings(max_examples=max(10, settings().max_examples // 4))

@@ -39,7 +39,7 @@ def followed(before: State, table: Table, history: History, first: int, last: in
 @pytest.mark.parametrize("seed", [0, pytest.param(range(1, 20), marks=pytest.mark.deep)])
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
 @pytest.mark.mission("FS1", "FS19")
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(2)
 def test_a_difference_leads_from_any_state_to_any_later_one(
     tmp_path: Path, setting: Any, seed: Any
 ) -> None:

@@ -155,7 +155,7 @@ def file_of(table: Table, pattern: str, draw: st.DrawFn) -> Path:
 @pytest.mark.parametrize("pattern", [*JSON_FILES, *AVRO_FILES, *OTHER_FILES])
 @WHOLE_TABLES
 @given(data=st.data())
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 def test_all_that_looks_at_a_table_with_a_damaged_file_says_so_in_our_words(
     whole: Table, pattern: str, data: st.DataObject
 ) -> None:

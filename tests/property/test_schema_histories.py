@@ -241,6 +241,7 @@ def _holds(value: Any, operator: str, literal: Any) -> bool:
 STEPS = ("write", "write", "compact", "tag", "expire", "add", "drop", "rename", "swap", "retype")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("keys", [[], ["k"]], ids=["append", "keyed"])
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
 @pytest.mark.mission("SE1", "SE8", "SE11", "SE25", "SE36", "SE37")

@@ -113,7 +113,7 @@ def one_by_one(arena: Arena, actors: Sequence[Actor]) -> tuple[frozenset[str], s
 
 @pytest.mark.parametrize("pair", PAIRS, ids="-".join)
 @pytest.mark.parametrize("case", list(BEFORE))
-@pytest.mark.sampled(each="case")
+@pytest.mark.sampled(2)
 @pytest.mark.mission("SE22")
 def test_an_alter_and_a_fast_forward_leave_what_a_serial_order_leaves(
     case: str, pair: tuple[str, str]

@@ -35,6 +35,7 @@ def explored(other: str, kind: str, preemptions: int) -> Finding:
     return Finding(race, race.run())
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("other", OTHERS)
 def test_a_revert_and_a_verb_of_which_one_is_held_up_end_as_if_one_came_after_the_other(
     other: str,

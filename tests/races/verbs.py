@@ -166,6 +166,12 @@ def respec(table: Table, number: int) -> str:
     return ""
 
 
+def respec_keyed(table: Table, number: int) -> str:
+    """The same where keys must be of the primary key."""
+    table.upkeep.respec([] if number == 1 else ["id"])
+    return ""
+
+
 VERBS: dict[str, Verb] = {
     "append": _append,
     "upsert": _upsert,

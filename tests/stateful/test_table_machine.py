@@ -18,7 +18,12 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from lakewright.storage import Catalog, StagedWrite, Table
-from lakewright.storage.errors import CommitConflictError, InvalidRequestError
+from lakewright.storage.errors import (
+    CommitConflictError,
+    InvalidRequestError,
+    SchemaMoved,
+    UnsupportedError,
+)
 from tests.support.models.table import Row, TableModel
 from tests.support.tables.builders import compact, content, events, expire, new_table, rows
 from tests.support.tables.environment import FixedEnv
@@ -47,6 +52,13 @@ KINDS: dict[str, dict[str, Any]] = {
     },
     "in dynamic buckets": {**KEYED, "options": {"bucket": "-1", **SMALL}},
     "postponed": {**KEYED, "options": {"bucket": "-2", "postpone.default-bucket-num": "2"}},
+}
+# What the partition keys become. Other kinds wait for a compaction first.
+KEYS: dict[str, list[tuple[str, ...]]] = {
+    "append": [("day",), (), ("day", "v"), ("v",)],
+    "append in buckets": [("day",), (), ("day", "v")],
+    "keyed": [("day",), (), ("id",)],
+    "with changelog": [("day",), (), ("id",)],
 }
 MAIN = "main"
 BRANCHES = st.sampled_from([MAIN, MAIN, "b", "c"])
@@ -111,9 +123,13 @@ class TableMachine(RuleBasedStateMachine):
 
     # --- the model ------------------------------------------------------------------------------
 
-    def model_of(self, state: State) -> TableModel:
+    def model_of(self, state: State, partitions: tuple[str, ...] = ("day",)) -> TableModel:
         keys = ("day", "id") if self.keyed else ()
-        return TableModel(("day",), keys, list(state.rows))
+        return TableModel(partitions, keys, list(state.rows))
+
+    def keys_of(self, branch: str) -> tuple[str, ...]:
+        """The partition keys, which a respec or a rollback changes."""
+        return self.seen(branch).schema.partition_keys
 
     def written(self, new: Sequence[Row], kinds: Sequence[str]) -> Callable[[State], State]:
         def change(state: State) -> State:
@@ -127,13 +143,18 @@ class TableMachine(RuleBasedStateMachine):
         return change
 
     def overwritten(
-        self, new: Sequence[Row], spec: dict[str, str] | None, *, dynamic: bool
+        self,
+        new: Sequence[Row],
+        spec: dict[str, str] | None,
+        *,
+        dynamic: bool,
+        partitions: tuple[str, ...] = ("day",),
     ) -> Callable[[State], State]:
         def change(state: State) -> State:
             touched = {row["day"] for row in new}
             gone = touched if dynamic else ({spec["day"]} if spec else {"p", "q"})
             waiting = tuple(each for each in state.waiting if each[0]["day"] not in gone)
-            model = self.model_of(state)
+            model = self.model_of(state, partitions)
             if self.waits:
                 model.overwrite([], spec=spec, dynamic=dynamic)
                 kept = [row for row in model.rows if row["day"] not in gone]
@@ -193,10 +214,11 @@ class TableMachine(RuleBasedStateMachine):
         if branch not in self.models:
             return
         new = events(0, 2, day=day, v="over")
-        table = self.seen(branch)
-        spec = {"day": day} if how == "day" else None
-        table.write(rows(table, new), mode="overwrite", partition=spec, dynamic=how == "dynamic")
-        self.committed(branch, self.overwritten(new, spec, dynamic=how == "dynamic"))
+        table, keys = self.seen(branch), self.keys_of(branch)
+        spec = {"day": day} if how == "day" and "day" in keys else None
+        dynamic = how == "dynamic"
+        table.write(rows(table, new), mode="overwrite", partition=spec, dynamic=dynamic)
+        self.committed(branch, self.overwritten(new, spec, dynamic=dynamic, partitions=keys))
 
     @rule(branch=BRANCHES, day=DAYS, first=st.integers(0, 6))
     def stage(self, branch: str, day: str, first: int) -> None:
@@ -218,7 +240,8 @@ class TableMachine(RuleBasedStateMachine):
             return
         try:
             table.commit(staged)
-        except CommitConflictError:
+        except (CommitConflictError, SchemaMoved):
+            # Others replaced its files, or its rows have partitions of other keys.
             table.abort(staged)
             self.committed(branch, lambda state: state)
         else:
@@ -238,10 +261,25 @@ class TableMachine(RuleBasedStateMachine):
             compact(self.seen(branch), full=full)
             self.committed(branch, lambda state: state)
 
+    @precondition(lambda self: self.kind in KEYS)
+    @rule(branch=BRANCHES, data=st.data())
+    def respec(self, branch: str, data: st.DataObject) -> None:
+        if branch not in self.models:
+            return
+        keys = data.draw(st.sampled_from(KEYS[self.kind]))
+        table = self.seen(branch)
+        if self.models[branch].consumers:
+            with pytest.raises(UnsupportedError, match="let it read to the end"):
+                table.upkeep.respec(keys)
+        else:
+            table.upkeep.respec(keys)
+            assert self.keys_of(branch) == keys
+        self.committed(branch, lambda state: state)
+
     @precondition(lambda self: self.kind == "append")
     @rule(branch=BRANCHES, by=st.sampled_from(["id", "v"]))
     def sort_compact(self, branch: str, by: str) -> None:
-        if branch in self.models:
+        if branch in self.models and by not in self.keys_of(branch):
             table = self.seen(branch)
             table.upkeep.run(table.upkeep.plan_sort_compact([by]))
             self.committed(branch, lambda state: state)
@@ -250,7 +288,7 @@ class TableMachine(RuleBasedStateMachine):
     @rule(count=st.integers(1, 3), day=st.sampled_from([None, "p", "q"]))
     def rescale(self, count: int, day: str | None) -> None:
         table = self.seen(MAIN)
-        chosen = None if day is None else [{"day": day}]
+        chosen = None if day is None or "day" not in self.keys_of(MAIN) else [{"day": day}]
         table.upkeep.run(table.upkeep.plan_rescale(count, chosen))
         self.committed(MAIN, lambda state: state)
 
@@ -279,14 +317,14 @@ class TableMachine(RuleBasedStateMachine):
 
     @rule(branch=BRANCHES, day=DAYS)
     def drop_partition(self, branch: str, day: str) -> None:
-        if branch in self.models:
+        if branch in self.models and "day" in self.keys_of(branch):
             self.seen(branch).upkeep.drop_partitions(partitions=[{"day": day}], if_exists=True)
             self.committed(branch, self.overwritten([], {"day": day}, dynamic=False))
 
     @precondition(lambda self: not self.waits)
     @rule(branch=BRANCHES, days=st.permutations(["p", "q"]))
     def rename_partition(self, branch: str, days: list[str]) -> None:
-        if branch not in self.models:
+        if branch not in self.models or self.keys_of(branch) != ("day",):
             return
         one, other = days
         table = self.seen(branch)

@@ -1,6 +1,7 @@
 """The steps of the demo; existing data stays unchanged.
 
-1. Backfill January to November of flights, weather and delays; load the reference tables.
+1. Backfill January to November of flights, weather and delays; load the reference tables. Meanwhile
+   a small neglected warehouse is adopted and kept (`adoption.py`).
 2. Append December to flights in many small commits, as a stream would leave it.
 3. Print the table's health.
 4. Wait for the upkeep sensor to detect it, and for the run it launches; meanwhile
@@ -24,6 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+from lakewright.demo.adoption import adopt, is_adopted
 from lakewright.demo.dagster_server import ENDED, DagsterServer, Run
 from lakewright.demo.evolution import (
     DROPPED,
@@ -188,9 +190,20 @@ class Story:
             if empty:
                 runs.append(self.server.launch_assets(empty))
                 self.say.note(f"run for {', '.join(empty)} launched")
+            self._adopt()
             self._wait_for(runs, backfill)
         if not wanted and not empty:
             self.say.note("all of it is there")
+
+    def _adopt(self) -> None:
+        """In this process, while Dagster begins with its runs."""
+        folder = self.tables.with_name("demo_neglected")
+        self.say.step("meanwhile, a neglected warehouse: adopted, watched, kept, taken back")
+        if is_adopted(folder):
+            self.say.note(f"it was adopted before, in {folder}")
+            return
+        adopt(folder, self.say.line)
+        self.say.note("adopted; now to the runs")
 
     def _stream_december(self) -> None:
         days = _days(dt.date(_YEAR, 12, 1), dt.date(_YEAR, 12, 31))

@@ -19,24 +19,32 @@ Source: Paimon `MergeTreeSplitGenerator`, `KeyValueFileStoreScan`, `BucketSelect
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from lakewright.storage.codec.binary_row import encode_row
+from lakewright.storage.codec.binary_row import decode_row, encode_row
 from lakewright.storage.errors import FilesGone, SnapshotNotFound, UnsupportedError
 from lakewright.storage.files.external_files import external_uri
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.state.bridged_files import is_bridged_row
+from lakewright.storage.operations.commit.restated_base import has_rows_of
+from lakewright.storage.operations.state.bridged_files import is_bridged_row, late_entries, ways_out
 from lakewright.storage.operations.state.live_files import (
     LiveFiles,
     index_entries,
     live_entries,
+    snapshot_manifests,
 )
 from lakewright.storage.spec.bridge_record import BridgeRecord
 from lakewright.storage.spec.commit import Change, PreparedBase, RestatedBase
 from lakewright.storage.spec.data_types import AtomicType, TypeRoot
 from lakewright.storage.spec.index import IndexEntry
-from lakewright.storage.spec.manifest import EntryIdentity, ManifestEntry, SimpleStats
+from lakewright.storage.spec.manifest import (
+    EntryIdentity,
+    FileKind,
+    ManifestEntry,
+    SimpleStats,
+    fold_entries,
+)
 from lakewright.storage.spec.partition import PartitionKeys
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.values import Value
@@ -165,7 +173,8 @@ def fenced(files: TableFiles) -> TableFiles:
     """
     latest = files.snapshots.latest()
     schema = files.schemas.latest(table=files.name)
-    record = None if latest is None else _record_before(files, latest)
+    found = None if latest is None else next(_recorded(files, latest), None)
+    record = None if found is None else found[1]
     if record is not None and schema.partition_keys != record.keys:
         copy = replace(schema, id=schema.id + 1, time_millis=files.env.now_ms())
         schema = copy if files.schemas.put_schema(copy) else files.schemas.latest(table=files.name)
@@ -175,39 +184,116 @@ def fenced(files: TableFiles) -> TableFiles:
 def ended(files: TableFiles, latest: Snapshot | None, live_files: LiveFiles) -> Change | None:
     """End a change of keys as the latest schema says: with the new keys, or with the old files.
 
-    What other clients added meanwhile stays.
+    What other clients added meanwhile stays, and what they removed is gone.
 
     Raises:
-        UnsupportedError: a client that opened the table before the change wrote files, or replaced
-            bridged ones, or the snapshot before the change is gone.
+        UnsupportedError: a client that opened the table before the change committed after it, or
+            removed parts of a partition during it, or the snapshot before the change is gone.
     """
     if latest is None:
         return None
     live = live_files.entries(latest)
-    bridged = {
-        each.file.file_name
-        for each in live
-        if is_bridged_row(files, each.partition, each.file.schema_id)
-    }
-    added = [each for each in live if each.file.file_name not in bridged]
-    own = files.schema.partition_keys
-    if not bridged and all(
-        files.at_schema(each.file.schema_id).schema.partition_keys == own for each in live
-    ):
-        # Another process has ended it.
-        return None
-    record = _record_before(files, latest) if bridged else None
-    if record is None or sum(each.file.row_count for each in live) - record.prepared.rows != sum(
-        each.file.row_count for each in added
-    ):
+    added = [each for each in live if not _is_bridged(files, each)]
+    if len(added) == len(live):
+        if not late_entries(files, live):
+            # Another process has ended it, but for the removal of late files.
+            stands = has_rows_of(snapshot_manifests(files, latest), files.partitions.keys)
+            return None if stands else without_removals(files, latest, live)
         raise UnsupportedError(
             f"a client that opened {files.name} before its partition keys changed committed to it, "
-            "and its rows may replace others; roll back to the snapshot before that commit, and "
-            "write its rows again",
+            f"and its rows may replace others; {ways_out(files)}",
             table=files.name,
         )
+    found = next(_recorded(files, latest), None)
+    if found is None:
+        raise UnsupportedError(
+            f"the partition keys of {files.name} are changing, and no snapshot that is kept says "
+            "how; roll back to a tag or a snapshot of before",
+            table=files.name,
+        )
+    recorded, record = found
+    gone = _removed_in_vain(files, latest)
+    kept = [each.file for each in live if _is_bridged(files, each)]
+    kept = [each for each in kept if each.file_name not in gone]
+    bridged = {each.file_name for each in kept}
+    is_whole = record.prepared.rows == sum(each.row_count for each in kept)
     if files.schema.partition_keys == record.keys:
-        return Change(prepared=record.prepared, entries=added, statistics=latest.statistics)
+        if is_whole and not added:
+            return Change(prepared=record.prepared, statistics=latest.statistics)
+        base = _prepared_in(files, record, bridged, added)
+        return Change(base=base, statistics=latest.statistics)
+    removed = frozenset() if is_whole else _removed_partitions(files, recorded, bridged)
+    return _restored(files, record, removed, added)
+
+
+def without_removals(files: TableFiles, latest: Snapshot, live: Sequence[ManifestEntry]) -> Change:
+    """The live files under the present keys, without removed ones, which have rows of others."""
+    of_entry = files.partitions.of_entry
+    base = RestatedBase(
+        keys=files.partitions.keys,
+        entries=sorted(live, key=lambda each: (of_entry(each).order, each.bucket)),
+        indexes=index_entries(files, latest),
+    )
+    return Change(base=base, statistics=latest.statistics)
+
+
+def _removed_in_vain(files: TableFiles, latest: Snapshot) -> set[str]:
+    """Names of files whose removal names another row than their bridged one.
+
+    pypaimon writes the row anew, with the values of its own keys, as it overwrites a partition.
+    """
+    entries = files.manifests.entries(snapshot_manifests(files, latest))
+    folded = fold_entries(entries).values()
+    return {each.file.file_name for each in folded if each.kind is FileKind.DELETE}
+
+
+def _prepared_in(
+    files: TableFiles,
+    record: BridgeRecord,
+    names: Collection[str],
+    added: Sequence[ManifestEntry],
+) -> RestatedBase:
+    """The new entries of files that no other client has removed, and what others added."""
+    lists = files.manifests.read_list(record.prepared.list_name, size=record.prepared.list_size)
+    kept = [e for e in files.manifests.entries(lists) if e.file.file_name in names]
+    entries = [*kept, *added]
+    rows = sum(each.file.row_count for each in entries)
+    return RestatedBase(keys=None, entries=entries, rows=rows)
+
+
+def _removed_partitions(
+    files: TableFiles, recorded: Snapshot, names: Collection[str]
+) -> frozenset[tuple[Value, ...]]:
+    """The old partitions whose bridged files another client removed.
+
+    Raises:
+        UnsupportedError: it removed some of a partition's files, and the old ones are others.
+    """
+    types = files.partitions.keys.types
+    kept: set[tuple[Value, ...]] = set()
+    removed: set[tuple[Value, ...]] = set()
+    for each in live_entries(files, recorded):
+        if _is_bridged(files, each):
+            values = decode_row(each.partition, types, first=True)
+            (kept if each.file.file_name in names else removed).add(values)
+    if kept & removed:
+        raise UnsupportedError(
+            f"a client that opened {files.name} before its partition keys changed removed some "
+            "files of a partition meanwhile, and which of the old files it meant is not known; "
+            f"roll back (lakewright rollback {files.name} --snapshot {recorded.id}), and let it "
+            "commit again",
+            table=files.name,
+        )
+    return frozenset(removed)
+
+
+def _restored(
+    files: TableFiles,
+    record: BridgeRecord,
+    removed: Collection[tuple[Value, ...]],
+    added: Sequence[ManifestEntry],
+) -> Change:
+    """The files of before, but those of removed partitions, and what others added since."""
     try:
         before = files.snapshots.read(record.before_id)
     except SnapshotNotFound as error:
@@ -217,19 +303,29 @@ def ended(files: TableFiles, latest: Snapshot | None, live_files: LiveFiles) -> 
             f"{', '.join(record.keys) or 'none'}",
             table=files.name,
         ) from error
-    entries = [*live_entries(files, before), *added]
+    of_row = files.partitions.of_row
+    old = live_entries(files, before)
+    kept = [each for each in old if files.partitions.of_entry(each).values not in removed]
+    indexes = index_entries(files, before)
+    entries = [*kept, *added]
     return Change(
         base=RestatedBase(
             keys=None,
             entries=entries,
-            indexes=index_entries(files, before),
+            indexes=[each for each in indexes if of_row(each.partition).values not in removed],
             rows=sum(each.file.row_count for each in entries),
         ),
         statistics=before.statistics,
     )
 
 
-def _record_before(files: TableFiles, latest: Snapshot) -> BridgeRecord | None:
-    """What the latest bridged snapshot says; other clients may have committed after it."""
-    records = map(BridgeRecord.of, files.snapshots.back_from(latest))
-    return next((each for each in records if each is not None), None)
+def _is_bridged(files: TableFiles, entry: ManifestEntry) -> bool:
+    return is_bridged_row(files, entry.partition, entry.file.schema_id)
+
+
+def _recorded(files: TableFiles, latest: Snapshot) -> Iterator[tuple[Snapshot, BridgeRecord]]:
+    """The bridged snapshots, newest first; other clients may have committed after them."""
+    for snapshot in files.snapshots.back_from(latest):
+        record = BridgeRecord.of(snapshot)
+        if record is not None:
+            yield snapshot, record

@@ -10,8 +10,9 @@
 5. If snapshot N-1 still exists, create snapshot N only if it is absent. If another commit took
    N: clean up, wait, and start again at 1. If the outcome is unknown: read snapshot N, and never
    delete files that it may name.
-6. Check that no rollback removed the base (`references/commit_standing.py`). Otherwise withdraw
-   the snapshot, clean up, and start again at 1.
+6. Check that no rollback removed the base (`references/commit_standing.py`), and that the rows fit
+   a schema that an alter made meanwhile. Otherwise withdraw the snapshot, clean up, and start again
+   at 1.
 7. Update the hints.
 
 Source: Paimon specification, chapter Snapshot; `FileStoreCommitImpl`.
@@ -43,6 +44,7 @@ from lakewright.storage.operations.commit.commit_conflicts import check_conflict
 from lakewright.storage.operations.commit.commit_manifests import (
     check_keys_stay,
     named_files,
+    still_fits,
     write_manifests,
 )
 from lakewright.storage.operations.commit.restamp import stem_of
@@ -322,7 +324,10 @@ def _try_commit(
     except StorageError as error:
         ours = _created_after_all(files, snapshot, error)
     trace = Trace.of(written, change.entries)
-    if ours and not _still_stands(files, latest, snapshot, trace):
+    if ours and not (
+        _still_stands(files, latest, snapshot, trace)
+        and _still_fits(files, snapshot, change, committable)
+    ):
         if not _withdraw(files, latest, snapshot, trace):
             return snapshot
         _clean_up(files, written)
@@ -348,8 +353,17 @@ def _still_stands(
         raise _outcome_unknown(files, snapshot, error) from error
 
 
+def _still_fits(
+    files: TableFiles, snapshot: Snapshot, change: Change, committable: Committable
+) -> bool:
+    try:
+        return still_fits(files, snapshot, change, committable)
+    except StorageError as error:
+        raise _outcome_unknown(files, snapshot, error) from error
+
+
 def _withdraw(files: TableFiles, base: Snapshot | None, snapshot: Snapshot, trace: Trace) -> bool:
-    """Delete a snapshot whose base a rollback removed; False if it was published after all.
+    """Delete a snapshot that does not stand; False if it was published after all.
 
     Raises:
         CommitOutcomeUnknownError: another commit followed it, or the store failed.

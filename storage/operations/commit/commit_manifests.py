@@ -7,12 +7,17 @@ from collections.abc import Sequence
 from lakewright.storage.errors import SchemaMoved
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.check_rows_fit import check_rows_fit
-from lakewright.storage.operations.commit.merge_manifests import merge_manifests, write_base
+from lakewright.storage.operations.commit.merge_manifests import (
+    entries_of_a_manifest,
+    merge_manifests,
+    write_base,
+    write_group,
+)
 from lakewright.storage.operations.commit.rewritten_manifests import write_rewritten
 from lakewright.storage.operations.state.live_files import LiveFiles, index_entries
 from lakewright.storage.spec.commit import Change, Committable, RestatedBase
 from lakewright.storage.spec.index import IndexEntry, check_known_indexes
-from lakewright.storage.spec.manifest import FileKind, ManifestEntry
+from lakewright.storage.spec.manifest import FileKind, ManifestEntry, ManifestFileMeta
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.snapshot import (
     FIRST_SNAPSHOT_ID,
@@ -21,6 +26,9 @@ from lakewright.storage.spec.snapshot import (
     check_known_fields,
 )
 from lakewright.storage.spec.supported_options import Use, check_supported
+
+# The schema before the entries of a manifest takes about as much as so many entries.
+_FEW_ENTRIES = 100
 
 
 def write_manifests(
@@ -44,9 +52,7 @@ def write_manifests(
     schema = files.schema if schema_id == files.schema.id else files.schemas.read(schema_id)
     check_keys_stay(files, schema)
     _check_supported_state(files, latest, schema, committable)
-    if committable.kind is not CommitKind.COMPACT:
-        added = (entry.file for entry in change.entries if entry.kind is FileKind.ADD)
-        check_rows_fit(files, schema, added)
+    _check_added_rows(files, schema, change, committable)
     base, base_size = _write_base_list(files, latest, change, live_files, written)
     delta, delta_size = _write_entries(files, change.entries, written, change.bridged)
     changelog, changelog_size = None, None
@@ -85,6 +91,33 @@ def write_manifests(
         statistics=change.statistics or _inherited_statistics(latest, schema_id),
         properties=change.properties,
     )
+
+
+def still_fits(
+    files: TableFiles, snapshot: Snapshot, change: Change, committable: Committable
+) -> bool:
+    """Whether the rows of a snapshot fit the schemas that came after the one it was checked by.
+
+    An alter may come between that check and the snapshot. It judges the latest snapshot again after
+    its schema file is there, and a committer looks for schema files after its snapshot is there. So
+    one sees the other.
+    """
+    if committable.kind is CommitKind.COMPACT or not files.schemas.exists(snapshot.schema_id + 1):
+        return True
+    try:
+        schema = files.schemas.latest(table=files.name)
+        _check_added_rows(files, schema, change, committable)
+    except SchemaMoved:
+        return False
+    return True
+
+
+def _check_added_rows(
+    files: TableFiles, schema: TableSchema, change: Change, committable: Committable
+) -> None:
+    if committable.kind is not CommitKind.COMPACT:
+        added = (entry.file for entry in change.entries if entry.kind is FileKind.ADD)
+        check_rows_fit(files, schema, added)
 
 
 def _write_base_list(
@@ -162,12 +195,22 @@ def _write_entries(
     written: list[str],
     bridged: RestatedBase | None = None,
 ) -> tuple[str, int]:
-    """Write one manifest per set of partition keys and a list of them; return its name and size."""
+    """Write manifests of one set of partition keys each, and a list of them; name and size of it.
+
+    The entries of one commit are divided by partition if they are too many for a manifest, so that
+    a reader of one partition opens one of them.
+    """
     compression = files.options.manifest_compression
-    metas = [
-        files.manifests.write_manifest(group, keys=keys, compression=compression, written=written)
-        for keys, group in files.partitions.by_keys(entries)
-    ]
+    metas: list[ManifestFileMeta] = []
+    for keys, group in files.partitions.by_keys(entries):
+        if len(group) > max(_FEW_ENTRIES, entries_of_a_manifest(files)):
+            ordered = sorted(group, key=lambda entry: files.partitions.of_entry(entry).order)
+            metas += write_group(files, keys, ordered, written)
+        else:
+            one = files.manifests.write_manifest(
+                group, keys=keys, compression=compression, written=written
+            )
+            metas.append(one)
     metas += [] if bridged is None else write_base(files, bridged, written)
     return files.manifests.write_list(metas, compression=compression, written=written)
 

@@ -97,13 +97,18 @@ def _rewrite(
 _ENTRY_BYTES = 160
 
 
+def entries_of_a_manifest(files: TableFiles) -> int:
+    """How many entries a manifest gets."""
+    return max(1, files.options.manifest_target_file_size // _ENTRY_BYTES)
+
+
 def _write_chunks(
     files: TableFiles, entries: list[ManifestEntry], written: list[str]
 ) -> list[ManifestFileMeta]:
     return [
         meta
         for keys, group in files.partitions.by_keys(entries)
-        for meta in _write_group(files, keys, group, written)
+        for meta in write_group(files, keys, group, written)
     ]
 
 
@@ -113,13 +118,14 @@ def write_base(
     """Manifests of a restated base, in the order of its entries."""
     if base.keys is None:
         return tuple(_write_chunks(files, list(base.entries), written))
-    return tuple(_write_group(files, base.keys, base.entries, written))
+    return tuple(write_group(files, base.keys, base.entries, written))
 
 
-def _write_group(
+def write_group(
     files: TableFiles, keys: PartitionKeys, entries: Sequence[ManifestEntry], written: list[str]
 ) -> Iterator[ManifestFileMeta]:
-    step = max(1, files.options.manifest_target_file_size // _ENTRY_BYTES)
+    """Manifests of the target size, with the entries in their order."""
+    step = entries_of_a_manifest(files)
     for start in range(0, len(entries), step):
         yield files.manifests.write_manifest(
             entries[start : start + step],

@@ -68,6 +68,8 @@ class Reach:
     # Paths of files that exist but are unreadable; sizes in bytes of the files that roots name.
     unreadable: set[str] = field(default_factory=set)
     sizes: dict[str, int] = field(default_factory=dict)
+    # Names of files outside of the table. A table that was moved has them inside.
+    elsewhere: set[str] = field(default_factory=set)
     _manifests: dict[str, tuple[_Entry, ...]] = field(default_factory=dict)
     _tables: dict[tuple[str, int], TableFiles] = field(default_factory=dict)
     _folders: dict[tuple[str, int, int, bytes, int], str] = field(default_factory=dict)
@@ -253,6 +255,8 @@ class Reach:
             path = seen.data_file_path(entry.place, entry.file)
             folder = path.rpartition("/")[0]
         paths = (path, *(f"{folder}/{name}" for name in entry.file.extra_files))
+        if seen.is_foreign(entry.file):
+            self.elsewhere.add(entry.file.file_name)
         return _Entry(
             kind=entry.kind,
             identity=entry.identity,

@@ -22,10 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from lakewright.storage.errors import (
-    CommitConflictError,
-    VerificationFailed,
-)
+from lakewright.storage.errors import CommitConflictError, VerificationFailed
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.commit_loop import restate
 from lakewright.storage.operations.commit.restated_base import (
@@ -110,7 +107,10 @@ def cut_over(
 
 
 def keys_stand(files: TableFiles) -> bool:
-    """Whether the latest snapshot has the keys: its schema, and each partition row."""
+    """Whether the latest snapshot has the keys: its schema, and each manifest's rows.
+
+    A row tells how many keys it has, and the schema of its manifest which ones.
+    """
     _, stand = read_latest(files, partial(_stand, files))
     return stand
 
@@ -119,10 +119,10 @@ def _stand(files: TableFiles, latest: Snapshot | None) -> bool:
     if latest is None:
         return True
     keys = files.partitions.keys
-    schema = files.at_schema(latest.schema_id).schema
-    return schema.partition_keys == keys.names and has_rows_of(
-        snapshot_manifests(files, latest), keys
-    )
+    metas = snapshot_manifests(files, latest)
+    ids = {latest.schema_id, *(meta.schema_id for meta in metas)}
+    names = {files.at_schema(each).schema.partition_keys for each in ids}
+    return names == {keys.names} and has_rows_of(metas, keys)
 
 
 def _keys_of(files: TableFiles, names: Sequence[str]) -> PartitionKeys:

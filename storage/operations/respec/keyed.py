@@ -28,8 +28,8 @@ from lakewright.storage.errors import (
     CommitOutcomeUnknownError,
     FileMissing,
     FilesGone,
-    InvalidRequestError,
     RetriesExhausted,
+    SchemaMoved,
     StorageError,
     UnsupportedError,
 )
@@ -39,8 +39,14 @@ from lakewright.storage.operations.commit.commit_loop import commit_bridging, en
 from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.operations.references.sweep import sweep_after_failure
 from lakewright.storage.operations.respec.cut_over import keys_stand
+from lakewright.storage.operations.respec.keyed_checks import (
+    check_rows_have_key,
+    check_told,
+    is_in_order,
+    with_primary_key,
+)
 from lakewright.storage.operations.respec.move_partitions import Move, move_partition
-from lakewright.storage.operations.respec.schemas import Schemas, with_keys
+from lakewright.storage.operations.respec.schemas import Schemas, unchanged, with_keys
 from lakewright.storage.operations.running.delete_files import discard_files
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.state.latest import is_latest, read_latest
@@ -54,13 +60,14 @@ from lakewright.storage.operations.write.verify import VerifyLevel
 from lakewright.storage.spec.commit import PreparedBase
 from lakewright.storage.spec.index import IndexEntry
 from lakewright.storage.spec.manifest import EntryIdentity, ManifestEntry
-from lakewright.storage.spec.merge_spec import MergeEngine
-from lakewright.storage.spec.options import BucketMode, ChangelogProducer
-from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.snapshot import Snapshot
 
 # How often rows that other commits changed are written again before a run gives up.
 _MOST_ROUNDS = 10
+
+
+class ChangeTakenBack(CommitConflictError):
+    """Another client committed before the schema changed, so the old files were restored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,116 +78,6 @@ class Swap:
     snapshot_ids: tuple[int, ...]
     files: int
     bytes: int
-
-
-# --- what rules a change out ------------------------------------------------------------------
-
-
-def check_keyed(files: TableFiles, keys: tuple[str, ...]) -> None:
-    """Check that a primary-key table can have the keys.
-
-    Raises:
-        InvalidRequestError: the primary key does not allow them.
-        UnsupportedError: the table is of a kind whose keys cannot change.
-    """
-    schema = files.schema
-    primary = ", ".join(schema.primary_keys)
-    outside = [key for key in keys if key not in schema.primary_keys]
-    if outside:
-        raise InvalidRequestError(
-            f"{outside[0]!r} is not in the primary key ({primary}) of {files.name}, and rows of "
-            "one key would lie in several partitions; take keys of the primary key, or copy the "
-            f"rows into a table whose primary key has {outside[0]!r}"
-        )
-    if set(keys) == set(schema.primary_keys):
-        raise InvalidRequestError(
-            f"the partition keys {', '.join(keys)} would be the whole primary key of {files.name}, "
-            "so each partition would have one row; leave one out"
-        )
-    if not set(schema.partition_keys) <= set(schema.primary_keys):
-        raise UnsupportedError(
-            f"the primary key ({primary}) of {files.name} lacks partition keys, so its rows move "
-            "between partitions; a change of such keys is not implemented",
-            table=files.name,
-        )
-    if files.options.bucket_mode is not BucketMode.FIXED:
-        raise UnsupportedError(
-            f"{files.name} has {files.options.bucket_mode.value} buckets; the partition keys of a "
-            "primary-key table can change if its option bucket is positive",
-            table=files.name,
-            option="bucket",
-        )
-    for shorter in steps(schema, keys):
-        if not _is_in_order(schema, shorter):
-            _check_levels_may_overlap(files, shorter)
-
-
-def steps(schema: TableSchema, keys: tuple[str, ...]) -> list[TableSchema]:
-    """The schema before each step in which keys go, with the keys after it as its own."""
-    shared = 0
-    old = schema.partition_keys
-    while shared < min(len(old), len(keys)) and old[shared] == keys[shared]:
-        shared += 1
-    return [] if shared == len(old) else [replace(schema, partition_keys=old[:shared])]
-
-
-def _is_in_order(schema: TableSchema, after: TableSchema) -> bool:
-    """Whether rows of two old partitions never overlap in a new one.
-
-    They do not if the keys that go are the first of the new trimmed primary key.
-    """
-    gone = set(schema.partition_keys) - set(after.partition_keys)
-    return set(after.trimmed_primary_keys[: len(gone)]) == gone
-
-
-def _check_levels_may_overlap(files: TableFiles, after: TableSchema) -> None:
-    """Refuse tables that need all rows below level 0, where files of a level never overlap."""
-    options = files.options
-    reason = None
-    if options.deletion_vectors_enabled:
-        reason = "deletion vectors"
-    elif files.merge_spec.engine is MergeEngine.FIRST_ROW:
-        reason = "merge-engine=first-row"
-    elif options.changelog_producer in (
-        ChangelogProducer.LOOKUP,
-        ChangelogProducer.FULL_COMPACTION,
-    ):
-        reason = f"changelog-producer={options.changelog_producer.value}"
-    if reason is not None:
-        gone = [key for key in files.schema.partition_keys if key not in after.partition_keys]
-        raise UnsupportedError(
-            f"{', '.join(gone)} would be no partition key of {files.name} any more, and does not "
-            f"come first in its primary key ({', '.join(files.schema.primary_keys)}), so sorted "
-            f"files of several partitions would overlap, which {reason} does not allow; keep it, "
-            "or copy the rows into a table whose primary key has it first",
-            table=files.name,
-        )
-
-
-def check_told(files: TableFiles, entries: Iterable[ManifestEntry]) -> None:
-    """Refuse to write rows anew that no changelog has, or no reader sees yet.
-
-    Raises:
-        InvalidRequestError: the table must be compacted first.
-    """
-    options = files.options
-    settled = 0
-    if options.changelog_producer is ChangelogProducer.FULL_COMPACTION:
-        settled = options.max_level
-    elif (
-        options.changelog_producer is ChangelogProducer.LOOKUP
-        or options.deletion_vectors_enabled
-        or files.merge_spec.engine is MergeEngine.FIRST_ROW
-    ):
-        settled = 1
-    waiting = [each.file for each in entries if each.file.level < settled]
-    if waiting:
-        raise InvalidRequestError(
-            f"{files.name} holds {len(waiting)} files that wait for a compaction, which records "
-            "their changes or makes their rows visible; compact the table fully first (lakewright "
-            "compact, with --full)",
-            table=files.name,
-        )
 
 
 # --- running ----------------------------------------------------------------------------------
@@ -203,6 +100,7 @@ class KeyedChange:
     keys: tuple[str, ...]
     engine: Engine
     verify: VerifyLevel
+    primary_key: tuple[str, ...] | None = None
     moved_files: int = 0
     moved_bytes: int = 0
     snapshot_ids: list[int] = field(default_factory=list)
@@ -227,32 +125,37 @@ class KeyedChange:
             raise
 
     def _carried_out(self) -> Swap:
-        files, goes = self.files, len(self.keys) < len(self.files.schema.partition_keys)
-        # Where keys go, the entries need an older schema with the new keys; see `Schemas`.
-        first_id = files.schema.id + 1
-        latest = replace(
-            files.schema,
-            id=first_id + 2 if goes else first_id,
-            partition_keys=self.keys,
-        )
-        now = replace(files, schema=latest)
+        goes = len(self.keys) < len(self.files.schema.partition_keys)
         for _ in range(_MOST_ROUNDS):
+            files = self.files
+            # Where keys go, the entries need an older schema with the new keys; see `Schemas`.
+            first_id = files.schema.id + 1
+            latest = replace(
+                with_primary_key(files, self.keys, self.primary_key),
+                id=first_id + 2 if goes else first_id,
+                partition_keys=self.keys,
+            )
+            now = replace(files, schema=latest)
             snapshot, entries = read_latest(files, partial(live_entries, files))
             if snapshot is None:
                 only = Schemas(replace(latest, id=first_id), (), {})
                 return self._swapped(with_keys(files, self.keys, only))
             check_told(files, entries)
             try:
+                check_rows_have_key(files, snapshot, latest)
                 self._stage(now, snapshot, entries)
                 bridged_as = self._with_helper(goes)
                 return self._swap(bridged_as, now, snapshot)
+            except ChangeTakenBack:
+                # Nothing is staged any more, so the new files may name another schema.
+                self.files = unchanged(files)
             except (FilesGone, FileMissing):
                 if is_latest(files, snapshot):
                     raise
         raise CommitConflictError(
-            f"other clients committed to {files.name} {_MOST_ROUNDS} times while its rows were "
-            "written under new partition keys; run it again when fewer writers commit",
-            table=files.name,
+            f"other clients committed to {self.files.name} {_MOST_ROUNDS} times while its rows "
+            "were written under new partition keys; run it again when fewer writers commit",
+            table=self.files.name,
         )
 
     def _swapped(self, files: TableFiles) -> Swap:
@@ -294,7 +197,7 @@ class KeyedChange:
         ]
         run_id = files.env.new_id()
         self._run_ids.append(run_id)
-        in_order = _is_in_order(files.schema, now.schema)
+        in_order = is_in_order(files.schema, now.schema)
         level = files.options.max_level if in_order else 0
         move = partial(move_partition, files, now, run_id, level, self.verify)
         for task, staged in zip(moves, self.engine.map(move, moves), strict=True):
@@ -355,20 +258,22 @@ class KeyedChange:
                 second = commit_bridging(files, bridge.alone).snapshot
             if second is None or not is_latest(files, second):
                 # Another client committed in between: the end of the change keeps its rows.
-                raise FilesGone(
+                raise ChangeTakenBack(
                     f"another client committed to {files.name} while its partition keys changed; "
-                    "plan again",
+                    "run it again when fewer writers commit",
                     table=files.name,
                 )
             self.snapshot_ids.append(second.id)
-            schema = replace(now.schema, time_millis=files.env.now_ms())
-            present = with_keys(files, self.keys, Schemas(schema, (), {}))
+            present = self._with_new_keys(files, now)
             try:
                 last = end_change_of_keys(present)
             except UnsupportedError as error:
+                if self._is_done(present):
+                    # Another process has brought the new entries, and late files came after it.
+                    return self._swapped(present)
                 # This process stood still, and another one restored the old files meanwhile.
                 old = files.schema.partition_keys
-                back = replace(present.schema, id=present.schema.id + 1, partition_keys=old)
+                back = replace(files.schema, id=present.schema.id + 1)
                 with_keys(present, old, Schemas(back, (), {}))
                 raise CommitConflictError(
                     f"another client ended the change of the partition keys of {files.name}; run "
@@ -377,9 +282,13 @@ class KeyedChange:
                 ) from error
         except (CommitOutcomeUnknownError, RetriesExhausted):
             raise
+        except ChangeTakenBack:
+            # Snapshots name these files now.
+            self._done.clear()
+            end_change_of_keys(files.at_schema(files.schemas.latest_id(table=files.name)))
+            raise
         except BaseException:
             if is_over:
-                # Snapshots name these files now.
                 self._done.clear()
             with suppress(StorageError):
                 if is_over:
@@ -391,6 +300,29 @@ class KeyedChange:
         if last.snapshot is not None:
             self.snapshot_ids.append(last.snapshot.id)
         return self._swapped(present)
+
+    def _with_new_keys(self, files: TableFiles, now: TableFiles) -> TableFiles:
+        """Create the schema, unless another process has restored the old files.
+
+        Raises:
+            ChangeTakenBack: it has, since this one stood still.
+            SchemaMoved: another client changed the schema.
+        """
+        schema = replace(now.schema, time_millis=files.env.now_ms())
+        try:
+            return with_keys(files, self.keys, Schemas(schema, (), {}))
+        except SchemaMoved as error:
+            unchanged(files)
+            raise ChangeTakenBack(
+                f"another process ended the change of the partition keys of {files.name}; run it "
+                "again when fewer writers commit",
+                table=files.name,
+            ) from error
+
+    def _is_done(self, present: TableFiles) -> bool:
+        _, live = read_latest(present, partial(live_entries, present))
+        keys = {present.at_schema(each.file.schema_id).schema.partition_keys for each in live}
+        return self.keys in keys
 
     def _end(self, files: TableFiles) -> None:
         """End a change that failed, if it is under way."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.merge import without_deletions
@@ -35,7 +36,7 @@ from lakewright.storage.operations.write.verify import (
 )
 from lakewright.storage.spec.manifest import DataFileMeta, FileKind, FileSource, ManifestEntry
 from lakewright.storage.spec.partition import Place
-from lakewright.storage.spec.schema import KEY_PREFIX
+from lakewright.storage.spec.schema import KEY_PREFIX, SEQUENCE_NUMBER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,14 +54,19 @@ def move_partition(
     level: int,
     verify: VerifyLevel,
     move: Move,
+    *,
+    late_by: int | None = None,
 ) -> tuple[Staged, ...]:
     """Write the rows of a partition under the keys of `now`; deletes all new files on failure.
+
+    With `late_by` the files are some of the partition's, and the latest: deletions stay, and so
+    much is added to the sequence numbers.
 
     Raises:
         VerificationFailed: rows written differ from rows read.
     """
     write_id = f"{run_id}-{files.env.new_id()[:8]}"
-    return _PartitionMove(files, now, write_id, level, verify, move).carry_out()
+    return _PartitionMove(files, now, write_id, level, verify, move, late_by).carry_out()
 
 
 class _PartitionMove:
@@ -74,12 +80,14 @@ class _PartitionMove:
         level: int,
         verify: VerifyLevel,
         move: Move,
+        late_by: int | None,
     ) -> None:
         self._files = files
         self._now = now
         self._write_id = write_id
         self._level = level
         self._move = move
+        self._late_by = late_by
         self._writers: list[RollingWriter] = []
         self._rows = rows_to_rewrite(files, verify)
         self._schema = file_schema(now)
@@ -101,7 +109,7 @@ class _PartitionMove:
         for split in self._move.splits:
             writers: dict[Place, RollingWriter] = {}
             for window in merged_windows(self._rows, split):
-                rows = self._under_new_keys(without_deletions(window))
+                rows = self._under_new_keys(self._numbered(window))
                 self._proof.expect(rows)
                 for place, part in self._by_place(rows):
                     if place not in writers:
@@ -124,6 +132,13 @@ class _PartitionMove:
             for place, _, metas in moved
             for meta in metas
         )
+
+    def _numbered(self, rows: pa.Table) -> pa.Table:
+        if self._late_by is None:
+            return without_deletions(rows)
+        place = rows.schema.get_field_index(SEQUENCE_NUMBER)
+        numbers = pc.add(rows.column(place), pa.scalar(self._late_by, pa.int64()))
+        return rows.set_column(place, rows.schema.field(place), numbers)
 
     def _under_new_keys(self, rows: pa.Table) -> pa.Table:
         """Rows in the columns of the new files; copies of keys equal the columns of the table."""

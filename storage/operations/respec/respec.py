@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
 from functools import partial
 
 from lakewright.storage.errors import (
@@ -29,102 +28,45 @@ from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.commit_loop import end_change_of_keys
 from lakewright.storage.operations.read.key_values import KeyRow, KeyValues
 from lakewright.storage.operations.respec.cut_over import SeveralValues, cut_over, keys_stand
-from lakewright.storage.operations.respec.keyed import KeyedChange, check_told
+from lakewright.storage.operations.respec.keyed import KeyedChange
+from lakewright.storage.operations.respec.keyed_checks import (
+    check_rows_have_key,
+    check_told,
+    with_primary_key,
+)
+from lakewright.storage.operations.respec.late_files import LateFiles
+from lakewright.storage.operations.respec.moved_table import find_moved, name_places_of_today
 from lakewright.storage.operations.respec.respec_checks import (
     check_columns_stay,
     check_keys,
     check_nothing_waits,
     check_splits,
 )
+from lakewright.storage.operations.respec.respec_plan import (
+    MOST_FILES,
+    MOST_PARTITIONS,
+    Becoming,
+    Layout,
+    RespecPlan,
+    RespecResult,
+)
+from lakewright.storage.operations.respec.schemas import unchanged
 from lakewright.storage.operations.respec.split_files import planned_splits, split_files
-from lakewright.storage.operations.rewrite.compaction_plan import CompactionPlan
 from lakewright.storage.operations.running.engine import Engine, LocalEngine
-from lakewright.storage.operations.running.plan import Plan
+from lakewright.storage.operations.state.bridged_files import has_bridged_rows, late_entries
 from lakewright.storage.operations.state.latest import is_latest, read_latest
-from lakewright.storage.operations.state.live_files import live_entries
+from lakewright.storage.operations.state.live_files import live_entries, snapshot_manifests
 from lakewright.storage.operations.state.partition_filter import PartitionFilter
 from lakewright.storage.operations.state.rewrite_schema import check_current_schema
 from lakewright.storage.operations.write.verify import VerifyLevel
 from lakewright.storage.spec.arguments import whole_number
 from lakewright.storage.spec.manifest import ManifestEntry
 from lakewright.storage.spec.partition import partition_path
-from lakewright.storage.spec.schema import TableSchema, listed_names
-from lakewright.storage.spec.shown import Shown
+from lakewright.storage.spec.schema import listed_names
 from lakewright.storage.spec.snapshot import Snapshot
 
-# More than these make a table slow to plan; a caller may raise them.
-MOST_PARTITIONS = 10_000
-MOST_FILES = 100_000
 # How often files of other commits are split before a run gives up.
 _MOST_ROUNDS = 5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
-    """The files that are restated where they lie, or that are split first."""
-
-    files: int
-    bytes: int
-    rows: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Becoming:
-    """A present partition, and the partitions that its rows come to, by their paths."""
-
-    partition: str
-    becomes: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RespecPlan(Plan["RespecResult"]):
-    """What a change of the partition keys would do, as of one snapshot.
-
-    `steps` are the keys after each cut-over; none if the table has the keys already. `becomes`
-    names the new partitions of each present one. `splits` has the files to split, by bucket. Of a
-    primary-key table it has all files, which are written anew (`is_keyed`).
-    """
-
-    table: str
-    schema_id: int
-    snapshot_id: int | None
-    keys: tuple[str, ...]
-    former_keys: tuple[str, ...]
-    steps: tuple[tuple[str, ...], ...]
-    restate: Layout
-    split: Layout
-    splits: CompactionPlan
-    files_after: int
-    becomes: tuple[Becoming, ...]
-    most_partitions: int = MOST_PARTITIONS
-    most_files: int = MOST_FILES
-    is_keyed: bool = False
-
-    @property
-    def partitions_before(self) -> int:
-        return len(self.becomes)
-
-    @property
-    def partitions_after(self) -> int:
-        return len({each for found in self.becomes for each in found.becomes})
-
-    @property
-    def changes_nothing(self) -> bool:
-        """Whether the table has the keys, and no file of another layout."""
-        return not self.steps and not self.restate.files and not self.split.files
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RespecResult(Shown):
-    """What a change of the partition keys did; `schema` is the current one."""
-
-    schema: TableSchema
-    former_keys: tuple[str, ...]
-    snapshot_ids: tuple[int, ...]
-    files_restated: int
-    files_split: int
-    bytes_rewritten: int
-    duration_ms: int
 
 
 def plan_respec(
@@ -134,12 +76,17 @@ def plan_respec(
     partitions: Sequence[Mapping[str, object]] | None = None,
     most_partitions: int = MOST_PARTITIONS,
     most_files: int = MOST_FILES,
+    moved_from: str | None = None,
+    primary_key: Sequence[str] | None = None,
     engine: Engine | None = None,
 ) -> RespecPlan:
     """Plan to give a table these partition keys; none make it unpartitioned.
 
     The columns of files whose statistics do not prove one value are read, on `engine`. With
-    `partitions`, the files of these are split, and the keys stay.
+    `partitions`, the files of these are split, and the keys stay. With `moved_from`, the former
+    place of a table that was moved or copied, its files are named where they lie now. With
+    `primary_key`, columns that become partition keys join the primary key, or those that go leave
+    it.
 
     Raises:
         InvalidRequestError: a key cannot be a partition key, or there would be more partitions or
@@ -152,7 +99,10 @@ def plan_respec(
         if whole_number(limit, name) < 1:
             raise InvalidRequestError(f"{name} is {limit}; give at least 1")
     check_current_schema(files)
-    check_keys(files, keys)
+    if moved_from is not None:
+        return _plan_moved(files, keys, moved_from)
+    primary = None if primary_key is None else listed_names(primary_key, "primary_key")
+    check_keys(files, keys, primary)
     check_nothing_waits(files)
     files = files.reading_once()
     snapshot, entries = read_latest(files, partial(live_entries, files))
@@ -167,12 +117,18 @@ def plan_respec(
     several = [each for each in entries if values.single(each.file) is None]
     single = [each for each in entries if values.single(each.file) is not None]
     keyed = files.schema.has_primary_key
+    late = late_entries(files, entries)
     if keyed:
-        check_told(files, entries)
+        check_told(files, [each for each in entries if each not in late])
+        if not late:
+            check_rows_have_key(files, snapshot, with_primary_key(files, keys, primary))
         # The primary key without the partition keys changes in every file.
         several, single = entries, []
-    if keys == files.schema.partition_keys and keys_stand(files):
-        several, single = [], []
+    if keys == files.schema.partition_keys:
+        if keyed:
+            several, single = late, [each for each in entries if each not in late]
+        if keys_stand(files):
+            several, single = late, []
     plan = RespecPlan(
         table=files.name,
         schema_id=files.schema.id,
@@ -188,15 +144,47 @@ def plan_respec(
         ),
         restate=_layout(single),
         split=_layout(several),
-        splits=planned_splits(files, {each.file.file_name for each in several}, keys, partitions),
+        splits=planned_splits(
+            # Late files lie in buckets of other keys, and are not split.
+            files,
+            set() if late else {each.file.file_name for each in several},
+            keys,
+            partitions,
+        ),
         files_after=_files_after(files, single, several, values),
         becomes=_becomes(files, entries, values),
         most_partitions=most_partitions,
         most_files=most_files,
         is_keyed=keyed,
+        primary_key=primary,
     )
     _check_size(plan)
     return plan
+
+
+def _plan_moved(files: TableFiles, keys: tuple[str, ...], moved_from: str) -> RespecPlan:
+    """Plan to name files where they lie, in a table that keeps its keys."""
+    own = files.schema.partition_keys
+    if keys != own:
+        raise InvalidRequestError(
+            f"{files.name} has the partition keys {', '.join(own) or 'none'}; let its files be "
+            "named where they lie (moved_from) with these, and change the keys afterwards"
+        )
+    moved = find_moved(files, moved_from)
+    return RespecPlan(
+        table=files.name,
+        schema_id=files.schema.id,
+        snapshot_id=files.snapshots.latest_id(),
+        keys=keys,
+        former_keys=keys,
+        steps=(),
+        restate=_layout(moved),
+        split=_layout(()),
+        splits=planned_splits(files, set(), keys),
+        files_after=len(moved),
+        becomes=(),
+        moved_from=moved_from,
+    )
 
 
 def run_respec(
@@ -222,8 +210,9 @@ def run_respec(
             f"{plan.schema_id}, and the table has schema {files.schema.id}; plan again",
             table=files.name,
         )
-    check_keys(files, plan.keys)
-    check_nothing_waits(files)
+    if plan.moved_from is None:
+        check_keys(files, plan.keys, plan.primary_key)
+        check_nothing_waits(files)
     run = _Run(files, plan, engine, verify)
     with _told_if_replaced(files, lambda: run.seen):
         now = run.whole()
@@ -274,36 +263,56 @@ class _Run:
 
     def whole(self) -> TableFiles:
         """Carry all steps out; returns the table with its new keys."""
-        plan, now = self.plan, self.files
-        self.end_change_of_keys()
+        if self.plan.moved_from is not None:
+            self.restated = len(find_moved(self.files, self.plan.moved_from))
+            done = name_places_of_today(self.files, self.plan.moved_from)
+            self.snapshot_ids += [] if done.snapshot is None else [done.snapshot.id]
+            return self.files
+        plan, now = self.plan, self.end_change_of_keys()
         for keys in plan.steps:
             now = self.step(now, keys)
         if not plan.steps and plan.split.files:
             self.split(now, plan.keys, [dict(task.partition) for task in plan.splits.tasks])
         return now
 
-    def end_change_of_keys(self) -> None:
+    def end_change_of_keys(self) -> TableFiles:
         """Restate what a stopped change left, unless a file must be split under former keys."""
         files = self.files
-        if keys_stand(files):
-            return
         if files.schema.has_primary_key:
-            done = end_change_of_keys(files)
-            self.snapshot_ids += [] if done.snapshot is None else [done.snapshot.id]
-            return
-        values = KeyValues(files, files.schema.partition_fields)
-        with suppress(SeveralValues):
-            cut = cut_over(files, files.schema.partition_keys, values, self.engine)
-            self.snapshot_ids += cut.snapshot_ids
-            self.restated = cut.files
+            if self.seen is not None and has_bridged_rows(
+                files, snapshot_manifests(files, self.seen)
+            ):
+                done = end_change_of_keys(files)
+                self.snapshot_ids += [] if done.snapshot is None else [done.snapshot.id]
+                files = unchanged(files)
+            self.move_late_files(files)
+            return files
+        if not keys_stand(files):
+            values = KeyValues(files, files.schema.partition_fields)
+            with suppress(SeveralValues):
+                cut = cut_over(files, files.schema.partition_keys, values, self.engine)
+                self.snapshot_ids += cut.snapshot_ids
+                self.restated = cut.files
+        return files
+
+    def move_late_files(self, files: TableFiles) -> None:
+        """Move what clients wrote under former keys that opened the table before they changed."""
+        late = LateFiles(files, self.engine, self.verify)
+        late.move()
+        self.snapshot_ids += late.snapshot_ids
+        self.files_split += late.moved_files
+        self.bytes_rewritten += late.moved_bytes
 
     def step(self, files: TableFiles, keys: tuple[str, ...]) -> TableFiles:
         """Give the table the keys of one step, after a split of what they need split."""
         if files.schema.has_primary_key:
-            swap = KeyedChange(files, keys, self.engine, self.verify).carry_out()
+            primary_key = self.plan.primary_key if keys == self.plan.keys else None
+            swap = KeyedChange(files, keys, self.engine, self.verify, primary_key).carry_out()
             self.snapshot_ids += swap.snapshot_ids
             self.files_split += swap.files
             self.bytes_rewritten += swap.bytes
+            # Other clients may have committed between the schema and the new entries.
+            self.move_late_files(swap.files_now)
             return swap.files_now
         for _ in range(_MOST_ROUNDS):
             self.seen = files.snapshots.latest()
@@ -314,7 +323,7 @@ class _Run:
             try:
                 done = cut_over(files, keys, values, self.engine)
             except SeveralValues:
-                files = _unchanged(files)
+                files = unchanged(files)
                 continue
             self.snapshot_ids += done.snapshot_ids
             self.restated = max(self.restated, done.files)
@@ -346,21 +355,6 @@ class _Run:
             self.bytes_rewritten += done.bytes_before
             if done.snapshot is not None:
                 self.snapshot_ids.append(done.snapshot.id)
-
-
-def _unchanged(files: TableFiles) -> TableFiles:
-    """The table under its latest schema, which a cut-over in vain may have made.
-
-    Raises:
-        SchemaMoved: another client changed the schema.
-    """
-    now = files.at_schema(files.schemas.latest_id(table=files.name))
-    if (
-        replace(now.schema, id=files.schema.id, time_millis=files.schema.time_millis)
-        != files.schema
-    ):
-        check_current_schema(files)
-    return now
 
 
 def steps_between(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:

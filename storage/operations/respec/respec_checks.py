@@ -7,13 +7,15 @@ from collections.abc import Iterable
 from lakewright.storage.errors import InvalidRequestError, UnsupportedError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.pending import pending_batches
-from lakewright.storage.operations.respec.keyed import check_keyed
+from lakewright.storage.operations.respec.keyed_checks import check_keyed, with_primary_key
 from lakewright.storage.spec.data_types import AtomicType
 from lakewright.storage.spec.manifest import ManifestEntry
 from lakewright.storage.spec.supported_options import Use, check_supported
 
 
-def check_keys(files: TableFiles, keys: tuple[str, ...]) -> None:
+def check_keys(
+    files: TableFiles, keys: tuple[str, ...], primary_key: tuple[str, ...] | None = None
+) -> None:
     """Check that a table can have the keys.
 
     Raises:
@@ -51,7 +53,9 @@ def check_keys(files: TableFiles, keys: tuple[str, ...]) -> None:
             "chosen by a partition key; take another key"
         )
     if schema.has_primary_key:
-        check_keyed(files, keys)
+        check_keyed(files, keys, primary_key)
+    elif primary_key is not None:
+        with_primary_key(files, keys, primary_key)
     elif schema.is_keyed:
         raise UnsupportedError(
             f"{files.name} stores equal rows once, with a count; a change of its partition keys is "

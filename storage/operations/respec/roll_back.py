@@ -7,9 +7,11 @@ every reader at every moment. Then the later snapshots go.
 from __future__ import annotations
 
 import sys
+from functools import partial
 
 from lakewright.storage.errors import InvalidRequestError, NotFoundError
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.commit.bridged_base import fenced
 from lakewright.storage.operations.references.rollback import (
     RollbackPlan,
     RollbackResult,
@@ -19,7 +21,11 @@ from lakewright.storage.operations.references.rollback import (
 )
 from lakewright.storage.operations.respec.respec import plan_respec, run_respec
 from lakewright.storage.operations.running.engine import LocalEngine
+from lakewright.storage.operations.state.bridged_files import has_bridged_rows
+from lakewright.storage.operations.state.latest import read_latest
+from lakewright.storage.operations.state.live_files import snapshot_manifests
 from lakewright.storage.operations.state.time_travel import choose_snapshot
+from lakewright.storage.spec.snapshot import Snapshot
 
 
 def roll_back(files: TableFiles, plan: RollbackPlan) -> RollbackResult:
@@ -37,15 +43,29 @@ def roll_back(files: TableFiles, plan: RollbackPlan) -> RollbackResult:
         # The run tells what is wrong with the plan.
         return run_rollback(files, plan)
     now = files.at_schema(files.schemas.latest_id(table=files.name))
-    keys = now.schema.partition_keys
+    _, is_bridged = read_latest(now, partial(_is_bridged, now))
+    if is_bridged:
+        # The process that changes the keys would create its schema over the target's files.
+        now = fenced(now)
+    keys, primary_key = now.schema.partition_keys, now.schema.primary_keys
     if target is not None:
-        keys = files.at_schema(target.schema_id).schema.partition_keys
+        schema = files.at_schema(target.schema_id).schema
+        keys, primary_key = schema.partition_keys, schema.primary_keys
     if keys == now.schema.partition_keys:
         return run_rollback(files, plan)
     check_rollback(files, plan)
     engine = LocalEngine(env=files.env)
     respec = plan_respec(
-        now, keys, most_partitions=sys.maxsize, most_files=sys.maxsize, engine=engine
+        now,
+        keys,
+        most_partitions=sys.maxsize,
+        most_files=sys.maxsize,
+        primary_key=primary_key or None,
+        engine=engine,
     )
     now = now.at_schema(run_respec(now, respec, engine).schema.id)
     return run_rollback(now, plan_rollback(now, **by))
+
+
+def _is_bridged(files: TableFiles, latest: Snapshot | None) -> bool:
+    return latest is not None and has_bridged_rows(files, snapshot_manifests(files, latest))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from lakewright.storage.errors import SchemaMoved
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.state.rewrite_schema import check_current_schema
 from lakewright.storage.spec.manifest import ManifestEntry
 from lakewright.storage.spec.schema import TableSchema
 
@@ -73,3 +74,18 @@ def with_keys(files: TableFiles, keys: tuple[str, ...], schemas: Schemas) -> Tab
             store.put_schema(replace(altered, id=schemas.latest.id + 1))
             raise moved
     return files.at_schema(schemas.latest.id)
+
+
+def unchanged(files: TableFiles) -> TableFiles:
+    """The table under its latest schema, which a cut-over in vain may have made.
+
+    Raises:
+        SchemaMoved: another client changed the schema.
+    """
+    now = files.at_schema(files.schemas.latest_id(table=files.name))
+    if (
+        replace(now.schema, id=files.schema.id, time_millis=files.schema.time_millis)
+        != files.schema
+    ):
+        check_current_schema(files)
+    return now

@@ -197,7 +197,8 @@ class References:
             return set()
         reach = Reach(wanted={self.files.paths.below(path) for path in self.paths})
         kept = reach.data_of_all(roots).keys() | reach.metadata_of_all(roots)
-        return {below for path in kept if (below := self._below(path)) in self.paths}
+        moved = {each for each in self.paths if each.rpartition("/")[2] in reach.elsewhere}
+        return moved | {below for path in kept if (below := self._below(path)) in self.paths}
 
     def _below(self, path: str) -> str:
         return path.removeprefix(f"{self.files.paths.root}/")

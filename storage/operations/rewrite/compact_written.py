@@ -22,7 +22,7 @@ from lakewright.storage.operations.rewrite.postpone import (
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.running.plan import RewritePlan
 from lakewright.storage.operations.write.verify import VerifyLevel
-from lakewright.storage.spec.commit import CommitResult
+from lakewright.storage.spec.commit import CommitResult, WriterUse
 from lakewright.storage.spec.lease import Lease
 from lakewright.storage.spec.options import BucketMode
 from lakewright.storage.spec.shown import Shown
@@ -46,6 +46,7 @@ class WriteResult(CommitResult):
     """The result of a write; has `compaction` if the caller asked for one."""
 
     compaction: WriterCompaction | None = None
+    writer: WriterUse | None = None
 
 
 def check_writer_may_compact(files: TableFiles) -> None:

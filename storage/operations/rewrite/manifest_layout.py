@@ -1,7 +1,7 @@
 """Which manifests of a state a rewrite would improve, from what their list says of them.
 
 1. Sort manifests by their bounds of partition values.
-2. Mark those that hold deleted entries, those whose bounds overlap, and small ones.
+2. Mark those that hold deleted entries, those whose bounds overlap, small and very large ones.
 3. Neighbours that are marked become one run, which is sorted and divided anew. A run that would
    stay small takes in a neighbour.
 
@@ -23,6 +23,8 @@ from lakewright.storage.spec.manifest import ManifestFileMeta
 from lakewright.storage.spec.predicate import Bounds
 from lakewright.storage.spec.values import order_key
 
+# So many times the target size a manifest never gets by a rewrite, whatever the last one takes in.
+_TOO_LARGE = 3
 # The first values of partition rows, as far as bounds know them.
 Values = tuple[Any, ...]
 
@@ -32,6 +34,7 @@ class Fault(Enum):
 
     DELETED = "holds deleted entries"
     OVERLAPS = "shares partitions with other manifests"
+    LARGE = "is larger than several should be"
     SMALL = "is small"
     NEIGHBOUR = "joins a small one"
 
@@ -109,6 +112,9 @@ def _runs(
         # Twice as many manifests as could be are few enough.
         if len(placed) > 1 and each.meta.file_size < target / 2:
             faults[at] = Fault.SMALL
+        many = each.meta.num_added_files > _TOO_LARGE
+        if many and live_bytes[each.meta.file_name] > _TOO_LARGE * target:
+            faults[at] = Fault.LARGE
     for at in _overlapping(placed):
         faults[at] = Fault.OVERLAPS
     for at, each in enumerate(placed):

@@ -159,7 +159,9 @@ def _reason(
     if latest is None:
         return "the table has no snapshot, so it has no manifests"
     if not found:
-        return "no manifest is small, shares partitions with another or holds deleted entries"
+        return (
+            "no manifest is small, large, shares partitions with another or holds deleted entries"
+        )
     told = ", ".join(f"{count} {fault.value}" for fault, count in faults.items())
     return told if found >= min_count else f"{told}, fewer than {min_count}"
 

@@ -24,7 +24,11 @@ BATCH_BYTES = TASK_MEMORY_BYTES // 16
 ROW_GROUP_BYTES = TASK_MEMORY_BYTES // 16
 # Buffered rows over all buckets of a task; sorting takes as much again.
 WRITE_BUFFER_BYTES = TASK_MEMORY_BYTES // 2
-# The same for moved rows, which are read and merged at the same time.
+# Rows of places that are too many to have a writer each, until they are sorted and spilled.
+SORT_BUFFER_BYTES = WRITE_BUFFER_BYTES // 2
+# Places of a task that have a writer each, with a file open; rows of more places are sorted first.
+PLACES_WRITTEN = 64
+# Buffered rows of moved rows, which are read and merged at the same time.
 MOVED_BYTES = TASK_MEMORY_BYTES // 4
 # Rows of two states that are compared as whole rows; numbering takes as much again.
 COMPARED_BYTES = TASK_MEMORY_BYTES // 4

@@ -6,6 +6,8 @@
    schema file of the next id. If another client has changed the schema since the plan, nothing is
    written, and the error names what it changed.
 3. Read the base again: a fast-forward beside the alter may have replaced it.
+4. If rows were committed since they were judged, judge them too, and take the change back by one
+   more version if they do not fit. Later commits check their rows by the new version.
 
 Data files stay as they are. Readers map each file from its own schema (`spec/schema_mapping.py`).
 Source: FLIP-226; Paimon `SchemaManager.commitChanges`.
@@ -18,7 +20,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import get_args
 
-from lakewright.storage.codec.default_values import default_value
+from lakewright.storage.codec.default_values import check_default
 from lakewright.storage.codec.json_values import MalformedJson
 from lakewright.storage.codec.typed_json import value_of
 from lakewright.storage.errors import (
@@ -114,7 +116,8 @@ def plan_alter(
     for a scan.
 
     Raises:
-        InvalidRequestError: there is no change, or the rules name an unknown client.
+        InvalidRequestError: there is no change, something is none, or the rules name an unknown
+            client.
         SchemaMoved: the schema changed since the table was opened.
     """
     if not changes:
@@ -122,11 +125,12 @@ def plan_alter(
     _check_current(files, files.schema)
     rules = rules or GateRules()
     check_readers(rules.readers)
-    evolution = _evolved(files, changes)
+    records = tuple(map(_record, changes))
+    evolution = _evolved(files, [_change(each) for each in records])
     return AlterPlan(
         table=files.name,
         schema_id=files.schema.id,
-        changes=tuple(map(_record, changes)),
+        changes=records,
         differences=_told(files.schema, evolution.schema),
         losses=tuple(
             str(each)
@@ -158,12 +162,13 @@ def run_alter(files: TableFiles, plan: AlterPlan, engine: Engine | None = None) 
     _check_current(files, planned.schema)
     evolution = _evolved(planned, [_change(each) for each in plan.changes])
     proposed = _proposed(planned, evolution, plan.rules, engine)
-    _check_latest_rows(files, evolution, replace(proposed, decides=True))
+    judged = _check_latest_rows(files, evolution, replace(proposed, decides=True))
     schema = evolution.schema
     if schema.id != plan.schema_id:
         if not files.schemas.put_schema(schema):
             raise _moved(files, planned.schema)
         _keep_on_base(files, planned.schema, schema)
+        _keep_if_rows_fit(files, evolution, judged)
     return AlterResult(
         schema=schema,
         previous_schema_id=plan.schema_id,
@@ -171,7 +176,9 @@ def run_alter(files: TableFiles, plan: AlterPlan, engine: Engine | None = None) 
     )
 
 
-def _check_latest_rows(files: TableFiles, evolution: _Evolved, proposed: ProposedSchema) -> None:
+def _check_latest_rows(
+    files: TableFiles, evolution: _Evolved, proposed: ProposedSchema
+) -> ProposedSchema:
     """Judge the change, and again while other clients commit, until the latest snapshot is judged.
 
     What a scan counted in a file is not counted again.
@@ -179,7 +186,7 @@ def _check_latest_rows(files: TableFiles, evolution: _Evolved, proposed: Propose
     for _ in range(_MOST_ROUNDS):
         _check_allowed(files, evolution, judge(proposed, evolution.refused))
         if not proposed.stored.is_outdated():
-            return
+            return proposed
         # A copy reads the snapshot anew.
         proposed = replace(proposed)
     raise CommitConflictError(
@@ -211,6 +218,10 @@ def _check_allowed(files: TableFiles, evolution: _Evolved, findings: Sequence[Fi
 
 
 def _record(change: SchemaChange) -> dict[str, object]:
+    if type(change).__name__ not in _KINDS:
+        raise InvalidRequestError(
+            f"{change!r:.200} is no change of a schema: the changes are {', '.join(_KINDS)}"
+        )
     return {"change": type(change).__name__, **asdict(change)}
 
 
@@ -274,7 +285,7 @@ def _check_defaults(files: TableFiles, new: TableSchema) -> None:
     known = {(field.default_value, field.type) for field in files.schema.fields}
     for column in new.fields:
         if column.default_value is not None and (column.default_value, column.type) not in known:
-            default_value(column, files.name)
+            check_default(column, files.name)
 
 
 def _former_keys(files: TableFiles) -> frozenset[int]:
@@ -316,6 +327,40 @@ def _keep_on_base(files: TableFiles, base: TableSchema, new: TableSchema) -> Non
         if files.schemas.read(new.id) == new:
             delete_files(files.fs, [files.paths.schema(new.id)])
     raise _moved(files, base)
+
+
+def _keep_if_rows_fit(files: TableFiles, evolution: _Evolved, judged: ProposedSchema) -> None:
+    """Take the new version back if rows that were committed since the judgement do not fit it.
+
+    Another client may have opened the table under it, so its file stays, and one more version has
+    the fields and options of before.
+
+    Raises:
+        SchemaDenied: the change is taken back.
+    """
+    if not judged.stored.is_outdated():
+        return
+    old, new = judged.old, judged.new
+    try:
+        _check_latest_rows(files, evolution, replace(judged))
+    except StorageError as error:
+        back = replace(
+            old,
+            id=new.id + 1,
+            highest_field_id=new.highest_field_id,
+            time_millis=files.env.now_ms(),
+        )
+        told = (
+            f"schema {new.id} stood for a moment, and schema {back.id} is as schema {old.id} was"
+            if files.schemas.put_schema(back)
+            else f"another client altered schema {new.id} meanwhile, so it stays: alter the table"
+        )
+        raise SchemaDenied(
+            f"rows were committed to {files.name} while its schema changed: {error.message}; "
+            f"{told}",
+            table=files.name,
+            **error.details,
+        ) from error
 
 
 def _moved(files: TableFiles, base: TableSchema) -> SchemaMoved:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakewright.storage.codec.default_values import default_value
+from lakewright.storage.codec.default_values import check_default
 from lakewright.storage.env import Env, FileSystem
 from lakewright.storage.errors import AlreadyExistsError
 from lakewright.storage.files.metadata_stores import SchemaStore
@@ -36,7 +36,7 @@ def create_table(
     check_new_options(schema, table=table)
     for field in schema.fields:
         if field.default_value is not None:
-            default_value(field, table)
+            check_default(field, table)
     store = SchemaStore(fs, TablePaths(root))
     if is_half_dropped(fs, root):
         # The remains of the old table would become history of the new table.

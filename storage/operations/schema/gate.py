@@ -16,6 +16,7 @@ from lakewright.storage.operations.schema.lost_values import losing_columns
 from lakewright.storage.operations.schema.proposed_schema import ProposedSchema
 from lakewright.storage.operations.schema.references import open_writes, referencing
 from lakewright.storage.operations.schema.refusals import Refusal
+from lakewright.storage.operations.schema.sampled_rows import misread_rows
 from lakewright.storage.operations.schema.stored_types import uncast_types
 from lakewright.storage.spec.schema_gate import (
     Finding,
@@ -28,6 +29,7 @@ Finder = Callable[[ProposedSchema], Iterator[Finding]]
 _FINDERS: tuple[Finder, ...] = (
     uncast_types,
     losing_columns,
+    misread_rows,
     broken_readers,
     used_columns,
     referencing,

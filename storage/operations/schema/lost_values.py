@@ -216,7 +216,8 @@ def _unknown(proposed: ProposedSchema, losses: Sequence[_Loss]) -> Finding:
     size = sum(each.stored.file.file_size for each in losses)
     many = _files(losses)
     if question.of_nulls:
-        what = f"{column} becomes NOT NULL, and statistics of {many} do not tell their nulls"
+        then = "" if question.part.is_column else ", where a null fails the read of its file"
+        what = f"{column} becomes NOT NULL{then}, and statistics of {many} do not tell their nulls"
     else:
         what = (
             f"{_retyped(proposed, column, losses)} may lose values "

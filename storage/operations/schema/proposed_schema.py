@@ -15,7 +15,7 @@ from lakewright.storage.spec.cast_mode import CastMode, cast_mode
 from lakewright.storage.spec.changed_parts import ChangedPart, changed_parts
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.schema import TableSchema
-from lakewright.storage.spec.schema_gate import GateRules
+from lakewright.storage.spec.schema_gate import Finding, GateRules
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +24,8 @@ class ProposedSchema:
 
     `decides` asks only for findings that the verdict may depend on: a run tells no warnings.
     `engine` reads values if the rules ask for a scan. What finders read is read once. `counted` are
-    the answers of scans, which a copy of this value keeps.
+    the answers of scans, and `sampled` the findings of the sample once it was read, which a copy of
+    this value keeps.
     """
 
     files: TableFiles
@@ -34,6 +35,7 @@ class ProposedSchema:
     engine: Engine
     decides: bool = False
     counted: dict[Hashable, Count] = field(default_factory=dict)
+    sampled: list[tuple[Finding, ...]] = field(default_factory=list)
 
     @cached_property
     def stored(self) -> StoredFiles:

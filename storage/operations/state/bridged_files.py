@@ -35,6 +35,22 @@ def has_bridged_rows(files: TableFiles, metas: Iterable[ManifestFileMeta]) -> bo
     )
 
 
+def late_entries(files: TableFiles, entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
+    """Entries of a primary-key table that a client wrote under former partition keys.
+
+    The client opened the table before its keys changed.
+    """
+    if not files.schema.has_primary_key:
+        return []
+    own = files.schema.partition_keys
+    return [
+        each
+        for each in entries
+        if _keys_of(files, each.file.schema_id) != own
+        and not is_bridged_row(files, each.partition, each.file.schema_id)
+    ]
+
+
 def check_keys_of_files(files: TableFiles, live: LiveColumns, *, bridged: bool) -> None:
     """Check that no client wrote files of a primary-key table under former partition keys.
 
@@ -64,9 +80,17 @@ def check_keys_of_files(files: TableFiles, live: LiveColumns, *, bridged: bool) 
         f"data files of {files.name} have the partition keys "
         f"{', '.join(_keys_of(files, foreign[0])) or 'none'} (schema {foreign[0]}), and the table "
         f"has {', '.join(files.schema.partition_keys) or 'none'}: a client that opened the table "
-        "before its keys changed wrote them, and their rows may replace others; roll back to the "
-        "snapshot before that commit, and write its rows again",
+        f"before its keys changed wrote them, and their rows may replace others; {ways_out(files)}",
         table=files.name,
+    )
+
+
+def ways_out(files: TableFiles) -> str:
+    """What to do about files of former keys, as the end of a message."""
+    keys = ",".join(files.schema.partition_keys)
+    return (
+        f"move them to the present keys (lakewright respec {files.name} --keys {keys!r}), or roll "
+        "back to the snapshot before that commit, and write its rows again"
     )
 
 

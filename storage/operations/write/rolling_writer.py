@@ -255,3 +255,13 @@ class WrittenFiles:
 
     data: tuple[DataFileMeta, ...]
     changelog: tuple[DataFileMeta, ...] = ()
+
+    def with_later(self, other: WrittenFiles) -> WrittenFiles:
+        """These files and later ones of the same bucket."""
+        return WrittenFiles(self.data + other.data, self.changelog + other.changelog)
+
+    @property
+    def next_sequence(self) -> int | None:
+        """The sequence number after those of the files, None without files."""
+        highest = [file.max_sequence_number for file in (*self.data, *self.changelog)]
+        return max(highest) + 1 if highest else None

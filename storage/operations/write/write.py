@@ -3,7 +3,8 @@
 1. Refuse invalid requests and rows before the first byte is written.
 2. Give every row its kind, and leave out kinds that the table ignores.
 3. Give every row its partition and bucket.
-4. Write each bucket's rows; sequence numbers continue from those of the bucket.
+4. Write each bucket's rows by the writer that the plan chose (`partition_writers.py`); sequence
+   numbers continue from those of the bucket.
 5. Index the hashes of new keys of dynamic buckets.
 6. Return the files as commit messages; on failure delete them all.
 """
@@ -12,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 
-import numpy as np
 import pyarrow as pa
 
 from lakewright.storage.codec.arrow_types import conform
@@ -22,9 +23,8 @@ from lakewright.storage.errors import InvalidRows
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.read.blank_keys import refuse_blank_keys
 from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN, with_row_kinds
-from lakewright.storage.operations.running.concurrency import map_concurrently
 from lakewright.storage.operations.running.delete_files import discard_files
-from lakewright.storage.operations.running.task_memory import detached, free_memory, slices
+from lakewright.storage.operations.running.task_memory import detached, slices
 from lakewright.storage.operations.state.assign_buckets import (
     BucketChooser,
     BucketStates,
@@ -33,6 +33,8 @@ from lakewright.storage.operations.state.assign_buckets import (
 from lakewright.storage.operations.state.latest import read_latest
 from lakewright.storage.operations.write.bucket_writer import BucketWriter, PostponedWriter
 from lakewright.storage.operations.write.default_values import with_defaults, with_left_out_columns
+from lakewright.storage.operations.write.partition_writers import WRITERS, PlaceWriter
+from lakewright.storage.operations.write.placed_rows import placed_rows
 from lakewright.storage.operations.write.rolling_writer import BucketTarget, WrittenFiles
 from lakewright.storage.spec.arguments import text_argument, whole_number
 from lakewright.storage.spec.commit import (
@@ -41,9 +43,11 @@ from lakewright.storage.spec.commit import (
     PartitionWrite,
     StagedWrite,
     WriteMode,
+    WriterKind,
+    WriterUse,
 )
 from lakewright.storage.spec.index import IndexFileMeta
-from lakewright.storage.spec.options import POSTPONE_BUCKET
+from lakewright.storage.spec.options import POSTPONE_BUCKET, BucketMode
 from lakewright.storage.spec.partition import Place
 from lakewright.storage.spec.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
@@ -57,6 +61,7 @@ class WriteRequest:
     mode: WriteMode
     static: tuple[tuple[str, Value], ...]
     dynamic: bool
+    writer: WriterKind
     commit_user: str
     commit_identifier: int
 
@@ -72,6 +77,24 @@ class StagingJob:
     base_commit: str | None
     write_id: str
 
+    @property
+    def partition_keys(self) -> tuple[str, ...]:
+        """The partition columns of the table, in their order."""
+        return self.files.schema.partition_keys
+
+    @property
+    def static_partition(self) -> dict[str, object]:
+        """The partition columns that the request fixes; rows may leave them out."""
+        stored = dict(self.request.static)
+        fields = self.files.schema.fields_of(stored)
+        return {field.name: to_python(stored[field.name], field.type) for field in fields}
+
+    @property
+    def dynamic_partition_keys(self) -> tuple[str, ...]:
+        """The partition columns whose values come with the rows."""
+        fixed = dict(self.request.static)
+        return tuple(name for name in self.partition_keys if name not in fixed)
+
 
 def prepare_write(
     files: TableFiles,
@@ -79,12 +102,14 @@ def prepare_write(
     mode: WriteMode,
     partition: Mapping[str, object] | None = None,
     dynamic: bool | None = None,
+    grouped: bool = False,
     commit_user: str | None = None,
     commit_identifier: int | None = None,
 ) -> StagingJob:
     """Check a write before any row is looked at.
 
-    `dynamic` None takes the table's option `dynamic-partition-overwrite`.
+    `dynamic` None takes the table's option `dynamic-partition-overwrite`. `grouped` says that the
+    rows of each partition follow each other.
 
     Raises:
         UnsupportedError: the table has an option that is not implemented.
@@ -113,6 +138,7 @@ def prepare_write(
             mode=mode,
             static=static,
             dynamic=dynamic,
+            writer=_writer_kind(files, one_partition=covers_all, grouped=grouped),
             commit_user=user or files.env.new_id(),
             commit_identifier=identifier,
         ),
@@ -123,6 +149,15 @@ def prepare_write(
     )
 
 
+def _writer_kind(files: TableFiles, *, one_partition: bool, grouped: bool) -> WriterKind:
+    if one_partition:
+        return WriterKind.SINGLE_PARTITION
+    # Of two writers of a partition, a compaction of postponed rows does not know the order.
+    if grouped and files.options.bucket_mode is not BucketMode.POSTPONE:
+        return WriterKind.GROUPED
+    return WriterKind.UNGROUPED
+
+
 class StagingWriter:
     """Writes rows of any partitions and buckets; a task has one."""
 
@@ -130,7 +165,8 @@ class StagingWriter:
         self.job = job
         self._files = job.files
         self._chooser = BucketChooser(job.files, job.states)
-        self._writers: dict[Place, BucketWriter | PostponedWriter] = {}
+        self._writer = WRITERS[job.request.writer](job.files, self._open_writer)
+        self._opened = count()
         self._index_names: list[str] = []
         # Tasks share the write id, so each task appends its own name.
         self._task_id = f"{job.write_id}-{job.files.env.new_id()[:8]}"
@@ -148,9 +184,13 @@ class StagingWriter:
         """
         for piece in slices(rows):
             conformed = self._conform(detached(piece))
-            for partition, bucket, part in self._split(conformed):
-                self._writer(partition, bucket).write(part)
-            free_memory(self._files.env, self._writers.values(), tasks=1)
+            if conformed.num_rows:
+                self._writer.write(placed_rows(conformed, self._chooser.choose(conformed)))
+
+    @property
+    def use(self) -> WriterUse:
+        """How the rows became files."""
+        return self._writer.use
 
     def close(self) -> tuple[CommitMessage, ...]:
         """Finish all files; deletes them all on failure.
@@ -159,10 +199,8 @@ class StagingWriter:
             InvalidRows: the table's merge engine does not accept the rows.
         """
         try:
-            written = map_concurrently(
-                self._files.env, lambda writer: writer.close(), list(self._writers.values())
-            )
-            messages = map(self._message, self._writers, written)
+            written = self._writer.close()
+            messages = (self._message(place, files) for place, files in written.items())
             return tuple(message for message in messages if message is not None)
         except BaseException:
             self.abandon()
@@ -170,8 +208,7 @@ class StagingWriter:
 
     def abandon(self) -> None:
         """Delete what was written."""
-        for writer in self._writers.values():
-            writer.abandon()
+        self._writer.abandon()
         discard_files(self._files.fs, [self._files.paths.index(name) for name in self._index_names])
 
     def _message(self, place: Place, written: WrittenFiles) -> CommitMessage | None:
@@ -249,44 +286,12 @@ class StagingWriter:
                 )
         return rows
 
-    def _split(self, rows: pa.Table) -> Iterator[tuple[bytes, int, pa.Table]]:
-        """Rows by (partition, bucket), in their order within each bucket."""
-        if rows.num_rows == 0:
-            return
-        places = self._chooser.choose(rows)
-        # Postponed rows have a negative bucket.
-        lowest = int(places.buckets.min())
-        span = int(places.buckets.max()) - lowest + 1
-        numbers = places.codes * span + (places.buckets - lowest)
-        if numbers[0] == numbers[-1] and not np.any(numbers != numbers[0]):
-            yield places.partitions[places.codes[0]], int(places.buckets[0]), rows
-            return
-        if len(places.partitions) * span <= np.iinfo(np.uint16).max:
-            # Numbers this small get a radix sort instead of comparisons.
-            numbers = numbers.astype(np.uint16)
-        order = np.argsort(numbers, kind="stable")
-        # Slices would keep the whole table in memory until the last slice is written.
-        rows = rows.combine_chunks()
-        numbers = numbers[order]
-        starts = np.append(0, np.flatnonzero(numbers[1:] != numbers[:-1]) + 1)
-        ends = np.append(starts[1:], len(order))
-        for start, end in zip(starts, ends, strict=True):
-            row = order[start]
-            part = rows.take(pa.array(order[start:end]))
-            yield places.partitions[places.codes[row]], int(places.buckets[row]), part
-
-    def _writer(self, partition: bytes, bucket: int) -> BucketWriter | PostponedWriter:
-        place = Place(partition, bucket)
-        if place not in self._writers:
-            self._writers[place] = self._new_writer(place)
-        return self._writers[place]
-
-    def _new_writer(self, place: Place) -> BucketWriter | PostponedWriter:
-        name = f"{self._task_id}-{len(self._writers)}"
+    def _open_writer(self, place: Place, next_sequence: int | None) -> PlaceWriter:
+        name = f"{self._task_id}-{next(self._opened)}"
+        if next_sequence is None:
+            next_sequence = self.job.states.next_sequences.get(place, 0)
         target = BucketTarget(
-            partition=place.partition,
-            bucket=place.bucket,
-            next_sequence=self.job.states.next_sequences.get(place, 0),
+            partition=place.partition, bucket=place.bucket, next_sequence=next_sequence
         )
         if place.bucket == POSTPONE_BUCKET:
             user = self.job.request.commit_user
@@ -308,10 +313,12 @@ def stage_rows(job: StagingJob, batches: Iterator[pa.Table] | Sequence[pa.Table]
     except BaseException:
         writer.abandon()
         raise
-    return staged_write(job, writer.close())
+    return staged_write(job, writer.close(), writer.use)
 
 
-def staged_write(job: StagingJob, messages: Sequence[CommitMessage]) -> StagedWrite:
+def staged_write(
+    job: StagingJob, messages: Sequence[CommitMessage], writer: WriterUse | None = None
+) -> StagedWrite:
     """The staged write of all messages of the tasks."""
     files, request = job.files, job.request
     overwrite = None
@@ -329,6 +336,17 @@ def staged_write(job: StagingJob, messages: Sequence[CommitMessage]) -> StagedWr
         commit_user=request.commit_user,
         commit_identifier=request.commit_identifier,
         overwrite=overwrite,
+        writer=writer,
+    )
+
+
+def use_of_tasks(planned: WriterKind, tasks: Sequence[WriterUse]) -> WriterUse:
+    """How all tasks of a write wrote together, of which the plan chose one writer."""
+    kinds = {task.kind for task in tasks}
+    return WriterUse(
+        WriterKind.UNGROUPED if WriterKind.UNGROUPED in kinds else planned,
+        most_open=max((task.most_open for task in tasks), default=0),
+        spilled_bytes=sum(task.spilled_bytes for task in tasks),
     )
 
 

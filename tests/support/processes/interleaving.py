@@ -15,9 +15,11 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from tests.support.stores.stepped_files import (
@@ -34,6 +36,22 @@ _READS = frozenset({Verb.READ, Verb.EXISTS, Verb.LIST, Verb.TREE, Verb.SUBDIRS})
 # The most threads kept waiting; beyond, the actor of the oldest thread restarts when needed.
 _MOST_STANDING = 48
 _AVRO, _AVRO_MARK = b"Obj\x01", 16
+
+
+def _computed_without_a_lock(self: cached_property[Any], instance: Any, _: Any = None) -> Any:
+    if instance is None:
+        return self
+    assert self.attrname is not None
+    kept = vars(instance)
+    if self.attrname not in kept:
+        kept[self.attrname] = self.func(instance)
+    return kept[self.attrname]
+
+
+if sys.version_info < (3, 12):
+    # Here one lock for all instances is held while a property is computed. An actor that waits
+    # between two calls of a computation would keep all other threads from theirs, for ever.
+    cached_property.__get__ = _computed_without_a_lock  # type: ignore[assignment,method-assign]
 
 
 class TooManyStates(AssertionError):

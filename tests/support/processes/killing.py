@@ -252,3 +252,38 @@ MORTAL: dict[str, Callable[[Table, int], object]] = {
     "compact": lambda table, _: compact(table, full=True),
     "expire": lambda table, _: expire(table, keep=1),
 }
+
+
+# --- a kill at a moment of chance -------------------------------------------------------------
+
+
+def killed_while(place: Place, work: Callable[..., object], *given: Any, seconds: float) -> bool:
+    """Kill a process so long after it begins its work; whether it was still at it."""
+    process = quick_starts().Process(
+        target=run_in, args=(dict(os.environ), begin, place, work, *given)
+    )
+    place.note("began", False)
+    process.start()
+    while not place.noted("began") and process.exitcode is None:
+        time.sleep(0.001)
+    time.sleep(seconds)
+    assert process.pid is not None
+    process.kill()
+    process.join(_PATIENCE_SECONDS)
+    assert process.exitcode in (0, -signal.SIGKILL), "\n".join(place.told("began")[-30:])
+    return bool(process.exitcode)
+
+
+def begin(place: Place, work: Callable[..., object], *given: Any) -> None:
+    """Note the beginning, and work on the table."""
+    table = place.open()
+    place.note("began", True)
+    try:
+        work(table, *given)
+    except BaseException:
+        place.tell("began", traceback.format_exc())
+        raise
+
+
+def change_keys(table: Table, keys: tuple[str, ...]) -> None:
+    table.upkeep.respec(keys)

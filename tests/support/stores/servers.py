@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 # The folder of installed servers may lie outside of the tree.
 INSTALLED = Path(os.environ.get("LAKEWRIGHT_STORES", ROOT / ".stores"))
 HDFS_LAUNCHER = ROOT / "tests" / "stores" / "hdfs" / "MiniDfs.java"
@@ -47,7 +47,7 @@ def s3_server() -> Iterator[str]:
     _needs("moto", "s3fs")
     port = free_port()
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    with _running(command, port):
+    with running(command, port):
         yield f"http://127.0.0.1:{port}"
 
 
@@ -63,7 +63,7 @@ def minio_server() -> Iterator[str]:
     port = free_port()
     with tempfile.TemporaryDirectory(prefix="minio-") as folder:
         command = [program, "server", "--quiet", "--address", f"127.0.0.1:{port}", folder]
-        with _running(command, port, MINIO_ROOT_USER=KEY, MINIO_ROOT_PASSWORD=SECRET):
+        with running(command, port, MINIO_ROOT_USER=KEY, MINIO_ROOT_PASSWORD=SECRET):
             yield f"http://127.0.0.1:{port}"
 
 
@@ -76,7 +76,7 @@ def gcs_server() -> Iterator[str]:
     address = f"http://127.0.0.1:{port}"
     command = [program, "-scheme", "http", "-host", "127.0.0.1", "-port", str(port)]
     command += ["-backend", "memory", "-external-url", address]
-    with _running(command, port):
+    with running(command, port):
         yield address
 
 
@@ -90,7 +90,7 @@ def azure_server() -> Iterator[str]:
     port = free_port()
     command = [_program("node"), str(script), "--silent", "--skipApiVersionCheck"]
     command += ["--inMemoryPersistence", "--blobHost", "127.0.0.1", "--blobPort", str(port)]
-    with _running(command, port):
+    with running(command, port):
         yield (
             f"DefaultEndpointsProtocol=http;AccountName={AZURE_ACCOUNT};AccountKey={AZURE_KEY};"
             f"BlobEndpoint=http://127.0.0.1:{port}/{AZURE_ACCOUNT};"
@@ -127,7 +127,7 @@ def ftp_server(folder: Path) -> Iterator[str]:
     port = free_port()
     command = [sys.executable, "-m", "pyftpdlib", "-i", "127.0.0.1", "-p", str(port)]
     command += ["-w", "-d", str(folder)]
-    with _running(command, port):
+    with running(command, port):
         yield f"127.0.0.1:{port}"
 
 
@@ -137,7 +137,7 @@ def sftp_server(folder: Path, port: int = 0) -> Iterator[str]:
     _needs("paramiko")
     port = port or free_port()
     command = [sys.executable, str(SFTP_PROGRAM), str(folder), str(port), "ann", SECRET]
-    with _running(command, port):
+    with running(command, port):
         yield f"ann@127.0.0.1:{port}"
 
 
@@ -170,7 +170,7 @@ def postgres_server() -> Iterator[str]:
         port = free_port()
         command = [*as_nobody, server, "-D", data, "-h", "127.0.0.1", "-p", str(port)]
         command += ["-k", "", "-c", "fsync=off"]
-        with _running(command, port):
+        with running(command, port):
             yield f"postgresql://keeper@127.0.0.1:{port}/postgres"
 
 
@@ -196,7 +196,8 @@ def _with_us(command: Sequence[str]) -> list[str]:
 
 
 @contextmanager
-def _running(command: Sequence[str], port: int, **settings: str) -> Iterator[None]:
+def running(command: Sequence[str], port: int, **settings: str) -> Iterator[None]:
+    """A server while it listens on a port of this machine, with variables of its own."""
     server = subprocess.Popen(
         _with_us(command),
         env={**os.environ, **settings},

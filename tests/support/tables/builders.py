@@ -155,8 +155,7 @@ class _FileByFile(StagingWriter):
 
     def write(self, rows: pa.Table) -> None:
         super().write(rows)
-        for writer in self._writers.values():
-            writer.end_file()
+        self._writer.end_files()
 
 
 def write_as_files(table: Table, batches: Iterable[pa.Table]) -> None:

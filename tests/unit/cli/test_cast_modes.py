@@ -39,6 +39,17 @@ def test_a_read_notes_the_values_that_it_made_null(
     assert compacted.json["nulled_values"] == 1
 
 
+@pytest.mark.mission("SE41")
+def test_a_rewrite_says_how_many_values_it_made_null_for_good(
+    catalog: Catalog, lakewright: Lakewright
+) -> None:
+    table_of(catalog, "explicit-null")
+    lakewright(catalog, "alter", "db.t", "--set", "compaction.force-rewrite-all-files=true")
+    said = lakewright(catalog, "compact", "db.t", "--full").out
+    assert "1 value that does not fit the type of its column became null for good" in said
+    assert catalog.table("db.t").read().column("s").to_pylist() == [None, 2]
+
+
 @pytest.mark.mission("SE40")
 def test_a_read_that_fails_names_the_value_and_the_way_out(
     catalog: Catalog, lakewright: Lakewright

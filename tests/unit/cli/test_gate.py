@@ -128,3 +128,24 @@ def test_how_a_change_is_judged_is_refused_by_its_name(
     assert said.code == 2
     assert message in said.err
     assert said.out == ""
+
+
+def test_the_gate_asks_the_policies_for_the_columns_that_they_name(
+    catalog: Catalog,
+    lakewright: Lakewright,
+    table: Table,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text("tables: {db.t: {sort: {enabled: true, columns: [v]}}}")
+    drop = ("alter", "db.t", "--drop", "v", "--dry-run")
+    assert lakewright(catalog, *drop).code == 1
+    monkeypatch.setenv("LAKEWRIGHT_POLICY", str(file))
+    said = lakewright(catalog, *drop)
+    assert said.code == 2
+    assert f"policy sort.columns ({file}:1) uses column v" in said.out
+    file.write_text("tables: {db.t: {sort: {columns: 5}}}")
+    said = lakewright(catalog, *drop)
+    assert said.code == 2
+    assert "the policies are wrong" in said.err

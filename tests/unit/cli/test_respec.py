@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -167,3 +168,25 @@ def test_wrong_requests_are_refused_and_change_nothing(
     assert (ended.code, said in ended.err) == (code, True), ended.err
     assert len(days.history.snapshots()) == 3
     assert catalog.table("db.t").schema.id == 0
+
+
+@pytest.mark.mission("PT1")
+def test_a_moved_table_is_told_how_to_find_its_files_again(
+    catalog: Catalog, lakewright: Lakewright, days: Table, tmp_path: Path
+) -> None:
+    lakewright(catalog, *BY_HOUR)
+    due = content(catalog.table("db.t"))
+    former = Path(catalog.root)
+    moved = replace(catalog, root=str(tmp_path / "elsewhere"))
+    former.rename(moved.root)
+    told = lakewright(moved, "read", "db.t")
+    assert told.code
+    assert "lakewright respec db.t --moved-from PLACE" in told.err
+    place = ("respec", "db.t", "--moved-from", str(former / "db.db/t"))
+    planned = lakewright(moved, *place, "--dry-run").lines
+    line = f"files of db.t to be named where they lie now, moved from {place[-1]}"
+    assert any(line in each for each in planned)
+    done = lakewright(moved, *place)
+    assert (done.code, done.err) == (0, "")
+    assert content(moved.table("db.t")) == due
+    former.mkdir()

@@ -64,7 +64,7 @@ def long_values(catalog: Catalog) -> Catalog:
     ("command", "columns"),
     [("ls", 60), ("show db.t", 40), ("snapshots db.t", 80), ("files db.t", 40), ("read db.t", 30)],
 )
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 def test_no_line_is_wider_than_the_terminal(
     long_values: Catalog, command: str, columns: int
 ) -> None:
@@ -117,6 +117,7 @@ def test_a_long_command_says_what_it_is_at(long_values: Catalog) -> None:
     assert lines_of(printed)[-2].startswith("snapshot 3 of db.t: 1 task in ")
 
 
+@pytest.mark.deep
 def test_colours_are_left_out_where_that_is_asked_for(long_values: Catalog) -> None:
     coloured = on_terminal(long_values, "show", "db.t", columns=100)
     assert "\x1b[1m" in coloured

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.storage import Catalog
 from tests.support.tables.builders import content, events, new_table, rows
 from tests.unit.cli.conftest import Lakewright
@@ -56,3 +57,43 @@ def test_snapshots_are_taken_back_by_a_saved_plan(
     refused = lakewright(catalog, "revert", "db.t", "--snapshot", "9")
     assert refused.code == 3
     assert "gone for good" in refused.err
+
+
+def test_an_undo_is_in_the_ledger_and_what_it_took_back_is_no_saving(
+    catalog: Catalog, lakewright: Lakewright
+) -> None:
+    table = new_table(catalog)
+    assert lakewright(catalog, "ledger", "--create").code == 0
+    for number in range(4):
+        table.write(rows(table, events(number, number + 1)))
+    assert lakewright(catalog, "compact", "db.t", "--full").code == 0
+    run = table.history.snapshots()[-1].commit_user
+
+    def saved() -> int:
+        found = lakewright(catalog, "savings", "--format", "json").json
+        return sum(each["benefit_files_fewer"] for each in found if each["table"] == "db.t")
+
+    assert saved() == 3
+    assert lakewright(catalog, "undo", run).code == 0
+    (action,) = Ledger(catalog).actions(verb="revert")
+    assert run[:-37] in action.reason
+    assert saved() == 0
+
+
+def test_an_expiry_says_why_it_cannot_be_undone(catalog: Catalog, lakewright: Lakewright) -> None:
+    table = new_table(catalog)
+    assert lakewright(catalog, "ledger", "--create").code == 0
+    for number in range(4):
+        table.write(rows(table, events(number, number + 1)))
+    assert (
+        lakewright(
+            catalog, "expire-snapshots", "db.t", "--retain-max", "1", "--retain-min", "1"
+        ).code
+        == 0
+    )
+    (action,) = Ledger(catalog).actions()
+
+    told = lakewright(catalog, "undo", action.run)
+
+    assert told.code == 5
+    assert "what an expiry deletes is gone for good" in re.sub(r"\s+", " ", told.out)

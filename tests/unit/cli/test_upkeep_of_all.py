@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from lakewright.platform.warehouse.action import Verdict
 from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.storage import Catalog, Table
@@ -62,6 +64,28 @@ def test_what_is_due_is_told_then_done_and_then_nothing_is_due(
     again = lakewright(catalog, "upkeep", "--policy", written)
     assert again.lines == ["nothing was due"]
     assert_sound(catalog.table("db.a"))
+
+
+def test_a_name_that_no_table_has_is_refused(
+    catalog: Catalog, lakewright: Lakewright, tmp_path: Path
+) -> None:
+    neglected(catalog, "db.orders", 1)
+    written = policy(tmp_path)
+    for only, hint in (("db.ordres", "did you mean 'db.orders'?"), ("db", "did you mean 'db.*'")):
+        ended = lakewright(catalog, "upkeep", "--policy", written, "--only", only)
+        assert ended.code == 3
+        assert f"'{only}' matches none of 1 table; {hint}" in ended.err
+    assert lakewright(catalog, "upkeep", "--policy", written, "--only", "db.*").code == 0
+
+
+@pytest.mark.parametrize("command", [["upkeep", "--dry-run"], ["explain", "db.a"]])
+def test_a_schedule_that_is_none_is_refused_by_every_command(
+    catalog: Catalog, lakewright: Lakewright, tmp_path: Path, command: list[str]
+) -> None:
+    written = policy(tmp_path, "  manifests: {}\n  statistics: {schedule: 61 * * * *}\n")
+    ended = lakewright(catalog, *command, "--policy", written)
+    assert ended.code == 2
+    assert "'61 * * * *' is not a cron schedule" in ended.err
 
 
 def test_in_shadow_everything_is_decided_and_recorded_and_nothing_is_done(

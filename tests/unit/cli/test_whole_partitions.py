@@ -41,6 +41,28 @@ def test_partitions_are_listed_by_values_with_their_last_update(
     assert "'dya' is not a partition key of db.t" in unknown.err
 
 
+@pytest.mark.mission("CT4")
+def test_the_properties_of_partitions_are_listed_as_text_and_json(
+    catalog: Catalog, lakewright: Lakewright
+) -> None:
+    table = days_of(catalog, "a", "b/c")
+    said = lakewright(catalog, "partitions", "db.t", "--properties")
+    assert said.lines[0].split()[-2:] == ["formats", "location"]
+    assert said.lines[3].endswith(f"parquet  {table.location}/day%3Db%252Fc")
+    one = lakewright(
+        catalog, "partitions", "db.t", "--partition", "day=a", "--properties", "--format", "json"
+    ).json
+    found = one[0]["properties"]
+    assert found.pop("columns")[0] == {"name": "id", "minimum": 0, "maximum": 2, "null_count": 0}
+    assert found == {
+        "location": f"{table.location}/day%3Da",
+        "other_folders": [],
+        "formats": ["parquet"],
+        "compression": "zstd",
+        "schema_ids": [0],
+    }
+
+
 def test_dropping_says_what_goes_and_a_dry_run_changes_nothing(
     catalog: Catalog, lakewright: Lakewright
 ) -> None:

@@ -109,7 +109,7 @@ def test_folders_of_values_alone_are_a_table(catalog: Catalog, tmp_path: Path) -
     assert ids(table, "day = '2019-08-31'") == [7]
 
 
-@pytest.mark.mission("PT14", "PT42")
+@pytest.mark.mission("PT14", "PT41", "PT42")
 def test_only_folders_that_match_are_listed(catalog: Catalog, tmp_path: Path) -> None:
     columns = LANDED | {"hour": "INT"}
     root = tmp_path / "landed"

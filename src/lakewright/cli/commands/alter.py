@@ -50,10 +50,15 @@ lakewright alter nyc.flights --set snapshot.time-retained=7d --save-plan plan.js
 @_texts
 @gate_options
 def alter(
-    call: Call, *, tables: tuple[Path, ...], sql: tuple[Path, ...], **given: Any
+    call: Call,
+    *,
+    tables: tuple[Path, ...],
+    sql: tuple[Path, ...],
+    policy: tuple[Path, ...],
+    **given: Any,
 ) -> Answer | None:
     """Change the schema: columns, members of rows, types, options."""
     # A plan holds findings of the time when it was made; its run judges the change again.
     check_one_of(plan=call.plan, dry_run=call.dry_run)
-    verb = altering(workspace_of(tables, sql))
+    verb = altering(workspace_of(tables, sql, policy))
     return run_verb(verb, call, call.table(), AlterOptions(**chosen(**given)), code_of=verdict_code)

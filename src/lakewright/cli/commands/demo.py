@@ -14,7 +14,7 @@ from lakewright.cli.grammar.command import command
     "demo",
     of_table=False,
     of_form=False,
-    examples="lakewright demo\nlakewright demo --since 2013-11-01",
+    examples="lakewright demo\nlakewright demo --since 2013-11-01\nlakewright demo --neglected",
 )
 @click.option(
     "--since",
@@ -24,8 +24,19 @@ from lakewright.cli.grammar.command import command
     show_default=True,
     help="Leave out the days before; December is always there.",
 )
-def demo(call: Call, *, since: dt.datetime) -> None:
+@click.option(
+    "--neglected",
+    is_flag=True,
+    help="Only make a small neglected warehouse, to try `lakewright adopt` with.",
+)
+def demo(call: Call, *, since: dt.datetime, neglected: bool) -> None:
     """Ingest real flights through Dagster and Spark, compact, expire, and show what happened."""
+    if neglected:
+        from lakewright.demo.neglected import make_neglected
+
+        for name in make_neglected(call.warehouse):
+            click.echo(name)
+        return
     from lakewright.demo import run_demo
     from lakewright.demo.story import FIRST_DAY, LAST_BACKFILLED
 

@@ -40,17 +40,23 @@ lakewright diff nyc.flights tables/flights.yaml --tables tables --scan --format 
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
 @gate_options
 def diff(
-    call: Call, *, file: Path, tables: tuple[Path, ...], sql: tuple[Path, ...], **given: Any
+    call: Call,
+    *,
+    file: Path,
+    tables: tuple[Path, ...],
+    sql: tuple[Path, ...],
+    policy: tuple[Path, ...],
+    **given: Any,
 ) -> Answer | None:
     """Judge what a declaration or a data contract would change in a table; write nothing."""
     table = call.table()
     contract = _contract(file, table)
     if contract is None:
         declaration = _declaration(file, table)
-        workspace = workspace_of(tables or (file,), sql).with_declaration(declaration)
+        workspace = workspace_of(tables or (file,), sql, policy).with_declaration(declaration)
         verb = difference_to(declaration, workspace)
     else:
-        workspace = workspace_of(tables, sql)
+        workspace = workspace_of(tables, sql, policy)
         verb = difference_to(contract.declaration, workspace, notes=contract.notes)
     options = GateOptions(**chosen(**given))
     return run_verb(verb, replace(call, dry_run=True), table, options, code_of=verdict_code)

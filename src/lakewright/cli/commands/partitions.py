@@ -16,7 +16,12 @@ from lakewright.cli.grammar.options import (
     where_option,
 )
 from lakewright.cli.output.answers import Answer, listed
-from lakewright.cli.output.partitions import partition_cells, partition_columns, plain_spec
+from lakewright.cli.output.partitions import (
+    partition_cells,
+    partition_columns,
+    plain_spec,
+    plain_value,
+)
 from lakewright.cli.output.tables import TextColumn
 from lakewright.cli.output.text import Cell, iso_time, time_text
 from lakewright.platform.upkeep.words import size_text
@@ -24,7 +29,7 @@ from lakewright.platform.upkeep.words import size_text
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lakewright.storage import PartitionStats, Snapshot
+    from lakewright.storage import PartitionProperties, PartitionStats, Snapshot
 
 
 @command(
@@ -42,6 +47,11 @@ lakewright partitions nyc.flights --partition dt=2013-12-24 --last-update
     is_flag=True,
     help="Also the last commit that changed the rows of each; reads the retained history.",
 )
+@click.option(
+    "--properties",
+    is_flag=True,
+    help="Also where the files of each lie, and their formats; in JSON also bounds of columns.",
+)
 @snapshot_option
 def partitions(
     call: Call,
@@ -49,6 +59,7 @@ def partitions(
     where: str | None,
     partitions: tuple[Mapping[str, str], ...],
     last_update: bool,
+    properties: bool,
     snapshot: int | None,
 ) -> Answer:
     """List a table's partitions."""
@@ -58,8 +69,14 @@ def partitions(
     named = named_partitions(table, partitions)
     keyed = table.schema.has_primary_key
     bucketed = table.options.bucket_mode is BucketMode.FIXED
+    state = table.at(snapshot=snapshot)
+    found = state.partitions(where, named=named, last_update=last_update)
+    held: dict[int, PartitionProperties] = {}
+    if properties:
+        every = state.partition_properties(where, named=named)
+        held = {id(stats): each for stats, (_, each) in zip(found, every, strict=True)}
     return listed(
-        table.at(snapshot=snapshot).partitions(where, named=named, last_update=last_update),
+        found,
         [
             *partition_columns(table.schema),
             TextColumn("rows in files" if keyed else "rows", right=True),
@@ -70,12 +87,14 @@ def partitions(
             TextColumn("size", right=True),
             TextColumn("last file (UTC)"),
             *([TextColumn("last update")] if last_update else []),
+            *([TextColumn("formats"), TextColumn("location")] if properties else []),
         ],
         cells=lambda each: [
             *_cells(each, keyed=keyed, bucketed=bucketed),
             *([_update_text(each.last_update)] if last_update else []),
+            *_property_cells(held.get(id(each))),
         ],
-        record=_record,
+        record=lambda each: _record(each, held.get(id(each))),
         empty="no partitions",
     )
 
@@ -101,8 +120,17 @@ def _update_text(snapshot: Snapshot | None) -> str:
     return f"{time_text(snapshot.time_millis)}, snapshot {snapshot.id} ({kind})"
 
 
-def _record(stats: PartitionStats) -> dict[str, object]:
+def _property_cells(properties: PartitionProperties | None) -> list[Cell]:
+    if properties is None:
+        return []
+    return [", ".join(properties.formats), properties.location]
+
+
+def _record(
+    stats: PartitionStats, properties: PartitionProperties | None = None
+) -> dict[str, object]:
     last_ms = stats.last_file_creation_ms
+    more = {} if properties is None else {"properties": _property_record(properties)}
     return {
         "partition": plain_spec(stats.spec),
         "row_count": stats.row_count,
@@ -112,7 +140,20 @@ def _record(stats: PartitionStats) -> dict[str, object]:
         "last_file_created": None if last_ms is None else iso_time(last_ms),
         "last_update": _update_record(stats.last_update),
         "buckets": [asdict(bucket) for bucket in stats.buckets],
+        **more,
     }
+
+
+def _property_record(properties: PartitionProperties) -> dict[str, object]:
+    columns = [
+        {
+            **asdict(each),
+            "minimum": plain_value(each.minimum),
+            "maximum": plain_value(each.maximum),
+        }
+        for each in properties.columns
+    ]
+    return {**asdict(properties), "columns": columns}
 
 
 def _update_record(snapshot: Snapshot | None) -> dict[str, object] | None:

@@ -10,11 +10,14 @@ Files whose rows share one value of the new keys stay where they lie: new metada
 Other files are split first, with --split-only as many partitions at a time as are named. Every
 client reads the table at every moment. When the command ends, the table has the new keys.
 All files of a table with a primary key are written anew: they are sorted by its other columns.
+Partition keys must be in the primary key, which --primary-key lets them join.
 """,
     examples="""
 lakewright respec nyc.flights --keys dt,origin --dry-run
 lakewright respec nyc.flights --keys dt,origin --split-only --partition dt=2013-12-01
 lakewright respec nyc.flights --keys dt,origin --max-partitions 50000
 lakewright respec nyc.flights --keys ""
+lakewright respec nyc.orders --keys dt,origin --primary-key id,dt,origin
+lakewright respec nyc.flights --moved-from s3://old-bucket/warehouse/nyc.db/flights
 """,
 )

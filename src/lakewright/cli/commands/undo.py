@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import NoReturn
 
 import click
@@ -13,6 +14,7 @@ from lakewright.cli.output.answers import Answer
 from lakewright.cli.output.progress import shown_steps
 from lakewright.cli.output.tables import Block, TextColumn, TextTable
 from lakewright.platform.upkeep.verb import Work
+from lakewright.platform.warehouse.recording import Recorder
 from lakewright.platform.warehouse.undo import Undo, plan_undo, run_undo
 
 
@@ -40,14 +42,22 @@ for it; the exit code is then 5.
 def undo(call: Call, *, run: str, tables: tuple[str, ...]) -> Answer:
     """Undo a run: take back its snapshots, and restore the files that it set aside."""
     catalog = call.catalog()
+    # Told after the progress, which has the terminal to itself.
+    warnings: list[str] = []
     with shown_steps() as steps:
         steps.begin(f"looking for run {run}")
         found = plan_undo(catalog, run, tables=tables or None)
         if not call.dry_run:
             work = Work(run=f"lakewright undo ({catalog.env.new_id()[:8]})", session=_no_session)
             found = run_undo(
-                catalog, found, work, told=lambda part: steps.begin(f"undo: {part.summary}")
+                catalog,
+                found,
+                work,
+                recorder=Recorder.of(catalog, warn=warnings.append),
+                told=lambda part: steps.begin(f"undo: {part.summary}"),
             )
+    for warning in warnings:
+        sys.stderr.write(f"lakewright: warning: {warning}\n")
     return Answer(
         text=lambda: _text(found, is_plan=call.dry_run),
         value=lambda: _record(found),

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from enum import Enum
-from functools import cache, cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,13 @@ from lakewright.cli.output.progress import shown_steps
 from lakewright.cli.output.tables import Block, TextColumn, TextTable
 from lakewright.cli.output.text import Cell
 from lakewright.cli.upkeep.gate import workspace_of
-from lakewright.cli.upkeep.policies import policies_of, policy_options
+from lakewright.cli.upkeep.looking import LastTick, look_now, plain_decision, states_of
+from lakewright.cli.upkeep.policies import (
+    check_given_schedules,
+    known_tables,
+    policies_of,
+    policy_options,
+)
 from lakewright.platform.declare.partition_keys import decode_partition
 from lakewright.platform.declare.policy_watch import PolicyFiles
 from lakewright.platform.declare.variables import POLICY_VARIABLE
@@ -29,19 +35,17 @@ from lakewright.platform.upkeep.measures import Measures
 from lakewright.platform.upkeep.verb import Work
 from lakewright.platform.upkeep.words import counted, duration_text, size_text
 from lakewright.platform.warehouse.action import Action, Verdict
-from lakewright.platform.warehouse.decide import Clock
-from lakewright.platform.warehouse.intents import Declined, Intent, WhyNot
+from lakewright.platform.warehouse.intents import Declined, Intent
 from lakewright.platform.warehouse.keepers import KEEPERS
-from lakewright.platform.warehouse.kept_tables import KeptTables
+from lakewright.platform.warehouse.kept_tables import KeptTables, check_patterns
 from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.platform.warehouse.look import Look, Watch
-from lakewright.platform.warehouse.past import day_of, past_of_ledger
-from lakewright.platform.warehouse.recording import Recorder
+from lakewright.platform.warehouse.recording import Recorder, is_recording
 from lakewright.platform.warehouse.shadows import record_shadows
+from lakewright.platform.warehouse.surveys import SurveyLog, Surveys
 from lakewright.storage import Catalog
 from lakewright.storage.errors import InvalidRequestError, StorageError
 
-_MONTH_MS = 31 * 86_400_000
 # A call goes on until nothing is due; each round carries out one verb for each table.
 _MOST_ROUNDS = 8
 _RUN = "lakewright upkeep"
@@ -91,7 +95,10 @@ def upkeep(
     workspace = workspace_of(tables, ())
     # What is wrong with the files is told as by other commands.
     policies_of(policy, workspace)
-    kept = KeptTables(files=PolicyFiles(policy, workspace=workspace), adopted=only or ("*",))
+    files = PolicyFiles(policy, workspace=workspace, check=check_given_schedules)
+    if only:
+        check_patterns(only, known_tables(call))
+    kept = KeptTables(files=files, adopted=only or ("*",))
     rounds = _Rounds(call.catalog(), kept, last_tick_ms)
     look = rounds.look()
     if call.dry_run:
@@ -105,20 +112,20 @@ class _Rounds:
 
     catalog: Catalog
     kept: KeptTables
-    last_tick_ms: Callable[[int, str, str], int]
+    last_tick_ms: LastTick
 
     @cached_property
     def run(self) -> str:
         """The name of this call's work, by which it can be taken back."""
         return f"{_RUN} ({self.catalog.env.new_id()[:8]})"
 
+    @cached_property
+    def watch(self) -> Watch:
+        """Of a table that no verb changed, what was read in one round holds for the next."""
+        return Watch(self.kept, log=SurveyLog(Surveys(self.catalog)))
+
     def look(self) -> Look:
-        now_ms = self.catalog.env.now_ms()
-        day_begins_ms, day_ends_ms = day_of(now_ms, self.kept.warehouse.budget.timezone)
-        actions = Ledger(self.catalog).actions(since_ms=max(now_ms - _MONTH_MS, 0))
-        past = past_of_ledger(actions, day_begins_ms=day_begins_ms)
-        clock = Clock(now_ms=now_ms, last_tick_ms=cache(partial(self.last_tick_ms, now_ms)))
-        return Watch(self.kept).look(self.catalog, past, clock, day_ends_ms=day_ends_ms)
+        return look_now(self.catalog, self.watch, self.last_tick_ms)
 
     def carry_out(self, look: Look) -> list[Action]:
         """Carry out what is chosen, then what the next look chooses."""
@@ -131,6 +138,9 @@ class _Rounds:
             for _ in range(_MOST_ROUNDS):
                 now_ms = self.catalog.env.now_ms()
                 record_shadows(Ledger(self.catalog), look.shadows, run=self.run, now_ms=now_ms)
+                if is_recording():
+                    with suppress(StorageError):
+                        self.watch.record(self.catalog, look, now_ms=now_ms)
                 chosen = [each for each in look.choice.chosen if _key(each) not in tried]
                 if not chosen:
                     break
@@ -175,7 +185,6 @@ def _session() -> Any:
 # --- what is shown -------------------------------------------------------------------------------
 
 
-_ALWAYS_TOLD = (WhyNot.UNREADABLE, WhyNot.READ_ONLY, WhyNot.FROZEN)
 _ORDER = {"due": 0, "shadow": 1, "waits": 2}
 _COLUMNS = [
     TextColumn("state"),
@@ -196,7 +205,7 @@ _DONE_COLUMNS = [
 def _told(look: Look, *, everything: bool) -> Answer:
     """What is due, what waits and for what, of all tables."""
     rows = sorted(
-        _rows(look, everything=everything),
+        states_of(look, everything=everything),
         key=lambda row: (_ORDER.get(row[0], len(_ORDER)), row[1].table, row[1].verb),
     )
 
@@ -220,26 +229,9 @@ def _told(look: Look, *, everything: bool) -> Answer:
         ]
 
     def records() -> list[Record]:
-        return [{"state": state, **_plain(each)} for state, each in rows]
+        return [plain_decision(state, each) for state, each in rows]
 
     return Answer(text=text, value=records, records=records)
-
-
-def _rows(look: Look, *, everything: bool) -> list[tuple[str, Intent | Declined]]:
-    chosen = {(each.table, each.verb) for each in look.choice.chosen}
-    shadows = {(each.table, each.verb) for each in look.shadows}
-    waits = {(each.table, each.verb): each for each in look.choice.declined}
-    rows: list[tuple[str, Intent | Declined]] = []
-    for decision in (each for found in look.decisions.values() for each in found):
-        key = (decision.table, decision.verb)
-        if isinstance(decision, Intent):
-            state = "due" if key in chosen else "shadow" if key in shadows else "waits"
-            rows.append((state, waits.get(key, decision)))
-        elif decision.why_not.waits:
-            rows.append(("waits", decision))
-        elif everything or decision.why_not in _ALWAYS_TOLD:
-            rows.append((decision.why_not.value.replace("_", " "), decision))
-    return rows
 
 
 def _done(actions: Sequence[Action], *, run: str, shadows: int) -> Answer:
@@ -284,14 +276,3 @@ def _done(actions: Sequence[Action], *, run: str, shadows: int) -> Answer:
 
 def _size(decision: Intent | Declined) -> str:
     return size_text(decision.cost.bytes) if isinstance(decision, Intent) else ""
-
-
-def _plain(decision: Intent | Declined) -> Record:
-    found = {
-        name: value.value if isinstance(value, Enum) else value
-        for name, value in asdict(decision).items()
-    }
-    if found.get("score") == float("inf"):
-        # JSON has no such number.
-        found["score"] = None
-    return found

@@ -24,6 +24,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "explain": "the upkeep policy of a table, and the lines that decided",
     },
     "Upkeep": {
+        "top": "watch a warehouse: what is due, and what was done",
         "upkeep": "carry out what is due in the whole warehouse",
         "alter": "change the schema: columns, types, options",
         "diff": "what a declaration or contract would change and break",
@@ -36,6 +37,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "postpone-compact": "assign postponed rows to buckets",
         "rewrite-manifests": "merge manifests, so that plans of reads open fewer",
         "expire-snapshots": "delete old snapshots, and the files that only they need",
+        "retention": "what other retention times would free and lose",
         "remove-orphans": "set aside files that no reference keeps",
         "quarantine": "the files that were set aside: list, restore, purge",
         "analyze": "compute and publish statistics of columns",
@@ -43,7 +45,9 @@ COMMANDS: dict[str, dict[str, str]] = {
     },
     "Record": {
         "ledger": "the actions of upkeep, with what each took and gained",
+        "history": "the health of tables over time",
         "savings": "what upkeep cost and saved, predicted and actual",
+        "replay": "what another policy would have cost and gained",
         "metrics": "the same for Prometheus",
     },
     "Partitions": {
@@ -75,6 +79,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "yaml-schema": "the JSON Schema of these files, for editors",
         "demo": "a tour with a year of real flights",
         "up": "the Dagster UI",
+        "mcp": "answers for agents, over the Model Context Protocol",
         "completion": "shell completion of commands and tables",
     },
 }

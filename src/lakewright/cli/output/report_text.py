@@ -44,17 +44,18 @@ def report_text(report: Report, schema: TableSchema) -> list[Block]:
 def report_record(report: Report) -> dict[str, object]:
     """The same for programs."""
     values = report.facts if report.record is None else report.record
-    return {name: _plain(value) for name, value in values.items()}
+    return {name: plain(value) for name, value in values.items()}
 
 
-def _plain(value: object) -> object:
+def plain(value: object) -> object:
+    """A value of a report as JSON holds it."""
     match value:
         case Snapshot():
             return {"id": value.id, "time": iso_time(value.time_millis)}
         case dict():
-            return {name: _plain(each) for name, each in value.items()}
+            return {name: plain(each) for name, each in value.items()}
         case list() | tuple():
-            return [_plain(each) for each in value]
+            return [plain(each) for each in value]
         case _:
             return plain_value(value)
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
 from lakewright.cli.output.answers import Answer
+from lakewright.cli.upkeep.policies import policies_of
 from lakewright.platform.declare.upkeep_policies import EngineChoice
-from lakewright.platform.declare.variables import TABLES_VARIABLE
+from lakewright.platform.declare.variables import POLICY_VARIABLE, TABLES_VARIABLE
 from lakewright.platform.declare.workspace import Workspace, read_workspace
 from lakewright.platform.declare.yaml_files import DeclarationError
 from lakewright.platform.upkeep.gate_options import GateOptions
@@ -44,6 +46,14 @@ def gate_options(run: Runner) -> Runner:
     """Add the options of the gate to a command, and those of the workspace that it asks."""
     run = click.option(
         "--sql", metavar="PATH", type=_PATHS, multiple=True, help="SQL that may use the columns."
+    )(run)
+    run = click.option(
+        "--policy",
+        metavar="PATH",
+        type=_PATHS,
+        multiple=True,
+        envvar=POLICY_VARIABLE,
+        help=f"Policies whose upkeep may use the columns (default: ${POLICY_VARIABLE}).",
     )(run)
     run = click.option(
         "--tables",
@@ -85,16 +95,20 @@ def chosen(*, compatibility: str | None, engine: str, **others: Any) -> dict[str
     }
 
 
-def workspace_of(tables: Sequence[Path], sql: Sequence[Path]) -> Workspace:
+def workspace_of(
+    tables: Sequence[Path], sql: Sequence[Path], policy: Sequence[Path] = ()
+) -> Workspace:
     """The workspace that the options name.
 
     Raises:
-        InvalidRequestError: a path does not exist, or a declaration is wrong.
+        InvalidRequestError: a path does not exist, or a declaration or a policy is wrong.
     """
     for path in sql:
         if not path.exists():
             raise InvalidRequestError(f"--sql {path}: no such file or folder; name one that exists")
     try:
-        return read_workspace(tables, sql=sql)
+        workspace = read_workspace(tables, sql=sql)
     except DeclarationError as error:
         raise InvalidRequestError(f"the declarations are wrong:\n{error}") from error
+    policies_of(policy, workspace)
+    return replace(workspace, policy_paths=tuple(policy))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 
 from lakewright.platform.declare.column_dependents import column_dependents
 from lakewright.platform.declare.column_lineage import UpstreamColumn
+from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.workspace import OtherAsset, Workspace, read_workspace
 from lakewright.platform.declare.yaml_files import DeclarationError
 
@@ -103,6 +106,46 @@ def test_checks_partitions_and_files_use_a_column(workspace: Workspace) -> None:
 
 def test_a_declaration_uses_its_columns_unless_it_asks_for_the_change(workspace: Workspace) -> None:
     assert "city: declaration shop.orders" in users(workspace, "city", declared=False)
+
+
+POLICIES = """\
+warehouse:
+  statistics: {columns: [city, dt]}
+tables:
+  shop.orders:
+    sort: {enabled: true, columns: [amount, city]}
+"""
+
+
+def test_a_policy_uses_the_columns_that_it_sorts_by_and_counts(
+    folder: Path, workspace: Workspace
+) -> None:
+    file = folder / "policy.yml"
+    file.write_text(POLICIES)
+    kept = replace(workspace, policy_paths=(file,))
+    assert [each for each in users(kept, "city") if "policy" in each] == [
+        f"city: policy sort.columns ({file}:5)",
+        f"city: policy statistics.columns ({file}:2)?",
+    ]
+    assert users(kept, "id") == users(workspace, "id")
+    file.write_text("tables: {shop.orders: {sort: {colums: [city]}}}")
+    assert f"*: policy {file}?" in users(kept, "id")
+
+
+def test_the_upkeep_of_a_declaration_uses_columns_too() -> None:
+    text = """
+table: shop.orders
+columns: [{name: a, type: INT}, {name: b, type: INT}]
+source: {python: "m:f"}
+maintenance: {sort: {enabled: true, columns: [b]}}
+"""
+    (found,) = column_dependents(
+        Workspace((TableDeclaration.model_validate(yaml.safe_load(text)),)),
+        "shop.orders",
+        ["a", "b"],
+        is_declared_change=True,
+    )
+    assert str(found) == "policy sort.columns (the declaration of shop.orders)"
 
 
 def made_of(name: str, *upstream: str) -> OtherAsset:

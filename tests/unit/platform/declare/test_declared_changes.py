@@ -19,7 +19,7 @@ from lakewright.storage import (
     Table,
     TableSchema,
 )
-from lakewright.storage.errors import InvalidSchema, UnsupportedError
+from lakewright.storage.errors import InvalidSchema
 from lakewright.storage.spec.schema_change_text import parse_changes, shown, texts_in_turn
 from tests.support.tables.builders import new_table, rows
 
@@ -174,7 +174,7 @@ def test_a_default_goes_with_its_line_and_is_there_at_creation(catalog: Catalog)
 
 
 def test_a_default_that_is_no_value_of_its_column_creates_no_table(catalog: Catalog) -> None:
-    with pytest.raises(UnsupportedError, match="column a is INT and has the default 'many'"):
+    with pytest.raises(InvalidSchema, match="column a is INT and has the default 'many'"):
         opened(catalog, declared({"a": {"type": "INT", "default": "many"}}))
     assert not catalog.table_exists("db.t")
 
@@ -245,6 +245,18 @@ def test_former_names_that_mix_columns_are_refused(
     assert place == ("columns", len(columns) - 1, "was")
     table = new_table(catalog, {"a": "INT", "b": "INT", "c": "INT"})
     assert message in declared_changes(declaration, table.schema).others
+
+
+def test_a_former_name_that_the_table_lacks_drops_no_other_column_unnoticed(
+    catalog: Catalog,
+) -> None:
+    actual = new_table(catalog, {"k": "INT", "a": "INT"}).schema
+    column = {"type": "INT", "was": "aa"}
+    (told,) = declared_changes(declared({"k": "INT", "b": column}), actual).others
+    assert told.startswith("column b was 'aa', and db.t has no such column; it has a, which is not")
+    # Nothing would be lost, or the rename is over.
+    for columns in ({"k": "INT", "a": "INT", "b": column}, {"k": "INT", "a": column}):
+        assert declared_changes(declared(columns), actual).others == ()
 
 
 def test_other_partition_keys_are_a_change_of_their_own(catalog: Catalog) -> None:

@@ -240,6 +240,27 @@ WRONG = [
         "a.yaml:3: tables.a.b.snapshots.retain_max: retain_max is 4, below retain_min, which is 5",
     ),
     (
+        "warehouse:\n  orphans: {older_than: 0s}",
+        (
+            "a.yaml:2: warehouse.orphans.older_than: files younger than 1h may be those of a "
+            "running write; write at least 1h"
+        ),
+    ),
+    (
+        "warehouse:\n  quarantine: {keep: 0s}",
+        (
+            "a.yaml:2: warehouse.quarantine.keep: what was set aside by mistake can be restored "
+            "only until it is deleted; write at least 1h"
+        ),
+    ),
+    (
+        "tables:\n  a.b: {sort: {columns: [x]}}\n  a.c: {sort: {enabled: true}}",
+        (
+            "a.yaml:3: sort.enabled: without sort.columns nothing is sorted; name the columns, or "
+            "leave this out"
+        ),
+    ),
+    (
         "table: a.b",
         "a.yaml:1: these are declarations of tables; name the file in $LAKEWRIGHT_TABLES",
     ),
@@ -256,6 +277,12 @@ def test_what_is_wrong_is_said_with_its_line_and_what_would_be_right(text: str, 
     with pytest.raises(DeclarationError) as raised:
         load(text)
     assert str(raised.value) == said
+
+
+def test_a_warehouse_may_leave_the_columns_to_sort_by_to_its_tables() -> None:
+    load("warehouse: {sort: {enabled: true}}\ntables: {a.b: {sort: {columns: [x]}}}")
+    with pytest.raises(DeclarationError, match=r"without sort\.columns nothing is sorted"):
+        load("warehouse: {sort: {enabled: true}}")
 
 
 def test_everything_wrong_is_said_at_once() -> None:

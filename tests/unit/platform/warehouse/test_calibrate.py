@@ -107,7 +107,7 @@ def test_a_table_of_few_runs_is_predicted_by_those_of_its_verb_elsewhere() -> No
     own.append(run(2, cost, slowness=3.0))
     known = Calibration.of([*own, *others])
     assert known.ratios_of("compact", "db.t").time == pytest.approx(3, rel=0.01)
-    assert known.ratios_of("expire", "db.t").runs == 0
+    assert known.ratios_of("expire_snapshots", "db.t").runs == 0
 
 
 def test_only_what_was_done_is_learned_from_and_only_the_newest_of_it() -> None:
@@ -126,7 +126,7 @@ def test_without_history_the_model_predicts() -> None:
 
     assert Calibration().milliseconds("compact", "db.t", cost) == round(modelled_ms(cost))
     deleting = Measures(cost=Cost(files=7), benefit=Benefit(bytes_freed=5, snapshots_fewer=2))
-    foreseen = Calibration().measures("expire", "db.t", deleting)
+    foreseen = Calibration().measures("expire_snapshots", "db.t", deleting)
     assert foreseen.benefit == deleting.benefit
     assert foreseen.cost.bytes_written == 0
 

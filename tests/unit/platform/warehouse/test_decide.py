@@ -10,8 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewright.platform.declare.day_hours import DayHours
-from lakewright.platform.declare.upkeep_policies import CompactionPolicy, UpkeepPolicy
+from lakewright.platform.declare.upkeep_policies import (
+    CompactionPolicy,
+    PartitionPolicy,
+    UpkeepPolicy,
+)
 from lakewright.platform.upkeep.health import PartitionHealth, TableHealth
+from lakewright.platform.warehouse.calibrate import Calibration, Ratios, modelled_ms
 from lakewright.platform.warehouse.decide import (
     Clock,
     Past,
@@ -19,11 +24,12 @@ from lakewright.platform.warehouse.decide import (
     decide,
     intents,
 )
-from lakewright.platform.warehouse.intents import Declined, Intent, Why, WhyNot
+from lakewright.platform.warehouse.intents import Benefit, Cost, Declined, Intent, Why, WhyNot
 from lakewright.platform.warehouse.survey import (
     HistoryFigures,
     LayoutFigures,
     ManifestFigures,
+    OrphanFigures,
     TableSurvey,
 )
 from lakewright.platform.warehouse.table_state import Retention, TableState
@@ -191,6 +197,16 @@ def test_expiry_is_due_once_after_each_moment_of_its_schedule() -> None:
     assert snapshots(replace(found, created_ms=TICK_MS)).why_not is WhyNot.NOT_YET
 
 
+def test_a_table_that_was_dropped_and_made_again_is_another_one() -> None:
+    again = replace(old_table(12), created_ms=TICK_MS - 10)
+    key = ("nyc.flights", "expire_snapshots")
+    due = snapshots(again, done_ms={key: TICK_MS - 20})
+    assert isinstance(due, Intent)
+    tried = Try(state=due.state, ended_ms=TICK_MS - 2000, times=8)
+    assert isinstance(snapshots(again, tries={key: tried}), Intent)
+    assert snapshots(old_table(12), tries={key: tried}).why_not is WhyNot.ASKED_BEFORE
+
+
 def test_a_verb_on_a_schedule_comes_next_after_a_compaction() -> None:
     found = old_table(12)
     assert snapshots(found).score < float("inf")
@@ -262,3 +278,41 @@ def test_equal_input_gives_equal_decisions_and_every_partition_one(
     named = [each.partition for each in told if isinstance(each, Declined)]
     named += [key for each in intents(told) for key in each.partitions or ()]
     assert sorted(filter(None, named)) == sorted(str(at) for at in range(len(files)))
+
+
+def test_what_is_predicted_is_what_earlier_runs_teach() -> None:
+    learned = Calibration(
+        {
+            ("compact", None): Ratios(time=3.0, compression=0.25, share=0.5, runs=5),
+        }
+    )
+    found = state(partition("a", 24))
+    (first,), (taught,) = compaction(found), compaction(found, learned=learned)
+    assert (first.cost.bytes, first.cost.files, first.cost.bytes_written) == (2400, 24, 2400)
+    assert first.cost.milliseconds == round(modelled_ms(first.cost))
+    assert (taught.cost.bytes, taught.cost.files) == (2400, 24)
+    assert taught.cost.bytes_written == 300
+    assert taught.cost.milliseconds == round(3 * modelled_ms(Cost(bytes=1200, files=12)))
+    assert taught.benefit == Benefit(files_fewer=12, runs_fewer=0, bytes_fewer=900)
+    # The order of intents and what is asked for do not depend on it.
+    assert (taught.score, taught.state, taught.reason) == (first.score, first.state, first.reason)
+
+
+def test_work_of_an_unknown_size_is_predicted_to_take_as_long_as_before() -> None:
+    learned = Calibration({("expire_partitions", None): Ratios(milliseconds=700.0, runs=5)})
+    policy = UpkeepPolicy(partitions=PartitionPolicy(older_than="1h"))
+    found = state(partition("a"), created_ms=0)
+    decided = decide(found, policy, Past(learned=learned), CLOCK)
+    (due,) = [each for each in intents(decided) if each.verb == "expire_partitions"]
+    assert due.cost == Cost(milliseconds=700)
+
+
+def test_a_removal_of_orphans_comes_in_the_order_of_what_its_purge_will_free() -> None:
+    """What is set aside frees nothing yet, so nothing is predicted to be freed."""
+    found = state(partition("a"), created_ms=0)
+    orphans = OrphanFigures(estimated_files=8, estimated_bytes=64 << 20)
+    found = replace(found, survey=replace(found.survey, orphans=orphans))
+    decided = intents(decide(found, UpkeepPolicy(), Past(), CLOCK))
+    (due,) = [each for each in decided if each.verb == "remove_orphans"]
+    assert (due.cost.files, due.benefit) == (8, Benefit())
+    assert due.score == 64

@@ -79,11 +79,11 @@ def test_a_warehouse_without_a_ledger_has_no_actions_and_gets_none_by_reading(
 
 def test_actions_are_found_by_table_verb_run_and_time(ledger: Ledger) -> None:
     first, other = action(0), action(1, table="db.other", table_uuid="db.other.1")
-    expired, mine = action(40, verb="expire"), action(41, run="mine")
+    expired, mine = action(40, verb="expire_snapshots"), action(41, run="mine")
     ledger.record([first, other, expired, mine])
 
     assert ledger.actions(table="db.other") == (other,)
-    assert ledger.actions(verb="expire") == (expired,)
+    assert ledger.actions(verb="expire_snapshots") == (expired,)
     assert ledger.actions(run="mine") == (mine,)
     assert ledger.actions(since_ms=expired.started_ms) == (expired, mine)
     assert ledger.actions(until_ms=expired.started_ms) == (first, other)
@@ -108,7 +108,9 @@ def test_only_the_months_asked_for_are_read(ledger: Ledger) -> None:
 def test_the_last_actions_of_all_tables_are_read_at_once_and_then_only_what_is_new(
     ledger: Ledger,
 ) -> None:
-    ledger.record([action(0), action(1, verdict=Verdict.FAILED), action(2, verb="expire")])
+    ledger.record(
+        [action(0), action(1, verdict=Verdict.FAILED), action(2, verb="expire_snapshots")]
+    )
     first = ledger.last()
     assert first.of("db.t", "db.t.1", "compact") == {
         Verdict.DONE: _START,

@@ -16,6 +16,7 @@ from lakewright.platform.upkeep.expire import ExpireOptions
 from lakewright.platform.upkeep.expire_all import EXPIRE
 from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
 from lakewright.platform.upkeep.verb import Outcome, Work
+from lakewright.platform.warehouse import decide
 from lakewright.platform.warehouse.action import Action, Verdict
 from lakewright.platform.warehouse.calibrate import modelled_ms
 from lakewright.platform.warehouse.ledger import LEDGER, Ledger
@@ -113,18 +114,19 @@ def test_later_predictions_learn_from_the_runs_of_the_ledger(
     assert last.cost.bytes_written < last.cost.bytes / 2
 
 
-def test_what_the_caller_foresaw_and_why_are_recorded(
+def test_what_the_caller_foresaw_is_recorded_and_the_plan_says_the_rest(
     catalog: Catalog, table: Table, recorder: Recorder
 ) -> None:
     foreseen = Measures(cost=Cost(bytes=7), benefit=Benefit(runs_fewer=2))
 
     replace(recorder, reason="3 small files", predicted=foreseen).carry_out(
-        COMPACT, table, CompactOptions(), WORK
+        COMPACT, table, CompactOptions(min_files=2), WORK
     )
 
-    assert only(catalog).reason == "3 small files"
-    assert only(catalog).predicted_cost == foreseen.cost
-    assert only(catalog).predicted_benefit == foreseen.benefit
+    action = only(catalog)
+    assert action.reason == "3 small files"
+    assert action.predicted_cost == Cost(bytes=7, files=3, bytes_written=action.cost.bytes)
+    assert action.predicted_benefit == Benefit(runs_fewer=2, files_fewer=2)
 
 
 def test_a_verb_without_work_is_recorded_and_a_dry_run_or_a_check_is_not(
@@ -171,6 +173,8 @@ def test_a_run_that_fails_halfway_is_recorded_with_what_it_did(
 
     action = only(catalog)
     assert action.verdict is Verdict.FAILED
+    # The name under which decisions ask for it.
+    assert action.verb == decide.EXPIRE_SNAPSHOTS
     assert action.error == "UnavailableError: no answer from s3://***@host with ***"
     assert action.benefit.snapshots_fewer == 2
     assert action.predicted_benefit is not None

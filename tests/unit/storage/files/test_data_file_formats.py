@@ -165,6 +165,7 @@ def test_batches_hold_all_rows_in_order_and_none_too_many(
     assert pa.concat_tables(batches).to_pylist() == whole.select(["k", "s"]).to_pylist()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("format_name", FORMATS)
 def test_reading_in_batches_takes_a_fraction_of_the_file_s_memory(
     folder: Folder, format_name: str

@@ -30,6 +30,12 @@ def after_power_loss(disk: LossyDisk, loss: object, folder: Path) -> Catalog:
     return Catalog.open(str(folder), env=FixedEnv())
 
 
+@pytest.fixture(autouse=True)
+def _flushing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Warehouses flush here, whatever the other tests do."""
+    monkeypatch.setenv("LAKEWRIGHT_DURABLE", "true")
+
+
 @losses
 def test_a_committer_flushes_what_others_have_staged(tmp_path: Path, loss: object) -> None:
     disk = LossyDisk(str(tmp_path / "disk"))

@@ -53,6 +53,7 @@ def texts(first: int, last: int) -> list[str]:
     return [f"customer {number * 7919:07d}" for number in range(first, last)]
 
 
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize("kind", TYPES)
 def test_rows_cut_in_any_way_are_the_same_rows(checksum: Callable[[], Checksum], kind: str) -> None:
     rows = table_of(kind, [None, *TYPES[kind], None, *TYPES[kind], *TYPES[kind]])

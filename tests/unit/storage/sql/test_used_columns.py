@@ -114,6 +114,14 @@ CASES: dict[str, tuple[str, set[tuple[str, bool]]]] = {
         "SELECT {{ x }} FROM {% y %}; SELECT amount FROM shop.orders",
         {("amount", True)},
     ),
+    "a table in double quotes, as Trino writes names": (
+        'SELECT o."amount" FROM "lake"."shop"."orders" o WHERE city = \'x\'',
+        {("amount", True), ("city", True)},
+    ),
+    "double quotes that are texts in Spark and names in Trino": (
+        'SELECT id FROM shop.orders WHERE city = "amount"',
+        {("id", True), ("city", True), ("amount", False)},
+    ),
     "nothing of it": ("SELECT 1", set()),
 }
 

@@ -253,6 +253,7 @@ TABLES = {
 }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("table", TABLES)
 def test_columns_aggregate_as_the_models_do(table: str) -> None:
     types, options, values = aggregated(TABLES[table])
@@ -277,6 +278,7 @@ def test_columns_take_values_back_as_the_models_do(table: Columns) -> None:
     compared()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("table", TABLES)
 def test_columns_that_ignore_retractions_are_the_models(table: str) -> None:
     types, options, values = aggregated(TABLES[table])
@@ -290,6 +292,7 @@ def test_columns_that_ignore_retractions_are_the_models(table: str) -> None:
     compared()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("table", TABLES)
 def test_aggregated_records_are_removed_as_the_models_are(table: str) -> None:
     types, options, values = aggregated(TABLES[table])
@@ -323,6 +326,7 @@ REFUSING: Columns = {
 }
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", REFUSING)
 def test_what_the_model_refuses_is_refused(name: str) -> None:
     types, options, values = aggregated({name: REFUSING[name]})
@@ -403,7 +407,7 @@ REMOVED_BY_G = {"partial-update.remove-record-on-sequence-group": "g"}
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize("kinds", [INSERTS, KINDS], ids=["inserts", "all"])
 @pytest.mark.parametrize("option", [{}, REMOVED_BY_G], ids=["kept", "removed"])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 def test_columns_of_groups_aggregate_as_the_models_do(
     table: str, kinds: list[RowKind], option: dict[str, str]
 ) -> None:

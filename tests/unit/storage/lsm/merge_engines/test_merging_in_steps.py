@@ -96,6 +96,7 @@ SETTINGS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", SETTINGS)
 def test_merging_any_stretch_first_changes_nothing(name: str) -> None:
     options, kinds = SETTINGS[name]

@@ -168,6 +168,7 @@ ENGINES: dict[str, dict[str, str]] = {
 }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("engine", list(ENGINES))
 @pytest.mark.mission("FS1", "FS19")
 def test_a_difference_leads_from_one_state_to_the_other(catalog: Catalog, engine: str) -> None:
@@ -444,6 +445,7 @@ def test_an_empty_range_and_an_empty_table_have_no_changes(catalog: Catalog) -> 
     assert table.read_changes(1, 1, mode="diff").column_names == ["_rowkind", "id", "day", "v"]
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("start", "end", "error", "message"),
     [

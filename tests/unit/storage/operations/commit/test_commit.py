@@ -243,6 +243,7 @@ def test_who_always_loses_gives_up_and_leaves_nothing(catalog: Catalog) -> None:
     assert_only_reachable_files(table)
 
 
+@pytest.mark.deep
 def test_a_table_that_does_not_say_how_often_to_try_is_patient(
     catalog: Catalog, env: FixedEnv
 ) -> None:

@@ -122,6 +122,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("options", [MINOR, BY_SIZE, FULL, {**MINOR, **FULL}], ids=str)
 @settings(max_examples=40)
 @given(steps=STEPS)

@@ -30,6 +30,7 @@ def keyed(catalog: Catalog, **more: str) -> Table:
     )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("setting", list(SETTINGS))
 def test_writes_staged_on_one_base_end_as_they_were_committed(
     catalog: Catalog, setting: str

@@ -542,6 +542,7 @@ def test_a_book_is_text_that_people_can_read(table: Table) -> None:
     assert pickle.loads(pickle.dumps(table.upkeep.leases())) == table.upkeep.leases()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("times", [5, pytest.param(100, marks=pytest.mark.deep)])
 def test_of_eight_processes_one_at_a_time_holds_a_lease(
     tmp_path: Path, catalog: Catalog, times: int

@@ -81,7 +81,7 @@ def before_the_commit(table: Table) -> Callable[[Call], bool]:
 
 @pytest.mark.parametrize("moment", ["while files are written", "before the commit"])
 @pytest.mark.parametrize("fails", [False, True], ids=["and commits", "and fails"])
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(1)
 def test_a_compaction_leaves_to_a_writer_what_that_wants_and_publishes_the_rest(
     table: Table, moment: str, fails: bool
 ) -> None:

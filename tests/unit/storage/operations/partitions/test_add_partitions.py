@@ -76,6 +76,23 @@ def test_a_takeover_reads_footers_and_no_rows(unchecked_catalog: Catalog, tmp_pa
         unchecked_catalog.table("db.t").read()
 
 
+@pytest.mark.mission("CT4", "CT5")
+def test_the_properties_of_a_partition_name_folders_of_others(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    root = land_days(tmp_path / "landed")
+    landed_table(catalog).upkeep.add_partitions(str(root), **NOW)
+    table = catalog.table("db.t")
+    ((spec, properties),) = table.at().partition_properties("day = 'a'")
+    assert spec == {"day": "a"}
+    assert properties.location == table.table_files.fs.uri(f"{table.table_files.paths.root}/day=a")
+    assert properties.other_folders == (table.table_files.fs.uri(str(root / "day=a")),)
+    assert properties.formats == ("parquet",)
+    assert {each.spec["day"] for each in table.at().partitions()} == {
+        spec["day"] for spec, _ in table.at().partition_properties()
+    }
+
+
 @pytest.mark.mission("PT37")
 def test_taking_the_same_folder_again_plans_nothing(catalog: Catalog, tmp_path: Path) -> None:
     root = str(land_days(tmp_path / "landed"))

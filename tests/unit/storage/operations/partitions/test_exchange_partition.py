@@ -51,6 +51,7 @@ def puts_snapshot_of(table: Table) -> Callable[[Call], bool]:
     return lambda call: call.name == "put_if_absent" and call.path.startswith(folder)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_the_rows_are_in_the_other_table_and_outlive_the_first(catalog: Catalog, kind: str) -> None:
     table, source = pair(catalog, kind)

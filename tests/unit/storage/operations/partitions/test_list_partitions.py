@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from typing import Any
 
 import pytest
 
-from lakewright.storage import Catalog, Table
+from lakewright.storage import AddColumn, Catalog, Table
 from lakewright.storage.errors import InvalidPredicate, InvalidRequestError
+from lakewright.storage.operations.partitions.partition_properties import ColumnRange
 from lakewright.storage.spec.snapshot import CommitKind
 from tests.support.stores.watched_files import watched
-from tests.support.tables.builders import compact, events, expire, new_table, rows
+from tests.support.tables.builders import compact, events, expire, new_table, rows, with_options
 
 VIEWS = {"user": "STRING", "cnt": "INT", "date": "STRING", "country": "STRING"}
 
@@ -124,3 +126,30 @@ def test_the_last_update_is_the_commit_that_last_changed_the_rows(catalog: Catal
     found = {each.spec["day"]: each for each in table.at().partitions(last_update=True)}
     assert {day: each.last_update for day, each in found.items()} == {"a": None, "b": None}
     assert all(each.last_update is None for each in table.at().partitions())
+
+
+@pytest.mark.mission("CT7")
+def test_columns_of_a_partition_have_the_bounds_and_nulls_of_its_files(catalog: Catalog) -> None:
+    table = new_table(catalog, {"id": "INT", "day": "DATE", "v": "STRING"}, partitions=["day"])
+    days = [dt.date(2024, 1, 1), dt.date(2024, 1, 2)]
+    for day, numbers in zip([*days, days[0]], ([1, 5], [7, 9], [3, 12]), strict=True):
+        table.write(rows(table, [{"id": at, "day": day, "v": None} for at in numbers]))
+    table = table.alter(AddColumn("note", "STRING"))
+    table.write(rows(table, [{"id": None, "day": days[0], "note": "x"}]))
+    ((_, found),) = table.at().partition_properties("day = '2024-01-01'")
+    assert {each.name: (each.minimum, each.maximum, each.null_count) for each in found.columns} == {
+        "id": (1, 12, 1),
+        "day": (days[0], days[0], 0),
+        "v": (None, None, 5),
+        "note": ("x", "x", 4),
+    }
+    assert found.schema_ids == (0, 1)
+
+
+def test_a_column_without_statistics_in_one_file_has_no_bounds(catalog: Catalog) -> None:
+    table = new_table(catalog, {"id": "INT", "day": "STRING"}, partitions=["day"])
+    table.write(rows(table, [{"id": 1, "day": "a"}]))
+    none = with_options(table, metadata__stats_mode="none")
+    none.write(rows(table, [{"id": 2, "day": "a"}]))
+    ((_, found),) = table.at().partition_properties()
+    assert found.columns[0] == ColumnRange(name="id", minimum=None, maximum=None, null_count=None)

@@ -42,6 +42,7 @@ def renamed(found: list[str], day: str) -> list[str]:
     return sorted(json.dumps(json.loads(each) | {"day": day}, sort_keys=True) for each in found)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.mission("CT1")
 @pytest.mark.parametrize("kind", sorted({*KINDS, "orc"} - {"postponed"}))
 def test_the_rows_have_the_new_values_and_all_others_stay(catalog: Catalog, kind: str) -> None:

@@ -283,6 +283,7 @@ def test_other_rewrites_tell_what_they_made_null(catalog: Catalog) -> None:
     assert by_key(postponed.read()) == READ
 
 
+@pytest.mark.sampled(12)
 @kinds
 @pytest.mark.parametrize(
     ("where", "keys"),

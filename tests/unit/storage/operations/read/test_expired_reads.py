@@ -70,6 +70,7 @@ READS: dict[str, Read] = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.mission("FS19")
 @pytest.mark.parametrize(
     ("name", "kind"),

@@ -81,6 +81,7 @@ def test_columns_are_chosen_and_earlier_states_too(catalog: Catalog) -> None:
     assert table.lookup(keys()).num_rows == 0
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "options",
     [
@@ -150,6 +151,7 @@ KEYS: dict[str, list[Any]] = {
 }
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("type_name", list(KEYS))
 def test_keys_of_every_type_are_found(catalog: Catalog, type_name: str) -> None:
     values = KEYS[type_name]

@@ -81,7 +81,7 @@ def merged_split(table: Table) -> DataSplit:
 
 @pytest.mark.mission("FS16")
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_rows_merged_in_passes_are_those_merged_at_once(catalog: Catalog, engine: str) -> None:
     table = keyed(catalog, **ENGINES[engine])
     fill(table, runs=14, kinds="+I +I +U -D" if engine in RETRACTING else "+I")
@@ -154,7 +154,7 @@ NAMES = ["read", "compact", "lookup", "diff", "analyze", "files", "orphans"]
 
 @pytest.mark.mission("FS16")
 @pytest.mark.parametrize("verb", VERBS, ids=NAMES)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_a_bucket_with_more_runs_than_files_may_be_open(
     catalog: Catalog, verb: Callable[[Table], None]
 ) -> None:
@@ -179,6 +179,7 @@ def test_ten_thousand_runs_of_a_bucket_are_read_and_compacted(catalog: Catalog) 
         assert content(table) == expected
 
 
+@pytest.mark.deep
 @pytest.mark.mission("FS16")
 def test_a_rescale_between_one_bucket_and_more_than_files_may_be_open(catalog: Catalog) -> None:
     table = keyed(catalog)
@@ -210,6 +211,7 @@ def test_changelogs_are_told_of_more_runs_than_files_may_be_open(
         assert content(table) == expected
 
 
+@pytest.mark.deep
 @pytest.mark.mission("FS16")
 def test_deletion_vectors_are_made_of_more_runs_than_files_may_be_open(catalog: Catalog) -> None:
     table = keyed(catalog, **{"deletion-vectors.enabled": "true"})
@@ -224,7 +226,7 @@ def test_deletion_vectors_are_made_of_more_runs_than_files_may_be_open(catalog: 
 
 @pytest.mark.mission("FS16")
 @pytest.mark.parametrize("verb", ["compact", "sort", "diff"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_an_append_table_with_more_files_than_may_be_open(catalog: Catalog, verb: str) -> None:
     table = new_table(catalog, COLUMNS)
     fill(table)
@@ -239,6 +241,7 @@ def test_an_append_table_with_more_files_than_may_be_open(catalog: Catalog, verb
         assert content(table) == expected
 
 
+@pytest.mark.deep
 @pytest.mark.mission("FS16")
 def test_rows_that_wait_for_a_bucket_in_more_files_than_may_be_open(catalog: Catalog) -> None:
     table = keyed(catalog, bucket="-2")
@@ -294,6 +297,7 @@ def test_a_file_that_is_finished_early_loses_no_row(
 # --- what stops halfway -------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.mission("FS16")
 @pytest.mark.parametrize("held", [0, 1 << 26])
 def test_a_read_that_fails_has_closed_its_files(tmp_path: Path, held: int) -> None:

@@ -43,7 +43,7 @@ def test_rows_that_compress_well_do_not_swell_a_window(catalog: Catalog, text: s
 @pytest.mark.parametrize("window", [1, 20_000, 200_000])
 @pytest.mark.parametrize("held", [0, 40_000, 400_000, 40_000_000])
 @pytest.mark.mission("FS16")
-@pytest.mark.sampled(each="held")
+@pytest.mark.sampled(3)
 def test_runs_that_are_held_and_runs_that_stream_merge_alike(
     catalog: Catalog, window: int, held: int
 ) -> None:

@@ -77,7 +77,7 @@ def expected(before: list[dict[str, Any]], old: Table, new: Table) -> list[dict[
 @containers
 @formats
 @settings
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(3)
 def test_members_are_paired_by_id_before_and_after_a_compaction(
     catalog: Catalog, container: str, file_format: str, kind: str
 ) -> None:
@@ -153,6 +153,7 @@ def evolved(catalog: Catalog, rewrite: Rewrite) -> tuple[Table, list[dict[str, A
     return changed, expected(written, table, changed)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("verb", REWRITES)
 def test_no_rewrite_changes_members(catalog: Catalog, verb: str) -> None:
     changed, due = evolved(catalog, REWRITES[verb])
@@ -162,6 +163,7 @@ def test_no_rewrite_changes_members(catalog: Catalog, verb: str) -> None:
     assert listed(now) == due
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("verb", REWRITES)
 def test_a_rewrite_of_members_that_are_paired_wrongly_is_never_published(
     catalog: Catalog, monkeypatch: pytest.MonkeyPatch, verb: str

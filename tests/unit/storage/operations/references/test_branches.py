@@ -399,6 +399,7 @@ def test_a_tag_of_a_schema_that_main_loses_goes_with_it(
     assert_readable_history(table)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("first", ["shared", pytest.param("expired", marks=pytest.mark.deep)])
 def test_a_forwarding_that_died_leaves_a_readable_table_where_both_changed_the_schema(
     first: str,

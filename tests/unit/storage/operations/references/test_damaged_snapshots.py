@@ -81,7 +81,7 @@ def test_a_changelog_that_says_it_is_another_is_named(table: Table) -> None:
     "hint", [b"9" * 5_000, b"99", b"-1", b"0", b"007", "٣".encode(), b"\xff", b"", b"1 2", b"1e3"]
 )
 @pytest.mark.parametrize("which", ["LATEST", "EARLIEST"])
-@pytest.mark.sampled(each="hint")
+@pytest.mark.sampled(6)
 def test_a_hint_that_is_junk_or_points_beyond_is_not_believed(
     table: Table, which: str, hint: bytes
 ) -> None:

@@ -53,6 +53,7 @@ def staged_files(table: Table) -> list[str]:
     ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("verb", ["delete tags", "delete branch", "fast-forward", "rollback"])
 def test_an_edited_plan_deletes_no_file_that_a_new_plan_would_not(
     catalog: Catalog, verb: str
@@ -132,6 +133,7 @@ def test_an_edited_plan_forwards_no_table_otherwise(
     assert_changes_nothing(table, lambda: run(changed), *STALE, BranchNotFound)
 
 
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize(
     "changes",
     [

@@ -68,6 +68,7 @@ def whole(table: Table, place: str) -> None:
     assert table.read().num_rows == 3, place
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.mission("FS19")
 @pytest.mark.parametrize(
     ("first", "second"),
@@ -139,6 +140,7 @@ def test_what_comes_between_any_two_calls_loses_nothing(first: Verb, second: Ver
     raise AssertionError("the verb made too many calls")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.mission("FS19")
 @pytest.mark.parametrize(
     "verb",

@@ -194,6 +194,7 @@ def test_a_write_staged_before_a_rollback_is_committed_after_it(catalog: Catalog
     assert values_of(table, "id") == [0, 1, 2, 5]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.mission("FS19")
 @pytest.mark.parametrize(
     "fault",

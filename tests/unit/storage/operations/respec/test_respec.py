@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +24,9 @@ from lakewright.storage.errors import (
 from lakewright.storage.operations.commit.commit import commit_compaction
 from lakewright.storage.operations.state.live_files import grouped_by_bucket
 from lakewright.storage.spec.commit import CommitMessage
-from tests.support.tables.builders import (
-    compact,
-    content,
-    expire,
-    new_table,
-    remove_orphans,
-    rows,
-)
+from tests.support.tables.builders import compact, content, expire, new_table, remove_orphans, rows
 from tests.support.tables.invariants import assert_only_reachable_files, assert_readable_history
+from tests.support.tables.late_commits import commit_late
 
 COLUMNS = {"dt": "STRING", "hh": "INT", "o": "STRING", "v": "INT"}
 pytestmark = pytest.mark.mission("PT1")
@@ -82,6 +78,7 @@ def test_a_plan_tells_what_is_restated_split_and_becomes_of_each_partition(
     assert len(table.history.snapshots()) == 4
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.mission("PT2", "PT3", "PT4")
 @pytest.mark.parametrize(
     "way",
@@ -381,3 +378,62 @@ def test_what_waits_for_the_present_keys_forbids_it(catalog: Catalog) -> None:
         table.upkeep.plan_respec(["hh"])
     table.abort(kept)
     table.upkeep.plan_respec(["hh"])
+
+
+@pytest.mark.parametrize("keys", [("dt", "hh"), ()], ids=["finer", "coarser"])
+def test_files_of_a_table_that_was_moved_are_named_where_they_lie_now(
+    catalog: Catalog, keys: tuple[str, ...]
+) -> None:
+    """Restated files have their whole places in manifests."""
+    table = respec(catalog, by_day(catalog), *keys)
+    due, files = content(table), {each.file.file_name for each in table.at().files()}
+    former = table.location
+    elsewhere = replace(catalog, root=f"{catalog.root}-moved")
+    shutil.copytree(catalog.root, elsewhere.root)
+    moved = elsewhere.table(table.name)
+    with pytest.raises(UnsupportedError, match=r"lakewright respec db\.t --moved-from"):
+        moved.read()
+    assert not remove_orphans(moved).files_moved
+    with pytest.raises(InvalidRequestError, match=r"no file of db\.t is named below file:/nowhere"):
+        moved.upkeep.plan_respec(keys, moved_from="/nowhere")
+    with pytest.raises(InvalidRequestError, match="change the keys afterwards"):
+        moved.upkeep.plan_respec(["v"], moved_from=former)
+    lost = next(each.file.external_path for each in moved.at().files() if each.file.external_path)
+    here = Path(lost.replace(f"file:{catalog.root}", elsewhere.root))
+    here.rename(f"{here}-lost")
+    with pytest.raises(InvalidRequestError, match=r"1 of .* do not lie below"):
+        moved.upkeep.respec(keys, moved_from=former)
+    Path(f"{here}-lost").rename(here)
+    result = moved.upkeep.respec(keys, moved_from=former)
+    assert result.files_restated > 0
+    shutil.rmtree(former.removeprefix("file://"))
+    assert content(moved) == due
+    assert {each.file.file_name for each in moved.at().files()} == files
+    moved = respec(elsewhere, moved, "dt")
+    hours(moved, "a", 1)
+    assert len(content(moved)) == len(due) + 1
+    # Snapshots of before name the former place, and can be expired.
+    expire(moved)
+    remove_orphans(moved)
+    assert_only_reachable_files(moved)
+
+
+@pytest.mark.parametrize("given", [(1,), (1, 2, 3)], ids=["one value", "several"])
+def test_rows_of_as_many_keys_as_before_are_restated_under_the_present_ones(
+    catalog: Catalog, given: tuple[int, ...]
+) -> None:
+    """A client that opened the table before commits rows of one key, and the table has one."""
+    table = opened = by_day(catalog)
+    late = [{"dt": "late", "hh": each, "o": f"o{each % 2}", "v": each} for each in given]
+    staged = table.stage(rows(table, late))
+    table = respec(catalog, table, "o")
+    due = content(table)
+    commit_late(opened, staged)
+    assert not table.upkeep.plan_respec(["o"]).changes_nothing
+    table = respec(catalog, table, "o")
+    assert len(content(table)) == len(due) + len(given)
+    assert {each["o"] for each in partitions(table)} == {"o0", "o1"}
+    assert table.read("dt = 'late'").num_rows == len(given)
+    assert table.upkeep.plan_respec(["o"]).changes_nothing
+    remove_orphans(table)
+    assert_only_reachable_files(table)

@@ -165,6 +165,7 @@ def names_of() -> list[str]:
     return [f"../../../{VICTIM}", f"../../../../{VICTIM}"]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("field", list(FIELDS))
 def test_no_name_in_metadata_leads_out_of_the_table(
     unchecked_catalog: Catalog, template: Path, victim: Path, field: str

@@ -63,6 +63,7 @@ def layout(table: Table) -> list[tuple[object, ...]]:
     )
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize(("kind", "verb"), PAIRS, ids=str)
 def test_rows_and_layout_are_what_they_were(catalog: Catalog, kind: str, verb: str) -> None:
     table = filled(catalog, kind)
@@ -93,6 +94,7 @@ def test_rows_and_layout_are_what_they_were(catalog: Catalog, kind: str, verb: s
     assert content(table) == content(twin)
 
 
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize(("kind", "verb"), PAIRS, ids=str)
 def test_rows_that_others_wrote_since_stay(catalog: Catalog, kind: str, verb: str) -> None:
     table, twin = filled(catalog, kind), filled(catalog, kind, "db.twin")
@@ -116,6 +118,7 @@ def test_rows_that_others_wrote_since_stay(catalog: Catalog, kind: str, verb: st
 IN_ORDER = [each for each in KINDS if KINDS[each].keys and each != "first row"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", IN_ORDER)
 def test_later_rows_of_the_same_keys_win_over_rows_that_come_back(
     catalog: Catalog, kind: str
@@ -184,6 +187,7 @@ def test_a_compaction_under_way_does_not_lift_later_rows_above_those_that_come_b
 # --- what stands in the way ---------------------------------------------------------------------
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("kind", ["append", "keyed", "vectors", "dynamic"])
 @pytest.mark.parametrize("later", ["compact", "overwrite a partition", "drop"])
 def test_a_later_commit_that_replaced_the_files_is_named(

@@ -217,7 +217,7 @@ OPTIONS: dict[str, dict[str, str]] = {
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS.keys())
 @pytest.mark.mission("FS7", "FS12")
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 def test_any_history_of_compactions_leaves_the_rows_and_tells_the_truth(
     catalog: Catalog, options: dict[str, str], seed: int
 ) -> None:
@@ -525,7 +525,7 @@ COMBINED = [
 
 @pytest.mark.parametrize(("engine", "producer"), COMBINED)
 @pytest.mark.mission("FS2", "FS7", "FS12")
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(1)
 def test_any_engine_is_merged_once_at_whatever_level_its_rows_lie(
     catalog: Catalog, engine: str, producer: str
 ) -> None:
@@ -682,7 +682,7 @@ def test_rows_are_not_marked_in_a_file_that_was_written_anew_meanwhile(catalog: 
 
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.mission("FS12")
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 def test_of_rows_numbered_alike_the_same_one_is_read_before_and_after_a_compaction(
     catalog: Catalog, seed: int
 ) -> None:

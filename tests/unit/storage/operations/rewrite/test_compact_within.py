@@ -43,6 +43,7 @@ def test_the_buckets_that_wait_longest_are_planned_up_to_the_budget(
     assert CompactionPlan.from_json(plan.to_json()) == plan
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("share", [0, 0.3, 0.6, 1])
 def test_repeated_runs_reach_what_one_run_does(catalog: Catalog, kind: str, share: float) -> None:

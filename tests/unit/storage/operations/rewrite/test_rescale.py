@@ -70,7 +70,7 @@ def counts(table: Table) -> dict[Any, set[int]]:
 @pytest.mark.parametrize(("before", "after"), [(1, 4), (2, 4), (4, 2), (6, 4), (3, 5), (5, 1)])
 @pytest.mark.parametrize("keyed", [True, False], ids=["keyed", "append"])
 @pytest.mark.mission("BK37")
-@pytest.mark.sampled(each="before, after")
+@pytest.mark.sampled(4)
 def test_a_rescaled_table_holds_the_same_rows_in_as_many_buckets_as_asked(
     catalog: Catalog, keyed: bool, before: int, after: int
 ) -> None:

@@ -162,6 +162,7 @@ def test_files_whose_key_had_another_type_are_not_written_anew(
 # --- what others beat ---------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("days", [("b",), DAYS], ids=["one of three", "all"])
 def test_what_others_beat_is_left_out_and_told(
     catalog: Catalog, verb: Verb, days: tuple[str, ...]

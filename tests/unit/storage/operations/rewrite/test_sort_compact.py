@@ -67,6 +67,7 @@ def test_rows_lie_in_order_over_all_files(any_catalog: Catalog) -> None:
     assert all((a is None) or (b is not None and a <= b) for a, b in pairwise(joined))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("order", ["order", "zorder", "hilbert"])
 @pytest.mark.mission("FS7", "FS19")
 def test_more_than_fits_in_memory_is_sorted_part_by_part(catalog: Catalog, order: str) -> None:

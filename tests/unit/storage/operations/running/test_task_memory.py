@@ -66,6 +66,7 @@ for first in (0, 15_000):
     )
 
 
+@pytest.mark.deep
 def test_compacting_wide_rows_of_an_append_table_takes_no_more_than_its_share(
     tmp_path: Path,
 ) -> None:
@@ -104,6 +105,7 @@ def test_wide_rows_are_read_in_small_batches(catalog: Catalog) -> None:
     assert max(size for _, size in batches) <= BATCH_BYTES
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("keyed", [False, True])
 def test_a_partition_of_few_rows_does_not_keep_those_of_the_others(
     catalog: Catalog, keyed: bool

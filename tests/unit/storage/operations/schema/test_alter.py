@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -157,6 +158,23 @@ def test_an_edited_plan_is_checked(catalog: Catalog, change: dict[str, Any], mes
     assert table.table_files.schemas.ids() == [0]
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("DROP v", "'DROP v' is no change of a schema: the changes are AddColumn, DropColumn"),
+        ([DropColumn("v")], "is no change of a schema: the changes are"),
+        (DropColumn(5), "is no change of a schema: 5 is not of type str"),  # type: ignore[arg-type]
+        (AddColumn("x", "INT", position="FIRST"), "'FIRST' is not an object"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_is_no_change_is_told_before_anything_is_judged(
+    catalog: Catalog, change: Any, message: str
+) -> None:
+    table = new_table(catalog)
+    with pytest.raises(InvalidRequestError, match=re.escape(message)):
+        table.plan_alter(change)
+
+
 def test_of_two_alters_one_wins_and_the_other_is_told(catalog: Catalog) -> None:
     first = new_table(catalog)
     second = catalog.table("db.t")
@@ -173,9 +191,9 @@ def test_of_two_alters_one_wins_and_the_other_is_told(catalog: Catalog) -> None:
 REFUSED: dict[str, tuple[SchemaChange, type[StorageError], str]] = {
     "key": (DropColumn("id"), ColumnInUse, "primary key"),
     "unknown": (DropColumn("x"), InvalidSchema, "no column 'x'"),
-    "default": (ChangeDefault("n", "seven"), UnsupportedError, "seven"),
-    "default of a new one": (AddColumn("x", "DATE", default="soon"), UnsupportedError, "soon"),
-    "default of a row": (AddColumn("x", "ROW<a INT>", default="1"), UnsupportedError, "parts"),
+    "default": (ChangeDefault("n", "seven"), InvalidSchema, "seven"),
+    "default of a new one": (AddColumn("x", "DATE", default="soon"), InvalidSchema, "soon"),
+    "default of a row": (AddColumn("x", "ROW<a INT>", default="1"), InvalidSchema, "parts"),
     "engine": (SetOption("merge-engine", "first-row"), InvalidOption, "cannot change"),
     "unknown option": (SetOption("bucket-of-tomorrow", "1"), UnsupportedError, "later version"),
     "value": (SetOption("changelog-producer", "lokup"), InvalidOption, "lokup"),

@@ -7,6 +7,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lakewright.storage import (
@@ -410,3 +412,24 @@ def test_readers_that_the_rules_name_must_be_able_to_read(catalog: Catalog) -> N
     assert locked_out(RenameColumn("r", "q"), JAVA_0_9) == []
     with pytest.raises(InvalidRequestError, match=r"'java-8' can read is not known; name one of"):
         locked_out(inside, "java-8")
+
+
+def test_a_scan_reads_a_sample_of_every_schema_version_under_the_new_schema(
+    catalog: Catalog,
+) -> None:
+    table = new_table(catalog, {"k": "INT", "a": "STRING"})
+    table.write(rows(table, [{"k": 1, "a": "x"}]))
+    table = table.alter(AddColumn("b", "INT"))
+    table.write(rows(table, [{"k": 2, "a": "y", "b": 3}]))
+    scan = GateRules(is_scanned=True)
+    assert table.plan_alter(AddColumn("c", "INT"), rules=scan).findings == ()
+    first = table.upkeep.plan_validate_rows().files[0]
+    path = f"{table.table_files.paths.root}/bucket-0/{first.file}"
+    held = pq.read_table(path)
+    pq.write_table(held.set_column(0, "k", pa.array(["one"])), path)
+    (found,) = table.plan_alter(AddColumn("c", "INT"), rules=scan).findings
+    assert (found.rule, found.severity) == (Rule.ROWS_MISREAD, Severity.WARNING)
+    assert found.message.startswith(f"data file {first.file} of db.t (schema 0) cannot be read:")
+    # Without a scan, no data file is opened.
+    assert table.plan_alter(AddColumn("c", "INT")).findings == ()
+    pq.write_table(held, path)

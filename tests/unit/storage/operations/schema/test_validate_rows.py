@@ -151,6 +151,7 @@ def test_rows_that_are_deleted_do_not_count(catalog: Catalog) -> None:
     assert [problems(each) for each in profiles] == [[], []]
 
 
+@pytest.mark.deep
 def test_many_versions_cost_their_files_and_no_more(catalog: Catalog) -> None:
     table = new_table(catalog, {"k": "INT"})
     for number in range(40):

@@ -124,6 +124,7 @@ def test_a_filter_compares_as_sql_does(catalog: Catalog) -> None:
         assert values(table, where=Leaf("p", Operator.EQ, (nan,))) == ["nan"]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", ["DOUBLE", "FLOAT"])
 @pytest.mark.parametrize("buckets", ["1", "8", "-1"])
 def test_a_filter_on_a_key_finds_both_zeros_in_whatever_bucket(

@@ -118,7 +118,7 @@ def refused(table: Table, attempt: Callable[[], object]) -> VerificationFailed:
 
 @pytest.mark.parametrize("fault", ROW_FAULTS)
 @pytest.mark.parametrize("rewrite", REWRITES)
-@pytest.mark.sampled(each="fault")
+@pytest.mark.sampled(4)
 def test_rows_that_change_on_the_way_are_never_published(
     catalog: Catalog, rewrite: str, fault: str
 ) -> None:
@@ -133,6 +133,7 @@ def test_rows_that_change_on_the_way_are_never_published(
     run(table, lambda same: same, FULL)
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("fault", ROW_FAULTS)
 @pytest.mark.parametrize("rewrite", ["compaction of levels", "compaction of appended files"])
 def test_counting_rows_finds_what_changes_their_number_and_nothing_else(
@@ -218,6 +219,7 @@ def test_only_reading_back_finds_what_changed_within_a_file(
     assert fs.done
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
 @pytest.mark.parametrize("rewrite", ["compact", "sort", "rescale"])
 def test_what_every_format_gives_back_is_what_was_due(

@@ -47,7 +47,7 @@ def test_appended_rows_are_added_to_those_there(any_catalog: Catalog) -> None:
     assert content(table) == before
 
 
-@pytest.mark.mission("PT10", "PT12", "PT9", "PT21", "RS4")
+@pytest.mark.mission("PT10", "PT12", "PT9", "PT21", "RS2", "RS4")
 def test_partitions_appear_by_being_written(any_catalog: Catalog) -> None:
     table = new_table(any_catalog, partitions=["day"])
     staged = table.stage(rows(table, [*events(0, 3, day="a"), *events(0, 1, day=None)]))

@@ -1,0 +1,107 @@
+"""Undo as a job: a run is named, and what it did is taken back, table by table."""
+
+from typing import Any, NoReturn
+
+import dagster as dg
+from pydantic import Field
+
+from lakewright.platform.orchestration.failures import failures_for_dagster
+from lakewright.platform.orchestration.names import TABLE_TAG, TableNames, UpkeepNames, table_tag
+from lakewright.platform.orchestration.resource_keys import ResourceKeys
+from lakewright.platform.orchestration.resources import WarehouseResource
+from lakewright.platform.orchestration.run_identity import commit_user
+from lakewright.platform.upkeep.verb import Work
+from lakewright.platform.upkeep.words import counted
+from lakewright.platform.warehouse.recording import Recorder
+from lakewright.platform.warehouse.undo import Undo, plan_undo, run_undo
+
+VERB = "undo"
+_DESCRIPTION = "Take back all that a run did: its snapshots go, and what it set aside comes back."
+
+
+class UndoConfig(dg.Config):
+    """Which run is undone."""
+
+    run: str = Field(
+        description="The id of a run, or its first 8 digits or more; or the name of a command's "
+        "run, as the user of its commits says it."
+    )
+    tables: list[str] = Field(default=[], description="Only these tables; without any, all.")
+    dry_run: bool = Field(default=False, description="Tell what would be done, and write nothing.")
+
+
+def build_undo_job(
+    *, names: UpkeepNames | None = None, resources: ResourceKeys | None = None
+) -> dg.JobDefinition:
+    """The job that undoes a run in the whole warehouse; its config names the run.
+
+    The run fails if a part cannot be undone, after all others are.
+    """
+    names = names or UpkeepNames()
+    keys = resources or ResourceKeys()
+
+    @dg.op(
+        name=names.op(VERB),
+        pool=names.pool(VERB),
+        required_resource_keys={keys.warehouse},
+        description=_DESCRIPTION,
+    )
+    def undo_run(context: dg.OpExecutionContext, config: UndoConfig) -> None:
+        warehouse: WarehouseResource = getattr(context.resources, keys.warehouse)
+        with failures_for_dagster():
+            catalog = warehouse.catalog()
+            found = plan_undo(catalog, config.run, tables=config.tables or None)
+            _tag(context, found)
+            for each in found.parts:
+                context.log.info("%s: %s", each.table, each.summary)
+            if not config.dry_run:
+                work = Work(run=commit_user(context.run, VERB), session=_no_session)
+                recorder = Recorder.of(catalog, warn=context.log.warning, make=True)
+                found = run_undo(catalog, found, work, recorder=recorder)
+        context.add_output_metadata(_metadata(found))
+        if config.dry_run:
+            context.log.info("dry run: nothing was written")
+            return
+        for each in found.parts:
+            context.log_event(
+                dg.AssetObservation(
+                    TableNames(each.table).asset_key,
+                    metadata={"lakewright/verb": each.verb, "lakewright/undone_run": found.run},
+                    description=each.summary,
+                )
+            )
+        if found.left_alone:
+            told = "; ".join(f"{each.table}, {each.what}: {each.why}" for each in found.left_alone)
+            count = counted(len(found.left_alone), "part")
+            raise dg.Failure(
+                f"{count} of run {found.run} cannot be undone: {told}", allow_retries=False
+            )
+
+    @dg.job(name=names.job(VERB), executor_def=dg.in_process_executor, description=_DESCRIPTION)
+    def undo_job() -> None:
+        undo_run.alias(names.job(VERB))()
+
+    return undo_job
+
+
+def _tag(context: dg.OpExecutionContext, found: Undo) -> None:
+    tables = {each.table for each in found.parts} | {each.table for each in found.left_alone}
+    if tables:
+        context.instance.add_run_tags(context.run_id, {TABLE_TAG: table_tag(sorted(tables))})
+
+
+def _metadata(found: Undo) -> dict[str, Any]:
+    columns = [dg.TableColumn(name) for name in ("table", "what", "told")]
+    rows = [(each.table, each.what, each.summary) for each in found.parts]
+    rows += [(each.table, each.what, f"left alone: {each.why}") for each in found.left_alone]
+    return {
+        "undone_run": dg.MetadataValue.text(found.run),
+        "parts": dg.MetadataValue.table(
+            records=[dg.TableRecord({"table": a, "what": b, "told": c}) for a, b, c in rows],
+            schema=dg.TableSchema(columns=columns),
+        ),
+    }
+
+
+def _no_session() -> NoReturn:
+    raise AssertionError("an undo copies files and starts no Spark session")

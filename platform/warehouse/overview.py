@@ -1,0 +1,156 @@
+"""An overview of the upkeep of a warehouse at one moment, for people who watch it.
+
+Tables are surveyed again only when they have a new snapshot, as the upkeep sensor does, and the
+ledger and the recorded surveys are read again only when they have grown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+
+from lakewright.platform.upkeep.measures import Cost
+from lakewright.platform.warehouse.action import Action, Verdict
+from lakewright.platform.warehouse.debt import Debt, debt_of
+from lakewright.platform.warehouse.decide import Clock, Past
+from lakewright.platform.warehouse.intents import Decision, Declined, Intent
+from lakewright.platform.warehouse.kept_tables import KeptTables
+from lakewright.platform.warehouse.ledger import Ledger
+from lakewright.platform.warehouse.look import Watch
+from lakewright.platform.warehouse.past import day_of, past_of_ledger
+from lakewright.platform.warehouse.survey_rows import HealthFigures
+from lakewright.platform.warehouse.surveys import OWN_TABLES, Surveys
+from lakewright.platform.warehouse.trend import Trend, trends
+from lakewright.storage import Catalog, Lease
+from lakewright.storage.errors import StorageError
+
+_MONTH_MS = 31 * 86_400_000
+_DAY_MS = 86_400_000
+# Of so many tables with the most debt, the processes that work on them are asked for.
+_MOST_ASKED = 30
+_MOST_POINTS = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableLine:
+    """One table: its debt, what is due or declined and why, and who works on it.
+
+    `due` are intents that are chosen now, `waits` those that something keeps back.
+    """
+
+    table: str
+    mode: str
+    debt: Debt
+    problem: str | None = None
+    due: tuple[Intent, ...] = ()
+    waits: tuple[Declined, ...] = ()
+    working: tuple[str, ...] = ()
+    trend: Trend | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """All kept tables, those with the most debt first, and the last actions, newest first.
+
+    `spent` is what the day's rewrites took, and `took_ms` the time of the look itself.
+    """
+
+    at_ms: int
+    tables: tuple[TableLine, ...]
+    actions: tuple[Action, ...]
+    spent: Cost = Cost()
+    summary: str = ""
+    took_ms: int = 0
+
+
+@dataclass(slots=True)
+class Overviews:
+    """Looks again and again; writes nothing."""
+
+    catalog: Catalog
+    kept: KeptTables
+    last_tick_ms: Callable[[int, str, str], int]
+    _watch: Watch | None = None
+    _seen: dict[str, int | None] = field(default_factory=dict)
+    _actions: tuple[Action, ...] = ()
+    _trends: Mapping[str, Trend] = field(default_factory=dict)
+
+    def look(self) -> Overview:
+        """What is to be seen now."""
+        now_ms = self.catalog.env.now_ms()
+        ledger, surveys = Ledger(self.catalog), Surveys(self.catalog)
+        if self._grew(ledger.name):
+            self._actions = ledger.actions(since_ms=max(now_ms - _MONTH_MS, 0))
+        if self._grew(surveys.name):
+            self._trends = trends(_recent(surveys, now_ms))
+        begins_ms, ends_ms = day_of(now_ms, self.kept.warehouse.budget.timezone)
+        past = past_of_ledger(self._actions, day_begins_ms=begins_ms)
+        return self._overview(past, now_ms, ends_ms)
+
+    def _overview(self, past: Past, now_ms: int, day_ends_ms: int) -> Overview:
+        self._watch = self._watch or Watch(self.kept)
+        clock = Clock(now_ms=now_ms, last_tick_ms=cache(partial(self.last_tick_ms, now_ms)))
+        look = self._watch.look(self.catalog, past, clock, day_ends_ms=day_ends_ms)
+        lines = [self._line(name, look.of(name)) for name in look.decisions]
+        worst = sorted(lines, key=lambda each: (each.problem is None, *_weight(each)))
+        shown = [
+            self._with_workers(each, now_ms) if at < _MOST_ASKED else each
+            for at, each in enumerate(worst)
+        ]
+        acted = [each for each in self._actions if each.verdict is not Verdict.SHADOW]
+        return Overview(
+            at_ms=now_ms,
+            tables=tuple(shown),
+            actions=tuple(reversed([each for each in acted if now_ms - each.ended_ms < _DAY_MS])),
+            spent=past.spent,
+            summary=look.summary,
+            took_ms=self.catalog.env.now_ms() - now_ms,
+        )
+
+    def _line(self, name: str, decisions: Sequence[Decision]) -> TableLine:
+        state = None if self._watch is None else self._watch.state(name)
+        survey = None if state is None else state.survey
+        return TableLine(
+            table=name,
+            mode=self.kept.table(name).policy.mode.value,
+            debt=Debt() if survey is None else debt_of(survey),
+            problem=None if survey is None else survey.problem,
+            due=tuple(each for each in decisions if isinstance(each, Intent)),
+            waits=tuple(
+                each for each in decisions if isinstance(each, Declined) and each.why_not.waits
+            ),
+            trend=self._trends.get(name),
+        )
+
+    def _with_workers(self, line: TableLine, now_ms: int) -> TableLine:
+        """The line with the processes that hold a lease of the table."""
+        if line.problem is not None:
+            return line
+        try:
+            leases: tuple[Lease, ...] = self.catalog.table(line.table).upkeep.leases()
+        except StorageError:
+            return line
+        held = tuple(
+            f"{each.kind.value} by {each.holder}" for each in leases if each.expires_ms > now_ms
+        )
+        return replace(line, working=held)
+
+    def _grew(self, name: str) -> bool:
+        """Whether a table of records has another snapshot than at the last look."""
+        latest = None
+        if self.catalog.table_exists(name):
+            snapshot = self.catalog.table(name).history.latest_snapshot()
+            latest = None if snapshot is None else snapshot.id
+        if name in self._seen and self._seen[name] == latest:
+            return False
+        self._seen[name] = latest
+        return latest is not None
+
+
+def _recent(surveys: Surveys, now_ms: int) -> tuple[HealthFigures, ...]:
+    return surveys.figures(since_ms=max(now_ms - 7 * _DAY_MS, 0), most=_MOST_POINTS)
+
+
+def _weight(line: TableLine) -> tuple[int, int, bool, str]:
+    return -line.debt.files, -line.debt.bytes, line.table in OWN_TABLES, line.table

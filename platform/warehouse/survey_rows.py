@@ -1,0 +1,132 @@
+"""States of tables as rows: figures that any client reads, and what a decision reads, as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from lakewright.platform.upkeep.health import PartitionHealth
+from lakewright.platform.warehouse.action_rows import MONTH, month_of
+from lakewright.platform.warehouse.debt import debt_of
+from lakewright.platform.warehouse.table_state import TableState
+
+# The partitions with the most files to join; a row stays below some 40 kB.
+_MOST_PARTITIONS = 100
+_STATES = TypeAdapter(TableState)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealthFigures:
+    """What is followed over time of a table: each field is a column, and `lakewright history`.
+
+    `debt_files` and `debt_bytes` are what upkeep could take away (`Debt`).
+    """
+
+    table: str
+    taken_ms: int
+    snapshot_id: int | None = None
+    files: int = 0
+    bytes: int = 0
+    small_files: int = 0
+    sorted_runs: int = 0
+    waiting_rows: int = 0
+    snapshots: int = 0
+    manifests: int = 0
+    debt_files: int = 0
+    debt_bytes: int = 0
+
+
+_NAMES = {"table": "table_name"}
+_TEXTS = {"table"}
+FIGURES = tuple(_NAMES.get(each.name, each.name) for each in fields(HealthFigures))
+
+
+def survey_columns() -> dict[str, str]:
+    """The columns of recorded surveys, with their types; the partition key comes first."""
+    figures = {
+        _NAMES.get(each.name, each.name): "STRING" if each.name in _TEXTS else "BIGINT"
+        for each in fields(HealthFigures)
+    }
+    texts = dict.fromkeys(("table_uuid", "fingerprint", "state"), "STRING")
+    return {MONTH: "STRING NOT NULL", **figures, **texts}
+
+
+def figures_of(state: TableState) -> HealthFigures:
+    """The figures of a state."""
+    survey, debt = state.survey, debt_of(state.survey)
+    return HealthFigures(
+        table=survey.table,
+        taken_ms=survey.taken_ms,
+        snapshot_id=survey.history.latest_snapshot,
+        files=survey.files.files,
+        bytes=survey.files.bytes,
+        small_files=survey.files.small_files,
+        sorted_runs=survey.files.sorted_runs,
+        waiting_rows=survey.files.waiting_rows,
+        snapshots=survey.history.snapshots,
+        manifests=survey.manifests.manifests,
+        debt_files=debt.files,
+        debt_bytes=debt.bytes,
+    )
+
+
+def fingerprint_of(state: TableState) -> str:
+    """A text that changes with every commit, and with tags, consumers and quarantines."""
+    survey, history = state.survey, state.survey.history
+    parts = (
+        survey.problem,
+        history.latest_snapshot,
+        history.snapshots,
+        history.tags,
+        history.branches,
+        history.changelogs,
+        history.oldest_consumer_snapshot,
+        survey.manifests.manifests,
+        state.oldest_quarantine_ms,
+    )
+    return "/".join("" if each is None else str(each) for each in parts)
+
+
+def survey_row(state: TableState) -> dict[str, object]:
+    """A state as values by column."""
+    figures = figures_of(state)
+    row: dict[str, object] = {
+        _NAMES.get(each.name, each.name): getattr(figures, each.name)
+        for each in fields(HealthFigures)
+    }
+    return {
+        MONTH: month_of(state.survey.taken_ms),
+        **row,
+        "table_uuid": state.survey.uuid,
+        "fingerprint": fingerprint_of(state),
+        "state": _STATES.dump_json(_shortened(state), exclude_defaults=True).decode(),
+    }
+
+
+def state_of_row(row: Mapping[str, Any]) -> TableState | None:
+    """The state of a row; None if a version that is not known here wrote it otherwise."""
+    try:
+        return _STATES.validate_json(row["state"])
+    except ValidationError:
+        return None
+
+
+def figures_of_row(row: Mapping[str, Any]) -> HealthFigures:
+    """The figures of a row."""
+    found = {each.name: row[_NAMES.get(each.name, each.name)] for each in fields(HealthFigures)}
+    return HealthFigures(**{name: value for name, value in found.items() if value is not None})
+
+
+def _shortened(state: TableState) -> TableState:
+    """The state without what no decision reads, and with the worst partitions only."""
+    survey = replace(state.survey, worst=(), options={}, location="")
+    worst = tuple(map(_plain, state.health.partitions[:_MOST_PARTITIONS]))
+    return replace(state, survey=survey, health=replace(state.health, partitions=worst))
+
+
+def _plain(partition: PartitionHealth) -> PartitionHealth:
+    spec = {name: None if value is None else str(value) for name, value in partition.spec.items()}
+    return replace(partition, spec=spec)

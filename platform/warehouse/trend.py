@@ -1,0 +1,72 @@
+"""Health over time: recorded figures of a table at even distances, and as a line of blocks."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from lakewright.platform.warehouse.survey_rows import HealthFigures
+from lakewright.platform.warehouse.surveys import Surveys
+from lakewright.storage import Catalog
+from lakewright.storage.errors import StorageError
+
+_MONTH_MS = 30 * 86_400_000
+_MOST_POINTS = 1000
+_BLOCKS = "▁▂▃▄▅▆▇█"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trend:
+    """The figures that were recorded of one table, oldest first."""
+
+    table: str
+    points: tuple[HealthFigures, ...]
+
+    @property
+    def first(self) -> HealthFigures:
+        return self.points[0]
+
+    @property
+    def last(self) -> HealthFigures:
+        return self.points[-1]
+
+    def debt(self, steps: int) -> list[int]:
+        """The debt in files at so many moments at even distances; a state holds until the next."""
+        begin_ms, end_ms = self.first.taken_ms, self.last.taken_ms
+        found, at = [], 0
+        for step in range(steps):
+            now_ms = begin_ms + (end_ms - begin_ms) * step // max(steps - 1, 1)
+            while at + 1 < len(self.points) and self.points[at + 1].taken_ms <= now_ms:
+                at += 1
+            found.append(self.points[at].debt_files)
+        return found
+
+
+def trends(figures: Iterable[HealthFigures]) -> dict[str, Trend]:
+    """The trends of tables, by name."""
+    found: dict[str, list[HealthFigures]] = defaultdict(list)
+    for each in figures:
+        found[each.table].append(each)
+    return {
+        name: Trend(table=name, points=tuple(sorted(these, key=lambda each: each.taken_ms)))
+        for name, these in sorted(found.items())
+    }
+
+
+def read_trend(catalog: Catalog, table: str) -> Trend | None:
+    """What was recorded of a table in the last month; None if that is nothing, or unreadable."""
+    since_ms = max(catalog.env.now_ms() - _MONTH_MS, 0)
+    try:
+        figures = Surveys(catalog).figures(table=table, since_ms=since_ms, most=_MOST_POINTS)
+        return trends(figures).get(table)
+    except StorageError:
+        return None
+
+
+def sparkline(values: Sequence[int]) -> str:
+    """Values as blocks between nothing and the largest: `▁▂▅█▁`."""
+    most = max(values, default=0)
+    if most <= 0:
+        return _BLOCKS[0] * len(values)
+    return "".join(_BLOCKS[min(each * len(_BLOCKS) // (most + 1), 7)] for each in values)

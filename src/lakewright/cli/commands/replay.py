@@ -1,0 +1,213 @@
+"""`lakewright replay`: what another policy would have done, beside what was done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from lakewright.cli.grammar.call import Call
+from lakewright.cli.grammar.command import command
+from lakewright.cli.grammar.values import age_ms
+from lakewright.cli.output.answers import Answer, Record
+from lakewright.cli.output.progress import shown_steps
+from lakewright.cli.output.tables import Block, Heading, TextColumn, TextTable
+from lakewright.cli.output.text import Cell
+from lakewright.cli.upkeep.gate import workspace_of
+from lakewright.cli.upkeep.policies import known_tables, policies_of, policy_options
+
+if TYPE_CHECKING:
+    from lakewright.platform.warehouse.replay import Compared, Difference, OpenFiles, Replay
+
+_WEEK = "7d"
+_MOST_DIFFERENCES = 20
+
+
+@command(
+    "replay",
+    of_table=False,
+    notes="""
+The decisions of the given policy are simulated over the states that tables were recorded in (by the
+upkeep sensor and `lakewright upkeep`), and before the first of them over the snapshots that tables
+still keep. "then" is what the ledger says was done, "now" what the given policy would have done.
+`mode: shadow` does not count. docs/upkeep.md says what is exact, and what is estimated.
+""",
+    examples="""
+lakewright replay --policy new.yaml
+lakewright replay --policy new.yaml --since 30d --only "sales.*" --format json
+""",
+)
+@policy_options
+@click.option(
+    "--since",
+    "since_ms",
+    type=age_ms,
+    metavar="AGE",
+    default=_WEEK,
+    show_default=True,
+    help="Replay the time since then.",
+)
+@click.option(
+    "--only",
+    metavar="PATTERN",
+    multiple=True,
+    help="Only tables that match, such as sales.*; may be repeated (default: all).",
+)
+@click.option("--all", "everything", is_flag=True, help="Print every decision that differs.")
+def replay(
+    call: Call,
+    *,
+    policy: tuple[Path, ...],
+    tables: tuple[Path, ...],
+    since_ms: int,
+    only: tuple[str, ...],
+    everything: bool,
+) -> Answer:
+    """Replay another policy over the recorded history: what it would have cost and gained."""
+    from lakewright.platform.declare.variables import POLICY_VARIABLE
+    from lakewright.platform.orchestration.cron import ticks_back
+    from lakewright.platform.warehouse.kept_tables import check_patterns, names_of_tables
+    from lakewright.platform.warehouse.recorded_history import read_history
+    from lakewright.platform.warehouse.replay import replay as replayed
+    from lakewright.platform.warehouse.surveys import OWN_TABLES
+    from lakewright.storage.errors import InvalidRequestError
+
+    if not policy and not tables:
+        raise InvalidRequestError(
+            f"no policy to replay: name its files with --policy or ${POLICY_VARIABLE}"
+        )
+    policies = policies_of(policy, workspace_of(tables, ()))
+    if only:
+        check_patterns(only, known_tables(call))
+    catalog = call.catalog()
+    names = [each for each in names_of_tables(catalog, only or ("*",)) if each not in OWN_TABLES]
+    with shown_steps() as steps:
+        steps.begin("reading the history")
+        history = read_history(catalog, names, since_ms=max(catalog.env.now_ms() - since_ms, 0))
+        steps.begin("replaying")
+        found = replayed(
+            history,
+            lambda name: policies.of(name).policy,
+            policies.warehouse.budget,
+            ticks_back=ticks_back,
+        )
+    return Answer(
+        text=lambda: _text(found, rebuilt=sum(history.rebuilt.values()), everything=everything),
+        value=lambda: _value(found),
+        records=lambda: [_record(each) for each in (*found.rows(), found.total())],
+    )
+
+
+def _text(found: Replay, *, rebuilt: int, everything: bool) -> Sequence[Block]:
+    from lakewright.platform.upkeep.words import counted, time_text
+
+    rows = found.rows()
+    span = f"{time_text(found.begins_ms)} to {time_text(found.ends_ms)}"
+    blocks: list[Block] = [f"{span}: then / now"]
+    if rows:
+        blocks += [TextTable(_COLUMNS, [_cells(each) for each in (*rows, found.total())])]
+    else:
+        blocks += ["neither did anything"]
+    files = [each for each in found.open_files if round(each.then, 1) != round(each.now, 1)]
+    if files:
+        blocks += ["", Heading("Files of a table, on average over the time")]
+        blocks += [TextTable(_FILE_COLUMNS, [_file_cells(each) for each in files])]
+    if found.differences:
+        most = len(found.differences) if everything else _MOST_DIFFERENCES
+        blocks += ["", Heading("Decisions that differ")]
+        blocks += [
+            TextTable(
+                _DIFFERENCE_COLUMNS, [_difference_cells(each) for each in found.differences[:most]]
+            )
+        ]
+        more = len(found.differences) - most
+        blocks += [f"and {more:,} more; --all prints them"] if more > 0 else []
+    blocks.append("")
+    if found.shadows:
+        blocks.append(
+            f"then: {counted(found.shadows, 'decision')} in shadow mode, of which nothing was done"
+        )
+    if rebuilt:
+        blocks.append(f"{counted(rebuilt, 'state')} from snapshots, since none were recorded")
+    if found.without_history:
+        named = ", ".join(found.without_history[:5])
+        blocks.append(f"only the present state is known of {named}")
+    blocks.append("now: by what past runs let expect; nothing was written")
+    return blocks
+
+
+_COLUMNS = [
+    TextColumn("table"),
+    TextColumn("verb"),
+    *(
+        TextColumn(name, right=True)
+        for name in ("runs", "took", "read", "wrote", "files fewer", "snapshots fewer", "freed")
+    ),
+]
+_FILE_COLUMNS = [
+    TextColumn("table"),
+    TextColumn("then", right=True),
+    TextColumn("now", right=True),
+]
+_DIFFERENCE_COLUMNS = [
+    TextColumn("at"),
+    TextColumn("table"),
+    TextColumn("verb"),
+    TextColumn("then"),
+    TextColumn("now"),
+]
+
+
+def _cells(each: Compared) -> list[Cell]:
+    from lakewright.platform.upkeep.words import duration_text, size_text
+
+    then, now, gained, gains = each.cost_then, each.cost_now, each.benefit_then, each.benefit_now
+    return [
+        each.table,
+        each.verb.replace("_", " "),
+        f"{each.runs_then:,} / {each.runs_now:,}",
+        f"{duration_text(then.milliseconds)} / {duration_text(now.milliseconds)}",
+        f"{size_text(then.bytes)} / {size_text(now.bytes)}",
+        f"{size_text(then.bytes_written)} / {size_text(now.bytes_written)}",
+        f"{gained.files_fewer:,} / {gains.files_fewer:,}",
+        f"{gained.snapshots_fewer:,} / {gains.snapshots_fewer:,}",
+        f"{size_text(gained.bytes_freed)} / {size_text(gains.bytes_freed)}",
+    ]
+
+
+def _file_cells(each: OpenFiles) -> list[Cell]:
+    return [each.table, f"{each.then:,.1f}", f"{each.now:,.1f}"]
+
+
+def _difference_cells(each: Difference) -> list[Cell]:
+    from lakewright.platform.upkeep.words import time_text
+
+    at = time_text(each.at_ms)
+    return [at, each.table, each.verb.replace("_", " "), each.then, each.now]
+
+
+def _record(each: Compared) -> Record:
+    """Flat, so that CSV has the same columns."""
+    record: dict[str, object] = {}
+    for name, value in asdict(each).items():
+        if isinstance(value, dict):
+            record |= {f"{name}_{part}": one for part, one in value.items()}
+        else:
+            record[name] = value
+    return record
+
+
+def _value(found: Replay) -> Record:
+    return {
+        "begins_ms": found.begins_ms,
+        "ends_ms": found.ends_ms,
+        "rows": [asdict(each) for each in found.rows()],
+        "total": asdict(found.total()),
+        "open_files": [asdict(each) for each in found.open_files],
+        "differences": [asdict(each) for each in found.differences],
+        "without_history": list(found.without_history),
+        "shadows": found.shadows,
+    }

@@ -1,0 +1,1 @@
+"""The Model Context Protocol: answers agents about a warehouse, and changes nothing."""

@@ -1,0 +1,221 @@
+"""What rules a change of the partition keys of a primary-key table out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakewright.storage.errors import InvalidRequestError, UnsupportedError
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.read.read import SplitReader
+from lakewright.storage.operations.read.scan import plan_scan
+from lakewright.storage.spec.manifest import ManifestEntry
+from lakewright.storage.spec.merge_spec import MergeEngine
+from lakewright.storage.spec.options import BucketMode, ChangelogProducer
+from lakewright.storage.spec.schema import TableSchema
+from lakewright.storage.spec.snapshot import Snapshot
+
+
+def check_keyed(
+    files: TableFiles, keys: tuple[str, ...], primary_key: tuple[str, ...] | None = None
+) -> None:
+    """Check that a primary-key table can have the keys.
+
+    Raises:
+        InvalidRequestError: the primary key does not allow them.
+        UnsupportedError: the table is of a kind whose keys cannot change.
+    """
+    schema = files.schema
+    after = with_primary_key(files, keys, primary_key)
+    primary = ", ".join(after.primary_keys)
+    outside = [key for key in keys if key not in after.primary_keys]
+    if outside:
+        longer = ",".join(dict.fromkeys((*after.primary_keys, *keys)))
+        raise InvalidRequestError(
+            f"{outside[0]!r} is not in the primary key ({primary}) of {files.name}, and rows of "
+            "one key would lie in several partitions; take keys of the primary key, or let it "
+            f"have them, too (--primary-key {longer}), so that rows of other values replace each "
+            "other no more"
+        )
+    if set(keys) == set(after.primary_keys):
+        raise InvalidRequestError(
+            f"the partition keys {', '.join(keys)} would be the whole primary key of {files.name}, "
+            "so each partition would have one row; leave one out"
+        )
+    if not set(schema.partition_keys) <= set(schema.primary_keys):
+        raise UnsupportedError(
+            f"the primary key ({primary}) of {files.name} lacks partition keys, so its rows move "
+            "between partitions; such a table can only be read: create a table whose primary key "
+            "has all partition keys, and write the rows of this one to it",
+            table=files.name,
+        )
+    if files.options.bucket_mode is not BucketMode.FIXED:
+        raise UnsupportedError(
+            f"{files.name} has {files.options.bucket_mode.value} buckets (bucket="
+            f"{files.options.bucket}), and the partition keys of a primary-key table change only "
+            "if their number is fixed: create a table with the new keys and bucket=N, N being "
+            "about the rows of a partition divided by dynamic-bucket.target-row-num "
+            f"({files.options.dynamic_bucket_target_row_num:,}), write the rows of this one to "
+            "it, and rename it",
+            table=files.name,
+            option="bucket",
+        )
+    for shorter in steps(schema, keys):
+        is_last = shorter.partition_keys == keys
+        now = replace(shorter, primary_keys=after.primary_keys) if is_last else shorter
+        if not is_in_order(schema, now):
+            _check_levels_may_overlap(files, now)
+
+
+def with_primary_key(
+    files: TableFiles, keys: tuple[str, ...], primary_key: tuple[str, ...] | None
+) -> TableSchema:
+    """The present schema with another primary key, and no nulls in it.
+
+    Columns that become partition keys may join the primary key, and partition keys that go may
+    leave it. So the columns that order the rows of a file, and choose its bucket, stay.
+
+    Raises:
+        InvalidRequestError: other columns would join or leave.
+    """
+    schema = files.schema
+    if primary_key is None or set(primary_key) == set(schema.primary_keys):
+        return schema
+    old, now = schema.primary_keys, schema.partition_keys
+    if not old:
+        raise InvalidRequestError(
+            f"{files.name} has no primary key, and cannot get one; leave primary_key out"
+        )
+    unknown = [each for each in primary_key if each not in schema.field_names]
+    if unknown or len(set(primary_key)) < len(primary_key):
+        raise InvalidRequestError(
+            f"the primary key {', '.join(primary_key)} of {files.name} repeats a column, or names "
+            f"one that it does not have; there are {', '.join(schema.field_names)}"
+        )
+    joins = set(primary_key) - set(old)
+    leaves = set(old) - set(primary_key)
+    trimmed = tuple(each for each in primary_key if each not in keys)
+    if (
+        not joins <= set(keys) - set(now)
+        or not leaves <= set(now) - set(keys)
+        or trimmed != schema.trimmed_primary_keys
+        or not (keys[: len(now)] == now or now[: len(keys)] == keys)
+    ):
+        raise InvalidRequestError(
+            f"the primary key of {files.name} cannot become ({', '.join(primary_key)}) with the "
+            f"partition keys ({', '.join(keys)}): it is ({', '.join(old)}), with the partition "
+            f"keys ({', '.join(now)}), and only columns that come to the end of these may join "
+            "it, and those that go from there may leave it"
+        )
+    fields = tuple(
+        replace(each, type=replace(each.type, nullable=False)) if each.name in joins else each
+        for each in schema.fields
+    )
+    return replace(schema, primary_keys=primary_key, fields=fields)
+
+
+def check_rows_have_key(files: TableFiles, snapshot: Snapshot | None, after: TableSchema) -> None:
+    """Check that the rows have the new primary key, and each key once.
+
+    Raises:
+        InvalidRequestError: says how many rows have nulls, or share a key.
+    """
+    names = after.primary_keys
+    if snapshot is None or set(names) == set(files.schema.primary_keys):
+        return
+    joins = [each for each in names if each not in files.schema.primary_keys]
+    reader = SplitReader(files, columns=list(names), predicate=None, snapshot_id=snapshot.id)
+    found: list[pa.Table] = []
+    nulls = 0
+    for split in plan_scan(files, snapshot).splits:
+        for rows in reader.read(split):
+            nulls += max((rows.column(each).null_count for each in joins), default=0)
+            if not joins:
+                found.append(rows)
+    if nulls:
+        raise InvalidRequestError(
+            f"{nulls} rows of {files.name} have null in {', '.join(joins)}, and a primary key has "
+            "no nulls; give them a value, or delete them, first"
+        )
+    if not found:
+        return
+    counts = pa.concat_tables(found).group_by(list(names)).aggregate([([], "count_all")])
+    several = counts.filter(pc.greater(counts.column("count_all"), 1))
+    if several.num_rows:
+        first = {name: several.column(name)[0].as_py() for name in names}
+        raise InvalidRequestError(
+            f"{pc.sum(several.column('count_all')).as_py()} rows of {files.name} share "
+            f"{several.num_rows} values of the primary key ({', '.join(names)}), such as {first}, "
+            "and all but one of each would be lost; delete what is too much first"
+        )
+
+
+def steps(schema: TableSchema, keys: tuple[str, ...]) -> list[TableSchema]:
+    """The schema before each step in which keys go, with the keys after it as its own."""
+    shared = 0
+    old = schema.partition_keys
+    while shared < min(len(old), len(keys)) and old[shared] == keys[shared]:
+        shared += 1
+    return [] if shared == len(old) else [replace(schema, partition_keys=old[:shared])]
+
+
+def is_in_order(schema: TableSchema, after: TableSchema) -> bool:
+    """Whether rows of two old partitions never overlap in a new one.
+
+    They do not if the keys that go are the first of the new trimmed primary key.
+    """
+    gone = set(schema.partition_keys) - set(after.partition_keys)
+    return set(after.trimmed_primary_keys[: len(gone)]) == gone
+
+
+def _check_levels_may_overlap(files: TableFiles, after: TableSchema) -> None:
+    """Refuse tables that need all rows below level 0, where files of a level never overlap."""
+    options = files.options
+    reason = None
+    if options.deletion_vectors_enabled:
+        reason = "deletion vectors"
+    elif files.merge_spec.engine is MergeEngine.FIRST_ROW:
+        reason = "merge-engine=first-row"
+    elif options.changelog_producer in (
+        ChangelogProducer.LOOKUP,
+        ChangelogProducer.FULL_COMPACTION,
+    ):
+        reason = f"changelog-producer={options.changelog_producer.value}"
+    if reason is not None:
+        gone = [key for key in files.schema.partition_keys if key not in after.partition_keys]
+        raise UnsupportedError(
+            f"{', '.join(gone)} would be no partition key of {files.name} any more, and does not "
+            f"come first in its primary key ({', '.join(files.schema.primary_keys)}), so sorted "
+            f"files of several partitions would overlap, which {reason} does not allow; keep it, "
+            "or copy the rows into a table whose primary key has it first",
+            table=files.name,
+        )
+
+
+def check_told(files: TableFiles, entries: Iterable[ManifestEntry]) -> None:
+    """Refuse to write rows anew that no changelog has, or no reader sees yet.
+
+    Raises:
+        InvalidRequestError: the table must be compacted first.
+    """
+    options = files.options
+    settled = 0
+    if options.changelog_producer is ChangelogProducer.FULL_COMPACTION:
+        settled = options.max_level
+    elif (
+        options.changelog_producer is ChangelogProducer.LOOKUP
+        or options.deletion_vectors_enabled
+        or files.merge_spec.engine is MergeEngine.FIRST_ROW
+    ):
+        settled = 1
+    waiting = [each.file for each in entries if each.file.level < settled]
+    if waiting:
+        raise InvalidRequestError(
+            f"{files.name} holds {len(waiting)} files that wait for a compaction, which records "
+            "their changes or makes their rows visible; compact the table fully first (lakewright "
+            "compact, with --full)",
+            table=files.name,
+        )

@@ -1,0 +1,245 @@
+"""Moves rows that other clients committed under former partition keys to the present ones.
+
+A client that opened a primary-key table before its keys changed does not ask for the schema when it
+commits. Its files, called late here, lie in partitions and buckets of the former keys, so their
+rows replace none. Readers refuse them (`state/bridged_files.py`) until this module has moved them.
+
+1. Find the late files, and check that no other rows followed them: the numbers of both would not
+   tell which came later.
+2. Write their rows to level 0 of the present partitions and buckets. Rows keep their kinds. Their
+   sequence numbers follow those of all other files, since they were committed later.
+3. Commit: the new files replace the late ones. A second snapshot leaves out the removals, whose
+   rows of former keys other clients would misread.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from lakewright.storage.errors import (
+    CommitConflictError,
+    CommitOutcomeUnknownError,
+    FilesGone,
+    UnsupportedError,
+)
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.commit.bridged_base import without_removals
+from lakewright.storage.operations.commit.commit_loop import commit_bridging
+from lakewright.storage.operations.read.scan import DataSplit
+from lakewright.storage.operations.references.sweep import sweep_after_failure
+from lakewright.storage.operations.respec.cut_over import keys_stand
+from lakewright.storage.operations.respec.move_partitions import Move, move_partition
+from lakewright.storage.operations.running.engine import Engine
+from lakewright.storage.operations.state.bridged_files import late_entries
+from lakewright.storage.operations.state.latest import read_latest
+from lakewright.storage.operations.state.live_files import (
+    LiveFiles,
+    grouped_by_bucket,
+    live_entries,
+)
+from lakewright.storage.operations.write.verify import VerifyLevel
+from lakewright.storage.spec.commit import Change
+from lakewright.storage.spec.manifest import FileKind, ManifestEntry
+from lakewright.storage.spec.snapshot import CommitKind, Snapshot
+
+# How often files that others commit meanwhile are moved, too, before a run gives up.
+_MOST_ROUNDS = 10
+_REWRITES = (CommitKind.COMPACT, CommitKind.ANALYZE)
+
+
+@dataclass
+class LateFiles:
+    """The late files of a table, and what was done about them."""
+
+    files: TableFiles
+    engine: Engine
+    verify: VerifyLevel
+    moved_files: int = 0
+    moved_bytes: int = 0
+    snapshot_ids: list[int] = field(default_factory=list)
+    _run_ids: list[str] = field(default_factory=list)
+
+    def move(self) -> None:
+        """Move all late files, if there are any.
+
+        Raises:
+            UnsupportedError: rows were committed after late files; names the way back.
+            CommitConflictError: other clients commit faster than their files are moved.
+            VerificationFailed: rows written differ from rows read.
+        """
+        base_id = self.files.snapshots.latest_id()
+        try:
+            self._move()
+        except CommitOutcomeUnknownError:
+            raise
+        except BaseException:
+            sweep_after_failure(self.files, self._run_ids, since_snapshot_id=base_id)
+            raise
+
+    def _move(self) -> None:
+        files = self.files
+        for _ in range(_MOST_ROUNDS):
+            snapshot, entries = read_latest(files, partial(live_entries, files))
+            late = late_entries(files, entries)
+            if snapshot is None or (not late and keys_stand(files)):
+                return
+            if files.schemas.latest_id(table=files.name) != files.schema.id:
+                # The keys changed again, and other files are late now.
+                return
+            try:
+                if late:
+                    self._replace(snapshot, entries, late)
+                done = commit_bridging(files, self._without_removals)
+            except FilesGone:
+                continue
+            if done.snapshot is not None:
+                self.snapshot_ids.append(done.snapshot.id)
+            return
+        raise CommitConflictError(
+            f"clients that opened {files.name} before its partition keys changed committed to it "
+            f"{_MOST_ROUNDS} times while their files were moved; stop them, or let them open the "
+            "table again, and run it again",
+            table=files.name,
+        )
+
+    def _replace(
+        self, snapshot: Snapshot, entries: Sequence[ManifestEntry], late: Sequence[ManifestEntry]
+    ) -> None:
+        files = self.files
+        names = {each.file.file_name for each in late}
+        _check_same_primary_key(files, snapshot, late)
+        check_none_followed(files, snapshot, names)
+        run_id = files.env.new_id()
+        self._run_ids.append(run_id)
+        ahead = _numbers_ahead(entries, names)
+        staged: list[ManifestEntry] = []
+        for former, moves in _moves(files, late):
+            move = partial(move_partition, former, files, run_id, 0, self.verify, late_by=ahead)
+            for found in self.engine.map(move, moves):
+                staged += [each.entry for each in found]
+
+        def build(latest: Snapshot | None, _: LiveFiles) -> Change:
+            if latest is None or latest.delta_manifest_list != snapshot.delta_manifest_list:
+                raise FilesGone(
+                    f"another client committed to {files.name} while late files were moved",
+                    table=files.name,
+                )
+            return Change(
+                entries=[*(each.removed() for each in late), *staged],
+                statistics=latest.statistics,
+            )
+
+        done = commit_bridging(files, build)
+        assert done.snapshot is not None
+        self.snapshot_ids.append(done.snapshot.id)
+        self.moved_files += len(late)
+        self.moved_bytes += sum(each.file.file_size for each in late)
+
+    def _without_removals(self, latest: Snapshot | None, live_files: LiveFiles) -> Change | None:
+        """The same files under the present keys.
+
+        Raises:
+            FilesGone: more late files came.
+        """
+        if latest is None:
+            return None
+        live = live_files.entries(latest)
+        if late_entries(self.files, live):
+            raise FilesGone(f"more late files came to {self.files.name}", table=self.files.name)
+        return without_removals(self.files, latest, live)
+
+
+def check_none_followed(files: TableFiles, latest: Snapshot, late: Iterable[str]) -> None:
+    """Check that no rows of the present keys were committed after late files.
+
+    Raises:
+        UnsupportedError: names the snapshot before the late files, and the commands.
+    """
+    waiting = set(late)
+    follower: int | None = None
+    for snapshot in files.snapshots.back_from(latest):
+        if snapshot.commit_kind in _REWRITES:
+            continue
+        metas = files.manifests.read_delta_list(snapshot)
+        added = {
+            each.file.file_name
+            for each in files.manifests.entries(metas)
+            if each.kind is FileKind.ADD
+        }
+        if follower is not None and added & waiting:
+            raise UnsupportedError(
+                f"snapshot {snapshot.id} of {files.name} holds rows of a client that opened the "
+                f"table before its partition keys changed, and snapshot {follower} was committed "
+                "after it, so nothing tells which of their rows came later; roll back (lakewright "
+                f"rollback {files.name} --snapshot {snapshot.id - 1}), and write the rows of both "
+                "again",
+                table=files.name,
+            )
+        waiting -= added
+        if not waiting:
+            return
+        if added:
+            follower = snapshot.id
+
+
+def _check_same_primary_key(
+    files: TableFiles, latest: Snapshot, late: Sequence[ManifestEntry]
+) -> None:
+    """Refuse rows that replaced others by another primary key.
+
+    Raises:
+        UnsupportedError: names both keys.
+    """
+    for each in late:
+        own = files.at_schema(each.file.schema_id).schema.primary_keys
+        if set(own) != set(files.schema.primary_keys):
+            raise UnsupportedError(
+                f"a client that opened {files.name} before its keys changed committed rows by the "
+                f"primary key ({', '.join(own)}), and it is "
+                f"({', '.join(files.schema.primary_keys)}) now, so they replace other rows; roll "
+                "back to the snapshot before that commit, and write its rows again (the latest is "
+                f"{latest.id})",
+                table=files.name,
+            )
+
+
+def _numbers_ahead(entries: Sequence[ManifestEntry], late: set[str]) -> int:
+    """What is added to sequence numbers of late rows, so that they follow all other rows."""
+    others = [e.file.max_sequence_number for e in entries if e.file.file_name not in late]
+    first = min(e.file.min_sequence_number for e in entries if e.file.file_name in late)
+    return max(0, max(others, default=-1) + 1 - first)
+
+
+def _moves(
+    files: TableFiles, late: Sequence[ManifestEntry]
+) -> Iterable[tuple[TableFiles, list[Move]]]:
+    """The late files by their keys: the table under these, and its partitions."""
+    by_keys: dict[tuple[str, ...], list[ManifestEntry]] = defaultdict(list)
+    for entry in late:
+        by_keys[files.at_schema(entry.file.schema_id).schema.partition_keys].append(entry)
+    for keys, entries in by_keys.items():
+        former = replace(files, schema=replace(files.schema, partition_keys=keys))
+        grouped: dict[bytes, list[ManifestEntry]] = defaultdict(list)
+        for entry in entries:
+            grouped[entry.partition].append(entry)
+        yield (
+            former,
+            [
+                Move(
+                    partition=row,
+                    splits=tuple(
+                        DataSplit(
+                            partition=place.partition,
+                            bucket=place.bucket,
+                            files=tuple(each.file for each in group),
+                            merge=True,
+                        )
+                        for place, group in grouped_by_bucket(held).items()
+                    ),
+                )
+                for row, held in grouped.items()
+            ],
+        )

@@ -1,0 +1,115 @@
+"""Names the files of a table that was moved or copied where they lie now.
+
+A change of partition keys leaves files where they lie, and manifests name their whole places. In a
+copy of the table these are places in the former one.
+
+1. Plan: find the live files that are named below the former place, and check that each lies at the
+   same place below the table.
+2. Commit the same entries with the places of today: a COMPACT with an empty delta.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from lakewright.storage.errors import InvalidRequestError, UnsupportedError
+from lakewright.storage.files.external_files import external_uri
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.commit.commit_loop import commit_bridging
+from lakewright.storage.operations.respec.cut_over import keys_stand
+from lakewright.storage.operations.state.latest import read_latest
+from lakewright.storage.operations.state.live_files import LiveFiles, index_entries, live_entries
+from lakewright.storage.spec.arguments import text_argument
+from lakewright.storage.spec.commit import Change, CommitResult, RestatedBase
+from lakewright.storage.spec.manifest import ManifestEntry
+from lakewright.storage.spec.snapshot import Snapshot
+
+
+def find_moved(files: TableFiles, moved_from: str) -> list[ManifestEntry]:
+    """The live files that are named below the former place of the table.
+
+    Raises:
+        InvalidRequestError: no file is, or one does not lie in the table.
+        UnsupportedError: a change of the partition keys is under way.
+    """
+    former = _former_uri(files, moved_from)
+    _, entries = read_latest(files, partial(live_entries, files))
+    moved = [each for each in entries if _path_now(files, former, each) is not None]
+    if not moved:
+        places = {each.file.external_path for each in entries} - {None}
+        found = f"; others are named, such as {min(map(str, places))}" if places else ""
+        raise InvalidRequestError(
+            f"no file of {files.name} is named below {former}{found}; give the place of the table "
+            "from which it was moved or copied"
+        )
+    if not keys_stand(files):
+        raise UnsupportedError(
+            f"a change of the partition keys of {files.name} was under way when the table was "
+            "moved or copied; end it at the former place (respec with its keys), and copy the "
+            "table again",
+            table=files.name,
+        )
+    sizes = {each.path: each.size for each in files.fs.list_tree(files.paths.root)}
+    lacking = [
+        path
+        for each in moved
+        if (path := _path_now(files, former, each)) is not None
+        and sizes.get(path) != each.file.file_size
+    ]
+    if lacking:
+        raise InvalidRequestError(
+            f"{len(lacking)} of {len(moved)} files of {files.name} that were below {former} do not "
+            f"lie below {files.paths.root}, or have other sizes (the first is {lacking[0]}); copy "
+            "them there first"
+        )
+    return moved
+
+
+def name_places_of_today(files: TableFiles, moved_from: str) -> CommitResult:
+    """Commit the live files under the places that they have in the table now."""
+    former = _former_uri(files, moved_from)
+
+    def build(latest: Snapshot | None, live_files: LiveFiles) -> Change | None:
+        if latest is None:
+            return None
+        base = RestatedBase(
+            keys=files.partitions.keys,
+            entries=[_moved(files, former, each) for each in live_files.entries(latest)],
+            indexes=index_entries(files, latest),
+        )
+        return Change(base=base, statistics=latest.statistics)
+
+    return commit_bridging(files, build)
+
+
+def _moved(files: TableFiles, former: str, entry: ManifestEntry) -> ManifestEntry:
+    path = _path_now(files, former, entry)
+    if path is None:
+        return entry
+    return replace(entry, file=replace(entry.file, external_path=external_uri(files.fs, path)))
+
+
+def _path_now(files: TableFiles, former: str, entry: ManifestEntry) -> str | None:
+    """The path in the table of a file that is named below the former place."""
+    named = entry.file.external_path
+    if named is None or not named.startswith(f"{former}/"):
+        return None
+    parts: Sequence[str] = named.removeprefix(f"{former}/").split("/")
+    return None if ".." in parts else f"{files.paths.root}/{'/'.join(parts)}"
+
+
+def _former_uri(files: TableFiles, moved_from: str) -> str:
+    """The former place as manifests name it."""
+    place = text_argument(moved_from, "moved_from").rstrip("/")
+    if place.startswith("file:"):
+        return "file:/" + place.removeprefix("file:").lstrip("/")
+    if "://" in place:
+        return place
+    if files.fs.uri("/").startswith("file:") and place.startswith("/"):
+        return f"file:{place}"
+    raise InvalidRequestError(
+        f"moved_from is {moved_from!r}; give the URI of the table's former place, or its whole "
+        "path on a local disk"
+    )

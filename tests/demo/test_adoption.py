@@ -1,0 +1,67 @@
+"""A newcomer's way, as the README has it: adopt, policy, shadow, live, undo."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from lakewright.cli import main
+from lakewright.platform.warehouse.action import Verdict
+from lakewright.platform.warehouse.ledger import Ledger
+from lakewright.storage import Catalog
+from tests.support.tables.builders import content
+from tests.support.tables.invariants import (
+    assert_nothing_missing,
+    assert_readable_history,
+    unreachable_files,
+)
+
+README = Path(__file__).resolve().parents[2] / "README.md"
+
+
+def lines() -> list[str]:
+    block = README.read_text().split("## Adopt a warehouse")[1].split("```")[1]
+    return [line.split("#")[0].strip() for line in block.strip().splitlines()]
+
+
+def test_the_lines_of_the_readme_work_in_an_empty_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("LAKEWRIGHT_WAREHOUSE", raising=False)
+    assert len(lines()) == 10
+    run, told = "", {}
+    for line in lines():
+        program, *arguments = shlex.split(line.replace("RUN", run))
+        if program != "lakewright":
+            subprocess.run([program, *arguments], check=True)
+            continue
+        assert main(arguments) == 0, line
+        told[line] = capsys.readouterr().out
+        found = re.search(r"run: .*\((\w+)\)", told[line])
+        run = found[1] if found else run
+        if line == lines()[0]:
+            catalog = Catalog.open("warehouse")
+            before = {name: content(catalog.table(name)) for name in told[line].split()}
+    for name, rows in before.items():
+        table = catalog.table(name)
+        assert content(table) == rows
+        assert_readable_history(table)
+        assert_nothing_missing(table)
+        # The undo has brought back the files of dead writers, too.
+        brought_back = 4 if name == "logs.clicks" else 0
+        assert len(unreachable_files(table)) == brought_back
+    files = {name: len(catalog.table(name).at().files()) for name in before}
+    # What was undone has its small files again.
+    assert files["shop.orders"] == files["logs.visits"] == 2
+    assert files["logs.clicks"] == 30
+    actions = Ledger(catalog).actions()
+    assert {each.verdict for each in actions} <= {
+        Verdict.SHADOW,
+        Verdict.DONE,
+        Verdict.NOTHING_TO_DO,
+    }

@@ -1,0 +1,75 @@
+"""SIGKILL of a process that changes partition keys: the next run goes on, and no row is lost."""
+
+from __future__ import annotations
+
+import random
+import time
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakewright.storage import Catalog, Table
+from tests.support.processes.killing import Place, change_keys, killed_while
+from tests.support.processes.ordeals import sweep
+from tests.support.tables.builders import content, new_table, rows
+from tests.support.tables.invariants import assert_nothing_missing, assert_sound
+from tests.support.tally import tally
+
+COLUMNS = {"dt": "STRING NOT NULL", "hh": "INT NOT NULL", "id": "BIGINT NOT NULL", "v": "STRING"}
+KINDS: dict[str, dict[str, Any]] = {
+    "append": {},
+    "keyed": {"keys": ["dt", "hh", "id"], "options": {"bucket": "2"}},
+}
+# Each of them splits files or writes rows anew; the last two go in two steps.
+WAYS = (("dt", "hh"), ("dt",), (), ("hh",), ("dt",))
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+@pytest.mark.parametrize(
+    "kills", [pytest.param(2, id="some"), pytest.param(80, id="many", marks=pytest.mark.deep)]
+)
+@pytest.mark.mission("PT1", "PT50", "FS9")
+def test_a_change_of_keys_that_is_killed_at_any_moment_is_resumed_without_loss(
+    warehouse: str, tmp_path: Path, kind: str, kills: int
+) -> None:
+    table = new_table(Catalog.open(warehouse), COLUMNS, partitions=["dt"], **KINDS[kind])
+    for number in range(3):
+        given = [
+            {"dt": day, "hh": hour, "id": 10 * number + each, "v": f"{number}"}
+            for day in "abcd"
+            for hour in range(3)
+            for each in range(4)
+        ]
+        table.write(rows(table, given))
+    place = Place(warehouse, table.name, str(tmp_path))
+    due, chance = content(table), random.Random(kind)
+    done, seconds = 0, 0.5
+    for number, keys in enumerate(cycle(WAYS)):
+        was_killed = killed_while(place, change_keys, keys, seconds=chance.uniform(0, seconds))
+        done += was_killed
+        now = place.open()
+        assert content(now) == due, f"what readers see after kill {done}, towards {keys}"
+        assert_nothing_missing(now)
+        began = time.monotonic()
+        now.upkeep.respec(keys)
+        # Most kills come while there is something left to do.
+        seconds = max(0.05, 0.7 * seconds) if not was_killed else time.monotonic() - began + 0.05
+        due = check_and_write(place, keys, due, number)
+        if done == kills:
+            break
+    tally("kills survived by changes of partition keys", done)
+    sweep(place.open())
+    assert content(place.open()) == due
+    assert_sound(place.open())
+
+
+def check_and_write(place: Place, keys: tuple[str, ...], due: list[str], number: int) -> list[str]:
+    """What the table holds after one more row, which it finds in the right partition."""
+    now: Table = place.open()
+    assert now.schema.partition_keys == keys
+    assert content(now) == due
+    now.write(rows(now, [{"dt": "a", "hh": 1, "id": 1000 + number, "v": "new"}]))
+    assert len(content(now)) == len(due) + 1
+    return content(now)

@@ -1,0 +1,127 @@
+"""`lakewright top` and `lakewright history`: what is seen of a warehouse, now and over time."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import subprocess
+import sys
+from pathlib import Path
+
+from lakewright.platform.declare.policy_watch import PolicyFiles
+from lakewright.platform.warehouse.kept_tables import KeptTables
+from lakewright.platform.warehouse.overview import Overviews
+from lakewright.platform.warehouse.surveys import Surveys
+from lakewright.platform.warehouse.table_state import read_state
+from lakewright.platform.warehouse.trend import sparkline, trends
+from lakewright.storage import Catalog, LeaseKind, Table
+from lakewright.storage.operations.leases.leases import LeaseRequest, acquire_lease, whole_table
+from tests.support.tables.builders import new_table, rows
+from tests.unit.cli.conftest import Lakewright
+
+
+def neglected(catalog: Catalog, name: str, files: int) -> Table:
+    table = new_table(catalog, {"k": "INT"}, name=name)
+    for number in range(files):
+        table.write(rows(table, [{"k": number}]))
+    return table
+
+
+def policy(folder: Path, text: str = "") -> str:
+    file = folder / "policy.yaml"
+    file.write_text(
+        "warehouse:\n  compaction: {small_files: 5}\n  snapshots: {enabled: false}\n"
+        f"  orphans: {{enabled: false}}\n{text}"
+    )
+    return str(file)
+
+
+def test_a_frame_has_debt_reasons_workers_and_actions(
+    catalog: Catalog, lakewright: Lakewright, tmp_path: Path
+) -> None:
+    neglected(catalog, "db.done", 6)
+    written = policy(tmp_path)
+    assert lakewright(catalog, "upkeep", "--policy", written).code == 0
+    busy = neglected(catalog, "db.worse", 8)
+    request = LeaseRequest(
+        kind=LeaseKind.COMPACT, scope=whole_table(busy.table_files), holder="a run", owner="o"
+    )
+    neglected(catalog, "db.waits", 6)
+    catalog.env.clock.now_ms = 4_000_000_000_000  # type: ignore[attr-defined]
+    acquire_lease(busy.table_files, request)
+    policy(tmp_path, "tables: {db.waits: {compaction: {hours: '00:00-00:01'}}}\n")
+
+    frame = lakewright(catalog, "top", "--policy", written, "--once")
+
+    assert frame.code == 0
+    lines = [line for line in frame.lines if line.startswith("db.")]
+    assert [line.split()[0] for line in lines[:2]] == ["db.worse", "db.waits"]
+    assert "due: compact" in lines[0]
+    assert "the table: 8 small files ≥ 5: compact" in lines[0]
+    assert "out of hours" in lines[1]
+    assert "db.worse: compact by a run" in frame.lines
+    assert any("db.done" in line and "done" in line for line in frame.lines)
+    (worse,) = [
+        each
+        for each in lakewright(catalog, "top", "--policy", written, "--format", "json").json[
+            "tables"
+        ]
+        if each["table"] == "db.worse"
+    ]
+    assert (worse["debt_files"], worse["due"][0]["verb"]) == (8, "compact")
+
+
+def test_an_unchanged_table_is_not_surveyed_again(catalog: Catalog, tmp_path: Path) -> None:
+    table = neglected(catalog, "db.a", 6)
+    kept = KeptTables(files=PolicyFiles([policy(tmp_path)]), adopted=("db.*",))
+    overviews = Overviews(catalog, kept, lambda *_: 0)
+    first = overviews.look()
+    state = overviews._watch.state("db.a")  # type: ignore[union-attr]
+    assert overviews.look().tables == first.tables
+    assert overviews._watch.state("db.a") is state  # type: ignore[union-attr]
+    table.write(rows(table, [{"k": 9}]))
+    assert overviews.look().tables[0].debt.files == first.tables[0].debt.files + 1
+
+
+def test_the_live_view_ends_with_q_and_leaves_the_terminal_as_it_was(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    neglected(catalog, "db.a", 6)
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "lakewright.cli", "--warehouse", catalog.uri, "top"]
+    command += ["--policy", policy(tmp_path)]
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120", "LINES": "40"}
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, env=environment) as viewer:
+        shown = b""
+        while b"small files" not in shown:
+            assert select.select([ours], [], [], 60)[0], shown
+            shown += os.read(ours, 65536)
+        os.write(ours, b"q")
+        while viewer.poll() is None:
+            if select.select([ours], [], [], 1)[0]:
+                shown += os.read(ours, 65536)
+        assert viewer.returncode == 0
+        # The alternate screen is left again.
+        assert b"\x1b[?1049l" in shown
+    os.close(ours)
+    os.close(theirs)
+
+
+def test_history_shows_debt_over_time(catalog: Catalog, lakewright: Lakewright) -> None:
+    table, surveys = neglected(catalog, "db.a", 2), Surveys(catalog)
+    assert "nothing was recorded" in lakewright(catalog, "history").out
+    for _ in range(3):
+        surveys.record([read_state(catalog, "db.a", now_ms=0)])
+        table.write(rows(table, [{"k": 1}]))
+        table.write(rows(table, [{"k": 2}]))
+    (line,) = lakewright(catalog, "history", "--since", "9999d").lines[2:]
+    assert line.split()[0] == "db.a"
+    assert line.split()[-1] == "3"
+    told = lakewright(catalog, "history", "db.a", "--since", "9999d", "--format", "json").json
+    assert [each["debt_files"] for each in told] == [2, 4, 6]
+    assert lakewright(catalog, "history", "db.b").code == 3
+    (trend,) = trends(surveys.figures()).values()
+    assert (trend.debt(3)[0], trend.debt(3)[-1], trend.debt(1)) == (2, 6, [2])
+    assert sparkline([0, 1, 2, 3, 4, 5, 6, 7]) == "▁▂▃▄▅▆▇█"
+    assert sparkline([0, 0]) == "▁▁"

@@ -1,0 +1,94 @@
+"""Recorded surveys: what they keep of a state, when a row is written, and when none is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from lakewright.platform.declare.upkeep_policies import UpkeepPolicy
+from lakewright.platform.warehouse.decide import Clock, Past, decide
+from lakewright.platform.warehouse.surveys import SURVEYS, SurveyLog, Surveys
+from lakewright.platform.warehouse.table_state import TableState, read_state
+from lakewright.storage import Catalog, Table
+from lakewright.storage.errors import InvalidRequestError
+from tests.support.tables.builders import EVENTS, events, new_table, rows
+from tests.support.tables.environment import FixedEnv
+
+MINUTE_MS = 60_000
+
+
+@pytest.fixture
+def table(catalog: Catalog) -> Table:
+    made = new_table(catalog, EVENTS, partitions=["day"])
+    commit(made, 6)
+    return made
+
+
+def commit(table: Table, times: int = 1) -> None:
+    for at in range(times):
+        table.write(rows(table, events(at, at + 1, day="a")))
+
+
+def seen(catalog: Catalog, at_ms: int = 0) -> TableState:
+    return read_state(catalog, "db.t", now_ms=at_ms)
+
+
+def test_a_recorded_state_decides_as_the_state_itself(catalog: Catalog, table: Table) -> None:
+    state = seen(catalog)
+    Surveys(catalog).record([state])
+    (again,) = Surveys(catalog).states(table="db.t")
+    now_ms = state.survey.taken_ms + 400 * 86_400_000
+    clock = Clock(now_ms=now_ms, last_tick_ms=lambda *_: now_ms - 1)
+    policy = UpkeepPolicy()
+    assert decide(again, policy, Past(), clock) == decide(state, policy, Past(), clock)
+    assert again.health.partitions[0].small_files == 6
+    (figures,) = Surveys(catalog).figures()
+    assert (figures.files, figures.small_files, figures.debt_files) == (6, 6, 6)
+
+
+def test_a_state_is_recorded_once_and_not_more_often_than_all_ten_minutes(
+    catalog: Catalog, env: FixedEnv, table: Table
+) -> None:
+    log, begin_ms = SurveyLog(Surveys(catalog)), env.now_ms()
+
+    def look(minute: int, *acting: str) -> int:
+        env.clock.now_ms = begin_ms + minute * MINUTE_MS
+        return log.record({"db.t": seen(catalog)}, acting=acting, now_ms=env.now_ms())
+
+    assert look(0) == 1
+    assert look(20) == 0
+    commit(table)
+    assert look(21) == 1
+    commit(table)
+    assert look(22) == 0
+    # The state that upkeep acts on, and the one that it leaves behind.
+    assert look(23, "db.t") == 1
+    assert look(24) == 0
+    commit(table)
+    assert look(25) == 1
+    commit(table)
+    assert look(26) == 0
+    # Another process goes on where this one ended.
+    log = SurveyLog(Surveys(catalog))
+    assert look(27) == 0
+    assert look(60) == 1
+    assert look(61 + 23 * 60) == 0
+    # A state that holds is recorded once a day, so that no reader looks back for longer.
+    assert look(61 + 24 * 60) == 1
+    assert len(Surveys(catalog).figures(table="db.t")) == 6
+    first, *_, last = Surveys(catalog).states(table="db.t")
+    thinned = Surveys(catalog).states(most=2)
+    assert (len(thinned), thinned[0], thinned[-1]) == (3, first, last)
+
+
+def test_the_records_themselves_are_not_recorded_and_another_table_is_left_alone(
+    catalog: Catalog, table: Table
+) -> None:
+    state = seen(catalog)
+    own = replace(state, survey=replace(state.survey, table=SURVEYS))
+    assert SurveyLog(Surveys(catalog)).record({SURVEYS: own}, acting=(), now_ms=10**12) == 0
+    assert not Surveys(catalog).exists()
+    new_table(catalog, {"k": "INT"}, name=SURVEYS)
+    with pytest.raises(InvalidRequestError, match=r"is not a table of Lakewright's surveys"):
+        Surveys(catalog).record([state])

@@ -1,0 +1,128 @@
+"""Rows that clients commit to a primary-key table under the keys that it had before."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from lakewright.storage import Catalog, StagedWrite, Table
+from lakewright.storage.errors import UnsupportedError
+from tests.support.stores.watched_files import Call, Crashed, WatchedFiles, looked_at
+from tests.support.tables.builders import compact, content, expire, remove_orphans, rows
+from tests.support.tables.invariants import assert_only_reachable_files
+from tests.support.tables.late_commits import commit_late
+from tests.unit.storage.operations.respec.test_keyed import by_day, event, found, respec
+
+pytestmark = pytest.mark.mission("PT1", "PT3", "PT4")
+
+LATE = [event("a", 1, 2, v="late", w=5), event("b", 2, 1, w=7), event("c", 1, 1, v="late", w=1)]
+GONE = [event("a", 2, 0)]
+
+
+def staged(table: Table, *, deletes: bool) -> StagedWrite:
+    given = [*LATE, *GONE] if deletes else LATE
+    kinds = ["+I"] * len(LATE) + ["-D"] * (len(given) - len(LATE))
+    return table.stage(rows(table, given, kinds))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"merge_engine": "aggregation", "fields.w.aggregate-function": "sum"},
+        {"merge_engine": "partial-update"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("keys", [("dt", "hh"), (), ("hh",)], ids=str)
+@pytest.mark.sampled(each="keys")
+def test_late_rows_are_moved_as_if_they_had_been_committed_before_the_change(
+    catalog: Catalog, keys: tuple[str, ...], options: dict[str, str]
+) -> None:
+    made = []
+    for is_late in (False, True):
+        place = replace(catalog, root=f"{catalog.root}/{is_late}")
+        table = opened = by_day(place, **options)
+        late = staged(table, deletes=not options)
+        if is_late:
+            table = respec(place, table, *keys)
+            commit_late(opened, late)
+            with pytest.raises(UnsupportedError, match=r"lakewright respec db\.t --keys"):
+                table.read()
+            assert not table.upkeep.plan_respec(keys).changes_nothing
+            table.upkeep.respec(keys)
+            assert table.upkeep.plan_respec(keys).changes_nothing
+            assert {each.partition_keys for each in [table.schema]} == {keys}
+        else:
+            table.commit(late)
+        table.write(rows(table, [event("a", 1, 2, w=1), event("b", 2, 1, v="x", w=9)]))
+        made.append(content(table))
+        compact(table, full=True)
+        assert content(table) == made[-1]
+        # Snapshots of late files are refused, also later.
+        expire(table)
+        remove_orphans(table)
+        assert_only_reachable_files(table)
+    assert made[0] == made[1]
+
+
+def test_late_rows_count_as_later_than_rows_that_were_committed_before_them(
+    catalog: Catalog,
+) -> None:
+    table = opened = by_day(catalog)
+    late = staged(table, deletes=True)
+    table = respec(catalog, table, "dt", "hh")
+    for number in range(5):
+        table.write(rows(table, [event("a", 1, 2, v=f"ours {number}")]))
+    commit_late(opened, late)
+    table.upkeep.respec(["dt", "hh"])
+    assert [each["v"] for each in found(table, "a", 1, 2)] == ["late"]
+    table.write(rows(table, [event("a", 1, 2, v="later still")]))
+    assert [each["v"] for each in found(table, "a", 1, 2)] == ["later still"]
+    expire(table)
+
+
+def test_late_rows_that_others_followed_are_refused_with_the_way_back(catalog: Catalog) -> None:
+    table = opened = by_day(catalog)
+    late = staged(table, deletes=True)
+    table = respec(catalog, table, "dt", "hh")
+    due, last = content(table), table.history.snapshots()[-1].id
+    following = table.stage(rows(table, [event("a", 1, 2, v="new")]))
+    commit_late(opened, late)
+    commit_late(table, following)
+    with pytest.raises(UnsupportedError, match=rf"lakewright rollback db\.t --snapshot {last}\)"):
+        table.upkeep.respec(["dt", "hh"])
+    table.history.rollback(snapshot=last)
+    assert content(catalog.table(table.name)) == due
+    remove_orphans(table)
+
+
+@pytest.mark.parametrize("by", ["a second respec", "a write"])
+def test_a_move_that_died_between_its_snapshots_is_ended(catalog: Catalog, by: str) -> None:
+    table = opened = by_day(catalog)
+    late = staged(table, deletes=True)
+    table = respec(catalog, table, "dt", "hh")
+    commit_late(opened, late)
+
+    def die(call: Call) -> None:
+        if call.changes and "/snapshot/snapshot-" in call.path:
+            files.dead = True
+            raise Crashed
+
+    files = WatchedFiles(catalog.fs, after=looked_at(die))
+    with pytest.raises(Crashed):
+        replace(catalog, fs=files).table(table.name).upkeep.respec(["dt", "hh"])
+    due = content(table)
+    assert not table.upkeep.plan_respec(["dt", "hh"]).changes_nothing
+    if by == "a write":
+        table.write(rows(table, [event("a", 1, 2, v="later")]))
+    else:
+        assert len(table.upkeep.respec(["dt", "hh"]).snapshot_ids) == 1
+        table.write(rows(table, [event("a", 1, 2, v="later")]))
+    assert len(content(table)) == len(due)
+    assert [each["v"] for each in found(table, "a", 1, 2)] == ["later"]
+    assert table.upkeep.plan_respec(["dt", "hh"]).changes_nothing
+    expire(table)
+    remove_orphans(table)
+    assert_only_reachable_files(table)

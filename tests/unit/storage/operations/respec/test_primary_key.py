@@ -1,0 +1,132 @@
+"""Partition keys that join the primary key, or leave it, as they come and go."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lakewright.storage import Catalog, Table
+from lakewright.storage.errors import InvalidRequestError, UnsupportedError
+from tests.support.stores.watched_files import Call, WatchedFiles, looked_at
+from tests.support.tables.builders import content, expire, new_table, remove_orphans, rows
+from tests.support.tables.invariants import assert_only_reachable_files, assert_readable_history
+from tests.support.tables.late_commits import commit_late
+
+pytestmark = pytest.mark.mission("PT1")
+
+COLUMNS = {"dt": "STRING NOT NULL", "id": "BIGINT NOT NULL", "origin": "STRING", "v": "STRING"}
+FINER, LONGER = ["dt", "origin"], ["id", "dt", "origin"]
+
+
+def order(day: str, number: int, origin: str | None, v: str = "x") -> dict[str, Any]:
+    return {"dt": day, "id": number, "origin": origin, "v": v}
+
+
+def orders(catalog: Catalog, **options: str) -> Table:
+    """Rows that were replaced under another origin, and a row that was deleted without one."""
+    table = new_table(
+        catalog, COLUMNS, partitions=["dt"], keys=["dt", "id"], options={"bucket": "2", **options}
+    )
+    table.write(rows(table, [order(day, n, "JFK", "old") for day in "ab" for n in range(6)]))
+    table.write(rows(table, [order(day, n, "L/G A", "new") for day in "ab" for n in (1, 2)]))
+    table.write(rows(table, [order(day, 5, None) for day in "ab"], ["-D"] * 2))
+    return table
+
+
+def test_a_column_joins_the_primary_key_as_it_becomes_a_partition_key(catalog: Catalog) -> None:
+    table = orders(catalog)
+    due, moments, last = content(table), 0, table.history.snapshots()[-1].id
+
+    def look(call: Call) -> None:
+        nonlocal moments
+        if call.changes and ("/snapshot/snapshot-" in call.path or "/schema/schema-" in call.path):
+            moments += 1
+            now = catalog.table(table.name)
+            assert content(now) == due
+            assert now.read("origin = 'L/G A' AND id = 2").num_rows == 2
+
+    watched = replace(catalog, fs=WatchedFiles(catalog.fs, after=looked_at(look)))
+    with pytest.raises(InvalidRequestError, match="--primary-key dt,id,origin"):
+        table.upkeep.plan_respec(FINER)
+    watched.table(table.name).upkeep.respec(FINER, primary_key=LONGER)
+    assert moments == 4
+    table = catalog.table(table.name)
+    assert (table.schema.partition_keys, table.schema.primary_keys) == (
+        ("dt", "origin"),
+        tuple(LONGER),
+    )
+    assert not table.schema.field("origin").type.nullable
+    assert len(table.at().partitions()) == 4
+    table.write(rows(table, [order("a", 2, "L/G A", "same"), order("a", 2, "JFK", "other")]))
+    assert sorted(row["v"] for row in table.read("dt = 'a' AND id = 2").to_pylist()) == [
+        "other",
+        "same",
+    ]
+    with pytest.raises(
+        InvalidRequestError, match=r"2 rows of db\.t share 1 values of the primary key \(dt, id\)"
+    ):
+        table.history.rollback(snapshot=last)
+    table.write(rows(table, [order("a", 2, "JFK")], ["-D"]))
+    assert_readable_history(table, mixed=False)
+    table.history.rollback(snapshot=last)
+    table = catalog.table(table.name)
+    assert (table.schema.partition_keys, table.schema.primary_keys) == (("dt",), ("dt", "id"))
+    assert content(table) == due
+    remove_orphans(table)
+    assert_only_reachable_files(table)
+
+
+def test_a_key_that_goes_leaves_the_primary_key_if_no_rows_share_the_rest(catalog: Catalog) -> None:
+    table = orders(catalog)
+    due = content(table)
+    table.upkeep.respec(FINER, primary_key=LONGER)
+    table = catalog.table(table.name)
+    table.upkeep.respec(["dt"], primary_key=["dt", "id"])
+    table = catalog.table(table.name)
+    assert (table.schema.partition_keys, table.schema.primary_keys) == (("dt",), ("dt", "id"))
+    assert content(table) == due
+    table.write(rows(table, [order("a", 2, "EWR")]))
+    assert len(content(table)) == len(due)
+    expire(table)
+    assert_only_reachable_files(table)
+
+
+def test_nulls_in_a_column_that_joins_are_refused_with_their_number(catalog: Catalog) -> None:
+    table = orders(catalog)
+    table.write(rows(table, [order("a", n, None) for n in (1, 2, 8)]))
+    with pytest.raises(InvalidRequestError, match=r"3 rows of db\.t have null in origin"):
+        table.upkeep.plan_respec(FINER, primary_key=LONGER)
+
+
+@pytest.mark.parametrize(
+    ("keys", "primary_key"),
+    [
+        (["dt"], ["dt", "id", "v"]),
+        (["dt", "origin"], ["dt", "origin", "v"]),
+        (["dt", "origin"], ["origin", "dt", "id", "v"]),
+        (["origin"], ["id", "origin"]),
+        ([], ["id", "origin"]),
+    ],
+    ids=str,
+)
+def test_other_primary_keys_are_refused(
+    catalog: Catalog, keys: list[str], primary_key: list[str]
+) -> None:
+    with pytest.raises(InvalidRequestError, match=r"the primary key of db\.t cannot become"):
+        orders(catalog).upkeep.plan_respec(keys, primary_key=primary_key)
+
+
+def test_late_rows_of_another_primary_key_are_refused(catalog: Catalog) -> None:
+    table = opened = orders(catalog)
+    late = table.stage(rows(table, [order("a", 2, "EWR")]))
+    table.upkeep.respec(FINER, primary_key=LONGER)
+    table = catalog.table(table.name)
+    due, last = content(table), table.history.snapshots()[-1].id
+    commit_late(opened, late)
+    with pytest.raises(UnsupportedError, match=r"by the primary key \(dt, id\), and it is"):
+        table.upkeep.respec(FINER)
+    table.history.rollback(snapshot=last)
+    assert content(catalog.table(table.name)) == due
+    remove_orphans(table)
