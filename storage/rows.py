@@ -126,8 +126,8 @@ def _of_series(column: pd.Series[Any], field: DataField | None, start: int) -> p
     # Objects may be of any type, and integers with a null are floats in pandas.
     if column.dtype == object and field is not None:
         values = [
-            (each.item() if isinstance(each, np.generic) else each) if is_there else None
-            for each, is_there in zip(column, column.notna(), strict=True)
+            None if missing else each.item() if isinstance(each, np.generic) else each
+            for each, missing in zip(column, column.isna(), strict=True)
         ]
         return _column(values, field, start)
     is_whole = field is not None and pa.types.is_integer(to_arrow_type(field.type))

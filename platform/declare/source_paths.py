@@ -171,7 +171,7 @@ def _check_layout(layout: str, column: PartitionColumn) -> Iterator[str]:
             f"{layout!r} is not a strptime layout that gives a day; write such as "
             f"{{{column.name}:%Y/%m/%d}}"
         )
-    elif root is not TypeRoot.TIMESTAMP and read.time() != dt.time():
+    elif root is not TypeRoot.TIMESTAMP and read != dt.datetime(2013, 12, 30):
         yield f"{layout!r} gives a time of day, which {column.name} {column.type} does not hold"
 
 

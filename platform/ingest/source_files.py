@@ -241,8 +241,8 @@ def read_in_turn(files: Sequence[SourceFile], wanted: Partitions | None) -> Iter
             raise InvalidRows(
                 f"{err.message}; so have {len(alike)} of the {len(others)} {asked} files: "
                 f"{first_few(alike)}",
-                table=err.table,
-                unknown=unknown,
+                table=None,
+                **err.details,
             ) from err
 
 

@@ -461,7 +461,7 @@ VISITS = """
       - {name: hour, type: INT}
       - {name: visitor, type: BIGINT}
     partition_keys: [dt, region, hour]
-    source: {json: "FOLDER/in/dt={dt}/region={region}/{hour}/*.json"}
+    source: SOURCE
     write: {engine: local}
 """
 
@@ -471,7 +471,7 @@ def test_folders_of_three_levels_are_registered_and_written_one_by_one(lake: Lak
         folder = lake.folder / "in" / place
         folder.mkdir(parents=True)
         (folder / "a.json").write_text(f'{{"visitor": {visitor}}}\n')
-    lake.declare(VISITS.replace("FOLDER", str(lake.folder)))
+    declare(lake, '{json: "FOLDER/in/dt={dt}/region={region}/{hour}/*.json"}', VISITS)
 
     assert lake.materialize("shop.visits").success
     registry = f"{TableNames('shop.visits').dynamic_partitions}/dt_region_hour"
