@@ -185,7 +185,8 @@ def _holders(
     for root in named.values():
         is_tag = root.kind is RootKind.TAG
         where = f" of branch {root.branch}" if is_tag and root.branch != files.paths.branch else ""
-        count = size = None
+        count: int | None = None
+        size: int | None = None
         if len(named) <= _MOST_HOLDERS:
             state = Reach().state(root)
             kept = Reach(wanted=state.keys()).data_of_all(mine)
