@@ -35,6 +35,8 @@ from dagster._core.launcher.default_run_launcher import DefaultRunLauncher
 from dagster._serdes import ConfigurableClassData
 from dagster._utils.interrupts import capture_interrupts
 
+from lakewright.storage.env import seed_after_fork
+
 # The host, the process and when it started, since numbers of processes come back.
 PROCESS_TAG = "lakewright/process"
 _PRELOADED = ("lakewright.definitions",)
@@ -148,10 +150,7 @@ class WarmRunLauncher(DefaultRunLauncher):
 
 def _execute(instance_ref: InstanceRef, run_id: str) -> None:
     """A run, in its process."""
-    import numpy as np  # noqa: PLC0415  # it is there already
-
-    # Forks begin with the state of their parent, and every run would draw the same numbers.
-    np.random.seed()  # noqa: NPY002, TID251  # the generator of user code
+    seed_after_fork()
     with capture_interrupts(), dg.DagsterInstance.from_ref(instance_ref) as instance:
         _execute_run_command_body(run_id, instance, lambda _: None, set_exit_code_on_failure=False)
 
