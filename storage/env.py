@@ -62,6 +62,16 @@ class SystemEnv:
         return len(os.sched_getaffinity(0)) if _KNOWS_AFFINITY else os.cpu_count() or 1
 
 
+def seed_after_fork() -> None:
+    """Seed numpy's shared generator anew; in every fork it would draw the same numbers for users.
+
+    Python seeds its own generator in each fork.
+    """
+    import numpy as np  # noqa: PLC0415  # only forks need it, and have it
+
+    np.random.seed()  # noqa: NPY002  # it is this one that is shared
+
+
 @dataclass(frozen=True, slots=True)
 class FileStatus:
     """One file of a listing."""

@@ -248,6 +248,18 @@ def _local_times_as_they_are(spark: Any) -> Iterator[None]:
         spark.conf.set(name, before)
 
 
+def load_great_expectations() -> tuple[Any, Any]:
+    """The library, and its setting for no progress bars; without what few expectations need."""
+    os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        # Only one expectation needs plots and distributions.
+        with deferred("altair", "scipy.stats"):
+            import great_expectations as gx
+            from great_expectations.data_context.types.base import ProgressBarsConfig
+    return gx, ProgressBarsConfig(globally=False, metric_calculations=False)
+
+
 @dataclass(frozen=True, slots=True)
 class _Asked:
     """An expectation as Great Expectations takes it."""
@@ -268,19 +280,12 @@ def _evaluate(
     expectations: Sequence[_Asked], kind: str, frame: Any, form: dict[str, object]
 ) -> dict[str, Any]:
     """Results by check name; an expectation that cannot be built gives an error text instead."""
-    os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
     with warnings.catch_warnings():
         # Users cannot act on the warnings of its dependencies.
         warnings.simplefilter("ignore")
-        # Only one expectation needs plots and distributions.
-        with deferred("altair", "scipy.stats"):
-            import great_expectations as gx
-            from great_expectations.data_context.types.base import ProgressBarsConfig
-
+        gx, no_bars = load_great_expectations()
         context = gx.get_context(mode="ephemeral")
-        context.variables.progress_bars = ProgressBarsConfig(
-            globally=False, metric_calculations=False
-        )
+        context.variables.progress_bars = no_bars
         results: dict[str, Any] = {}
         built = []
         for each in expectations:

@@ -1,0 +1,187 @@
+"""Launches runs in processes that are forked from one that has imported everything.
+
+Dagster's own launcher starts an interpreter for each run, which imports Dagster and this platform
+before it does anything: most of the time of a small run. Here the process that launches runs keeps
+a fork server beside it. It imports once, does nothing else, and forks for each run; a run then
+loads the definitions, as ever, and works.
+
+1. Tag the run with its process, so that other processes find it, and none takes another for it.
+2. Wait for the process beside; if it ends before its run, the run has failed.
+3. A cancellation is a signal to the process. The monitoring of runs asks whether it still lives,
+   so that a run is not thought to work for ever after a crash of the whole machine.
+
+Runs of code that has another interpreter are left to Dagster's launcher.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from multiprocessing.context import ForkServerContext, ForkServerProcess
+from pathlib import Path
+from threading import Lock, Thread
+from typing import Any, Self
+
+import dagster as dg
+from dagster._cli.api import _execute_run_command_body
+from dagster._config import UserConfigSchema
+from dagster._core.instance import InstanceRef
+from dagster._core.launcher.base import CheckRunHealthResult, LaunchRunContext, WorkerStatus
+from dagster._core.launcher.default_run_launcher import DefaultRunLauncher
+from dagster._serdes import ConfigurableClassData
+from dagster._utils.interrupts import capture_interrupts
+
+from lakewright.storage.env import seed_after_fork
+
+# The host, the process and when it started, since numbers of processes come back.
+PROCESS_TAG = "lakewright/process"
+_PRELOADED = ("lakewright.definitions",)
+
+
+class WarmRunLauncher(DefaultRunLauncher):
+    """Dagster's own launcher, but for how processes of runs begin.
+
+    A `dagster.yaml` names it as `run_launcher`. `preload` are the modules that are imported ahead
+    of all runs; they must start no thread and open no file.
+    """
+
+    def __init__(
+        self, inst_data: ConfigurableClassData | None = None, preload: Sequence[str] = _PRELOADED
+    ) -> None:
+        super().__init__(inst_data)
+        self._preload = list(preload)
+        self._starting = Lock()
+        self._waiting: list[Thread] = []
+
+    @classmethod
+    def config_type(cls) -> UserConfigSchema:
+        """The one setting, `preload`."""
+        return {"preload": dg.Field([str], is_required=False, default_value=list(_PRELOADED))}
+
+    @classmethod
+    def from_config_value(
+        cls, inst_data: ConfigurableClassData | None, config_value: Mapping[str, Any]
+    ) -> Self:
+        """The launcher of an instance."""
+        return cls(inst_data, config_value["preload"])
+
+    def launch_run(self, context: LaunchRunContext) -> None:
+        """Fork a process for the run."""
+        run, origin = context.dagster_run, context.job_code_origin
+        if origin is None or origin.repository_origin.executable_path != sys.executable:
+            super().launch_run(context)
+            return
+        # Only the first call of a process counts, so its preloaded modules are those of all runs.
+        with self._starting:
+            server: ForkServerContext = multiprocessing.get_context("forkserver")
+            server.set_forkserver_preload(self._preloaded())
+            process = server.Process(
+                target=_execute, args=(self._instance.get_ref(), run.run_id), name=run.run_id
+            )
+            process.start()
+        assert process.pid is not None
+        self._instance.add_run_tags(run.run_id, {PROCESS_TAG: _identity(process.pid)})
+        waiting = Thread(target=self._wait, args=(process, run.run_id), daemon=True)
+        waiting.start()
+        self._waiting = [*(each for each in self._waiting if each.is_alive()), waiting]
+
+    def _preloaded(self) -> list[str]:
+        """What a run imports in any case: what is configured, this module, and the storages."""
+        instance = self._instance
+        used = (
+            instance.run_storage,
+            instance.event_log_storage,
+            instance.schedule_storage,
+            instance.compute_log_manager,
+            instance.run_coordinator,
+        )
+        return [*self._preload, __name__, *sorted({type(each).__module__ for each in used})]
+
+    def join(self, timeout: int = 30) -> None:
+        """Wait until the processes of runs have ended, each for so many seconds."""
+        super().join(timeout)  # type: ignore[no-untyped-call]  # Dagster's
+        for each in self._waiting:
+            each.join(timeout)
+
+    def _wait(self, process: ForkServerProcess, run_id: str) -> None:
+        process.join()
+        run = self._instance.get_run_by_id(run_id)
+        if run is None or run.is_finished:
+            return
+        ended = f"the process of the run (pid: {process.pid}) ended with {process.exitcode}"
+        self._instance.report_engine_event(f"{ended} before the run did", run, cls=type(self))
+        self._instance.report_run_failed(run)
+
+    def terminate(self, run_id: str) -> bool:
+        """Interrupt a run; False if it has ended."""
+        run = self._instance.get_run_by_id(run_id)
+        if run is None or run.is_finished or PROCESS_TAG not in run.tags:
+            return bool(super().terminate(run_id))  # type: ignore[no-untyped-call]  # Dagster's
+        self._instance.report_run_canceling(run)
+        process = _living(run.tags[PROCESS_TAG])
+        if process is None:
+            self._instance.report_engine_event(
+                f"the process {run.tags[PROCESS_TAG]} does not run on {socket.gethostname()}",
+                run,
+                cls=type(self),
+            )
+            return False
+        os.kill(process, signal.SIGTERM)
+        return True
+
+    @property
+    def supports_check_run_worker_health(self) -> bool:
+        """Whether the monitoring of runs may ask."""
+        return True
+
+    def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
+        """Whether the process of a run lives; of a process elsewhere this is taken for granted."""
+        known = run.tags.get(PROCESS_TAG)
+        if known is None or not known.startswith(f"{socket.gethostname()} "):
+            return CheckRunHealthResult(WorkerStatus.RUNNING)
+        if _living(known) is not None:
+            return CheckRunHealthResult(WorkerStatus.RUNNING)
+        return CheckRunHealthResult(WorkerStatus.FAILED, f"the process {known} has ended")
+
+
+def _execute(instance_ref: InstanceRef, run_id: str) -> None:
+    """A run, in its process."""
+    seed_after_fork()
+    with capture_interrupts(), dg.DagsterInstance.from_ref(instance_ref) as instance:
+        _execute_run_command_body(run_id, instance, lambda _: None, set_exit_code_on_failure=False)
+
+
+def _identity(process: int) -> str:
+    return f"{socket.gethostname()} {process} {_started(process)}"
+
+
+def _living(identity: str) -> int | None:
+    """The process that a tag names, if it lives on this machine."""
+    host, process, started = identity.rsplit(" ", 2)
+    if host != socket.gethostname() or _started(int(process)) != started:
+        return None
+    return int(process)
+
+
+def _started(process: int) -> str:
+    """When a process started, as the system counts: `-` if it has ended, `?` if unknown."""
+    if not Path("/proc/self/stat").exists():
+        return "?" if _exists(process) else "-"
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return "-"
+    # A process that has ended keeps its number until its parent asks for it.
+    return "-" if fields[0] == "Z" else fields[19]
+
+
+def _exists(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except OSError:
+        return False
+    return True
