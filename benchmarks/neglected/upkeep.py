@@ -121,7 +121,7 @@ def keep(lake: Lake, proof: Proof) -> None:
         answer = lake.tick()
         proof.ticks.append(round(time.perf_counter() - began, 2))
         if not answer.run_requests:
-            print(f"the sensor: {answer.skip_reason}", flush=True)
+            print(f"the sensor: {answer.skip_message}", flush=True)
             return
         for request in answer.run_requests:
             began = time.perf_counter()
