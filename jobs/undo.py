@@ -35,7 +35,8 @@ def build_undo_job(
 ) -> dg.JobDefinition:
     """The job that undoes a run in the whole warehouse; its config names the run.
 
-    The run fails if a part cannot be undone, after all others are.
+    The run fails if nothing is undone, or later work stands in the way of a part; all other parts
+    are undone first.
     """
     names = names or UpkeepNames()
     keys = resources or ResourceKeys()
@@ -70,7 +71,7 @@ def build_undo_job(
                     description=each.summary,
                 )
             )
-        if found.left_alone:
+        if not found.is_whole:
             told = "; ".join(f"{each.table}, {each.what}: {each.why}" for each in found.left_alone)
             count = counted(len(found.left_alone), "part")
             raise dg.Failure(

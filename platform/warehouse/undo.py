@@ -71,11 +71,12 @@ class Undone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftAlone:
-    """A part of a run that is not undone, and why."""
+    """A part of a run that is not undone, and why; `is_final` if it never can be."""
 
     table: str
     what: str
     why: str
+    is_final: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +86,11 @@ class Undo:
     run: str
     parts: tuple[Undone, ...]
     left_alone: tuple[LeftAlone, ...]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether something can be undone, and all that ever could be."""
+        return bool(self.parts) and all(each.is_final for each in self.left_alone)
 
 
 def plan_undo(
@@ -269,7 +275,7 @@ def _quarantines(
 def _without_traces(table: Table, actions: Sequence[Action], done: set[str]) -> list[LeftAlone]:
     """Actions that cannot be undone, by their verbs."""
     return [
-        LeftAlone(table=table.name, what=each.verb, why=WHY_NOT[each.verb])
+        LeftAlone(table=table.name, what=each.verb, why=WHY_NOT[each.verb], is_final=True)
         for each in actions
         if each.verb in WHY_NOT and not (each.verb == "remove_orphans" and RESTORE.name in done)
     ]

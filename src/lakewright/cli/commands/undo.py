@@ -25,7 +25,7 @@ from lakewright.platform.warehouse.undo import Undo, plan_undo, run_undo
 RUN is the id of a Dagster run, or its first 8 digits or more; or what `lakewright snapshots` shows
 as the user of a command's commits, or the 8 digits in it. Snapshots are taken back until they
 expire, quarantines until they are purged. What cannot be undone says why, and nothing else waits
-for it; the exit code is then 5.
+for it. The exit code is 5 if nothing is undone, or if later work stands in the way of a part.
 """,
     examples="lakewright undo 1f0c2d3e --dry-run\nlakewright undo 1f0c2d3e --table nyc.flights",
 )
@@ -62,7 +62,7 @@ def undo(call: Call, *, run: str, tables: tuple[str, ...]) -> Answer:
         text=lambda: _text(found, is_plan=call.dry_run),
         value=lambda: _record(found),
         records=lambda: _records(found),
-        code=CONFLICT if found.left_alone and not call.dry_run else 0,
+        code=0 if found.is_whole or call.dry_run else CONFLICT,
     )
 
 
