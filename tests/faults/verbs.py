@@ -744,6 +744,7 @@ SYSTEM_TABLES = tuple(
 # What changes nothing, however it is called.
 READERS: dict[str, Callable[[Place], object]] = {
     "names": lambda at: (at.table.name, at.table.location, at.table.uuid, at.catalog.uri),
+    "read_only": lambda at: at.catalog.read_only().table(at.table.name).read(),
     "schema": lambda at: (at.table.schema, at.table.options, at.table.arrow_schema),
     "snapshots": lambda at: (at.table.history.latest_snapshot(), at.table.history.snapshots()),
     "find_committed": lambda at: at.table.find_committed("maker", 1),
@@ -754,6 +755,7 @@ READERS: dict[str, Callable[[Place], object]] = {
         at.table.at(snapshot=1).read(),
         at.table.at().lookup(pa.table({"id": [1]})),
         at.table.at().statistics(),
+        at.table.at().partition_properties(),
     ),
     "validate_rows": lambda at: (
         at.table.upkeep.plan_validate_rows(),

@@ -25,7 +25,7 @@ def manifests_read(fs: WatchedFiles) -> list[str]:
     return [call.path for call in fs.calls if call.name == "read_bytes" and "manifest" in call.path]
 
 
-@pytest.mark.parametrize(("keyed", "calls"), [(False, 23), (True, 27)], ids=["append", "upsert"])
+@pytest.mark.parametrize(("keyed", "calls"), [(False, 24), (True, 28)], ids=["append", "upsert"])
 def test_a_write_reads_no_manifest_twice(any_catalog: Catalog, keyed: bool, calls: int) -> None:
     table, fs = watched(table_of(any_catalog, keyed=keyed))
     table.write(rows(table, events(7, 9)))
