@@ -142,6 +142,7 @@ def test_one_bad_day_is_rejected_and_the_others_are_published(lake: Lake) -> Non
     assert again.checks["amount__be_between"].passed
 
 
+@pytest.mark.mission("PT5")
 def test_a_run_that_is_resumed_writes_the_rejected_day_and_no_other_again(lake: Lake) -> None:
     lake.declare(EVENTS.replace("write: {", "write: {mode: append, "))
     days = ("2024-01-01", "2024-01-02")
