@@ -42,6 +42,8 @@ EVERY_VERB = "upkeep"
 _ASKED_AGAIN_AFTER_MS = 600_000
 _MOST_TIMES_ASKED = 8
 _MOST_TOLD = 5
+# So many times the files from which a compaction is due, it is worth its while however small.
+_CROWDED = 20
 # An orchestrator may know the end of a run by the second.
 _SECOND_MS = 1000
 _MIB = 1 << 20
@@ -179,7 +181,9 @@ class _Look:
                 told = f"waits for its hours, {policy.hours} {policy.timezone}"
                 again_ms = policy.hours.next_ms(now_ms, policy.timezone)
                 return WhyNot.OUT_OF_HOURS, told, again_ms
-            little = partition.small_bytes < policy.min_bytes
+            # Else a stream of tiny commits, which is never old, would pile up files without end.
+            crowded = weight(partition) >= _CROWDED * policy.small_files
+            little = partition.small_bytes < policy.min_bytes and not crowded
             if little and age_ms is not None and age_ms < policy.at_latest:
                 told = (
                     f"waits, {size_text(partition.small_bytes)} of {size_text(policy.min_bytes)}, "

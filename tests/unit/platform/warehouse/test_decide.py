@@ -119,6 +119,10 @@ def test_little_work_waits_until_it_is_worth_a_run_or_has_waited_long() -> None:
     assert intents(compaction(state(old), policy))
     large = partition("a", 9, small_bytes=1 << 20)
     assert intents(compaction(state(large), policy))
+    many = 20 * policy.compaction.small_files
+    (waits,) = compaction(state(partition("a", many - 1)), policy)
+    assert waits.why_not is WhyNot.TOO_LITTLE
+    assert intents(compaction(state(partition("a", many)), policy))
 
 
 def test_a_partition_that_is_written_is_left_until_it_is_quiet() -> None:
