@@ -75,7 +75,9 @@ class CompactionPolicy(Declared):
         default=0, description="wait until the last write to the partition is so old"
     )
     min_bytes: SizeBytes = Field(
-        default=0, description="wait while the small files of a partition have less"
+        default=0,
+        description="wait while the small files of a partition have less, and are fewer than 20 "
+        "times `small_files`",
     )
     at_latest: DurationMs = Field(
         default=_HOUR_MS, description="`min_bytes` delays no longer than this after a write"
