@@ -24,7 +24,6 @@ def check(found: Finding) -> None:
     assert not found.race.problems, found.race.told()
 
 
-@pytest.mark.sampled(49)
 @pytest.mark.mission("FS10")
 @pytest.mark.parametrize("pair", PAIRS, ids="-".join)
 def test_two_verbs_one_of_which_is_held_up_once_end_as_if_one_came_after_the_other(
