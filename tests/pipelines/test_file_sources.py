@@ -474,8 +474,8 @@ def test_folders_of_three_levels_are_registered_and_written_one_by_one(lake: Lak
     declare(lake, '{json: "FOLDER/in/dt={dt}/region={region}/{hour}/*.json"}', VISITS)
 
     assert lake.materialize("shop.visits").success
-    registry = f"{TableNames('shop.visits').dynamic_partitions}/dt_region_hour"
-    known = sorted(lake.instance.get_dynamic_partitions(registry))
+    registered_as = f"{TableNames('shop.visits').dynamic_partitions}/dt_region_hour"
+    known = sorted(lake.instance.get_dynamic_partitions(registered_as))
     assert ["EU" in known[0], "US" in known[1], len(known)] == [True, True, 2]
 
     (lake.folder / "in/dt=2024-01-01/region=EU/7/a.json").write_text('{"visitor": 3}\n')

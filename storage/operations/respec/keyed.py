@@ -36,7 +36,6 @@ from lakewright.storage.errors import (
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.bridged_base import Bridge, Staged, bridged_entries
 from lakewright.storage.operations.commit.commit_loop import commit_bridging, end_change_of_keys
-from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.operations.references.sweep import sweep_after_failure
 from lakewright.storage.operations.respec.cut_over import keys_stand
 from lakewright.storage.operations.respec.keyed_checks import (
@@ -52,7 +51,6 @@ from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.state.latest import is_latest, read_latest
 from lakewright.storage.operations.state.live_files import (
     deletions_by_bucket,
-    grouped_by_bucket,
     index_entries,
     live_entries,
 )
@@ -178,23 +176,7 @@ class KeyedChange:
         for row, each in list(self._done.items()):
             if held.get(row) != (each.identities, each.indexes):
                 self._discard(now, self._done.pop(row).staged)
-        moves = [
-            Move(
-                partition=row,
-                splits=tuple(
-                    DataSplit(
-                        partition=place.partition,
-                        bucket=place.bucket,
-                        files=tuple(entry.file for entry in group),
-                        merge=True,
-                        deletions=marks.get(place, ()),
-                    )
-                    for place, group in grouped_by_bucket(grouped[row]).items()
-                ),
-            )
-            for row in held
-            if row not in self._done
-        ]
+        moves = [Move.of(row, grouped[row], marks) for row in held if row not in self._done]
         run_id = files.env.new_id()
         self._run_ids.append(run_id)
         in_order = is_in_order(files.schema, now.schema)

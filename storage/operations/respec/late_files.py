@@ -28,18 +28,13 @@ from lakewright.storage.errors import (
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.bridged_base import without_removals
 from lakewright.storage.operations.commit.commit_loop import commit_bridging
-from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.operations.references.sweep import sweep_after_failure
 from lakewright.storage.operations.respec.cut_over import keys_stand
 from lakewright.storage.operations.respec.move_partitions import Move, move_partition
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.state.bridged_files import late_entries
 from lakewright.storage.operations.state.latest import read_latest
-from lakewright.storage.operations.state.live_files import (
-    LiveFiles,
-    grouped_by_bucket,
-    live_entries,
-)
+from lakewright.storage.operations.state.live_files import LiveFiles, live_entries
 from lakewright.storage.operations.write.verify import VerifyLevel
 from lakewright.storage.spec.commit import Change
 from lakewright.storage.spec.manifest import FileKind, ManifestEntry
@@ -227,19 +222,5 @@ def _moves(
             grouped[entry.partition].append(entry)
         yield (
             former,
-            [
-                Move(
-                    partition=row,
-                    splits=tuple(
-                        DataSplit(
-                            partition=place.partition,
-                            bucket=place.bucket,
-                            files=tuple(each.file for each in group),
-                            merge=True,
-                        )
-                        for place, group in grouped_by_bucket(held).items()
-                    ),
-                )
-                for row, held in grouped.items()
-            ],
+            [Move.of(row, held) for row, held in grouped.items()],
         )

@@ -9,7 +9,7 @@ in it. Rows keep their sequence numbers. No snapshot names the files yet.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,14 +26,11 @@ from lakewright.storage.operations.rewrite.deal_rows import deal_rows
 from lakewright.storage.operations.running.delete_files import discard_files
 from lakewright.storage.operations.running.task_memory import MOVED_BYTES, free_memory
 from lakewright.storage.operations.state.assign_buckets import partitions_of
+from lakewright.storage.operations.state.live_files import grouped_by_bucket
 from lakewright.storage.operations.write.rolling_writer import BucketTarget, RollingWriter
 from lakewright.storage.operations.write.stored_rows import file_schema
-from lakewright.storage.operations.write.verify import (
-    Proof,
-    VerifyLevel,
-    Written,
-    rows_to_rewrite,
-)
+from lakewright.storage.operations.write.verify import Proof, VerifyLevel, Written, rows_to_rewrite
+from lakewright.storage.spec.index import DeletionVectorRange
 from lakewright.storage.spec.manifest import DataFileMeta, FileKind, FileSource, ManifestEntry
 from lakewright.storage.spec.partition import Place
 from lakewright.storage.spec.schema import KEY_PREFIX, SEQUENCE_NUMBER
@@ -45,6 +42,28 @@ class Move:
 
     partition: bytes
     splits: tuple[DataSplit, ...]
+
+    @classmethod
+    def of(
+        cls,
+        partition: bytes,
+        entries: Sequence[ManifestEntry],
+        marks: Mapping[Place, tuple[tuple[str, DeletionVectorRange], ...]] | None = None,
+    ) -> Move:
+        """The files of a partition's entries, with the deletions of their buckets."""
+        return cls(
+            partition=partition,
+            splits=tuple(
+                DataSplit(
+                    partition=place.partition,
+                    bucket=place.bucket,
+                    files=tuple(each.file for each in group),
+                    merge=True,
+                    deletions=(marks or {}).get(place, ()),
+                )
+                for place, group in grouped_by_bucket(entries).items()
+            ),
+        )
 
 
 def move_partition(
