@@ -22,15 +22,8 @@ from lakewright.platform.declare.schema_drift import SchemaDrift, Writing
 from lakewright.platform.declare.source_variables import values_hidden, with_source_variables
 from lakewright.platform.ingest.judge_staged import RejectedPartition
 from lakewright.platform.ingest.missing_rows import INTENDED
-from lakewright.platform.ingest.publish import (
-    LAST_COMMIT,
-    ROWS,
-    AlreadyPublished,
-    Published,
-    Rejected,
-    WriteOrder,
-    publish,
-)
+from lakewright.platform.ingest.publication import AlreadyPublished, Published, Rejected
+from lakewright.platform.ingest.publish import LAST_COMMIT, ROWS, WriteOrder, publish
 from lakewright.platform.ingest.sources import SourceRequest, explain_source, find_source
 from lakewright.platform.orchestration.asset_lineage import lineage_metadata
 from lakewright.platform.orchestration.asset_partitions import (

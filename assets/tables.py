@@ -12,7 +12,7 @@ from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.open_declared import check_rows_fit
 from lakewright.platform.declare.workspace import Workspace
 from lakewright.platform.declare.yaml_files import Written
-from lakewright.platform.ingest.publish import AlreadyPublished, Published, Rejected
+from lakewright.platform.ingest.publication import AlreadyPublished, Published, Rejected
 from lakewright.platform.ingest.sources import source_text
 from lakewright.platform.orchestration.asset_lineage import lineage_metadata
 from lakewright.platform.orchestration.asset_partitions import partition_mapping, partitions_def

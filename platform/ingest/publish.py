@@ -42,6 +42,12 @@ from lakewright.platform.ingest.judge_staged import (
     rejected_alone,
 )
 from lakewright.platform.ingest.missing_rows import INTENDED, missing_partitions
+from lakewright.platform.ingest.publication import (
+    AlreadyPublished,
+    PartitionTotals,
+    Published,
+    Rejected,
+)
 from lakewright.platform.upkeep.compact import COMPACT, CompactOptions
 from lakewright.platform.upkeep.engines import prefers_spark
 from lakewright.platform.upkeep.leases import Warn, writing
@@ -54,7 +60,6 @@ from lakewright.storage import (
     StorageError,
     Table,
     WriterCompaction,
-    WriterUse,
 )
 from lakewright.storage.env import Env, SystemEnv
 from lakewright.storage.errors import (
@@ -106,63 +111,6 @@ class WriteOrder:
     explain: Callable[[], None] = field(default=lambda: None, repr=False)
     session: Callable[[], Any] = field(repr=False)
     warn: Warn = field(default=_LOG.warning, repr=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionTotals:
-    """The totals of the rows written to one partition."""
-
-    spec: Mapping[str, object]
-    row_count: int
-    file_count: int
-    size_bytes: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Published:
-    """Rows that readers see.
-
-    Of the `rejected` partitions nothing was published; an earlier attempt published the `earlier`.
-    """
-
-    partitions: tuple[PartitionTotals, ...]
-    report: ValidationReport
-    snapshot: Snapshot | None
-    commits: int
-    engine: str
-    duration_ms: int
-    compaction: WriterCompaction | None = None
-    writer: WriterUse | None = None
-    rejected: tuple[RejectedPartition, ...] = ()
-    earlier: tuple[Mapping[str, object], ...] = ()
-
-    @property
-    def row_count(self) -> int:
-        return sum(each.row_count for each in self.partitions)
-
-    @property
-    def file_count(self) -> int:
-        return sum(each.file_count for each in self.partitions)
-
-    @property
-    def size_bytes(self) -> int:
-        return sum(each.size_bytes for each in self.partitions)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlreadyPublished:
-    """An earlier attempt of the same run committed everything."""
-
-    snapshot: Snapshot
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rejected:
-    """Rows that were not published; their files are deleted."""
-
-    report: ValidationReport
-    partitions: tuple[PartitionTotals, ...]
-    duration_ms: int
 
 
 def publish(

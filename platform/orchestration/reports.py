@@ -10,7 +10,7 @@ from typing import Any
 import dagster as dg
 
 from lakewright.platform.ingest.expectations import ExpectationOutcome
-from lakewright.platform.ingest.publish import PartitionTotals, Published
+from lakewright.platform.ingest.publication import PartitionTotals, Published
 from lakewright.platform.orchestration.pictures import as_markdown, file_sizes_picture
 from lakewright.platform.upkeep.health import PartitionHealth
 from lakewright.platform.upkeep.verb import Report

@@ -24,6 +24,7 @@ from lakewright.platform.warehouse.intents import (
     Why,
     WhyNot,
 )
+from lakewright.platform.warehouse.judge_partition import judge_partition, weight
 from lakewright.platform.warehouse.table_state import TableState
 from lakewright.storage.spec.known_options import Use
 
@@ -458,31 +459,6 @@ class _Look:
             partition=partition.key or None,
             again_ms=again_ms,
         )
-
-
-def judge_partition(
-    partition: PartitionHealth, policy: CompactionPolicy, *, keyed: bool
-) -> tuple[str, Why | None]:
-    """The numbers that decide on a compaction of a partition, and why it is due, if it is."""
-    if partition.waiting_files:
-        files = counted(partition.waiting_files, "file")
-        rows = counted(partition.waiting_rows, "row")
-        verb = "waits" if partition.waiting_files == 1 else "wait"
-        return f"{partition.name}: {files} with {rows} {verb} for a compaction", Why.ROWS_WAIT
-    if keyed:
-        count, what, why = partition.sorted_runs, "sorted run", Why.SORTED_RUNS
-    else:
-        count, what, why = partition.small_files, "small file", Why.SMALL_FILES
-    due = count >= policy.small_files
-    where = f"{partition.name}: {counted(count, what)}"
-    if partition.worst_bucket > 0:
-        where += f" in bucket {partition.worst_bucket}"
-    return f"{where} {'≥' if due else '<'} {policy.small_files}", why if due else None
-
-
-def weight(partition: PartitionHealth) -> int:
-    """What partitions are ordered by, the worst first."""
-    return max(partition.small_files, partition.sorted_runs, partition.waiting_files)
 
 
 def _score(cost: Cost, benefit: Benefit, *, rows_wait: bool = False) -> float:

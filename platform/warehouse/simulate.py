@@ -27,8 +27,8 @@ from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
 from lakewright.platform.warehouse import decide
 from lakewright.platform.warehouse.action import Action
 from lakewright.platform.warehouse.calibrate import Calibration, modelled_ms
-from lakewright.platform.warehouse.decide import weight
 from lakewright.platform.warehouse.intents import Intent
+from lakewright.platform.warehouse.judge_partition import weight
 from lakewright.platform.warehouse.past import decided_verb
 from lakewright.platform.warehouse.table_state import TableState
 

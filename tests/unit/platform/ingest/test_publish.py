@@ -13,13 +13,8 @@ import pytest
 
 from lakewright.platform.declare.declarations import TableDeclaration, WriteKind
 from lakewright.platform.declare.source_declarations import ExtraColumns, SourceDeclaration
-from lakewright.platform.ingest.publish import (
-    AlreadyPublished,
-    Published,
-    Rejected,
-    WriteOrder,
-    publish,
-)
+from lakewright.platform.ingest.publication import AlreadyPublished, Published, Rejected
+from lakewright.platform.ingest.publish import WriteOrder, publish
 from lakewright.storage import AddColumn, Catalog, RenameColumn, Table
 from lakewright.storage.errors import InvalidRequestError, InvalidRows, SchemaMoved
 from lakewright.storage.spec.data_types import parse_data_type

@@ -1,0 +1,67 @@
+"""What came of a write that was to be published."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lakewright.platform.ingest.expectations import ValidationReport
+from lakewright.platform.ingest.judge_staged import RejectedPartition
+from lakewright.storage import Snapshot, WriterCompaction, WriterUse
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionTotals:
+    """The totals of the rows written to one partition."""
+
+    spec: Mapping[str, object]
+    row_count: int
+    file_count: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """Rows that readers see.
+
+    Of the `rejected` partitions nothing was published; an earlier attempt published the `earlier`.
+    """
+
+    partitions: tuple[PartitionTotals, ...]
+    report: ValidationReport
+    snapshot: Snapshot | None
+    commits: int
+    engine: str
+    duration_ms: int
+    compaction: WriterCompaction | None = None
+    writer: WriterUse | None = None
+    rejected: tuple[RejectedPartition, ...] = ()
+    earlier: tuple[Mapping[str, object], ...] = ()
+
+    @property
+    def row_count(self) -> int:
+        return sum(each.row_count for each in self.partitions)
+
+    @property
+    def file_count(self) -> int:
+        return sum(each.file_count for each in self.partitions)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(each.size_bytes for each in self.partitions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlreadyPublished:
+    """An earlier attempt of the same run committed everything."""
+
+    snapshot: Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejected:
+    """Rows that were not published; their files are deleted."""
+
+    report: ValidationReport
+    partitions: tuple[PartitionTotals, ...]
+    duration_ms: int
