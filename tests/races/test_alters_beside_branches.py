@@ -6,7 +6,6 @@ fast-forward mean nothing in the files of the branch, though their ids may be th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import permutations
@@ -17,9 +16,10 @@ from lakewright.storage import AddColumn, SetOption, Table
 from lakewright.storage.operations.references.branches import at_branch
 from lakewright.storage.spec.schema_change import SchemaChange
 from tests.races.outcomes import told
+from tests.races.serial import one_by_one
 from tests.races.verbs import NOW_MS, Arena, Verb, actor_of, append_arena
-from tests.support.processes.interleaving import Actor, Explorer, State
-from tests.support.stores.stepped_files import Call, Content, DictFiles, answer
+from tests.support.processes.interleaving import Explorer, State
+from tests.support.stores.stepped_files import Call, Content, DictFiles
 from tests.support.tables.builders import comparable, rows
 from tests.support.tally import tally
 
@@ -96,21 +96,6 @@ def shown(arena: Arena, content: Content) -> str:
     return "\n".join(found)
 
 
-def one_by_one(arena: Arena, actors: Sequence[Actor]) -> tuple[frozenset[str], str]:
-    content, done = arena.content, set()
-    for actor in actors:
-        node, files = actor.root(), DictFiles(content, NOW_MS)
-        while node.call is not None:
-            result, _ = answer(files.content, node.call, NOW_MS)
-            files.perform(node.call)
-            node = actor.told(node, result)
-        content = files.content
-        assert node.outcome is not None
-        if node.outcome.error is None:
-            done.add(actor.name)
-    return frozenset(done), shown(arena, content)
-
-
 @pytest.mark.parametrize("pair", PAIRS, ids="-".join)
 @pytest.mark.parametrize("case", list(BEFORE))
 @pytest.mark.sampled(2)
@@ -122,8 +107,10 @@ def test_an_alter_and_a_fast_forward_leave_what_a_serial_order_leaves(
     actors = [
         actor_of(arena, name, 1, seed=50 + at, verb=VERBS[name]) for at, name in enumerate(pair)
     ]
-    serial = {one_by_one(arena, order) for each in actors for order in [[each]]}
-    serial |= {one_by_one(arena, order) for order in permutations(actors)}
+    serial = set()
+    for order in (*([each] for each in actors), *permutations(actors)):
+        done, content = one_by_one(arena, order)
+        serial.add((done, shown(arena, content)))
     wrong: dict[str, State] = {}
     ends = 0
 

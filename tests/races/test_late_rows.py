@@ -16,9 +16,10 @@ import pytest
 from lakewright.storage import Catalog, ChangeNullability, ChangeType, Table
 from lakewright.storage.spec.schema_change import SchemaChange
 from tests.races.outcomes import told
+from tests.races.serial import one_by_one
 from tests.races.verbs import NOW_MS, Arena, actor_of
 from tests.support.processes.interleaving import Explorer, State
-from tests.support.stores.stepped_files import Call, Content, DictFiles, answer
+from tests.support.stores.stepped_files import Call, Content, DictFiles
 from tests.support.tables.builders import comparable, new_table, rows
 from tests.support.tables.environment import FixedEnv, SeededIds
 from tests.support.tally import tally
@@ -87,18 +88,8 @@ def test_a_change_and_rows_that_it_refuses_never_both_end_well(case: str, write:
     ]
     serial = {(frozenset[str](), shown(ring, ring.content))}
     for order in permutations(actors):
-        content, done = ring.content, set()
-        for actor in order:
-            node, files = actor.root(), DictFiles(content, NOW_MS)
-            while node.call is not None:
-                result, _ = answer(files.content, node.call, NOW_MS)
-                files.perform(node.call)
-                node = actor.told(node, result)
-            content = files.content
-            assert node.outcome is not None
-            if node.outcome.error is None:
-                done.add(actor.name)
-        serial.add((frozenset(done), shown(ring, content)))
+        done, content = one_by_one(ring, order)
+        serial.add((done, shown(ring, content)))
     wrong: dict[str, State] = {}
     ends: list[tuple[str, ...]] = []
 
