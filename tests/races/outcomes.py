@@ -56,8 +56,9 @@ def _error_table() -> dict[tuple[str, str], tuple[str, ...]]:
         for other in _REWRITES:
             found[one, other] = ("StalePlan",)
         found[one, "rollback"] = ("StalePlan", "FilesGone")
-    # Another one merged its manifests; or what it read was rolled back.
-    found["manifests", "manifests"] = found["manifests", "rollback"] = ("StalePlan",)
+    # Another one merged its manifests; or what it read, or had just committed, was rolled back.
+    found["manifests", "manifests"] = ("StalePlan",)
+    found["manifests", "rollback"] = ("StalePlan", "FilesGone")
     found["manifests", "respec"] = _MOVED
     found["rollback", "manifests"] = ("StalePlan",)
     found["compact", "rescale"] = ("StalePlan", "SchemaMoved")
