@@ -123,9 +123,15 @@ class Oracle:
     def kill(self) -> None:
         """End the process as a crash would: what it has begun stays behind."""
         process, self._process = self._process, None
-        if process is not None:
-            process.kill()
-            process.wait()
+        if process is None:
+            return
+        process.kill()
+        process.wait()
+        assert process.stdin is not None
+        with suppress(OSError):
+            process.stdin.close()
+        if self._stderr is not None:
+            self._stderr.close()
 
     def __enter__(self) -> Self:
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 
 import dagster as dg
@@ -10,6 +11,7 @@ import pytest
 from lakewright.definitions import defs
 from lakewright.platform.declare.variables import TABLES_VARIABLE
 from lakewright.platform.declare.yaml_files import DeclarationError
+from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.upkeep.verbs import VERBS
 from tests.pipelines.describe import REVIEWED, describe, describe_demo
 from tests.pipelines.lake import EVENTS, Lake
@@ -62,12 +64,38 @@ def test_time_and_list_partitions_cross(lake: Lake) -> None:
         "no|2024-02",
     ]
 
-    import datetime as dt
-
     lake.give([{"dt": dt.date(2024, 2, 1), "country": "no", "id": 1}], "shop.sales")
     outcome = lake.materialize("shop.sales", partitions="no|2024-02")
     assert outcome.success, outcome.failure
     assert outcome.materializations["no|2024-02"]["dagster/partition_row_count"] == 1
+
+
+@pytest.mark.mission("PT18")
+def test_time_crosses_with_the_values_of_any_number_of_columns(lake: Lake) -> None:
+    lake.declare(
+        """
+        table: shop.sales
+        columns: [{name: dt, type: DATE}, {name: country, type: STRING}, {name: city, type: STRING},
+                  {name: store, type: INT}, {name: id, type: INT}]
+        partition_keys: [dt, country, city, store]
+        partitions:
+          daily: {column: dt, start: 2024-01-01, end: 2024-03-01}
+          dynamic: {columns: [country, city, store]}
+        source: {python: "tests.pipelines.sources:all_rows"}
+        """
+    )
+    sold = {"dt": dt.date(2024, 2, 1), "country": "no", "city": "Ås/Ski", "store": 7, "id": 1}
+    lake.give([sold], "shop.sales")
+    place = "country=no/city=Ås%2FSki/store=7"
+    shared = TableNames("shop.sales").dynamic_partitions
+    lake.instance.add_dynamic_partitions(f"{shared}/country_city_store", [place])
+    key = f"{place}|2024-02-01"
+
+    outcome = lake.materialize("shop.sales", partitions=key)
+
+    assert outcome.success, outcome.failure
+    assert outcome.materializations[key]["dagster/partition_row_count"] == 1
+    assert lake.rows("shop.sales") == [sold]
 
 
 def test_a_table_that_others_write_gets_upkeep_and_nothing_that_writes(lake: Lake) -> None:

@@ -283,7 +283,9 @@ class Race:
         if "respec" in self._names:
             return True
         outcomes = zip(self._names, state.outcomes, strict=True)
-        return any(name in _REWRITES and told(each) != "done" for name, each in outcomes)
+        return any(
+            name in {*_REWRITES, "rename"} and told(each) != "done" for name, each in outcomes
+        )
 
     def _check_leftovers(self, state: State) -> None:
         content, root = state.content, self._root
