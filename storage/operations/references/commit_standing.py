@@ -23,26 +23,35 @@ from lakewright.storage.errors import FilesGone, SnapshotNotFound
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.operations.state.latest import is_being_rolled_back
+from lakewright.storage.operations.state.live_files import live_entries
 from lakewright.storage.spec.manifest import FileKind, ManifestEntry
 from lakewright.storage.spec.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What later snapshots contain of a commit: its manifests and the files that it added.
+    """What later snapshots show of a commit: its manifests, the files that it added and removed.
 
     The committer keeps it in memory, since a rollback may have deleted the commit's manifests. A
     later snapshot may restate the entries under other partition keys; names of files stay.
+    `row_count` is that of the table after the commit.
     """
 
     manifests: frozenset[str]
     added: frozenset[str]
+    removed: frozenset[str]
+    row_count: int
 
     @classmethod
-    def of(cls, manifests: Iterable[str], entries: Iterable[ManifestEntry]) -> Trace:
+    def of(
+        cls, snapshot: Snapshot, manifests: Iterable[str], entries: Iterable[ManifestEntry]
+    ) -> Trace:
         """The trace of a commit that wrote these manifests and entries."""
-        added = (each.file.file_name for each in entries if each.kind is FileKind.ADD)
-        return cls(frozenset(manifests), frozenset(added))
+        names: dict[FileKind, set[str]] = {kind: set() for kind in FileKind}
+        for each in entries:
+            names[each.kind].add(each.file.file_name)
+        added, removed = (frozenset(names[kind]) for kind in (FileKind.ADD, FileKind.DELETE))
+        return cls(frozenset(manifests), added, removed, snapshot.total_record_count)
 
 
 def is_on_top(files: TableFiles, base: Snapshot, snapshot: Snapshot, trace: Trace) -> bool:
@@ -81,21 +90,32 @@ def is_followed(files: TableFiles, snapshot: Snapshot, trace: Trace) -> bool:
 def follows(files: TableFiles, following: Snapshot, trace: Trace) -> bool:
     """Whether a snapshot contains the trace of the commit before it.
 
-    A commit that added no file leaves nothing to check; the answer is then True.
+    A commit of no file leaves nothing to check; the answer is then True.
     """
+    if not trace.added and not trace.removed:
+        return True
     known = files.manifests.read_list(following.base_manifest_list)
-    if not trace.added or any(meta.file_name in trace.manifests for meta in known):
+    if any(meta.file_name in trace.manifests for meta in known):
         return True
     # A merge may have replaced the manifests. Another commit may remove the same files, but
     # cannot add them.
-    entries = files.manifests.entries(known)
-    return any(each.file.file_name in trace.added for each in entries if each.kind is FileKind.ADD)
+    if trace.added:
+        entries = files.manifests.entries(known)
+        return any(
+            each.file.file_name in trace.added for each in entries if each.kind is FileKind.ADD
+        )
+    # So of a commit that only removed files, the number of rows that it left must be right, too.
+    if following.total_record_count - following.delta_record_count != trace.row_count:
+        return False
+    live = live_entries(files, following, manifests=known)
+    return trace.removed.isdisjoint(each.file.file_name for each in live)
 
 
 def trace_of(files: TableFiles, snapshot: Snapshot) -> Trace:
     """The trace of a snapshot's commit, read from its delta manifest list."""
     delta = files.manifests.read_delta_list(snapshot)
-    return Trace.of((meta.file_name for meta in delta), files.manifests.entries(delta))
+    names = (meta.file_name for meta in delta)
+    return Trace.of(snapshot, names, files.manifests.entries(delta))
 
 
 def check_unseen(files: TableFiles, snapshot: Snapshot) -> None:

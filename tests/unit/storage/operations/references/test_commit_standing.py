@@ -63,6 +63,31 @@ def test_what_follows_a_commit_that_added_nothing_may_know_of_it(catalog: Catalo
     assert follows(table.table_files, following, trace_of(table.table_files, analyzed))
 
 
+@pytest.mark.parametrize("merge_from", ["2", "30"])
+def test_what_follows_a_commit_that_only_removed_files_knows_of_it_and_nothing_else_does(
+    catalog: Catalog, merge_from: str
+) -> None:
+    options = {
+        "bucket": "1",
+        "manifest.merge-min-count": merge_from,
+        "manifest.full-compaction-threshold-size": "1 b",
+    }
+    table = new_table(catalog, partitions=["day"], keys=["day", "id"], options=options)
+    for day in "ab":
+        table.write(rows(table, events(0, 3, day=day)))
+    files = table.table_files
+    table.upkeep.drop_partitions(partitions=[{"day": "a"}])
+    trace = trace_of(files, table.history.snapshots()[-1])
+    table.write(rows(table, events(3, 4, day="b")))
+    assert follows(files, table.history.snapshots()[-1], trace)
+
+    table.history.run(table.history.plan_rollback(snapshot=2))
+    # It removes the same file, and keeps its rows in another one.
+    compact(table, full=True)
+    table.write(rows(table, events(3, 4, day="b")))
+    assert not follows(files, table.history.snapshots()[-1], trace)
+
+
 def write(table: Table, *numbers: int) -> None:
     for number in numbers:
         table.write(rows(table, events(number, number + 1)))
