@@ -30,6 +30,7 @@ from tests.support.tables.invariants import (
     unreachable_files,
 )
 from tests.support.tally import tally
+from tests.unit.storage.operations.respec import test_keyed, test_respec
 
 # A step reads all of a table, each file of it over HTTP.
 HISTORIES = 3
@@ -68,6 +69,25 @@ def read_all_the_time(table: Table) -> Iterator[set[tuple[str, ...]]]:
     assert not failures
     assert reads
     tally("reads beside upkeep on S3", reads)
+
+
+@pytest.mark.parametrize("kind", ["append", "keyed"])
+@pytest.mark.mission("PT1", "PT2", "PT3")
+def test_partition_keys_change_on_s3_and_back(s3: str, kind: str) -> None:
+    catalog = Catalog.open(s3)
+    table = (test_respec if kind == "append" else test_keyed).by_day(catalog)
+    before, day = content(table), table.schema.partition_keys
+    for keys in (("dt", "hh"), (), day):
+        catalog.table(table.name).upkeep.respec(keys)
+        now = catalog.table(table.name)
+        assert now.schema.partition_keys == keys
+        assert content(now) == before
+        assert_only_reachable_files(now)
+    compact(now, full=True)
+    expire(now)
+    assert content(now) == before
+    assert_only_reachable_files(now)
+    assert not remove_orphans(now).files_moved
 
 
 @pytest.mark.parametrize("kind", ["fixed", "append in buckets"])
