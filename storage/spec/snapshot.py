@@ -15,6 +15,8 @@ SNAPSHOT_VERSION = 3
 FIRST_SNAPSHOT_ID = 1
 # The identifier of commits that belong to no series: batch jobs use it.
 BATCH_COMMIT_IDENTIFIER = 2**63 - 1
+# The property of a snapshot with a restated base: the delta list of the snapshot that it follows.
+FOLLOWS_PROPERTY = "lakewright.follows"
 
 
 class CommitKind(Enum):

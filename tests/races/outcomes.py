@@ -82,10 +82,14 @@ def _error_table() -> dict[tuple[str, str], tuple[str, ...]]:
     # A partition of former keys, which was planned for, is none any more.
     for one in ("drop", "rename"):
         found[one, "respec"] = (*found.get((one, "respec"), ()), *_MOVED, "PartitionNotFound")
+    # It names partitions of keys that files were written without: those of a second respec.
+    found["overwrite", "respec"] += ("UnsupportedError",)
     # The column is a partition key by then.
     found["alter", "respec"] += ("ColumnInUse",)
     for one in ("alter", "rescale", "rollback"):
         found["respec", one] = ("SchemaMoved", "StalePlan")
+    # What it had just committed was rolled back.
+    found["respec", "rollback"] += ("FilesGone",)
     # A reader of a primary-key table must know its keys, and opens it again.
     found["read", "respec"] = ("FileMissing", "SchemaMoved")
     _add_partition_verbs(found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from lakewright.storage.errors import SchemaMoved
 from lakewright.storage.files.table_files import TableFiles
@@ -21,6 +21,7 @@ from lakewright.storage.spec.manifest import FileKind, ManifestEntry, ManifestFi
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.snapshot import (
     FIRST_SNAPSHOT_ID,
+    FOLLOWS_PROPERTY,
     CommitKind,
     Snapshot,
     check_known_fields,
@@ -89,8 +90,15 @@ def write_manifests(
         delta_record_count=rows_before + delta_rows - total_before,
         watermark=_later(change.watermark, None if latest is None else latest.watermark),
         statistics=change.statistics or _inherited_statistics(latest, schema_id),
-        properties=change.properties,
+        properties=_properties(latest, change),
     )
+
+
+def _properties(latest: Snapshot | None, change: Change) -> Mapping[str, str] | None:
+    """A base that is restated has no manifest of the snapshot before; so the new one names it."""
+    if latest is None or (change.base is None and change.prepared is None):
+        return change.properties
+    return {**(change.properties or {}), FOLLOWS_PROPERTY: latest.delta_manifest_list}
 
 
 def still_fits(

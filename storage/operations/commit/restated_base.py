@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from lakewright.storage.codec.binary_row import encode_row, row_arity
-from lakewright.storage.errors import UnsupportedError
+from lakewright.storage.errors import StalePlan, UnsupportedError
 from lakewright.storage.files.external_files import external_uri
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.read.key_values import KeyValues
@@ -101,8 +101,10 @@ class Restatement:
         """All live entries with rows of the keys, in the order of their partitions.
 
         Raises:
+            StalePlan: another change of keys is under way, and its rows have keys of its own.
             UnsupportedError: a file has no value for a key, so its rows must be split first.
         """
+        self._check_rows(live)
         values = self.values_of(live)
         restated = [(self._partition(each, values), each) for each in live]
         rows = {entry.file.file_name: partition.row for partition, entry in restated}
@@ -112,6 +114,16 @@ class Restatement:
             entries=tuple(self._entry(entry, partition.row) for partition, entry in restated),
             indexes=tuple(self._indexes(latest, rows)),
         )
+
+    def _check_rows(self, live: Sequence[ManifestEntry]) -> None:
+        """Check that entries which keep their rows have those of the table's keys."""
+        arity = len(self.files.partitions.keys.fields)
+        if self.keys is None and any(row_arity(each.partition) != arity for each in live):
+            raise StalePlan(
+                f"another process is changing the partition keys of {self.files.name}; wait for "
+                "its end, and plan again",
+                table=self.files.name,
+            )
 
     def _partition(
         self, entry: ManifestEntry, values: Mapping[str, Mapping[str, Value]]

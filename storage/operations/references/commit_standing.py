@@ -25,7 +25,7 @@ from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.operations.state.latest import is_being_rolled_back
 from lakewright.storage.operations.state.live_files import live_entries
 from lakewright.storage.spec.manifest import FileKind, ManifestEntry
-from lakewright.storage.spec.snapshot import Snapshot
+from lakewright.storage.spec.snapshot import FOLLOWS_PROPERTY, Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +33,14 @@ class Trace:
     """What later snapshots show of a commit: its manifests, the files that it added and removed.
 
     The committer keeps it in memory, since a rollback may have deleted the commit's manifests. A
-    later snapshot may restate the entries under other partition keys; names of files stay.
-    `row_count` is that of the table after the commit.
+    later snapshot may restate the entries under other partition keys; names of files stay, unless
+    it ends a change of keys with the files of before. So what restates says what it follows.
     """
 
+    snapshot: Snapshot
     manifests: frozenset[str]
     added: frozenset[str]
     removed: frozenset[str]
-    row_count: int
 
     @classmethod
     def of(
@@ -51,7 +51,7 @@ class Trace:
         for each in entries:
             names[each.kind].add(each.file.file_name)
         added, removed = (frozenset(names[kind]) for kind in (FileKind.ADD, FileKind.DELETE))
-        return cls(frozenset(manifests), added, removed, snapshot.total_record_count)
+        return cls(snapshot, frozenset(manifests), added, removed)
 
 
 def is_on_top(files: TableFiles, base: Snapshot, snapshot: Snapshot, trace: Trace) -> bool:
@@ -92,6 +92,9 @@ def follows(files: TableFiles, following: Snapshot, trace: Trace) -> bool:
 
     A commit of no file leaves nothing to check; the answer is then True.
     """
+    told = (following.properties or {}).get(FOLLOWS_PROPERTY)
+    if told is not None:
+        return told == trace.snapshot.delta_manifest_list
     if not trace.added and not trace.removed:
         return True
     known = files.manifests.read_list(following.base_manifest_list)
@@ -105,7 +108,8 @@ def follows(files: TableFiles, following: Snapshot, trace: Trace) -> bool:
             each.file.file_name in trace.added for each in entries if each.kind is FileKind.ADD
         )
     # So of a commit that only removed files, the number of rows that it left must be right, too.
-    if following.total_record_count - following.delta_record_count != trace.row_count:
+    before = following.total_record_count - following.delta_record_count
+    if before != trace.snapshot.total_record_count:
         return False
     live = live_entries(files, following, manifests=known)
     return trace.removed.isdisjoint(each.file.file_name for each in live)
