@@ -184,7 +184,7 @@ class BucketChooser:
             if partition not in self.dynamic:
                 indexes = self._states.hash_indexes.get(partition, ())
                 self._check_indexed(partition, indexes)
-                self.dynamic[partition] = _open_dynamic_partition(self._files, indexes)
+                self.dynamic[partition] = open_dynamic_partition(self._files, indexes)
             buckets[members] = self.dynamic[partition].assign(hashes[members])
         return buckets
 
@@ -342,7 +342,7 @@ class DynamicPartition:
         return buckets
 
 
-def _open_dynamic_partition(files: TableFiles, indexes: Iterable[IndexEntry]) -> DynamicPartition:
+def open_dynamic_partition(files: TableFiles, indexes: Iterable[IndexEntry]) -> DynamicPartition:
     """The index of a partition, loaded from its index files."""
     options = files.options
     limit = options.dynamic_bucket_max_buckets

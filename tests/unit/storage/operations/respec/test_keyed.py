@@ -307,7 +307,6 @@ def test_a_plan_tells_what_is_written_anew(catalog: Catalog) -> None:
     [
         ({}, ["v"], r"'v' is not in the primary key \(dt, hh, id\)"),
         ({}, KEY, "would be the whole primary key"),
-        ({"bucket": "-1"}, ["dt", "hh"], "dynamic buckets"),
         ({"bucket": "-2"}, ["dt", "hh"], "postpone"),
         ({"bucket-key": "hh"}, ["dt", "hh"], "bucket-key"),
     ],
