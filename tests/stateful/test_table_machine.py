@@ -54,19 +54,15 @@ KINDS: dict[str, dict[str, Any]] = {
     "postponed": {**KEYED, "options": {"bucket": "-2", "postpone.default-bucket-num": "2"}},
 }
 # What the partition keys become. Other kinds wait for a compaction first.
+KEYED_BY: list[tuple[str, ...]] = [("day",), (), ("id",)]
 KEYS: dict[str, list[tuple[str, ...]]] = {
     "append": [("day",), (), ("day", "v"), ("v",)],
     "append in buckets": [("day",), (), ("day", "v")],
-    **dict.fromkeys(
-        (
-            "keyed",
-            "with changelog",
-            "with lasting changelogs",
-            "with lasting changes",
-            "in dynamic buckets",
-        ),
-        [("day",), (), ("id",)],
-    ),
+    "keyed": KEYED_BY,
+    "with changelog": KEYED_BY,
+    "with lasting changelogs": KEYED_BY,
+    "with lasting changes": KEYED_BY,
+    "in dynamic buckets": KEYED_BY,
 }
 MAIN = "main"
 BRANCHES = st.sampled_from([MAIN, MAIN, "b", "c"])

@@ -420,7 +420,7 @@ def _files_after(
     if files.options.bucket_mode is BucketMode.FIXED:
         return sum(map(len, found.values())) * files.options.bucket
     target = files.options.dynamic_bucket_target_row_num
-    if any(each.name not in files.schema.partition_keys for each in values.fields):
+    if any(len(each) > 1 for each in found.values()):
         return sum(len(found[each]) + rows[each] // target for each in found)
     together: dict[KeyRow, int] = {}
     for partition, (row,) in found.items():

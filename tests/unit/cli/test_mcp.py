@@ -50,6 +50,31 @@ def error_of(server: Server, line: bytes) -> Any:
     return answer["error"]["code"]
 
 
+def test_tools_that_live_long_follow_a_table_whose_partition_keys_change(
+    catalog: Catalog, ask: Ask
+) -> None:
+    columns = {"day": "STRING NOT NULL", "id": "BIGINT NOT NULL", "v": "STRING"}
+    options = {"bucket": "-1"}
+    new_table(
+        catalog, columns, name="db.k", partitions=["day"], keys=["day", "id"], options=options
+    )
+    for keys in (("day",), (), ("id",)):
+        table = catalog.table("db.k")
+        table.upkeep.respec(keys)
+        table = catalog.table("db.k")
+        for number in range(4):
+            table.write(rows(table, events(number, number + 1)))
+        answers = (
+            ask("health", table="db.k"),
+            ask("why", table="db.k"),
+            ask("explain", table="db.k"),
+        )
+        assert not any(each.get("isError") for each in answers)
+        told = json.loads(answers[0]["content"][0]["text"])
+        partitions = {tuple(each["spec"]) for each in told["worst_partitions"]}
+        assert partitions == {keys}
+
+
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-06-18", "2025-11-25"])
 def test_a_client_gets_the_revision_that_it_asks_for(revision: str) -> None:
     answer = request(Server((), ""), "initialize", {"protocolVersion": revision})
