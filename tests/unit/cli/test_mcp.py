@@ -64,14 +64,10 @@ def test_tools_that_live_long_follow_a_table_whose_partition_keys_change(
         table = catalog.table("db.k")
         for number in range(4):
             table.write(rows(table, events(number, number + 1)))
-        answers = (
-            ask("health", table="db.k"),
-            ask("why", table="db.k"),
-            ask("explain", table="db.k"),
-        )
+        answers = [ask(tool, table="db.k") for tool in ("health", "why", "explain")]
         assert not any(each.get("isError") for each in answers)
-        told = json.loads(answers[0]["content"][0]["text"])
-        partitions = {tuple(each["spec"]) for each in told["worst_partitions"]}
+        worst = answers[0]["structuredContent"]["worst_partitions"]
+        partitions = {tuple(each["spec"]) for each in worst}
         assert partitions == {keys}
 
 
