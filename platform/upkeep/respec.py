@@ -265,8 +265,13 @@ def _notes(plan: RespecPlan) -> tuple[str, ...]:
             f"split first: {_layout_text(plan.split)}",
         )
     )
+    moves = (
+        "rows will move between partitions, as the primary key lacks partition keys; Lakewright "
+        "will read the table, and not write it"
+    )
     return (
         *files,
+        *((moves,) if plan.crosses_partitions else ()),
         f"limits: {plan.most_partitions:,} partitions, {plan.most_files:,} files",
     )
 

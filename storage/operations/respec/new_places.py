@@ -22,6 +22,7 @@ from lakewright.storage.errors import VerificationFailed
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.rewrite.deal_rows import deal_rows
 from lakewright.storage.operations.state.assign_buckets import (
+    MAX_BUCKETS,
     DynamicPartition,
     open_dynamic_partition,
 )
@@ -34,8 +35,7 @@ def bucket_count_for(files: TableFiles, rows: int) -> int:
     """How many dynamic buckets a partition of so many rows gets."""
     options = files.options
     wanted = max(1, -(-rows // options.dynamic_bucket_target_row_num))
-    limit = options.dynamic_bucket_max_buckets
-    return wanted if limit is None else min(wanted, limit)
+    return min(wanted, options.dynamic_bucket_max_buckets or MAX_BUCKETS)
 
 
 @dataclass

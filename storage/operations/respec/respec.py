@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 
 from lakewright.storage.errors import (
@@ -161,6 +162,9 @@ def plan_respec(
         most_files=most_files,
         is_keyed=keyed,
         primary_key=primary,
+        crosses_partitions=replace(
+            with_primary_key(files, keys, primary), partition_keys=keys
+        ).crosses_partitions,
     )
     _check_size(plan)
     return plan

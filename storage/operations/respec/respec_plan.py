@@ -40,7 +40,8 @@ class RespecPlan(Plan["RespecResult"]):
     `steps` are the keys after each cut-over; none if the table has the keys already. `becomes`
     names the new partitions of each present one. `splits` has the files to split, by bucket. Of a
     primary-key table it has all files, which are written anew (`is_keyed`), or those that a client
-    committed under former keys. `primary_key` is the new one, if it changes, too.
+    committed under former keys. `primary_key` is the new one, if it changes, too. If the table
+    `crosses_partitions` afterwards, rows move between them, and it can only be read here.
     """
 
     table: str
@@ -59,6 +60,7 @@ class RespecPlan(Plan["RespecResult"]):
     is_keyed: bool = False
     moved_from: str | None = None
     primary_key: tuple[str, ...] | None = None
+    crosses_partitions: bool = False
 
     @property
     def partitions_before(self) -> int:
