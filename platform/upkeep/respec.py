@@ -27,7 +27,13 @@ from lakewright.platform.upkeep.verb import (
     Work,
     option,
 )
-from lakewright.platform.upkeep.words import counted, duration_text, size_text, snapshots_text
+from lakewright.platform.upkeep.words import (
+    counted,
+    duration_text,
+    nulled_text,
+    size_text,
+    snapshots_text,
+)
 from lakewright.storage import (
     CompactionPlan,
     Engine,
@@ -156,7 +162,7 @@ def _measures(_: Table, done: Done) -> Measures:
         cost = Cost(
             bytes=result.bytes_rewritten,
             files=result.files_split + result.files_restated,
-            bytes_written=result.bytes_rewritten,
+            bytes_written=result.bytes_written,
         )
     fewer = plan.split.files + plan.restate.files - plan.files_after
     return Measures(
@@ -177,11 +183,17 @@ def _report(_: Table, done: Done) -> Report:
             "files_restated": result.files_restated,
             "files_split": result.files_split,
             "bytes_rewritten": result.bytes_rewritten,
+            "files_written": result.files_written,
+            "bytes_written": result.bytes_written,
+            "rows_written": result.rows_written,
+            **({"nulled_values": result.nulled_values} if result.nulled_values else {}),
         }
         record |= {
             **did,
             "keys": list(result.schema.partition_keys),
             "schema_id": result.schema.id,
+            "previous_schema_id": result.previous_schema_id,
+            "differences": list(result.differences),
             "snapshots": list(result.snapshot_ids),
             "duration_ms": result.duration_ms,
             "becomes": [asdict(each) for each in plan.becomes],
@@ -191,7 +203,8 @@ def _report(_: Table, done: Done) -> Report:
         if result.snapshot_ids:
             facts["snapshot_id"] = result.snapshot_ids[-1]
         if not _is_idle(plan):
-            summary, notes = _told(plan, result), ()
+            nulled = result.nulled_values
+            summary, notes = _told(plan, result), (nulled_text(nulled),) if nulled else ()
     return Report(
         summary=summary,
         facts=facts,
@@ -252,8 +265,13 @@ def _notes(plan: RespecPlan) -> tuple[str, ...]:
             f"split first: {_layout_text(plan.split)}",
         )
     )
+    moves = (
+        "rows will move between partitions, as the primary key lacks partition keys; Lakewright "
+        "will read the table, and not write it"
+    )
     return (
         *files,
+        *((moves,) if plan.crosses_partitions else ()),
         f"limits: {plan.most_partitions:,} partitions, {plan.most_files:,} files",
     )
 

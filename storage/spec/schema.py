@@ -104,6 +104,11 @@ class TableSchema:
         return tuple(key for key in self.primary_keys if key not in self.partition_keys)
 
     @property
+    def crosses_partitions(self) -> bool:
+        """Whether rows of one primary key may move between partitions, as a key lacks in it."""
+        return self.has_primary_key and not set(self.partition_keys) <= set(self.primary_keys)
+
+    @property
     def has_primary_key(self) -> bool:
         return bool(self.primary_keys)
 

@@ -276,7 +276,7 @@ def _check_counted(schema: TableSchema, options: TableOptions, table: str) -> No
 
 
 def _check_bucket(schema: TableSchema, options: TableOptions, table: str, use: Use) -> None:
-    if schema.has_primary_key and not set(schema.partition_keys) <= set(schema.primary_keys):
+    if schema.crosses_partitions:
         _refuse_cross_partition(schema, table, use)
     lowest = -2 if schema.has_primary_key else -1
     if options.bucket == 0 or options.bucket < lowest:

@@ -519,7 +519,7 @@ CASES = (
     Case(
         "respec of a keyed table to no keys",
         lambda at: at.table.upkeep.run(at.table.upkeep.plan_respec([])),
-        ("fixed", "telling"),
+        ("fixed", "dynamic", "telling"),
         steps=True,
         repeats=True,
         restates_places=True,
@@ -527,7 +527,7 @@ CASES = (
     Case(
         "respec of a keyed table to other keys",
         lambda at: at.table.upkeep.respec(["id"]),
-        ("fixed", "telling"),
+        ("fixed", "dynamic", "telling"),
         steps=True,
         repeats=True,
         restates_places=True,

@@ -99,18 +99,29 @@ CHANGES: dict[str, tuple[list[str], list[str], list[tuple[str, ...]]]] = {
     ),
     "a key is replaced, then it is finer": (["dt"], KEY, [("hh",), ("hh", "dt")]),
 }
+# Each partition gets several buckets, and an index for each.
+BUCKETS = {
+    "fixed": {"bucket": "3"},
+    "dynamic": {"bucket": "-1", "dynamic-bucket.target-row-num": "4"},
+}
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("reader", ["java_latest", "released_pypaimon", "rust"])
 @pytest.mark.parametrize("change", list(CHANGES))
+@pytest.mark.parametrize("buckets", list(BUCKETS))
 @pytest.mark.mission("SE6", "SE15", "SE16")
 def test_they_read_every_moment_of_a_change(
-    catalog: Catalog, request: pytest.FixtureRequest, tmp_path: Path, reader: str, change: str
+    catalog: Catalog,
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    reader: str,
+    change: str,
+    buckets: str,
 ) -> None:
     client: Oracle = request.getfixturevalue(reader)
     partitions, key, ways = CHANGES[change]
-    table = keyed_table(catalog, partitions, key)
+    table = keyed_table(catalog, partitions, key, **BUCKETS[buckets])
     due, seen = content(table), 0
     assert len(due) == 36
     for number, keys in enumerate(ways):
@@ -163,23 +174,26 @@ def test_they_read_every_moment_of_a_column_that_joins_the_primary_key(
         assert as_read_by(client, catalog, table) == due
 
 
+@pytest.mark.parametrize("buckets", list(BUCKETS))
 @pytest.mark.parametrize("keys", [("dt", "hh"), ()], ids=["finer", "coarser"])
 def test_upserts_of_every_writer_replace_old_rows_in_the_new_partitions(
     catalog: Catalog,
     java_latest: WritingOracle,
     released_pypaimon: WritingOracle,
-    java: WritingOracle,
     keys: tuple[str, ...],
+    buckets: str,
 ) -> None:
-    table = keyed_table(catalog, ["dt"])
+    table = keyed_table(catalog, ["dt"], **BUCKETS[buckets])
     table.upkeep.respec(keys)
     table = catalog.table(table.name)
     before = len(content(table))
     for number, client in enumerate((java_latest, released_pypaimon), start=4):
-        client.write(catalog.root, table.name, [event("2024-01-01", 2, number, client.name)])
-    upsert(table, [6], "ours")
+        # And a new key, for which a bucket is chosen.
+        given = [event("2024-01-01", 2, each, client.name) for each in (number, 50 + number)]
+        client.write(catalog.root, table.name, given)
+    upsert(table, [6, 54, 55], "ours")
     due = content(table)
-    assert len(due) == before
+    assert len(due) == before + 2 * 4
     found = {
         (row["hh"], row["id"]): row["v"] for row in table.read("dt = '2024-01-01'").to_pylist()
     }
@@ -192,15 +206,19 @@ def test_upserts_of_every_writer_replace_old_rows_in_the_new_partitions(
     assert as_read_by(java_latest, catalog, table) == due == content(table)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.parametrize("buckets", list(BUCKETS))
 @pytest.mark.parametrize("writer", ["java_latest", "released_pypaimon"])
 @pytest.mark.parametrize("keys", [("dt", "hh"), ()], ids=["finer", "coarser"])
-@pytest.mark.sampled(each="writer")
+@pytest.mark.sampled(each="writer, buckets")
 def test_rows_of_a_writer_that_opened_the_table_before_are_refused_until_they_are_moved(
-    catalog: Catalog, request: pytest.FixtureRequest, writer: str, keys: tuple[str, ...]
+    catalog: Catalog,
+    request: pytest.FixtureRequest,
+    writer: str,
+    keys: tuple[str, ...],
+    buckets: str,
 ) -> None:
     client: WritingOracle = request.getfixturevalue(writer)
-    table = keyed_table(catalog, ["dt"])
+    table = keyed_table(catalog, ["dt"], **BUCKETS[buckets])
     given = [event("2024-01-01", 2, 5, "late"), event("2024-01-03", 1, 40, "late")]
     client.begin_write(catalog.root, table.name, given[:1])
     table.upkeep.respec(keys)
@@ -239,6 +257,7 @@ WINDOWS = ("S1", "S2", "schema", "new entries")
 @pytest.mark.parametrize("writer", ["java_latest", "released_pypaimon"])
 @pytest.mark.parametrize("keys", [("dt", "hh"), ()], ids=["finer", "coarser"])
 @pytest.mark.parametrize("ends", ["goes on", "dies"])
+@pytest.mark.parametrize("buckets", list(BUCKETS))
 @pytest.mark.sampled(each="window, ends")
 def test_rows_of_a_writer_that_commits_between_two_steps_of_a_change_are_kept(
     catalog: Catalog,
@@ -247,9 +266,10 @@ def test_rows_of_a_writer_that_commits_between_two_steps_of_a_change_are_kept(
     window: str,
     keys: tuple[str, ...],
     ends: str,
+    buckets: str,
 ) -> None:
     client: WritingOracle = request.getfixturevalue(writer)
-    table = keyed_table(catalog, ["dt"])
+    table = keyed_table(catalog, ["dt"], **BUCKETS[buckets])
     due = content(table)
     given = [event("2024-01-01", 2, 5, "late"), event("2024-01-03", 1, 40, "late")]
     client.begin_write(catalog.root, table.name, given[:1])

@@ -21,12 +21,22 @@ COLUMNS = {"dt": "STRING NOT NULL", "hh": "INT NOT NULL", "id": "BIGINT NOT NULL
 KINDS: dict[str, dict[str, Any]] = {
     "append": {},
     "keyed": {"keys": ["dt", "hh", "id"], "options": {"bucket": "2"}},
+    "in dynamic buckets": {
+        "keys": ["dt", "hh", "id"],
+        "options": {"bucket": "-1", "dynamic-bucket.target-row-num": "8"},
+    },
 }
 # Each of them splits files or writes rows anew; the last two go in two steps.
 WAYS = (("dt", "hh"), ("dt",), (), ("hh",), ("dt",))
 
 
-@pytest.mark.parametrize("kind", list(KINDS))
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(each, marks=[] if "dynamic" not in each else [pytest.mark.deep])
+        for each in KINDS
+    ],
+)
 @pytest.mark.parametrize(
     "kills", [pytest.param(2, id="some"), pytest.param(80, id="many", marks=pytest.mark.deep)]
 )

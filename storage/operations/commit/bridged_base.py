@@ -13,6 +13,9 @@ new files must be right under both schemas. They are, if
 * the schema of the entries has the partition keys that both lists begin with, so its files have all
   keys of both.
 
+A table with dynamic buckets has, in that moment, the hash indexes of both layouts: their rows have
+different numbers of values, and a writer looks up those of its own keys.
+
 Source: Paimon `MergeTreeSplitGenerator`, `KeyValueFileStoreScan`, `BucketSelector`; pypaimon
 `primary_key_table_split_generator`, `bucket_select_converter`.
 """
@@ -22,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from lakewright.storage.codec.binary_row import decode_row, encode_row
+from lakewright.storage.codec.binary_row import decode_row, encode_row, row_arity
 from lakewright.storage.errors import FilesGone, SnapshotNotFound, UnsupportedError
 from lakewright.storage.files.external_files import external_uri
 from lakewright.storage.files.table_files import TableFiles
@@ -37,7 +40,7 @@ from lakewright.storage.operations.state.live_files import (
 from lakewright.storage.spec.bridge_record import BridgeRecord
 from lakewright.storage.spec.commit import Change, PreparedBase, RestatedBase
 from lakewright.storage.spec.data_types import AtomicType, TypeRoot
-from lakewright.storage.spec.index import IndexEntry
+from lakewright.storage.spec.index import HASH_INDEX, IndexEntry
 from lakewright.storage.spec.manifest import (
     EntryIdentity,
     FileKind,
@@ -65,6 +68,7 @@ class Bridge:
     files: TableFiles
     replaced: frozenset[EntryIdentity]
     replaced_indexes: frozenset[IndexEntry]
+    new_indexes: tuple[IndexEntry, ...]
     keys: tuple[str, ...]
     prepared: PreparedBase
     row_keys: PartitionKeys
@@ -87,7 +91,10 @@ class Bridge:
         return Change(
             bridged=self._base(),
             entries=[entry.removed() for entry in live],
-            removed_indexes=tuple(self.replaced_indexes),
+            new_indexes=self.new_indexes,
+            removed_indexes=tuple(
+                each for each in self.replaced_indexes if each.file.index_type != HASH_INDEX
+            ),
             statistics=latest.statistics,
             properties=record.properties(),
         )
@@ -112,9 +119,9 @@ class Bridge:
                 "plan again",
                 table=self.files.name,
             )
-        return Change(
-            base=self._base(), statistics=latest.statistics, properties=record.properties()
-        )
+        indexes = index_entries(self.files, latest)
+        base = RestatedBase(keys=self.row_keys, entries=self.entries, indexes=indexes)
+        return Change(base=base, statistics=latest.statistics, properties=record.properties())
 
     def _base(self) -> RestatedBase:
         return RestatedBase(keys=self.row_keys, entries=self.entries)
@@ -169,7 +176,9 @@ def fenced(files: TableFiles) -> TableFiles:
     A process that stood still between its bridged snapshot and its schema would create the schema
     after its old files were restored, and readers would take these for files of the new keys. So
     the process that restores them takes the id of that schema first, with a copy of the present
-    one. If the other was faster, the change is carried out to its end.
+    one. If the other was faster, the change is carried out to its end. It is not where rows move
+    between partitions, and another client has committed: its rows are right under the former keys
+    only, so these come back.
     """
     latest = files.snapshots.latest()
     schema = files.schemas.latest(table=files.name)
@@ -178,6 +187,15 @@ def fenced(files: TableFiles) -> TableFiles:
     if record is not None and schema.partition_keys != record.keys:
         copy = replace(schema, id=schema.id + 1, time_millis=files.env.now_ms())
         schema = copy if files.schemas.put_schema(copy) else files.schemas.latest(table=files.name)
+    if found is not None and latest is not None and schema.partition_keys == found[1].keys:
+        former = files.at_schema(found[0].schema_id).schema
+        crosses = former.crosses_partitions or schema.crosses_partitions
+        live = live_entries(files, latest) if crosses else []
+        is_under_way = any(_is_bridged(files, each) for each in live)
+        if is_under_way and not all(_is_bridged(files, each) for each in live):
+            copy = replace(former, id=schema.id + 1, time_millis=files.env.now_ms())
+            stored = files.schemas.put_schema(copy)
+            schema = copy if stored else files.schemas.latest(table=files.name)
     return files.at_schema(schema.id)
 
 
@@ -217,13 +235,19 @@ def ended(files: TableFiles, latest: Snapshot | None, live_files: LiveFiles) -> 
     kept = [each for each in kept if each.file_name not in gone]
     bridged = {each.file_name for each in kept}
     is_whole = record.prepared.rows == sum(each.row_count for each in kept)
+    indexes = _hash_indexes(files, recorded, latest, added)
     if files.schema.partition_keys == record.keys:
         if is_whole and not added:
-            return Change(prepared=record.prepared, statistics=latest.statistics)
+            return Change(
+                prepared=record.prepared,
+                new_indexes=indexes,
+                removed_indexes=index_entries(files, latest),
+                statistics=latest.statistics,
+            )
         base = _prepared_in(files, record, bridged, added)
-        return Change(base=base, statistics=latest.statistics)
+        return Change(base=replace(base, indexes=indexes), statistics=latest.statistics)
     removed = frozenset() if is_whole else _removed_partitions(files, recorded, bridged)
-    return _restored(files, record, removed, added)
+    return _restored(files, record, removed, added, indexes)
 
 
 def without_removals(files: TableFiles, latest: Snapshot, live: Sequence[ManifestEntry]) -> Change:
@@ -292,6 +316,7 @@ def _restored(
     record: BridgeRecord,
     removed: Collection[tuple[Value, ...]],
     added: Sequence[ManifestEntry],
+    hash_indexes: Sequence[IndexEntry],
 ) -> Change:
     """The files of before, but those of removed partitions, and what others added since."""
     try:
@@ -306,7 +331,8 @@ def _restored(
     of_row = files.partitions.of_row
     old = live_entries(files, before)
     kept = [each for each in old if files.partitions.of_entry(each).values not in removed]
-    indexes = index_entries(files, before)
+    vectors = [e for e in index_entries(files, before) if e.file.index_type != HASH_INDEX]
+    indexes = [*vectors, *hash_indexes]
     entries = [*kept, *added]
     return Change(
         base=RestatedBase(
@@ -317,6 +343,34 @@ def _restored(
         ),
         statistics=before.statistics,
     )
+
+
+def _hash_indexes(
+    files: TableFiles, recorded: Snapshot, latest: Snapshot, added: Sequence[ManifestEntry]
+) -> tuple[IndexEntry, ...]:
+    """The hash indexes of the table's keys, as the change wrote them or other clients since.
+
+    The rows of the recorded entries hold: pypaimon writes all rows anew as it commits, by the keys
+    that it knows.
+    """
+    keys = files.schema.partition_keys
+    told = [e for e in index_entries(files, recorded) if e.file.index_type == HASH_INDEX]
+    now = [e for e in index_entries(files, latest) if e.file.index_type == HASH_INDEX]
+    left = {each.file.file_name for each in now}
+    own = [
+        each
+        for each in told
+        if row_arity(each.partition) == len(keys) and each.file.file_name in left
+    ]
+    names = {each.file.file_name for each in told}
+    written = {
+        each.place
+        for each in added
+        if files.at_schema(each.file.schema_id).schema.partition_keys == keys
+    }
+    more = [each for each in now if each.place in written and each.file.file_name not in names]
+    replaced = {each.place for each in more}
+    return (*(each for each in own if each.place not in replaced), *more)
 
 
 def _is_bridged(files: TableFiles, entry: ManifestEntry) -> bool:

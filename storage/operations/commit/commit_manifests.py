@@ -229,8 +229,6 @@ def _write_index_manifest(
     """The name of the index manifest after the change; the present one if no entry changes."""
     if change.base is not None:
         return _written_indexes(files, change.base.indexes, written)
-    if change.prepared is not None:
-        return None
     if set(change.new_indexes) == set(change.removed_indexes):
         return None if latest is None else latest.index_manifest
     removed = set(change.removed_indexes)

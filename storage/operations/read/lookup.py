@@ -34,7 +34,7 @@ from lakewright.storage.operations.state.assign_buckets import (
     partitions_of,
     rows_by_code,
 )
-from lakewright.storage.operations.state.bridged_files import check_looked_up_alone
+from lakewright.storage.operations.state.bridged_files import check_looked_up
 from lakewright.storage.operations.state.keys import key_decoder
 from lakewright.storage.operations.state.live_files import (
     deletions_by_bucket,
@@ -124,7 +124,7 @@ def _plan(files: TableFiles, keys: pa.Table, snapshot: Snapshot | None) -> _Plan
     live = live_entries(files, snapshot)
     if not live or not keys.num_rows:
         return _Plan((), len(live))
-    check_looked_up_alone(files, live)
+    check_looked_up(files, live)
     partitions, codes = partitions_of(files, keys)
     asked = set(partitions)
     buckets: dict[bytes, list[list[ManifestEntry]]] = defaultdict(list)

@@ -18,7 +18,7 @@ change: it restores the old files before 4, and carries out 5 after it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -44,7 +44,13 @@ from lakewright.storage.operations.respec.keyed_checks import (
     is_in_order,
     with_primary_key,
 )
-from lakewright.storage.operations.respec.move_partitions import Move, move_partition
+from lakewright.storage.operations.respec.move_partitions import Move, Moved, move_partition
+from lakewright.storage.operations.respec.new_places import (
+    NewPlaces,
+    bucket_count_for,
+    merged_indexes,
+)
+from lakewright.storage.operations.respec.respec_plan import Rewritten
 from lakewright.storage.operations.respec.schemas import Schemas, unchanged, with_keys
 from lakewright.storage.operations.running.delete_files import discard_files
 from lakewright.storage.operations.running.engine import Engine
@@ -58,6 +64,7 @@ from lakewright.storage.operations.write.verify import VerifyLevel
 from lakewright.storage.spec.commit import PreparedBase
 from lakewright.storage.spec.index import IndexEntry
 from lakewright.storage.spec.manifest import EntryIdentity, ManifestEntry
+from lakewright.storage.spec.options import BucketMode
 from lakewright.storage.spec.snapshot import Snapshot
 
 # How often rows that other commits changed are written again before a run gives up.
@@ -74,8 +81,7 @@ class Swap:
 
     files_now: TableFiles
     snapshot_ids: tuple[int, ...]
-    files: int
-    bytes: int
+    rewritten: Rewritten
 
 
 # --- running ----------------------------------------------------------------------------------
@@ -87,7 +93,7 @@ class _PartitionFiles:
 
     identities: frozenset[EntryIdentity]
     indexes: frozenset[IndexEntry]
-    staged: tuple[Staged, ...]
+    moved: Moved
 
 
 @dataclass
@@ -99,10 +105,11 @@ class KeyedChange:
     engine: Engine
     verify: VerifyLevel
     primary_key: tuple[str, ...] | None = None
-    moved_files: int = 0
-    moved_bytes: int = 0
+    rewritten: Rewritten = field(default_factory=Rewritten)
     snapshot_ids: list[int] = field(default_factory=list)
     _done: dict[bytes, _PartitionFiles] = field(default_factory=dict)
+    # Numbers of dynamic buckets of new partitions whose rows come from several tasks.
+    _counts: dict[bytes, int] = field(default_factory=dict)
     _run_ids: list[str] = field(default_factory=list)
 
     def carry_out(self) -> Swap:
@@ -157,7 +164,10 @@ class KeyedChange:
         )
 
     def _swapped(self, files: TableFiles) -> Swap:
-        return Swap(files, tuple(self.snapshot_ids), self.moved_files, self.moved_bytes)
+        for each in self._done.values():
+            written = [staged.entry.file for staged in each.moved.staged]
+            self.rewritten.wrote(written, each.moved.nulled_values)
+        return Swap(files, tuple(self.snapshot_ids), self.rewritten)
 
     def _stage(self, now: TableFiles, snapshot: Snapshot, entries: Sequence[ManifestEntry]) -> None:
         """Write the partitions that are not written yet, or that changed since."""
@@ -175,24 +185,40 @@ class KeyedChange:
         }
         for row, each in list(self._done.items()):
             if held.get(row) != (each.identities, each.indexes):
-                self._discard(now, self._done.pop(row).staged)
+                self._discard(now, self._done.pop(row).moved)
         moves = [Move.of(row, grouped[row], marks) for row in held if row not in self._done]
         run_id = files.env.new_id()
         self._run_ids.append(run_id)
         in_order = is_in_order(files.schema, now.schema)
         level = files.options.max_level if in_order else 0
-        move = partial(move_partition, files, now, run_id, level, self.verify)
-        for task, staged in zip(moves, self.engine.map(move, moves), strict=True):
-            self._done[task.partition] = _PartitionFiles(*held[task.partition], staged)
-        self.moved_files += sum(len(split.files) for each in moves for split in each.splits)
-        self.moved_bytes += sum(
-            file.file_size for each in moves for split in each.splits for file in split.files
-        )
+        self._count_buckets(now, entries)
+        places = NewPlaces(now, self._counts)
+        move = partial(move_partition, files, places, run_id, level, self.verify)
+        for task, moved in zip(moves, self.engine.map(move, moves), strict=True):
+            self._done[task.partition] = _PartitionFiles(*held[task.partition], moved)
+        for each in moves:
+            self.rewritten.read(file for split in each.splits for file in split.files)
 
-    def _discard(self, now: TableFiles, staged: Iterable[Staged]) -> None:
+    def _count_buckets(self, now: TableFiles, entries: Sequence[ManifestEntry]) -> None:
+        """Choose numbers of dynamic buckets where keys go; they stay if rows are written again."""
+        goes = len(self.keys) < len(self.files.schema.partition_keys)
+        if not goes or now.options.bucket_mode is not BucketMode.DYNAMIC:
+            return
+        rows: dict[bytes, int] = defaultdict(int)
+        for each in entries:
+            values = self.files.partitions.of_entry(each).values[: len(self.keys)]
+            rows[now.partitions.of_values(values).row] += each.file.row_count
+        for partition, count in rows.items():
+            self._counts.setdefault(partition, bucket_count_for(now, count))
+
+    def _discard(self, now: TableFiles, moved: Moved) -> None:
         with suppress(StorageError):
             discard_files(
-                now.fs, [now.data_file_path(each.entry.place, each.entry.file) for each in staged]
+                now.fs,
+                [
+                    *(now.data_file_path(e.entry.place, e.entry.file) for e in moved.staged),
+                    *(now.paths.index(each.file.file_name) for each in moved.indexes),
+                ],
             )
 
     def _with_helper(self, goes: bool) -> tuple[TableFiles, int]:
@@ -216,16 +242,20 @@ class KeyedChange:
         self, bridged_as: tuple[TableFiles, int], now: TableFiles, snapshot: Snapshot
     ) -> Swap:
         files, schema_id = bridged_as
-        staged = [each for done in self._done.values() for each in done.staged]
+        staged = [each for done in self._done.values() for each in done.moved.staged]
+        parts = [each for done in self._done.values() for each in done.moved.indexes]
         written: list[str] = []
+        made: list[str] = []
         is_over = False
         try:
+            indexes = merged_indexes(now, parts, f"index-{self._run_ids[-1]}-all", made)
             prepared = self._prepare(now, staged, written)
             row_keys, entries = bridged_entries(files, now, staged, schema_id)
             bridge = Bridge(
                 files=files,
                 replaced=frozenset().union(*(each.identities for each in self._done.values())),
                 replaced_indexes=frozenset(index_entries(files, snapshot)),
+                new_indexes=indexes,
                 keys=self.keys,
                 prepared=prepared,
                 row_keys=row_keys,
@@ -233,6 +263,7 @@ class KeyedChange:
             )
             first = commit_bridging(files, bridge.replacing)
             is_over = True
+            self._discard_parts(parts, indexes)
             assert first.snapshot is not None
             self.snapshot_ids.append(first.snapshot.id)
             second: Snapshot | None = None
@@ -247,21 +278,7 @@ class KeyedChange:
                 )
             self.snapshot_ids.append(second.id)
             present = self._with_new_keys(files, now)
-            try:
-                last = end_change_of_keys(present)
-            except UnsupportedError as error:
-                if self._is_done(present):
-                    # Another process has brought the new entries, and late files came after it.
-                    return self._swapped(present)
-                # This process stood still, and another one restored the old files meanwhile.
-                old = files.schema.partition_keys
-                back = replace(files.schema, id=present.schema.id + 1)
-                with_keys(present, old, Schemas(back, (), {}))
-                raise CommitConflictError(
-                    f"another client ended the change of the partition keys of {files.name}; run "
-                    "it again when fewer writers commit",
-                    table=files.name,
-                ) from error
+            self._bring_new_entries(files, present)
         except (CommitOutcomeUnknownError, RetriesExhausted):
             raise
         except ChangeTakenBack:
@@ -277,11 +294,43 @@ class KeyedChange:
                     latest_id = files.schemas.latest_id(table=files.name)
                     self._end(files.at_schema(latest_id))
                 else:
-                    discard_files(files.fs, [files.paths.manifest(name) for name in written])
+                    names = [*map(files.paths.manifest, written), *map(files.paths.index, made)]
+                    discard_files(files.fs, names)
             raise
+        return self._swapped(present)
+
+    def _bring_new_entries(self, files: TableFiles, present: TableFiles) -> None:
+        """Commit the last snapshot, of the new schema.
+
+        Raises:
+            ChangeTakenBack: rows of another client brought the former keys back.
+            CommitConflictError: another process restored the old files.
+        """
+        try:
+            last = end_change_of_keys(present)
+        except UnsupportedError as error:
+            if self._is_done(present):
+                # Another process has brought the new entries, and late files came after it.
+                return
+            # This process stood still, and another one restored the old files meanwhile.
+            old = files.schema.partition_keys
+            back = replace(files.schema, id=present.schema.id + 1)
+            with_keys(present, old, Schemas(back, (), {}))
+            raise CommitConflictError(
+                f"another client ended the change of the partition keys of {files.name}; run "
+                "it again when fewer writers commit",
+                table=files.name,
+            ) from error
+        self._check_not_taken_back(present)
         if last.snapshot is not None:
             self.snapshot_ids.append(last.snapshot.id)
-        return self._swapped(present)
+
+    def _discard_parts(self, parts: Sequence[IndexEntry], kept: Sequence[IndexEntry]) -> None:
+        """Delete indexes that were merged into others."""
+        names = {each.file.file_name for each in kept}
+        merged = [e.file.file_name for e in parts if e.file.file_name not in names]
+        with suppress(StorageError):
+            discard_files(self.files.fs, map(self.files.paths.index, merged))
 
     def _with_new_keys(self, files: TableFiles, now: TableFiles) -> TableFiles:
         """Create the schema, unless another process has restored the old files.
@@ -300,6 +349,16 @@ class KeyedChange:
                 "again when fewer writers commit",
                 table=files.name,
             ) from error
+
+    def _check_not_taken_back(self, present: TableFiles) -> None:
+        """Raise if the end of the change restored the former keys with rows of another client."""
+        latest_id = present.schemas.latest_id(table=present.name)
+        if present.at_schema(latest_id).schema.partition_keys != self.keys:
+            raise ChangeTakenBack(
+                f"another client committed to {present.name} while its partition keys changed; "
+                "run it again when fewer writers commit",
+                table=present.name,
+            )
 
     def _is_done(self, present: TableFiles) -> bool:
         _, live = read_latest(present, partial(live_entries, present))

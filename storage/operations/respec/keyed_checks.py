@@ -32,34 +32,42 @@ def check_keyed(
     after = with_primary_key(files, keys, primary_key)
     primary = ", ".join(after.primary_keys)
     outside = [key for key in keys if key not in after.primary_keys]
-    if outside:
+    is_dynamic = files.options.bucket_mode is BucketMode.DYNAMIC
+    # A table whose rows move between partitions stays one, or becomes one if the caller says so.
+    may_cross = is_dynamic and (schema.crosses_partitions or primary_key is not None)
+    if outside and not may_cross:
         longer = ",".join(dict.fromkeys((*after.primary_keys, *keys)))
+        same = ",".join(schema.primary_keys)
+        or_same = (
+            f"; or name the primary key as it is (--primary-key {same}): then a row that gets "
+            "another value moves to another partition, which few clients write, and Lakewright "
+            "only reads"
+        )
         raise InvalidRequestError(
             f"{outside[0]!r} is not in the primary key ({primary}) of {files.name}, and rows of "
             "one key would lie in several partitions; take keys of the primary key, or let it "
             f"have them, too (--primary-key {longer}), so that rows of other values replace each "
-            "other no more"
+            f"other no more{or_same if is_dynamic else ''}"
         )
     if set(keys) == set(after.primary_keys):
         raise InvalidRequestError(
             f"the partition keys {', '.join(keys)} would be the whole primary key of {files.name}, "
             "so each partition would have one row; leave one out"
         )
-    if not set(schema.partition_keys) <= set(schema.primary_keys):
+    if schema.crosses_partitions and not is_dynamic:
         raise UnsupportedError(
             f"the primary key ({primary}) of {files.name} lacks partition keys, so its rows move "
-            "between partitions; such a table can only be read: create a table whose primary key "
-            "has all partition keys, and write the rows of this one to it",
+            f"between partitions, for which bucket={files.options.bucket} has no meaning; create a "
+            "table with other keys, and write the rows of this one to it",
             table=files.name,
+            option="bucket",
         )
-    if files.options.bucket_mode is not BucketMode.FIXED:
+    if files.options.bucket_mode is BucketMode.POSTPONE:
         raise UnsupportedError(
             f"{files.name} has {files.options.bucket_mode.value} buckets (bucket="
-            f"{files.options.bucket}), and the partition keys of a primary-key table change only "
-            "if their number is fixed: create a table with the new keys and bucket=N, N being "
-            "about the rows of a partition divided by dynamic-bucket.target-row-num "
-            f"({files.options.dynamic_bucket_target_row_num:,}), write the rows of this one to "
-            "it, and rename it",
+            f"{files.options.bucket}): rows wait for a bucket, of which each partition has a "
+            "number of its own, and no change of partition keys is defined for that; create a "
+            "table with the new keys, write the rows of this one to it, and rename it",
             table=files.name,
             option="bucket",
         )
@@ -124,7 +132,9 @@ def check_rows_have_key(files: TableFiles, snapshot: Snapshot | None, after: Tab
         InvalidRequestError: says how many rows have nulls, or share a key.
     """
     names = after.primary_keys
-    if snapshot is None or set(names) == set(files.schema.primary_keys):
+    is_same = set(names) == set(files.schema.primary_keys)
+    # Where rows move between partitions, only the writers see to it that each key is there once.
+    if snapshot is None or (is_same and not files.schema.crosses_partitions):
         return
     joins = [each for each in names if each not in files.schema.primary_keys]
     reader = SplitReader(files, columns=list(names), predicate=None, snapshot_id=snapshot.id)
@@ -133,7 +143,7 @@ def check_rows_have_key(files: TableFiles, snapshot: Snapshot | None, after: Tab
     for split in plan_scan(files, snapshot).splits:
         for rows in reader.read(split):
             nulls += max((rows.column(each).null_count for each in joins), default=0)
-            if not joins:
+            if not joins or files.schema.crosses_partitions:
                 found.append(rows)
     if nulls:
         raise InvalidRequestError(

@@ -31,13 +31,17 @@ from lakewright.storage.operations.commit.commit_loop import commit_bridging
 from lakewright.storage.operations.references.sweep import sweep_after_failure
 from lakewright.storage.operations.respec.cut_over import keys_stand
 from lakewright.storage.operations.respec.move_partitions import Move, move_partition
+from lakewright.storage.operations.respec.new_places import NewPlaces
+from lakewright.storage.operations.respec.respec_plan import Rewritten
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.state.bridged_files import late_entries
 from lakewright.storage.operations.state.latest import read_latest
-from lakewright.storage.operations.state.live_files import LiveFiles, live_entries
+from lakewright.storage.operations.state.live_files import LiveFiles, index_entries, live_entries
 from lakewright.storage.operations.write.verify import VerifyLevel
 from lakewright.storage.spec.commit import Change
+from lakewright.storage.spec.index import HASH_INDEX, IndexEntry
 from lakewright.storage.spec.manifest import FileKind, ManifestEntry
+from lakewright.storage.spec.options import BucketMode
 from lakewright.storage.spec.snapshot import CommitKind, Snapshot
 
 # How often files that others commit meanwhile are moved, too, before a run gives up.
@@ -52,8 +56,7 @@ class LateFiles:
     files: TableFiles
     engine: Engine
     verify: VerifyLevel
-    moved_files: int = 0
-    moved_bytes: int = 0
+    rewritten: Rewritten = field(default_factory=Rewritten)
     snapshot_ids: list[int] = field(default_factory=list)
     _run_ids: list[str] = field(default_factory=list)
 
@@ -106,15 +109,25 @@ class LateFiles:
         files = self.files
         names = {each.file.file_name for each in late}
         _check_same_primary_key(files, snapshot, late)
+        _check_rows_stay_in_partitions(files, snapshot, late)
         check_none_followed(files, snapshot, names)
         run_id = files.env.new_id()
         self._run_ids.append(run_id)
         ahead = _numbers_ahead(entries, names)
+        is_dynamic = files.options.bucket_mode is BucketMode.DYNAMIC
+        standing = _hash_indexes_before(files, snapshot, names) if is_dynamic else ()
+        places = NewPlaces(files, present=_by_partition(standing))
         staged: list[ManifestEntry] = []
         for former, moves in _moves(files, late):
-            move = partial(move_partition, former, files, run_id, 0, self.verify, late_by=ahead)
-            for found in self.engine.map(move, moves):
-                staged += [each.entry for each in found]
+            move = partial(move_partition, former, places, run_id, 0, self.verify, late_by=ahead)
+            # Tasks that choose dynamic buckets know what those before them chose.
+            for moved in map(move, moves) if is_dynamic else self.engine.map(move, moves):
+                own = [each.entry for each in moved.staged]
+                staged += own
+                self.rewritten.wrote((each.file for each in own), moved.nulled_values)
+        grown = places.write_indexes(f"index-{run_id}")
+        slots = {each.place for each in grown}
+        indexes = [*(each for each in standing if each.place not in slots), *grown]
 
         def build(latest: Snapshot | None, _: LiveFiles) -> Change:
             if latest is None or latest.delta_manifest_list != snapshot.delta_manifest_list:
@@ -122,16 +135,18 @@ class LateFiles:
                     f"another client committed to {files.name} while late files were moved",
                     table=files.name,
                 )
+            hashes = [e for e in index_entries(files, latest) if e.file.index_type == HASH_INDEX]
             return Change(
                 entries=[*(each.removed() for each in late), *staged],
+                new_indexes=indexes,
+                removed_indexes=hashes,
                 statistics=latest.statistics,
             )
 
         done = commit_bridging(files, build)
         assert done.snapshot is not None
         self.snapshot_ids.append(done.snapshot.id)
-        self.moved_files += len(late)
-        self.moved_bytes += sum(each.file.file_size for each in late)
+        self.rewritten.read(each.file for each in late)
 
     def _without_removals(self, latest: Snapshot | None, live_files: LiveFiles) -> Change | None:
         """The same files under the present keys.
@@ -180,6 +195,34 @@ def check_none_followed(files: TableFiles, latest: Snapshot, late: Iterable[str]
             follower = snapshot.id
 
 
+def _hash_indexes_before(
+    files: TableFiles, latest: Snapshot, late: Iterable[str]
+) -> tuple[IndexEntry, ...]:
+    """The hash indexes of the present keys, as they were before late files came.
+
+    A commit of pypaimon writes the rows of all of them anew, by the keys that it knows.
+    """
+    names = set(late)
+    for snapshot in files.snapshots.back_from(latest):
+        added = files.manifests.entries(files.manifests.read_delta_list(snapshot))
+        if not any(each.file.file_name in names for each in added):
+            found = index_entries(files, snapshot)
+            return tuple(each for each in found if each.file.index_type == HASH_INDEX)
+    raise UnsupportedError(
+        f"all snapshots of {files.name} hold rows that a client committed under former partition "
+        "keys, and none is left that tells the buckets of the present ones; roll back to a tag of "
+        "before, or write the rows to a new table",
+        table=files.name,
+    )
+
+
+def _by_partition(indexes: Iterable[IndexEntry]) -> dict[bytes, tuple[IndexEntry, ...]]:
+    found: dict[bytes, tuple[IndexEntry, ...]] = defaultdict(tuple)
+    for each in indexes:
+        found[each.partition] += (each,)
+    return dict(found)
+
+
 def _check_same_primary_key(
     files: TableFiles, latest: Snapshot, late: Sequence[ManifestEntry]
 ) -> None:
@@ -199,6 +242,31 @@ def _check_same_primary_key(
                 f"{latest.id})",
                 table=files.name,
             )
+
+
+def _check_rows_stay_in_partitions(
+    files: TableFiles, latest: Snapshot, late: Sequence[ManifestEntry]
+) -> None:
+    """Refuse late rows of tables whose rows move between partitions.
+
+    A row that moved is a deletion in one partition and a row in another. Their numbers do not tell
+    which came later.
+
+    Raises:
+        UnsupportedError: names the keys.
+    """
+    schemas = {each.file.schema_id: files.at_schema(each.file.schema_id).schema for each in late}
+    schemas[files.schema.id] = files.schema
+    crossing = next((each for each in schemas.values() if each.crosses_partitions), None)
+    if crossing is not None:
+        raise UnsupportedError(
+            f"a client that opened {files.name} before its keys changed committed {len(late)} "
+            f"files, and under the partition keys ({', '.join(crossing.partition_keys)}), which "
+            f"the primary key ({', '.join(crossing.primary_keys)}) lacks, rows move between "
+            "partitions, so nothing tells which of two rows of a key came later; roll back to the "
+            f"snapshot before that commit, and write its rows again (the latest is {latest.id})",
+            table=files.name,
+        )
 
 
 def _numbers_ahead(entries: Sequence[ManifestEntry], late: set[str]) -> int:

@@ -22,7 +22,7 @@ from lakewright.storage.operations.commit.bridged_base import Staged
 from lakewright.storage.operations.read.file_rows import FileRows
 from lakewright.storage.operations.read.merge_read import merged_windows
 from lakewright.storage.operations.read.scan import DataSplit
-from lakewright.storage.operations.rewrite.deal_rows import deal_rows
+from lakewright.storage.operations.respec.new_places import NewPlaces
 from lakewright.storage.operations.running.delete_files import discard_files
 from lakewright.storage.operations.running.task_memory import MOVED_BYTES, free_memory
 from lakewright.storage.operations.state.assign_buckets import partitions_of
@@ -30,8 +30,9 @@ from lakewright.storage.operations.state.live_files import grouped_by_bucket
 from lakewright.storage.operations.write.rolling_writer import BucketTarget, RollingWriter
 from lakewright.storage.operations.write.stored_rows import file_schema
 from lakewright.storage.operations.write.verify import Proof, VerifyLevel, Written, rows_to_rewrite
-from lakewright.storage.spec.index import DeletionVectorRange
+from lakewright.storage.spec.index import DeletionVectorRange, IndexEntry
 from lakewright.storage.spec.manifest import DataFileMeta, FileKind, FileSource, ManifestEntry
+from lakewright.storage.spec.options import BucketMode
 from lakewright.storage.spec.partition import Place
 from lakewright.storage.spec.schema import KEY_PREFIX, SEQUENCE_NUMBER
 
@@ -66,26 +67,41 @@ class Move:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """The new files of a partition, and the hash indexes of the rows in them.
+
+    Rows of other partitions may come to the same buckets, with indexes of their own.
+    """
+
+    staged: tuple[Staged, ...]
+    indexes: tuple[IndexEntry, ...] = ()
+    nulled_values: int = 0
+
+
 def move_partition(
     files: TableFiles,
-    now: TableFiles,
+    places: NewPlaces,
     run_id: str,
     level: int,
     verify: VerifyLevel,
     move: Move,
     *,
     late_by: int | None = None,
-) -> tuple[Staged, ...]:
-    """Write the rows of a partition under the keys of `now`; deletes all new files on failure.
+) -> Moved:
+    """Write the rows of a partition to new places; deletes all new files on failure.
 
     With `late_by` the files are some of the partition's, and the latest: deletions stay, and so
-    much is added to the sequence numbers.
+    much is added to the sequence numbers. `places` then remembers their hashes, for the caller to
+    write the indexes.
 
     Raises:
         VerificationFailed: rows written differ from rows read.
     """
     write_id = f"{run_id}-{files.env.new_id()[:8]}"
-    return _PartitionMove(files, now, write_id, level, verify, move, late_by).carry_out()
+    if late_by is None:
+        places = places.unused()
+    return _PartitionMove(files, places, write_id, level, verify, move, late_by).carry_out()
 
 
 class _PartitionMove:
@@ -94,7 +110,7 @@ class _PartitionMove:
     def __init__(
         self,
         files: TableFiles,
-        now: TableFiles,
+        places: NewPlaces,
         write_id: str,
         level: int,
         verify: VerifyLevel,
@@ -102,7 +118,8 @@ class _PartitionMove:
         late_by: int | None,
     ) -> None:
         self._files = files
-        self._now = now
+        self._places = places
+        self._now = now = places.files
         self._write_id = write_id
         self._level = level
         self._move = move
@@ -114,7 +131,7 @@ class _PartitionMove:
         # One proof for all places, because rows move between them.
         self._proof = Proof(now, verify, ordered=False)
 
-    def carry_out(self) -> tuple[Staged, ...]:
+    def carry_out(self) -> Moved:
         try:
             return self._carried_out()
         except BaseException:
@@ -122,7 +139,7 @@ class _PartitionMove:
                 writer.abandon()
             raise
 
-    def _carried_out(self) -> tuple[Staged, ...]:
+    def _carried_out(self) -> Moved:
         runs: dict[Place, list[RollingWriter]] = defaultdict(list)
         due: dict[Place, int] = defaultdict(int)
         for split in self._move.splits:
@@ -146,11 +163,20 @@ class _PartitionMove:
                 for place, writer, metas in moved
             )
         )
-        return tuple(
-            Staged(entry=self._entry(place, meta), old_row=self._move.partition)
-            for place, _, metas in moved
-            for meta in metas
+        return Moved(
+            staged=tuple(
+                Staged(entry=self._entry(place, meta), old_row=self._move.partition)
+                for place, _, metas in moved
+                for meta in metas
+            ),
+            indexes=self._indexes(),
+            nulled_values=self._rows.nulled.total,
         )
+
+    def _indexes(self) -> tuple[IndexEntry, ...]:
+        if self._late_by is not None:
+            return ()
+        return self._places.write_indexes(f"index-{self._write_id}")
 
     def _numbered(self, rows: pa.Table) -> pa.Table:
         if self._late_by is None:
@@ -170,7 +196,7 @@ class _PartitionMove:
         partitions, codes = partitions_of(self._now, rows)
         for code, partition in enumerate(partitions):
             own = rows if len(partitions) == 1 else rows.filter(pa.array(codes == np.int64(code)))
-            for bucket, part in deal_rows(self._now, own, self._buckets):
+            for bucket, part in self._places.deal(partition, own):
                 yield Place(partition, bucket), part
 
     def _writer(self, place: Place) -> RollingWriter:
@@ -180,7 +206,13 @@ class _PartitionMove:
             level=self._level,
             source=FileSource.COMPACT,
         )
-        witness = self._proof.witness_of_bucket(target, self._buckets)
+        # No hash tells a dynamic bucket; its index is written of the rows that came to it.
+        is_fixed = self._now.options.bucket_mode is BucketMode.FIXED
+        witness = (
+            self._proof.witness_of_bucket(target, self._buckets)
+            if is_fixed
+            else self._proof.witness()
+        )
         write_id = f"{self._write_id}-{len(self._writers)}"
         writer = RollingWriter(self._now, target, write_id=write_id, witness=witness)
         self._writers.append(writer)

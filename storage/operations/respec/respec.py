@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 
 from lakewright.storage.errors import (
@@ -36,6 +37,7 @@ from lakewright.storage.operations.respec.keyed_checks import (
 )
 from lakewright.storage.operations.respec.late_files import LateFiles
 from lakewright.storage.operations.respec.moved_table import find_moved, name_places_of_today
+from lakewright.storage.operations.respec.new_places import bucket_count_for
 from lakewright.storage.operations.respec.respec_checks import (
     check_columns_stay,
     check_keys,
@@ -49,6 +51,7 @@ from lakewright.storage.operations.respec.respec_plan import (
     Layout,
     RespecPlan,
     RespecResult,
+    Rewritten,
 )
 from lakewright.storage.operations.respec.schemas import unchanged
 from lakewright.storage.operations.respec.split_files import planned_splits, split_files
@@ -61,8 +64,10 @@ from lakewright.storage.operations.state.rewrite_schema import check_current_sch
 from lakewright.storage.operations.write.verify import VerifyLevel
 from lakewright.storage.spec.arguments import whole_number
 from lakewright.storage.spec.manifest import ManifestEntry
+from lakewright.storage.spec.options import BucketMode
 from lakewright.storage.spec.partition import partition_path
 from lakewright.storage.spec.schema import listed_names
+from lakewright.storage.spec.schema_difference import differences
 from lakewright.storage.spec.snapshot import Snapshot
 
 # How often files of other commits are split before a run gives up.
@@ -157,6 +162,9 @@ def plan_respec(
         most_files=most_files,
         is_keyed=keyed,
         primary_key=primary,
+        crosses_partitions=replace(
+            with_primary_key(files, keys, primary), partition_keys=keys
+        ).crosses_partitions,
     )
     _check_size(plan)
     return plan
@@ -221,9 +229,15 @@ def run_respec(
         former_keys=plan.former_keys,
         snapshot_ids=tuple(run.snapshot_ids),
         files_restated=run.restated,
-        files_split=run.files_split,
-        bytes_rewritten=run.bytes_rewritten,
+        files_split=run.rewritten.files,
+        bytes_rewritten=run.rewritten.bytes,
         duration_ms=files.env.now_ms() - started_ms,
+        previous_schema_id=plan.schema_id,
+        differences=tuple(map(str, differences(files.schema, now.schema))),
+        files_written=run.rewritten.files_written,
+        bytes_written=run.rewritten.bytes_written,
+        rows_written=run.rewritten.rows_written,
+        nulled_values=run.rewritten.nulled_values,
     )
 
 
@@ -257,7 +271,8 @@ class _Run:
         self.engine = engine
         self.verify = verify
         self.snapshot_ids: list[int] = []
-        self.restated = self.files_split = self.bytes_rewritten = 0
+        self.restated = 0
+        self.rewritten = Rewritten()
         self.seen = files.snapshots.latest()
         self._known = KeyValues(files, files.schema.fields_of(plan.keys))
 
@@ -300,8 +315,7 @@ class _Run:
         late = LateFiles(files, self.engine, self.verify)
         late.move()
         self.snapshot_ids += late.snapshot_ids
-        self.files_split += late.moved_files
-        self.bytes_rewritten += late.moved_bytes
+        self.rewritten.add(late.rewritten)
 
     def step(self, files: TableFiles, keys: tuple[str, ...]) -> TableFiles:
         """Give the table the keys of one step, after a split of what they need split."""
@@ -309,8 +323,7 @@ class _Run:
             primary_key = self.plan.primary_key if keys == self.plan.keys else None
             swap = KeyedChange(files, keys, self.engine, self.verify, primary_key).carry_out()
             self.snapshot_ids += swap.snapshot_ids
-            self.files_split += swap.files
-            self.bytes_rewritten += swap.bytes
+            self.rewritten.add(swap.rewritten)
             # Other clients may have committed between the schema and the new entries.
             self.move_late_files(swap.files_now)
             return swap.files_now
@@ -351,8 +364,16 @@ class _Run:
         names = {each.file.file_name for each in entries if values.single(each.file) is None}
         plan = planned_splits(files, names, keys, partitions)
         for done in split_files(files, plan, keys, self.engine, self.verify):
-            self.files_split += done.files_before
-            self.bytes_rewritten += done.bytes_before
+            self.rewritten.add(
+                Rewritten(
+                    files=done.files_before,
+                    bytes=done.bytes_before,
+                    files_written=done.files_after,
+                    bytes_written=done.bytes_after,
+                    rows_written=done.rows_after,
+                    nulled_values=done.nulled_values,
+                )
+            )
             if done.snapshot is not None:
                 self.snapshot_ids.append(done.snapshot.id)
 
@@ -389,11 +410,26 @@ def _files_after(
     several: Sequence[ManifestEntry],
     values: KeyValues,
 ) -> int:
-    """How many files there will be; of a primary-key table at most, if none reaches its size."""
+    """How many files there will be; of a primary-key table at most, if none reaches its size.
+
+    Where keys go, each present partition may have rows for each bucket of its new one.
+    """
     if not files.schema.has_primary_key:
         return len(single) + sum(len(values.found[each.file.file_name]) for each in several)
-    rows = {(each.partition, row) for each in several for row in values.found[each.file.file_name]}
-    return len(rows) * files.options.bucket
+    found: dict[bytes, set[KeyRow]] = {}
+    rows: dict[bytes, int] = {}
+    for each in several:
+        found.setdefault(each.partition, set()).update(values.found[each.file.file_name])
+        rows[each.partition] = rows.get(each.partition, 0) + each.file.row_count
+    if files.options.bucket_mode is BucketMode.FIXED:
+        return sum(map(len, found.values())) * files.options.bucket
+    target = files.options.dynamic_bucket_target_row_num
+    if any(len(each) > 1 for each in found.values()):
+        return sum(len(found[each]) + rows[each] // target for each in found)
+    together: dict[KeyRow, int] = {}
+    for partition, (row,) in found.items():
+        together[row] = together.get(row, 0) + rows[partition]
+    return sum(bucket_count_for(files, together[row]) for (row,) in found.values())
 
 
 def _layout(entries: Iterable[ManifestEntry]) -> Layout:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
 
 from lakewright.storage.operations.rewrite.compaction_plan import CompactionPlan
 from lakewright.storage.operations.running.plan import Plan
+from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.shown import Shown
 
@@ -38,7 +40,8 @@ class RespecPlan(Plan["RespecResult"]):
     `steps` are the keys after each cut-over; none if the table has the keys already. `becomes`
     names the new partitions of each present one. `splits` has the files to split, by bucket. Of a
     primary-key table it has all files, which are written anew (`is_keyed`), or those that a client
-    committed under former keys. `primary_key` is the new one, if it changes, too.
+    committed under former keys. `primary_key` is the new one, if it changes, too. If the table
+    `crosses_partitions` afterwards, rows move between them, and it can only be read here.
     """
 
     table: str
@@ -57,6 +60,7 @@ class RespecPlan(Plan["RespecResult"]):
     is_keyed: bool = False
     moved_from: str | None = None
     primary_key: tuple[str, ...] | None = None
+    crosses_partitions: bool = False
 
     @property
     def partitions_before(self) -> int:
@@ -74,7 +78,11 @@ class RespecPlan(Plan["RespecResult"]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RespecResult(Shown):
-    """What a change of the partition keys did; `schema` is the current one."""
+    """What a change of the partition keys did; `schema` is the current one.
+
+    `files_split` files of `bytes_rewritten` were replaced by those written. `nulled_values` did not
+    fit their columns' types, and are null for good now.
+    """
 
     schema: TableSchema
     former_keys: tuple[str, ...]
@@ -83,3 +91,40 @@ class RespecResult(Shown):
     files_split: int
     bytes_rewritten: int
     duration_ms: int
+    previous_schema_id: int = 0
+    differences: tuple[str, ...] = ()
+    files_written: int = 0
+    bytes_written: int = 0
+    rows_written: int = 0
+    nulled_values: int = 0
+
+
+@dataclass
+class Rewritten:
+    """The sums of files that a change replaced, and of those that it wrote for them."""
+
+    files: int = 0
+    bytes: int = 0
+    files_written: int = 0
+    bytes_written: int = 0
+    rows_written: int = 0
+    nulled_values: int = 0
+
+    def read(self, files: Iterable[DataFileMeta]) -> None:
+        """Count files that are replaced."""
+        for each in files:
+            self.files += 1
+            self.bytes += each.file_size
+
+    def wrote(self, files: Iterable[DataFileMeta], nulled_values: int) -> None:
+        """Count files that were written."""
+        self.nulled_values += nulled_values
+        for each in files:
+            self.files_written += 1
+            self.bytes_written += each.file_size
+            self.rows_written += each.row_count
+
+    def add(self, other: Rewritten) -> None:
+        """Count what another part of the change did."""
+        for each in fields(self):
+            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))

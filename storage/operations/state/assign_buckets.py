@@ -33,7 +33,7 @@ from lakewright.storage.spec.partition import Place
 from lakewright.storage.spec.snapshot import Snapshot
 
 # Paimon keeps bucket numbers as 16-bit integers.
-_MAX_BUCKETS = 2**15 - 1
+MAX_BUCKETS = 2**15 - 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,7 +184,7 @@ class BucketChooser:
             if partition not in self.dynamic:
                 indexes = self._states.hash_indexes.get(partition, ())
                 self._check_indexed(partition, indexes)
-                self.dynamic[partition] = _open_dynamic_partition(self._files, indexes)
+                self.dynamic[partition] = open_dynamic_partition(self._files, indexes)
             buckets[members] = self.dynamic[partition].assign(hashes[members])
         return buckets
 
@@ -316,7 +316,7 @@ class DynamicPartition:
 
     def _open_bucket(self, lane: int) -> int | None:
         """The first bucket of a lane with room, or a new bucket; None at the bucket limit."""
-        limit = _MAX_BUCKETS if self.max_buckets is None else self.max_buckets
+        limit = MAX_BUCKETS if self.max_buckets is None else self.max_buckets
         for bucket in sorted(self.counts):
             if bucket % self.lanes == lane and self.counts[bucket] < self.target_rows:
                 return bucket
@@ -342,7 +342,7 @@ class DynamicPartition:
         return buckets
 
 
-def _open_dynamic_partition(files: TableFiles, indexes: Iterable[IndexEntry]) -> DynamicPartition:
+def open_dynamic_partition(files: TableFiles, indexes: Iterable[IndexEntry]) -> DynamicPartition:
     """The index of a partition, loaded from its index files."""
     options = files.options
     limit = options.dynamic_bucket_max_buckets

@@ -8,6 +8,7 @@ The files share no key, so they are read without a merge.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NoReturn
 
 import numpy as np
 
@@ -70,6 +71,11 @@ def check_keys_of_files(files: TableFiles, live: LiveColumns, *, bridged: bool) 
         rows = live.texts("_PARTITION", live.rows).unique().to_pylist()
         if all(is_bridged_row(files, row, ids[0]) for row in rows):
             return
+    _refuse_files_of(files, foreign)
+
+
+def _refuse_files_of(files: TableFiles, foreign: Sequence[int]) -> NoReturn:
+    """Refuse files of schemas with other partition keys than the table's; their ids ascend."""
     if foreign[-1] > files.schema.id:
         raise SchemaMoved(
             f"the partition keys of {files.name} changed since it was opened (schema "
@@ -94,11 +100,14 @@ def ways_out(files: TableFiles) -> str:
     )
 
 
-def check_looked_up_alone(files: TableFiles, live: Sequence[ManifestEntry]) -> None:
-    """Check that keys can be looked up: bridged entries have no bounds of keys.
+def check_looked_up(files: TableFiles, live: Sequence[ManifestEntry]) -> None:
+    """Check that keys can be looked up by their partitions and bounds.
+
+    Bridged entries have no bounds of keys, and files of other partition keys lie elsewhere.
 
     Raises:
-        SchemaMoved: the partition keys are changing.
+        SchemaMoved: the partition keys are changing, or changed since the table was opened.
+        UnsupportedError: a client wrote files under former keys.
     """
     if any(is_bridged_row(files, each.partition, each.file.schema_id) for each in live):
         raise SchemaMoved(
@@ -106,6 +115,9 @@ def check_looked_up_alone(files: TableFiles, live: Sequence[ManifestEntry]) -> N
             "table and look the keys up again, or read it with a filter",
             table=files.name,
         )
+    foreign = {each.file.schema_id for each in late_entries(files, live)}
+    if foreign:
+        _refuse_files_of(files, sorted(foreign))
 
 
 def _keys_of(files: TableFiles, schema_id: int) -> tuple[str, ...]:

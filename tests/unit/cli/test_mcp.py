@@ -50,6 +50,27 @@ def error_of(server: Server, line: bytes) -> Any:
     return answer["error"]["code"]
 
 
+def test_tools_that_live_long_follow_a_table_whose_partition_keys_change(
+    catalog: Catalog, ask: Ask
+) -> None:
+    columns = {"day": "STRING NOT NULL", "id": "BIGINT NOT NULL", "v": "STRING"}
+    options = {"bucket": "-1"}
+    new_table(
+        catalog, columns, name="db.k", partitions=["day"], keys=["day", "id"], options=options
+    )
+    for keys in (("day",), (), ("id",)):
+        table = catalog.table("db.k")
+        table.upkeep.respec(keys)
+        table = catalog.table("db.k")
+        for number in range(4):
+            table.write(rows(table, events(number, number + 1)))
+        answers = [ask(tool, table="db.k") for tool in ("health", "why", "explain")]
+        assert not any(each.get("isError") for each in answers)
+        worst = answers[0]["structuredContent"]["worst_partitions"]
+        partitions = {tuple(each["spec"]) for each in worst}
+        assert partitions == {keys}
+
+
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-06-18", "2025-11-25"])
 def test_a_client_gets_the_revision_that_it_asks_for(revision: str) -> None:
     answer = request(Server((), ""), "initialize", {"protocolVersion": revision})

@@ -295,6 +295,25 @@ def test_a_write_staged_before_it_is_refused(catalog: Catalog) -> None:
     assert_only_reachable_files(now)
 
 
+@pytest.mark.parametrize("buckets", [3, -1], ids=["fixed", "dynamic"])
+@pytest.mark.parametrize("keys", [("dt", "hh"), ()], ids=["finer", "coarser"])
+def test_who_opened_the_table_before_is_told_to_open_it_again(
+    catalog: Catalog, keys: tuple[str, ...], buckets: int
+) -> None:
+    table = by_day(catalog, buckets=buckets)
+    respec(catalog, table, *keys)
+    for use in (
+        table.read,
+        lambda: table.read("dt = 'a' AND v = 'new'"),
+        # Its partition and bucket are others now; an empty answer would be wrong.
+        lambda: found(table, "a", 1, 2),
+        lambda: table.write(rows(table, [event("a", 1, 1)])),
+        lambda: table.upkeep.compact(full=True),
+    ):
+        with pytest.raises(SchemaMoved, match="open the table"):
+            use()
+
+
 def test_a_plan_tells_what_is_written_anew(catalog: Catalog) -> None:
     plan = by_day(catalog).upkeep.plan_respec(["dt", "hh"])
     assert (plan.restate.files, plan.split.files, plan.steps) == (0, 14, (("dt", "hh"),))
@@ -307,7 +326,6 @@ def test_a_plan_tells_what_is_written_anew(catalog: Catalog) -> None:
     [
         ({}, ["v"], r"'v' is not in the primary key \(dt, hh, id\)"),
         ({}, KEY, "would be the whole primary key"),
-        ({"bucket": "-1"}, ["dt", "hh"], "dynamic buckets"),
         ({"bucket": "-2"}, ["dt", "hh"], "postpone"),
         ({"bucket-key": "hh"}, ["dt", "hh"], "bucket-key"),
     ],

@@ -50,6 +50,8 @@ def test_late_rows_are_moved_as_if_they_had_been_committed_before_the_change(
             commit_late(opened, late)
             with pytest.raises(UnsupportedError, match=r"lakewright respec db\.t --keys"):
                 table.read()
+            with pytest.raises(UnsupportedError, match=r"lakewright respec db\.t --keys"):
+                found(table, "a", 1, 2)
             assert not table.upkeep.plan_respec(keys).changes_nothing
             table.upkeep.respec(keys)
             assert table.upkeep.plan_respec(keys).changes_nothing
