@@ -183,8 +183,8 @@ class KeyedChange:
             row: (frozenset(each.identity for each in group), frozenset(indexes[row]))
             for row, group in grouped.items()
         }
-        for row, each in list(self._done.items()):
-            if held.get(row) != (each.identities, each.indexes):
+        for row, done in list(self._done.items()):
+            if held.get(row) != (done.identities, done.indexes):
                 self._discard(now, self._done.pop(row).moved)
         moves = [Move.of(row, grouped[row], marks) for row in held if row not in self._done]
         run_id = files.env.new_id()
