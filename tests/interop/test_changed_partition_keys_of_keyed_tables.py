@@ -379,6 +379,42 @@ def changed(
     return catalog.table(table.name)
 
 
+def test_a_table_of_java_whose_rows_move_between_partitions_gets_other_keys_and_them_again(
+    catalog: Catalog, java_latest: WritingOracle, released_pypaimon: WritingOracle, tmp_path: Path
+) -> None:
+    def order(number: int, day: str, v: str) -> dict[str, Any]:
+        return {"dt": day, "id": number, "v": v}
+
+    root, columns = catalog.root, {"dt": "STRING", "id": "BIGINT NOT NULL", "v": "STRING"}
+    options = {"bucket": "-1", "dynamic-bucket.target-row-num": "4", "file.format": "parquet"}
+    java_latest.create(
+        root, "db.t", columns, partition_keys=["dt"], primary_keys=["id"], options=options
+    )
+    java_latest.write(root, "db.t", [order(n, "ab"[n % 2], "old") for n in range(10)])
+    moved = [order(2, "a", "old"), order(2, "b", "moved"), order(3, "b", "old")]
+    java_latest.write(root, "db.t", moved, kinds=["-D", "+I", "-D"])
+    table = catalog.table("db.t")
+    assert table.schema.crosses_partitions
+    due = content(table)
+    assert len(due) == 9
+    table, copies = moments(catalog, table, (), tmp_path / "away")
+    for copy in copies:
+        for client in (java_latest, released_pypaimon):
+            assert as_read_by(client, replace(catalog, root=str(copy)), table) == due, copy.name
+    for number, client in enumerate((java_latest, released_pypaimon), start=4):
+        client.write(root, "db.t", [order(number, "c", client.name), order(90 + number, "c", "n")])
+    table.write(rows(table, [order(2, "c", "ours"), order(94, "a", "ours")]))
+    due = content(table)
+    assert len(due) == 11
+    table, copies = moments(catalog, table, ("dt",), tmp_path / "back", primary_key=["id"])
+    for copy in copies:
+        for client in (java_latest, released_pypaimon):
+            assert as_read_by(client, replace(catalog, root=str(copy)), table) == due, copy.name
+    java_latest.write(root, "db.t", [order(2, "c", "ours"), order(2, "d", "j")], kinds=["-D", "+I"])
+    assert table.read("id = 2").to_pylist() == [order(2, "d", "j")]
+    assert as_read_by(java_latest, catalog, table) == content(table)
+
+
 def finishes(client: WritingOracle, catalog: Catalog, table: Table, given: Any) -> bool:
     try:
         client.finish_write(catalog.root, table.name, given)

@@ -802,6 +802,9 @@ class JavaPaimon:
 
     def _bucket_assigner(self, table: Any, overwrites: bool) -> Callable[[Any], int] | None:
         """What an engine's shuffle does for tables with dynamic buckets; None for others."""
+        if self._bucket_mode(table) in ("CROSS_PARTITION", "KEY_DYNAMIC"):
+            # An engine looks for the former row of each key; callers delete it themselves.
+            return lambda _: 0
         if self._bucket_mode(table) != "HASH_DYNAMIC":
             return None
         extractor = table.createRowKeyExtractor()

@@ -67,7 +67,7 @@ from lakewright.storage.operations.state.latest import is_latest, read_latest
 from lakewright.storage.operations.state.live_files import LiveFiles, live_entries
 from lakewright.storage.spec.arguments import text_argument, whole_number
 from lakewright.storage.spec.commit import Change, CommitResult, Committable
-from lakewright.storage.spec.manifest import FileKind
+from lakewright.storage.spec.manifest import FileKind, ManifestFileMeta
 from lakewright.storage.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 
 # A losing committer waits at most four times the duration of one attempt. A longer wait would let
@@ -159,10 +159,23 @@ def _keys_stand(files: TableFiles, latest: Snapshot, live_files: LiveFiles) -> b
     Raises:
         SchemaMoved: the keys changed since the table was opened.
     """
-    if has_rows_of(live_files.manifests(latest), files.partitions.keys):
+    metas = live_files.manifests(latest)
+    if has_rows_of(metas, files.partitions.keys) and not _has_replaced_keys(files, metas):
         return True
     check_keys_stay(files, files.schemas.latest(table=files.name))
     return False
+
+
+def _has_replaced_keys(files: TableFiles, metas: Sequence[ManifestFileMeta]) -> bool:
+    """Whether manifests of a primary-key table have rows of other keys, but as many.
+
+    A client wrote them that opened the table before its keys were replaced.
+    """
+    if not files.schema.has_primary_key:
+        return False
+    ids = {each.schema_id for each in metas}
+    keys = files.schema.partition_keys
+    return any(files.at_schema(each).schema.partition_keys != keys for each in ids)
 
 
 def end_change_of_keys(files: TableFiles) -> CommitResult:

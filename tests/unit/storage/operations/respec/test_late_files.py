@@ -52,6 +52,9 @@ def test_late_rows_are_moved_as_if_they_had_been_committed_before_the_change(
                 table.read()
             with pytest.raises(UnsupportedError, match=r"lakewright respec db\.t --keys"):
                 found(table, "a", 1, 2)
+            # Also where the keys are others, and as many.
+            with pytest.raises(UnsupportedError, match=r"lakewright respec db\.t --keys"):
+                table.write(rows(table, [event("a", 1, 2, w=1)]))
             assert not table.upkeep.plan_respec(keys).changes_nothing
             table.upkeep.respec(keys)
             assert table.upkeep.plan_respec(keys).changes_nothing
