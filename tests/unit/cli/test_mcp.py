@@ -64,7 +64,7 @@ def test_tools_that_live_long_follow_a_table_whose_partition_keys_change(
         table = catalog.table("db.k")
         for number in range(4):
             table.write(rows(table, events(number, number + 1)))
-        answers = [ask(tool, table="db.k") for tool in ("health", "why", "explain")]
+        answers = [ask(tool, table="db.k") for tool in ("health", "why", "policy")]
         assert not any(each.get("isError") for each in answers)
         worst = answers[0]["structuredContent"]["worst_partitions"]
         partitions = {tuple(each["spec"]) for each in worst}

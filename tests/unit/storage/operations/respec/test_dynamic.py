@@ -207,6 +207,31 @@ def test_a_key_beside_the_primary_key_must_be_asked_for_and_goes_again(catalog: 
     assert_only_reachable_files(table)
 
 
+def test_a_change_to_keys_beside_the_primary_key_that_died_is_ended_by_the_next(
+    catalog: Catalog,
+) -> None:
+    table = respec(catalog, crossing(catalog))
+    due = content(table)
+
+    def die(call: Call) -> None:
+        if call.changes and "/schema/schema-" in call.path:
+            files.dead = True
+            raise Crashed
+
+    files = WatchedFiles(catalog.fs, after=looked_at(die))
+    with pytest.raises(Crashed):
+        replace(catalog, fs=files).table(table.name).upkeep.respec(["dt"], primary_key=["id"])
+    now = catalog.table(table.name)
+    assert now.schema.crosses_partitions
+    assert content(now) == due
+    now.upkeep.respec(["dt"])
+    assert content(now) == due
+    assert len(now.at().partitions()) == 2
+    assert now.upkeep.plan_respec(["dt"]).changes_nothing
+    remove_orphans(now)
+    assert_only_reachable_files(now)
+
+
 def test_rows_of_one_primary_key_in_several_partitions_are_refused_with_their_number(
     catalog: Catalog,
 ) -> None:
