@@ -25,6 +25,8 @@ _BY_REQUEST = "2026-07-28"
 _VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 _SERVER_KEY = "io.modelcontextprotocol/serverInfo"
 _MOST_CHARACTERS = 400_000
+# A message may repeat what was asked.
+_MOST_OF_AN_ERROR = 10_000
 
 _PARSE_ERROR = -32700
 _INVALID_REQUEST = -32600
@@ -82,8 +84,8 @@ class Server:
         if number is None or "method" not in message:
             # A notification, or an answer to a question that was never asked.
             return None
-        if not isinstance(method, str) or not isinstance(number, str | int | float):
-            told = "id is a text or a number, and method is a text"
+        if not isinstance(method, str) or not isinstance(number, str | int):
+            told = "id is a text or a whole number, and method is a text"
             return _failed(None, _RpcError(_INVALID_REQUEST, told))
         params = message.get("params") or {}
         try:
@@ -143,7 +145,7 @@ class Server:
             value = tool.call(arguments)
         except StorageError as error:
             # An agent reads this and can ask again.
-            return _text(error.message, is_error=True)
+            return _text(error.message[:_MOST_OF_AN_ERROR], is_error=True)
         except Exception as error:  # noqa: BLE001 - the server outlives any question
             traceback.print_exc(file=sys.stderr)
             return _text(f"unexpected: {type(error).__name__}: {error}", is_error=True)
