@@ -39,7 +39,7 @@ from lakewright.platform.orchestration.reports import (
 )
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
 from lakewright.platform.orchestration.run_choices import WriteMode
-from lakewright.platform.orchestration.run_identity import commit_user
+from lakewright.platform.orchestration.run_identity import commit_user, tried_since_ms
 from lakewright.platform.upkeep.engines import prefers_spark
 from lakewright.platform.upkeep.words import counted
 from lakewright.storage import Table
@@ -120,6 +120,7 @@ class IngestRun:
             declaration=declaration,
             partitions=request.partitions,
             commit_user=self._commit_user,
+            tried_since_ms=tried_since_ms(context.instance, context.run, context.retry_number),
             kind=self.write_kind,
             compact=self._compacts,
             micro_batches=self.config.micro_batches,

@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.wrong_places import Finding
@@ -18,6 +19,7 @@ from lakewright.storage.errors import InvalidRows, NotFoundError, StorageError
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _VARIABLE = re.compile(rf"\$\{{({_NAME})\}}")
 _BEGIN = "${"
+_LEAST_FORM = 3
 
 
 def check_source_variables(declaration: TableDeclaration) -> Iterator[Finding]:
@@ -62,16 +64,27 @@ def values_hidden(values: Mapping[str, str]) -> Iterator[None]:
         yield
     except Exception as error:
         told = list(_told(error))
-        if not any(value in text for text in told for value in values.values()):
+        forms = [(form, name) for name, value in values.items() for form in _forms(value)]
+        if not any(form in text for text in told for form, _ in forms):
             raise
         is_ours = isinstance(error, StorageError)
         hidden = str(error) if is_ours else f"{type(error).__name__}: {error}"
         # A value may contain another one.
-        for name, value in sorted(values.items(), key=lambda each: -len(each[1])):
-            hidden = hidden.replace(value, f"${{{name}}}")
+        for form, name in sorted(forms, key=lambda each: -len(each[0])):
+            hidden = hidden.replace(form, f"${{{name}}}")
         if isinstance(error, StorageError):
             raise type(error)(hidden, table=error.table) from None
         raise InvalidRows(hidden) from None
+
+
+def _forms(value: str) -> set[str]:
+    """A value, and what stores make of it: no scheme, `..` followed, slashes once, escapes."""
+    path = value.partition("://")[2] or value.removeprefix("file:")
+    found = {path, os.path.normpath(re.sub("/+", "/", path)), repr(value)[1:-1]}
+    if "://" not in value or value.startswith("file:"):
+        found.add(os.path.normpath(Path(path).absolute()))
+    # Shorter ones are in too many words that tell nothing.
+    return {value, *(each for each in found if len(each) >= _LEAST_FORM)}
 
 
 def _told(error: BaseException | None) -> Iterator[str]:

@@ -74,6 +74,7 @@ from lakewright.storage.operations.commit.commits_of_user import (
 )
 from lakewright.storage.operations.rewrite.compact_written import check_writer_may_compact
 from lakewright.storage.rows import is_dataframe
+from lakewright.storage.spec.merge_spec import MergeEngine
 from lakewright.storage.spec.options import BucketMode
 
 _LOG = logging.getLogger(__name__)
@@ -94,7 +95,8 @@ class WriteOrder:
     """A write order: what to write, and under which commit user.
 
     `partitions` are the requested partitions; None accepts any. `commit_user` is the same at every
-    attempt of one run, so that a retry finds its earlier commit. Without `allow_empty` a partition
+    attempt of one run, so that a retry finds its earlier commit; `tried_since_ms` is when the first
+    attempt began, None if this one is the first. Without `allow_empty` a partition
     that gets no rows is not emptied. `explain` raises the source's error for missing or unreadable
     rows. `find_table` finds the other tables that queries of expectations name.
     """
@@ -107,6 +109,7 @@ class WriteOrder:
     micro_batches: int = 1
     allow_empty: bool = False
     upstream: Mapping[str, Table] = field(default_factory=dict, repr=False)
+    tried_since_ms: int | None = None
     find_table: Callable[[str], Table] = field(default=_no_table, repr=False)
     explain: Callable[[], None] = field(default=lambda: None, repr=False)
     session: Callable[[], Any] = field(repr=False)
@@ -134,6 +137,7 @@ def publish(
     whole = next((each for each in done if each.commit_identifier == LAST_COMMIT), None)
     if whole is not None:
         return AlreadyPublished(snapshot=whole)
+    _check_attempts(table, order)
     of_parts = range(_FIRST_PARTIAL, LAST_COMMIT)
     earlier_commits = [each for each in done if each.commit_identifier in of_parts]
     judge = StagedJudge(table, order.session, order.find_table, env)
@@ -285,6 +289,31 @@ def _check_order(table: Table, order: WriteOrder) -> None:
             f"fixed buckets; the write to {table.name} is {order.kind.value}: leave it at 1, or "
             "set mode to append"
         )
+
+
+def _check_attempts(table: Table, order: WriteOrder) -> None:
+    """Check that commits of earlier attempts would be found; written again, their rows count twice.
+
+    Raises:
+        InvalidRequestError: snapshots that were made since the first attempt have expired.
+    """
+    merge = table.schema.options.get("merge-engine", MergeEngine.DEDUPLICATE.value)
+    replaces = order.kind is WriteKind.OVERWRITE or (
+        order.kind is WriteKind.UPSERT and merge == MergeEngine.DEDUPLICATE.value
+    )
+    if replaces or order.tried_since_ms is None:
+        return
+    snapshots = table.table_files.snapshots
+    oldest = next((snapshots.read(each) for each in snapshots.ids()[:1]), None)
+    if oldest is None or oldest.id == 1 or oldest.time_millis <= order.tried_since_ms:
+        return
+    raise InvalidRequestError(
+        f"whether an earlier attempt of this run has written rows to {table.name} is not known: "
+        f"snapshots since then have expired, and the oldest is {oldest.id}; nothing was written. "
+        "Launch a new run for the partitions whose rows are missing, or write them with mode: "
+        "overwrite",
+        table=table.name,
+    )
 
 
 def _staged_in_turn(table: Table, rows: Any, order: WriteOrder) -> Iterator[StagedWrite]:

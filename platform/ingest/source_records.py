@@ -157,7 +157,10 @@ def _finite(text: str) -> float:
 
 
 def _why(error: Exception) -> str:
-    return str(error) if isinstance(error, _TooLargeError) else "it is nested too deeply"
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    # Python turns no text into a whole number that has thousands of digits.
+    return str(error) if isinstance(error, _TooLargeError) else "a number has too many digits"
 
 
 class _JsonObjects:
@@ -212,7 +215,7 @@ class _JsonObjects:
             if error.pos >= end:
                 why += "; an object ends on the line where it begins, unless it is in an array"
             raise self._error(self._line, error.pos + 1, why, line, error.pos) from None
-        except (RecursionError, _TooLargeError) as error:
+        except (RecursionError, ValueError, _TooLargeError) as error:
             raise self._error(self._line, start + 1, _why(error), line, start) from None
         if last < end:
             raise self._error(self._line, last + 1, "more follows the value", line, last)
@@ -251,7 +254,7 @@ class _JsonObjects:
                 wrong = self._wrong(error.pos, error.msg)
                 if not is_cut or len(self._text) > _MOST_CHARACTERS or not self._grow():
                     raise wrong from None
-            except (RecursionError, _TooLargeError) as error:
+            except (RecursionError, ValueError, _TooLargeError) as error:
                 raise self._wrong(self._at, _why(error)) from None
 
     def _grow(self) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from enum import Enum
@@ -88,11 +89,15 @@ def row_of(action: Action) -> dict[str, object]:
 
 
 def actions_of(rows: Iterable[Mapping[str, Any]]) -> Iterator[Action]:
-    """The actions of rows; a verdict that only a later version knows leaves its row out."""
+    """The actions of rows; a verdict that only a later version knows leaves its row out.
+
+    So does what is no action: any client may write rows, and none of them may stop upkeep.
+    """
     known = {each.value for each in Verdict}
     for row in rows:
         if row["verdict"] in known:
-            yield Action(**dict(_values(row)))
+            with suppress(TypeError, ValueError):
+                yield Action(**dict(_values(row)))
 
 
 def _values(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -225,7 +225,7 @@ def _joined(
     joined = {key: dict(value) for key, value in known.items()}
     for row in grouped.to_pylist():
         verdict = verdicts.get(row["verdict"])
-        if verdict is None:
+        if verdict is None or None in row.values():
             continue
         of = joined.setdefault((row["table_name"], row["table_uuid"], row["verb"]), {})
         of[verdict] = max(of.get(verdict, 0), row["started_ms_max"])

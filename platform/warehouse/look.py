@@ -103,6 +103,11 @@ class Watch:
         known = self._known.get(name)
         return None if known is None else known.state
 
+    def read_again(self, name: str) -> None:
+        """Read a table at the next look, whatever its snapshot: expiries and removals make none."""
+        if name in self._known:
+            self._known[name].read_ms = -_STATE_HOLDS_MS
+
     def look(
         self,
         catalog: Catalog,

@@ -72,7 +72,7 @@ class Overviews:
     kept: KeptTables
     last_tick_ms: Callable[[int, str, str], int]
     _watch: Watch | None = None
-    _seen: dict[str, int | None] = field(default_factory=dict)
+    _seen: dict[str, tuple[str, int] | None] = field(default_factory=dict)
     _actions: tuple[Action, ...] = ()
     _trends: Mapping[str, Trend] = field(default_factory=dict)
 
@@ -80,10 +80,12 @@ class Overviews:
         """What is to be seen now."""
         now_ms = self.catalog.env.now_ms()
         ledger, surveys = Ledger(self.catalog), Surveys(self.catalog)
-        if self._grew(ledger.name):
+        if (latest := self._latest(ledger.name)) != self._seen.get(ledger.name):
             self._actions = ledger.actions(since_ms=max(now_ms - _MONTH_MS, 0))
-        if self._grew(surveys.name):
+            self._seen[ledger.name] = latest
+        if (latest := self._latest(surveys.name)) != self._seen.get(surveys.name):
             self._trends = trends(_recent(surveys, now_ms))
+            self._seen[surveys.name] = latest
         begins_ms, ends_ms = day_of(now_ms, self.kept.warehouse.budget.timezone)
         past = past_of_ledger(self._actions, day_begins_ms=begins_ms)
         return self._overview(past, now_ms, ends_ms)
@@ -136,16 +138,13 @@ class Overviews:
         )
         return replace(line, working=held)
 
-    def _grew(self, name: str) -> bool:
-        """Whether a table of records has another snapshot than at the last look."""
-        latest = None
-        if self.catalog.table_exists(name):
-            snapshot = self.catalog.table(name).history.latest_snapshot()
-            latest = None if snapshot is None else snapshot.id
-        if name in self._seen and self._seen[name] == latest:
-            return False
-        self._seen[name] = latest
-        return latest is not None
+    def _latest(self, name: str) -> tuple[str, int] | None:
+        """The uuid and the latest snapshot of a table of records; None without one."""
+        if not self.catalog.table_exists(name):
+            return None
+        table = self.catalog.table(name)
+        snapshot = table.history.latest_snapshot()
+        return None if snapshot is None else (table.uuid, snapshot.id)
 
 
 def _recent(surveys: Surveys, now_ms: int) -> tuple[HealthFigures, ...]:

@@ -16,6 +16,8 @@ from lakewright.platform.warehouse.table_state import TableState
 # The partitions with the most files to join; a row stays below some 40 kB.
 _MOST_PARTITIONS = 100
 _STATES = TypeAdapter(TableState)
+# The end of the last year that a date can have.
+_END_MS = 253_402_300_800_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +106,12 @@ def survey_row(state: TableState) -> dict[str, object]:
         "fingerprint": fingerprint_of(state),
         "state": _STATES.dump_json(_shortened(state), exclude_defaults=True).decode(),
     }
+
+
+def is_placed(row: Mapping[str, Any]) -> bool:
+    """Whether a row names its table and a moment; any client may write others."""
+    moment = row["taken_ms"]
+    return row["table_name"] is not None and moment is not None and 0 <= moment < _END_MS
 
 
 def state_of_row(row: Mapping[str, Any]) -> TableState | None:

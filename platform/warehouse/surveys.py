@@ -23,6 +23,7 @@ from lakewright.platform.warehouse.survey_rows import (
     HealthFigures,
     figures_of_row,
     fingerprint_of,
+    is_placed,
     state_of_row,
     survey_columns,
     survey_row,
@@ -139,7 +140,7 @@ class Surveys:
     def _read(self, where: Predicate | None, columns: Iterable[str]) -> Iterator[dict[str, Any]]:
         if self.exists():
             for batch in self.catalog.table(self.name).scan(where, [*columns]).batches():
-                yield from batch.to_pylist()
+                yield from (row for row in batch.to_pylist() if is_placed(row))
 
 
 def _some(moments: Sequence[int], most: int) -> frozenset[int]:

@@ -71,7 +71,7 @@ class Undone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftAlone:
-    """A part of a run that is not undone, and why; `is_final` if it never can be."""
+    """A part of a run that is not undone, and why; `is_final` if it never can be, or is already."""
 
     table: str
     what: str
@@ -230,7 +230,7 @@ def _snapshots(table: Table, run: str, runs: set[str]) -> Undone | LeftAlone | N
         return LeftAlone(table=table.name, what=what, why=str(error))
     report = REVERT.report(table, Outcome(options=RevertOptions(snapshots=ids), plan=plan))
     if plan.is_empty:
-        return LeftAlone(table=table.name, what=what, why=report.summary)
+        return LeftAlone(table=table.name, what=what, why=report.summary, is_final=True)
     return Undone(
         table=table.name,
         what=what,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -92,11 +93,42 @@ def test_requests_that_are_wrong_have_an_error_and_notifications_no_answer(ask: 
     assert error_of(server, b'{"id": 1, "method": "tools/shed"}') == -32601
     assert error_of(server, b'{"id": 1, "method": "tools/call", "params": {}}') == -32602
     assert server.answer(b'{"method": "notifications/initialized"}') is None
-    for arguments in ({"limit": "many"}, {"limit": True}, {"tabel": "db.t"}):
+    assert error_of(server, b'{"id": 1, "method": 5}') == -32600
+    assert error_of(server, b'{"id": [1], "method": "ping"}') == -32600
+    assert error_of(server, b"\xff\xfe{}") == -32700
+    assert error_of(server, b'{"id": NaN, "method": "ping"}') == -32600
+    for arguments in (
+        {"limit": "many"},
+        {"limit": True},
+        {"limit": -1},
+        {"limit": 10**30},
+        {"tabel": "db.t"},
+        {"table": "x" * 1_000_000},
+    ):
         answer = ask("health", **arguments)
         assert answer["isError"], answer
+        assert len(answer["content"][0]["text"]) <= 10_000
     assert "needs table" in ask("plan", verb="compact")["content"][0]["text"]
     assert "compact" in ask("plan", table="db.t", verb="shrink")["content"][0]["text"]
+
+
+def test_no_plan_reads_outside_of_the_warehouse(ask: Ask, tmp_path: Path) -> None:
+    (tmp_path / "s3cret.parquet").write_bytes(b"none")
+    for verb in ("add_partitions", "repair_partitions"):
+        answer = ask("plan", table="db.t", verb=verb, options={"folder": str(tmp_path)})
+        assert answer["isError"]
+        assert "leads out of the warehouse" in answer["content"][0]["text"]
+        assert "s3cret" not in str(answer)
+
+
+def test_no_line_ends_the_server() -> None:
+    nested = b"[" * 100_000
+    no_unicode = b'{"id": "\\ud800", "method": "tools/\\udfff"}'
+    out = io.BytesIO()
+    Server((), "").serve([nested, no_unicode, b'{"id": 2, "method": "ping"}'], out)
+    first, second, third = map(json.loads, out.getvalue().splitlines())
+    assert "nested" in first["error"]["message"]
+    assert (second["id"], third["id"]) == ("\ud800", 2)
 
 
 def test_why_tells_what_is_due_under_the_policies_and_why(ask: Ask) -> None:

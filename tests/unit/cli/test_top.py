@@ -7,8 +7,13 @@ import pty
 import select
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import pytest
+
+from lakewright.cli.output.live import show_live
+from lakewright.cli.output.tables import Block
 from lakewright.platform.declare.policy_watch import PolicyFiles
 from lakewright.platform.warehouse.kept_tables import KeptTables
 from lakewright.platform.warehouse.overview import Overviews
@@ -16,8 +21,10 @@ from lakewright.platform.warehouse.surveys import Surveys
 from lakewright.platform.warehouse.table_state import read_state
 from lakewright.platform.warehouse.trend import sparkline, trends
 from lakewright.storage import Catalog, LeaseKind, Table
+from lakewright.storage.errors import StorageError, UnavailableError
 from lakewright.storage.operations.leases.leases import LeaseRequest, acquire_lease, whole_table
 from tests.support.tables.builders import new_table, rows
+from tests.support.tables.environment import FixedEnv
 from tests.unit.cli.conftest import Lakewright
 
 
@@ -82,6 +89,47 @@ def test_an_unchanged_table_is_not_surveyed_again(catalog: Catalog, tmp_path: Pa
     assert overviews._watch.state("db.a") is state  # type: ignore[union-attr]
     table.write(rows(table, [{"k": 9}]))
     assert overviews.look().tables[0].debt.files == first.tables[0].debt.files + 1
+
+
+def test_a_dropped_ledger_is_forgotten_and_one_that_fails_is_read_again(
+    catalog: Catalog, lakewright: Lakewright, tmp_path: Path
+) -> None:
+    neglected(catalog, "db.a", 6)
+    written = policy(tmp_path)
+    assert lakewright(catalog, "upkeep", "--policy", written).code == 0
+    kept = KeptTables(files=PolicyFiles([Path(written)]), adopted=("db.*",))
+    overviews = Overviews(catalog, kept, lambda *_: 0)
+    (manifest,) = {path.parent for path in tmp_path.rglob("ledger/manifest/manifest-*")}
+    manifest.rename(manifest.with_name("away"))
+    with pytest.raises(StorageError):
+        overviews.look()
+    manifest.with_name("away").rename(manifest)
+    assert [each.table for each in overviews.look().actions] == ["db.a"]
+    catalog.drop_table("lakewright.ledger")
+    assert overviews.look().actions == ()
+
+
+def test_a_live_view_outlives_a_look_that_fails(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    looks: Iterator[Sequence[Block]] = iter([["all is well"]])
+
+    def frame() -> Sequence[Block]:
+        for blocks in looks:
+            return blocks
+        raise UnavailableError("the store is away")
+
+    class Twice(FixedEnv):
+        def sleep_ms(self, duration_ms: float) -> None:
+            super().sleep_ms(duration_ms)
+            if len(self.slept_ms) == 2:
+                raise KeyboardInterrupt
+
+    show_live(frame, Twice(), every_ms=1)
+    shown = capsys.readouterr().out
+    assert "not looked: the store is away" in shown
+    assert shown.count("all is well") == 2
 
 
 def test_the_live_view_ends_with_q_and_leaves_the_terminal_as_it_was(

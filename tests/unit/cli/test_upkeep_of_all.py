@@ -8,6 +8,7 @@ import pytest
 
 from lakewright.platform.warehouse.action import Verdict
 from lakewright.platform.warehouse.ledger import Ledger
+from lakewright.platform.warehouse.surveys import Surveys
 from lakewright.storage import Catalog, Table
 from tests.support.tables.builders import content, new_table, rows
 from tests.support.tables.invariants import assert_sound
@@ -101,6 +102,18 @@ def test_in_shadow_everything_is_decided_and_recorded_and_nothing_is_done(
     assert (action.verdict, action.verb) == (Verdict.SHADOW, "compact")
     assert action.predicted_benefit is not None
     assert action.predicted_benefit.files_fewer == 5
+
+
+def test_what_an_expiry_left_is_recorded_although_it_made_no_snapshot(
+    catalog: Catalog, lakewright: Lakewright, tmp_path: Path
+) -> None:
+    neglected(catalog, "db.a", 6)
+    keep = "warehouse: {snapshots: {retain_min: 2, retain_max: 2}, orphans: {enabled: false}}\n"
+    (tmp_path / "policy.yaml").write_text(keep)
+    done = lakewright(catalog, "upkeep", "--policy", str(tmp_path / "policy.yaml"))
+    assert "expire snapshots" in done.out
+    latest = Surveys(catalog).states(table="db.a")[-1].survey.history
+    assert (latest.latest_snapshot, latest.snapshots) == (7, 2)
 
 
 def test_a_budget_keeps_work_for_the_next_day(

@@ -148,6 +148,7 @@ class _Rounds:
                     tried.add(_key(intent))
                     steps.begin(f"{intent.verb.replace('_', ' ')} of {intent.table}")
                     self._carry_out(intent, recorder, warnings)
+                    self.watch.read_again(intent.table)
                 look = self.look()
         for warning in warnings:
             sys.stderr.write(f"lakewright: warning: {warning}\n")

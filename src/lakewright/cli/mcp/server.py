@@ -25,6 +25,8 @@ _BY_REQUEST = "2026-07-28"
 _VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 _SERVER_KEY = "io.modelcontextprotocol/serverInfo"
 _MOST_CHARACTERS = 400_000
+# A message may repeat what was asked.
+_MOST_OF_AN_ERROR = 10_000
 
 _PARSE_ERROR = -32700
 _INVALID_REQUEST = -32600
@@ -57,15 +59,19 @@ class Server:
                 continue
             answer = self.answer(line)
             if answer is not None:
-                out.write(json.dumps(answer, ensure_ascii=False).encode() + b"\n")
+                # Names need not be Unicode; what is none is escaped, as JSON has it too.
+                text = json.dumps(answer, ensure_ascii=False)
+                out.write(text.encode(errors="backslashreplace") + b"\n")
                 out.flush()
 
     def answer(self, line: bytes) -> object:
         """The answer to a message or a batch of them; None if none is due."""
         try:
-            message = json.loads(line)
+            message = json.loads(line.decode())
         except ValueError as error:
             return _failed(None, _RpcError(_PARSE_ERROR, f"a line is not JSON: {error}"))
+        except RecursionError:
+            return _failed(None, _RpcError(_PARSE_ERROR, "a line is nested too deeply"))
         if isinstance(message, list) and message:
             answers = [self._answer_one(each) for each in message]
             return [each for each in answers if each is not None] or None
@@ -75,9 +81,12 @@ class Server:
         if not isinstance(message, dict):
             return _failed(None, _RpcError(_INVALID_REQUEST, "a message is a JSON object"))
         number, method = message.get("id"), message.get("method")
-        if number is None or not isinstance(method, str):
+        if number is None or "method" not in message:
             # A notification, or an answer to a question that was never asked.
             return None
+        if not isinstance(method, str) or not isinstance(number, str | int):
+            told = "id is a text or a whole number, and method is a text"
+            return _failed(None, _RpcError(_INVALID_REQUEST, told))
         params = message.get("params") or {}
         try:
             if not isinstance(params, dict):
@@ -136,7 +145,7 @@ class Server:
             value = tool.call(arguments)
         except StorageError as error:
             # An agent reads this and can ask again.
-            return _text(error.message, is_error=True)
+            return _text(error.message[:_MOST_OF_AN_ERROR], is_error=True)
         except Exception as error:  # noqa: BLE001 - the server outlives any question
             traceback.print_exc(file=sys.stderr)
             return _text(f"unexpected: {type(error).__name__}: {error}", is_error=True)

@@ -15,6 +15,7 @@ _KINDS: Mapping[str, type] = {
     "boolean": bool,
     "object": dict,
 }
+_MOST = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +49,8 @@ class Parameter:
             raise InvalidRequestError(
                 f"{self.name} is {value!r}, which is of another type; give a JSON {self.kind}"
             )
+        if isinstance(value, int) and not 0 <= value <= _MOST:
+            raise InvalidRequestError(f"{self.name} is {value}; give 0 to {_MOST:,}")
         if self.choices and value not in self.choices:
             raise InvalidRequestError(
                 f"{self.name} is {value!r}; give one of {', '.join(self.choices)}"

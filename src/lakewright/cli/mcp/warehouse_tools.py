@@ -47,6 +47,8 @@ with `lakewright VERB TABLE --plan FILE`.\
 """
 _WORST_PARTITIONS = 20
 _MOST_ROWS = 40
+# The option by which a verb reads files that are not the warehouse's.
+_OUTSIDE = "folder"
 
 _TABLE = Parameter(name="table", text="A table, as database.table.", needed=True)
 _ANY_TABLE = Parameter(name="table", text="Only this table, as database.table.")
@@ -323,6 +325,11 @@ def _chosen(verb: AnyVerb, given: Mapping[str, Any], table: Table) -> Iterator[t
         if name not in known:
             raise InvalidRequestError(
                 f"{verb.name} has no option {name}; it has {', '.join(known) or 'none'}"
+            )
+        if name == _OUTSIDE:
+            raise InvalidRequestError(
+                f"{name} leads out of the warehouse, and no answer reads anything there; "
+                f"`lakewright {verb.name.replace('_', '-')} {table.name} FOLDER --dry-run` does"
             )
         yield known[name].name, option_value(known[name], value, table)
 

@@ -10,13 +10,20 @@ from contextlib import contextmanager, suppress
 from lakewright.cli.output.tables import Block, block_lines
 from lakewright.cli.output.terminal import console_of
 from lakewright.storage.env import Env
+from lakewright.storage.errors import StorageError
 
 # Drawing takes at most this share of a core: a slow look waits longer for the next one.
 _MOST_BUSY = 0.05
 
 
 def show_live(frame: Callable[[], Sequence[Block]], env: Env, *, every_ms: int) -> None:
-    """Draw frames on the whole screen, one each so many milliseconds at most, until q or Ctrl-C."""
+    """Draw frames on the whole screen, one each so many milliseconds at most, until q or Ctrl-C.
+
+    A frame that a store does not allow leaves the last one, below the reason.
+
+    Raises:
+        StorageError: the first frame cannot be made.
+    """
     from rich.live import Live
     from rich.text import Text
 
@@ -26,9 +33,17 @@ def show_live(frame: Callable[[], Sequence[Block]], env: Env, *, every_ms: int) 
         _keys(env) as wait_for_key,
         Live(console=console, screen=True, auto_refresh=False) as live,
     ):
+        blocks: Sequence[Block] = []
         while True:
             begun_ms = env.now_ms()
-            lines = [line for block in frame() for line in block_lines(block)]
+            troubles: list[Block] = []
+            try:
+                blocks = frame()
+            except StorageError as error:
+                if not blocks:
+                    raise
+                troubles = [f"not looked: {error}", ""]
+            lines = [line for block in (*troubles, *blocks) for line in block_lines(block)]
             text = "\n".join(lines[: max(console.height - 1, 1)])
             live.update(Text(text, no_wrap=True, overflow="ellipsis"), refresh=True)
             took_ms = env.now_ms() - begun_ms

@@ -19,6 +19,7 @@ from lakewright.storage import AddColumn, Catalog, RenameColumn, Table
 from lakewright.storage.errors import InvalidRequestError, InvalidRows, SchemaMoved
 from lakewright.storage.spec.data_types import parse_data_type
 from lakewright.storage.spec.schema import Column
+from tests.support.tables.builders import expire
 from tests.support.tables.invariants import assert_sound
 
 DECLARATION = TableDeclaration.model_validate(
@@ -98,6 +99,25 @@ def test_another_run_publishes_again(table: Table) -> None:
     for run in ("run-1", "run-2"):
         publish(table, lambda: rows(("a", 1)), order("a", kind=WriteKind.APPEND, commit_user=run))
     assert content(table) == [("a", 1), ("a", 1)]
+
+
+def test_a_retry_appends_nothing_if_the_commits_of_earlier_attempts_may_have_expired(
+    catalog: Catalog, table: Table
+) -> None:
+    begun_ms = catalog.env.now_ms() - 1
+    for run in ("run-1", "run-2"):
+        publish(table, lambda: rows(("a", 1)), order("a", kind=WriteKind.APPEND, commit_user=run))
+    expire(table)
+    retried = order("a", kind=WriteKind.APPEND, tried_since_ms=begun_ms)
+    with pytest.raises(InvalidRequestError, match=r"not known: snapshots since then have expired"):
+        publish(table, lambda: rows(("a", 1)), retried)
+    assert content(table) == [("a", 1), ("a", 1)]
+    # What was tried since the oldest snapshot is known, and an overwrite counts once anyway.
+    now_ms = catalog.env.now_ms()
+    publish(table, lambda: rows(("a", 2)), replace(retried, tried_since_ms=now_ms))
+    assert content(table) == [("a", 1), ("a", 1), ("a", 2)]
+    publish(table, lambda: rows(("a", 3)), order("a", commit_user="run-3", tried_since_ms=begun_ms))
+    assert content(table) == [("a", 3)]
 
 
 def filled_meanwhile(table: Table, value: str | None) -> pa.Table:

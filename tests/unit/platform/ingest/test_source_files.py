@@ -144,6 +144,11 @@ def test_long_json_is_read_in_parts(tmp_path: Path) -> None:
         ('[{"id": 1},\n]', "line 2, column 1 is not JSON: an element is missing after the comma"),
         ('{"id": 1, "ratio": 1e39}\n', "column ratio is FLOAT, and Decimal('1E+39') is too large"),
         ('[{"id": 1}, {"id": tru}]', "line 1, column 20 is not JSON: Expecting value"),
+        ('{"id": 1}\n{"id": ' + "9" * 5000 + "}", "line 2, column 1 is not JSON: a number has too"),
+        (
+            '[{"id": ' + "9" * 5000 + "}]",
+            "line 1, column 2 is not JSON: a number has too many digits",
+        ),
         ('{"id": 1}\n[2]\n', "line 2: [2] is not an object with a member for each column"),
         ('{"id": 1}\n\n{"id": "x"}\n', "line 3: column id is BIGINT NOT NULL, and 'x' is not a"),
         ('{"id": 1, "amount": 1.555}\n', "line 1: column amount is DECIMAL(10, 2), and Decimal"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dagster as dg
 
-from lakewright.platform.orchestration.run_identity import commit_user
+from lakewright.platform.orchestration.run_identity import commit_user, tried_since_ms
 
 
 def run(run_id: str, root: str | None = None, **tags: str) -> dg.DagsterRun:
@@ -30,3 +30,16 @@ def test_a_retry_and_a_re_execution_from_failure_continue_the_first_run() -> Non
 
 def test_a_re_execution_of_everything_is_meant_anew() -> None:
     assert commit_user(run(SECOND, FIRST), "step") != commit_user(run(FIRST), "step")
+
+
+def test_a_retry_knows_since_when_its_work_is_tried() -> None:
+    instance = dg.DagsterInstance.ephemeral()
+    first = instance.create_run_for_job(dg.GraphDefinition("none").to_job())
+    again = run(SECOND, first.run_id, is_resume_retry="true")
+    assert tried_since_ms(instance, first, 0) is None
+    assert tried_since_ms(instance, run(SECOND, first.run_id), 0) is None
+    began = tried_since_ms(instance, again, 0)
+    assert began is not None
+    assert began > 0
+    assert tried_since_ms(instance, first, 1) == began
+    assert tried_since_ms(instance, run(SECOND, FIRST, retry_number="1"), 0) == 0

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 
 from lakewright.platform.declare.upkeep_policies import UpkeepPolicy
 from lakewright.platform.warehouse.decide import Clock, Past, decide
+from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.platform.warehouse.surveys import SURVEYS, SurveyLog, Surveys
 from lakewright.platform.warehouse.table_state import TableState, read_state
 from lakewright.storage import Catalog, Table
@@ -92,3 +94,23 @@ def test_the_records_themselves_are_not_recorded_and_another_table_is_left_alone
     new_table(catalog, {"k": "INT"}, name=SURVEYS)
     with pytest.raises(InvalidRequestError, match=r"is not a table of Lakewright's surveys"):
         Surveys(catalog).record([state])
+
+
+def test_rows_of_other_clients_that_are_no_records_stop_neither_a_look_nor_the_figures(
+    catalog: Catalog, table: Table
+) -> None:
+    surveys, ledger = Surveys(catalog), Ledger(catalog)
+    surveys.record([seen(catalog)])
+    at_ms = seen(catalog).survey.taken_ms
+    for made, moment in ((surveys.create(), "taken_ms"), (ledger.create(), "started_ms")):
+        known = {"table_name": "db.t", "table_uuid": "u", "verb": "compact", "verdict": "done"}
+        for wrong in ({"table_name": None}, {moment: None}, {moment: 1 << 60}, {"options": "{"}):
+            row = {**known, "id": "i", "run": "r", "ended_ms": 1, "state": "{", moment: at_ms}
+            found = {each: {**row, **wrong}.get(each) for each in made.arrow_schema.names}
+            told = {**found, "month": "2026-11"}
+            made.write(pa.Table.from_pylist([told], schema=made.arrow_schema))
+    assert [each.survey.table for each in surveys.states()] == ["db.t"]
+    assert {each.table for each in surveys.figures(most=9)} == {"db.t"}
+    assert set(surveys.last(since_ms=0)) == {"db.t"}
+    assert {each.table for each in ledger.actions()} <= {"db.t"}
+    assert {table for table, _, _ in ledger.last().started_ms} == {"db.t"}

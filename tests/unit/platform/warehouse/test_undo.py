@@ -117,6 +117,16 @@ def test_what_stands_in_the_way_hinders_no_other_table(catalog: Catalog) -> None
     assert "snapshot 6 (COMPACT by " in left.why
 
 
+def test_what_was_taken_back_before_does_not_make_an_undo_fail(catalog: Catalog) -> None:
+    for name in ("db.one", "db.two"):
+        done_by(DAGSTER, table_of(catalog, name), COMPACT, CompactOptions(full=True))
+    run_undo(catalog, plan_undo(catalog, RUN, tables=["db.one"]), UNDOING)
+    done = run_undo(catalog, plan_undo(catalog, RUN), UNDOING)
+    assert [each.table for each in done.parts] == ["db.two"]
+    assert done.is_whole
+    assert not plan_undo(catalog, RUN).is_whole
+
+
 def test_what_changes_between_plan_and_run_is_left_alone(catalog: Catalog) -> None:
     table = table_of(catalog, "db.one")
     done_by(DAGSTER, table, COMPACT, CompactOptions(full=True))
