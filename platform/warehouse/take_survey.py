@@ -22,6 +22,7 @@ from threading import Lock
 import numpy as np
 
 from lakewright.platform.upkeep.health import partition_columns, partition_health
+from lakewright.platform.upkeep.measures import empty_bytes
 from lakewright.platform.warehouse.survey import (
     FileFigures,
     HistoryFigures,
@@ -246,6 +247,7 @@ def _laid_out(table: Table, known: TableSurvey, layout: Layout, worst: int) -> T
         known,
         bucket=table.options.bucket,
         target_bytes=table.options.target_file_size,
+        empty_bytes=empty_bytes(table),
         files=_files(layout, keyed=known.keyed),
         layout=_layout(layout),
         manifests=ManifestFigures(
