@@ -24,6 +24,7 @@ from benchmarks.measure import measured
 from lakewright.storage import Catalog, Table
 from tests.support.stores.watched_files import WatchedFiles
 from tests.support.tables.backlog import add_history
+from tests.support.tables.builders import with_options
 
 _MOST_COMMITTED = 2_000
 _NAME = "bench.long"
@@ -35,6 +36,8 @@ def main() -> None:
     arguments.add_argument("--snapshots", type=int, default=1_000)
     arguments.add_argument("--tags", type=int, default=0)
     arguments.add_argument("--live", type=int, default=3, help="live files of a made history")
+    arguments.add_argument("--limit", type=int, help="snapshots of a step; else the option's")
+    arguments.add_argument("--most", type=int, help="snapshots that expire in all")
     arguments.add_argument("--verbs", nargs="*", default=list(VERBS), choices=list(VERBS))
     arguments.add_argument("--profile", action="store_true", help="where the CPU goes")
     given = arguments.parse_args()
@@ -46,7 +49,7 @@ def main() -> None:
         shutil.rmtree(work, ignore_errors=True)
         shutil.copytree(made, work)
         try:
-            show(verb, Catalog.open(str(work)).table(_NAME), profile=given.profile)
+            show(given, verb, Catalog.open(str(work)).table(_NAME))
         finally:
             shutil.rmtree(work)
 
@@ -72,31 +75,36 @@ def build(folder: Path, snapshots: int, tags: int, live: int) -> None:
         table.history.create_tag(f"tag-{number}", snapshot=1 + number * snapshots // tags)
 
 
-def expire(table: Table) -> str:
-    steps = table.upkeep.expire_in_steps(retain_min=10, retain_max=10)
+def expire(table: Table, given: argparse.Namespace) -> str:
+    if given.limit is not None:
+        table = with_options(table, snapshot__expire__limit=str(given.limit))
+    steps = table.upkeep.expire_in_steps(retain_min=10, retain_max=10, max_deletes=given.most)
     results = [step.result for step in steps]
     files = sum(each.files_deleted for each in results)
     return f"{sum(len(each.expired) for each in results):,} snapshots, {files:,} files"
 
 
-def remove_orphans(table: Table) -> str:
+def remove_orphans(table: Table, given: argparse.Namespace) -> str:
     plan = table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True)
     result = table.upkeep.run(plan)
     return f"{result.files_moved:,} files"
 
 
-VERBS: dict[str, Callable[[Table], str]] = {"expire": expire, "remove_orphans": remove_orphans}
+VERBS: dict[str, Callable[[Table, argparse.Namespace], str]] = {
+    "expire": expire,
+    "remove_orphans": remove_orphans,
+}
 
 
-def show(verb: str, table: Table, *, profile: bool) -> None:
+def show(given: argparse.Namespace, verb: str, table: Table) -> None:
     """Print what a verb took: once counted and measured, and profiled on request."""
     fs = WatchedFiles(table.table_files.fs)
     counted = Table(replace(table.table_files, fs=fs))
     profiler = cProfile.Profile()
-    if profile:
+    if given.profile:
         profiler.enable()
     began = time.perf_counter()
-    text, taken = measured(lambda: VERBS[verb](counted))
+    text, taken = measured(lambda: VERBS[verb](counted, given))
     seconds = time.perf_counter() - began
     profiler.disable()
     calls = Counter(call.name for call in fs.calls)
@@ -110,7 +118,7 @@ def show(verb: str, table: Table, *, profile: bool) -> None:
     reads = Counter(call.path for call in fs.calls if call.name in ("read_bytes", "exists"))
     again = Counter(reads.values())
     print(f"  files by how often they were read or looked for: {sorted(again.items())[:12]}")
-    if profile:
+    if given.profile:
         pstats.Stats(profiler).sort_stats("tottime").print_stats(25)
         pstats.Stats(profiler).sort_stats("cumulative").print_stats(45)
 

@@ -8,7 +8,7 @@ from lakewright.storage import Table
 from lakewright.storage.spec.file_format import empty_file_bytes
 
 # Files have some bytes for their rows at least.
-_MOST_EMPTY = 0.9
+_MOST_EMPTY = 0.97
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

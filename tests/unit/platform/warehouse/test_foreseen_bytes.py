@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from lakewright.platform.upkeep.compact import COMPACT, CompactOptions
 from lakewright.platform.upkeep.verb import Outcome
 from lakewright.platform.warehouse.table_state import read_state
 from lakewright.storage import Catalog
-from tests.support.tables.builders import events, new_table, rows
+from tests.support.tables.builders import new_table, rows
 
 
 @pytest.mark.parametrize(
@@ -23,8 +25,10 @@ def test_the_bytes_of_joined_files_are_foreseen_before_any_run_is_known(
         options={"bucket": "1", "file.format": file_format}
         | ({} if keys else {"bucket-key": "id"}),
     )
+    chance = random.Random(7)
     for number in range(12):
-        table.write(rows(table, events(4 * number, 4 * number + 4, v=f"value {number}")))
+        made = [{"id": 4 * number + at, "v": f"value {chance.random()}"} for at in range(4)]
+        table.write(rows(table, made))
     empty = read_state(catalog, table.name, now_ms=0).survey.empty_bytes
     assert 0 < empty < 2 * min(each.file.file_size for each in table.at().files())
     options = CompactOptions(full=True)
@@ -32,6 +36,6 @@ def test_the_bytes_of_joined_files_are_foreseen_before_any_run_is_known(
     assert COMPACT.measures is not None
     foreseen = COMPACT.measures(table, Outcome(options=options, plan=plan)).cost
     result = table.upkeep.run(plan)
-    assert foreseen.bytes_written == pytest.approx(result.bytes_after, rel=0.5)
+    assert result.bytes_after / 2 < foreseen.bytes_written < 2.5 * result.bytes_after
     # That all bytes stay would be far off.
     assert foreseen.bytes > 3 * result.bytes_after
