@@ -54,8 +54,8 @@ class LocalFiles(FsspecFiles):
         return Path(path).as_uri()
 
     def read_bytes(self, path: str) -> bytes:
-        with translated(path), open(path, "rb") as source:
-            return source.read()
+        with translated(path):
+            return Path(path).read_bytes()
 
     def list_dir(self, path: str) -> list[FileStatus]:
         # fsspec asks for much more of each file, which takes ten times as long.
