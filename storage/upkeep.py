@@ -352,10 +352,15 @@ class Upkeep:
         older_than_ms: int | None = None,
         age_ms: int | None = None,
         even_recent: bool = False,
+        inventory: str | None = None,
     ) -> OrphansPlan:
         """Move unreferenced files to quarantine; see `retention.remove_orphans`."""
         return plan_remove_orphans(
-            self.table_files, older_than_ms=older_than_ms, age_ms=age_ms, even_recent=even_recent
+            self.table_files,
+            older_than_ms=older_than_ms,
+            age_ms=age_ms,
+            even_recent=even_recent,
+            inventory=inventory,
         )
 
     remove_orphans = AtOnce(plan_remove_orphans)

@@ -188,6 +188,21 @@ class StatisticsPolicy(Declared):
     timezone: str = _timezone("schedule")
 
 
+class RescalePolicy(Declared):
+    """When a table with a fixed number of buckets is said to have too many or too few.
+
+    It is a hint, and no verb is carried out for it.
+    """
+
+    hint: bool = _enabled("it is said that buckets are far too large or too small")
+    least_bytes: SizeBytes = Field(
+        default=200 << 20, description="a bucket is too small below a quarter of it"
+    )
+    most_bytes: SizeBytes = Field(
+        default=1 << 30, description="a bucket is too large above four times of it"
+    )
+
+
 class UpkeepPolicy(Declared):
     """The upkeep of a table: a section for each verb.
 
@@ -206,6 +221,7 @@ class UpkeepPolicy(Declared):
     quarantine: QuarantinePolicy = QuarantinePolicy()
     manifests: ManifestPolicy = ManifestPolicy()
     statistics: StatisticsPolicy = StatisticsPolicy()
+    rescale: RescalePolicy = RescalePolicy()
 
 
 class Budget(Declared):

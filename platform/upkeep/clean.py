@@ -37,6 +37,11 @@ class OrphansOptions:
     at_once: bool = option(
         default=False, text="Delete them at once, with no way back.", at_run=True
     )
+    inventory: str | None = option(
+        None,
+        "Read this inventory of the store instead of listing the table: a file, or a folder of "
+        "files, in CSV or Parquet with key, size and last_modified.",
+    )
 
 
 def _orphans_report(_: Table, done: Outcome[OrphansOptions, OrphansPlan, OrphansResult]) -> Report:
@@ -107,7 +112,9 @@ REMOVE_ORPHANS = Verb(
     options=OrphansOptions,
     plan_type=OrphansPlan,
     plan=lambda table, options: table.upkeep.plan_remove_orphans(
-        age_ms=options.older_than_ms, even_recent=options.even_recent
+        age_ms=options.older_than_ms,
+        even_recent=options.even_recent,
+        inventory=options.inventory,
     ),
     run=lambda table, plan, options, work: table.upkeep.run(plan, quarantine=not options.at_once),
     report=_orphans_report,

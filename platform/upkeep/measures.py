@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lakewright.storage import Table
+from lakewright.storage.spec.file_format import empty_file_bytes
+
+# Files have some bytes for their rows at least.
+_MOST_EMPTY = 0.97
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
@@ -45,3 +51,22 @@ class Measures:
     benefit: Benefit = Benefit()
     snapshots: tuple[int, ...] = ()
     quarantines: tuple[str, ...] = ()
+
+
+def empty_bytes(table: Table) -> int:
+    """About how large a file without rows of the table is."""
+    schema = table.schema
+    # Beside the columns of a key, its sequence number and its row kind.
+    keys = len(schema.key_names) + 2 if schema.is_keyed else 0
+    return empty_file_bytes(table.options.file_format, len(schema.fields) + keys)
+
+
+def bytes_after(read: int, files: int, files_after: int, empty: int) -> int:
+    """The bytes of files that are joined to fewer ones, if no rows merge.
+
+    `empty` are those of a file without rows, of which there are fewer then.
+    """
+    if files_after >= files:
+        return read
+    each = min(float(empty), _MOST_EMPTY * read / files)
+    return round(read - each * (files - files_after))

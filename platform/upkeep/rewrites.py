@@ -11,7 +11,13 @@ from lakewright.platform.declare.partition_keys import describe_partition
 from lakewright.platform.declare.upkeep_policies import EngineChoice
 from lakewright.platform.upkeep.engines import prefers_spark
 from lakewright.platform.upkeep.leases import plan_scope
-from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
+from lakewright.platform.upkeep.measures import (
+    Benefit,
+    Cost,
+    Measures,
+    bytes_after,
+    empty_bytes,
+)
 from lakewright.platform.upkeep.verb import (
     LeaseNeed,
     NamedPartition,
@@ -103,10 +109,10 @@ def rewrite_measures(table: Table, done: Outcome[Any, Any, Any]) -> Measures:
     shows = isinstance(plan, PostponePlan)
     if result is None:
         after = sum(_files_after(task, table.options.target_file_size) for task in plan.tasks)
+        read, count = plan.bytes_before, plan.files_before
+        written = bytes_after(read, count, after, empty_bytes(table))
         return Measures(
-            cost=Cost(
-                bytes=plan.bytes_before, files=plan.files_before, bytes_written=plan.bytes_before
-            ),
+            cost=Cost(bytes=read, files=count, bytes_written=written),
             benefit=Benefit(
                 files_fewer=plan.files_before - after, rows_shown=plan.rows if shows else 0
             ),

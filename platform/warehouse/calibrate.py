@@ -64,7 +64,7 @@ class Calibration:
         """What a plan will take and gain, by what came of earlier ones."""
         known, cost, benefit = self.ratios_of(verb, table), planned.cost, planned.benefit
         read = round(cost.bytes * known.share)
-        written = round(read * known.compression) if cost.bytes_written else 0
+        written = round(read * self._written(verb, table, cost))
         taken = replace(cost, files=round(cost.files * known.share), bytes=read)
         milliseconds = modelled_ms(taken) * known.time
         if known.runs and not cost.files and not cost.bytes:
@@ -84,6 +84,17 @@ class Calibration:
                 else round(benefit.bytes_fewer * known.share),
             ),
         )
+
+    def _written(self, verb: str, table: str, cost: Cost) -> float:
+        """Bytes written for each byte read.
+
+        Past runs of the table know best, then its metadata, then past runs on other tables.
+        """
+        if not cost.bytes or not cost.bytes_written:
+            return 0.0
+        if (verb, table) in self.ratios or cost.bytes_written == cost.bytes:
+            return self.ratios_of(verb, table).compression
+        return cost.bytes_written / cost.bytes
 
     def milliseconds(self, verb: str, table: str, cost: Cost) -> int:
         """The time that a verb will take."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from lakewright.platform.declare.upkeep_policies import CompactionPolicy, UpkeepPolicy
 from lakewright.platform.upkeep.health import PartitionHealth
-from lakewright.platform.upkeep.measures import Measures
+from lakewright.platform.upkeep.measures import Measures, bytes_after
 from lakewright.platform.upkeep.words import counted, duration_text, size_text, time_text
 from lakewright.platform.warehouse.calibrate import Calibration
 from lakewright.platform.warehouse.intents import (
@@ -24,6 +24,7 @@ from lakewright.platform.warehouse.intents import (
     Why,
     WhyNot,
 )
+from lakewright.platform.warehouse.judge_buckets import bucket_hint
 from lakewright.platform.warehouse.judge_partition import judge_partition, weight
 from lakewright.platform.warehouse.table_state import TableState
 from lakewright.storage.spec.known_options import Use
@@ -36,6 +37,7 @@ REMOVE_ORPHANS = "remove_orphans"
 PURGE = "purge"
 SORT_COMPACT = "sort_compact"
 ANALYZE = "analyze"
+RESCALE = "rescale"
 # What a decision about a table as a whole is told of.
 EVERY_VERB = "upkeep"
 
@@ -108,6 +110,7 @@ def decide(
         look.orphans,
         look.quarantine,
         look.statistics,
+        look.rescale,
     )
     return tuple(_foreseen(each, past.learned) for judge in judges for each in judge())
 
@@ -200,13 +203,12 @@ class _Look:
         partitions = [each for each, _, _ in due]
         waiting, keyed = any(each.waiting_files for each in partitions), self.state.health.keyed
         small_bytes = sum(each.small_bytes for each in partitions)
-        cost = Cost(
-            bytes=small_bytes,
-            files=sum(each.joined_files for each in partitions),
-            bytes_written=small_bytes,
-        )
+        files = sum(each.joined_files for each in partitions)
+        fewer = sum(max(each.joined_files - each.buckets, 0) for each in partitions)
+        written = bytes_after(small_bytes, files, files - fewer, self.state.survey.empty_bytes)
+        cost = Cost(bytes=small_bytes, files=files, bytes_written=written)
         benefit = Benefit(
-            files_fewer=sum(max(each.joined_files - each.buckets, 0) for each in partitions),
+            files_fewer=fewer,
             runs_fewer=sum(max(each.sorted_runs - 1, 0) for each in partitions) if keyed else 0,
             rows_shown=sum(each.waiting_rows for each in partitions),
         )
@@ -353,6 +355,11 @@ class _Look:
         if policy.enabled:
             told = "statistics of the rows"
             yield self._scheduled(ANALYZE, policy.schedule, policy.timezone, told)
+
+    def rescale(self) -> Iterator[Decision]:
+        hint = bucket_hint(self.state.survey, self.policy.rescale)
+        if hint is not None:
+            yield self._declined(RESCALE, WhyNot.HINT, hint)
 
     # --- what they share -------------------------------------------------------------------------
 

@@ -40,6 +40,7 @@ class WhyNot(Enum):
     CONTRADICTION = "contradiction"
     READ_ONLY = "read_only"
     UNREADABLE = "unreadable"
+    HINT = "hint"
 
     @property
     def waits(self) -> bool:

@@ -17,10 +17,13 @@ from lakewright.platform.warehouse.surveys import SurveyLog, Surveys
 from lakewright.platform.warehouse.table_state import TableState, read_state
 from lakewright.storage import Catalog
 from lakewright.storage.errors import StorageError
+from lakewright.storage.operations.running.concurrency import map_ahead
 
 # A state is read again after so long although no commit was made: tags, consumers and quarantines
 # change without one.
 _STATE_HOLDS_MS = 600_000
+# Most of a first look waits for the store.
+_READ_AT_ONCE = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,11 +133,18 @@ class Watch:
         live: list[Intent] = []
         shadows: list[Intent] = []
         news: list[str] = []
-        for name in sorted(names, key=self._read_ms):
+
+        def read(name: str) -> tuple[str, _Known] | None:
             if ends_ms is not None and catalog.env.now_ms() >= ends_ms:
-                break
+                return None
+            return name, self._state(catalog, name, clock.now_ms)
+
+        in_turn = sorted(names, key=self._read_ms)
+        for answer in map_ahead(catalog.env, read, in_turn, at_once=_READ_AT_ONCE):
+            if answer is None:
+                continue
+            name, known = answer
             kept = self.tables.table(name)
-            known = self._state(catalog, name, clock.now_ms)
             found = decide(known.state, kept.policy, past, clock)
             decisions[name] = found
             due = intents(found)

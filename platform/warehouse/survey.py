@@ -97,7 +97,8 @@ class TableSurvey:
     `problem` says why a table could not be read, with all figures zero. `read_only` says why this
     platform must not write it; `refused` says by verb (compact, expire, orphans, …) what must not
     be done although others may. `options` are those that concern upkeep. `worst` are the partitions
-    with the most files to join, worst first, as many as were asked for.
+    with the most files to join, worst first, as many as were asked for. `empty_bytes` are about
+    those of a data file without rows.
     """
 
     table: str
@@ -119,3 +120,4 @@ class TableSurvey:
     refused: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
     worst: tuple[PartitionHealth, ...] = ()
+    empty_bytes: int = 0

@@ -22,6 +22,7 @@ from threading import Lock
 import numpy as np
 
 from lakewright.platform.upkeep.health import partition_columns, partition_health
+from lakewright.platform.upkeep.measures import empty_bytes
 from lakewright.platform.warehouse.survey import (
     FileFigures,
     HistoryFigures,
@@ -53,6 +54,7 @@ _MOST_FOLDERS = 8
 _WORKERS = 8
 # Tables with more bytes of manifests take turns.
 _LARGE_BYTES = 16 << 20
+_TURNS = Lock()
 # An expiry may take the snapshot that is read; the next attempt reads a later one.
 _ATTEMPTS = 3
 _WITH_SNAPSHOTS = frozenset({"", "table", "materialized-table"})
@@ -99,14 +101,13 @@ def survey_warehouse(
     """
     names = _names(catalog, pattern)
     started(len(names))
-    turns = Lock()
     with ThreadPoolExecutor(workers) as threads:
         following = iter(names)
         coming: deque[Future[TableSurvey | None]] = deque()
 
         def submit(count: int) -> None:
             for name in islice(following, count):
-                coming.append(threads.submit(_survey_named, catalog, name, worst, turns))
+                coming.append(threads.submit(_survey_named, catalog, name, worst))
 
         submit(4 * workers)
         try:
@@ -127,7 +128,7 @@ def survey_table(table: Table, *, worst: int = 0) -> TableSurvey:
 
     A table that cannot be read has a problem instead of figures.
     """
-    return _survey_opened(table, worst, Lock())
+    return _survey_opened(table, worst)
 
 
 def survey_snapshot(table: Table, snapshot: Snapshot, *, worst: int = 0) -> TableSurvey:
@@ -164,11 +165,11 @@ def _names(catalog: Catalog, pattern: str) -> list[str]:
     return sorted(each for each in found if fnmatchcase(each, pattern))
 
 
-def _survey_named(catalog: Catalog, name: str, worst: int, turns: Lock) -> TableSurvey | None:
+def _survey_named(catalog: Catalog, name: str, worst: int) -> TableSurvey | None:
     """The survey of a table by its name; None if the folder is none, or no more."""
     problem: str
     try:
-        return _survey_opened(catalog.table(name), worst, turns)
+        return _survey_opened(catalog.table(name), worst)
     except TableNotFound:
         return None
     except StorageError as error:
@@ -178,10 +179,10 @@ def _survey_named(catalog: Catalog, name: str, worst: int, turns: Lock) -> Table
     return TableSurvey(table=name, uuid="", taken_ms=catalog.env.now_ms(), problem=problem)
 
 
-def _survey_opened(table: Table, worst: int, turns: Lock) -> TableSurvey:
+def _survey_opened(table: Table, worst: int) -> TableSurvey:
     for attempt in range(_ATTEMPTS):
         try:
-            return _survey(table, worst, turns)
+            return _survey(table, worst)
         except SnapshotNotFound as error:
             if attempt == _ATTEMPTS - 1:
                 return replace(_known(table), problem=error.message)
@@ -214,7 +215,7 @@ def _kind(schema: TableSchema) -> str:
     return engine if schema.is_keyed else "append"
 
 
-def _survey(table: Table, worst: int, turns: Lock) -> TableSurvey:
+def _survey(table: Table, worst: int) -> TableSurvey:
     known = _known(table)
     if known.kind == table.schema.options.get("type"):
         what = f"it is a {known.kind}, without snapshots that upkeep could work on"
@@ -227,7 +228,7 @@ def _survey(table: Table, worst: int, turns: Lock) -> TableSurvey:
     # Large tables take turns, so that memory holds the numbers of one of them.
     manifests = inspect.manifest_files()
     is_large = sum(each.file_size for each in manifests) > _LARGE_BYTES
-    with turns if is_large else nullcontext():
+    with _TURNS if is_large else nullcontext():
         layout = inspect.layout(manifests)
         unnamed = inspect.unnamed_files(layout, most_folders=_MOST_FOLDERS, seed=_SEED)
         return replace(
@@ -246,6 +247,7 @@ def _laid_out(table: Table, known: TableSurvey, layout: Layout, worst: int) -> T
         known,
         bucket=table.options.bucket,
         target_bytes=table.options.target_file_size,
+        empty_bytes=empty_bytes(table),
         files=_files(layout, keyed=known.keyed),
         layout=_layout(layout),
         manifests=ManifestFigures(

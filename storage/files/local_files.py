@@ -14,7 +14,7 @@ import errno
 import io
 import os
 import shutil
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +24,7 @@ import fsspec
 import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
 
-from lakewright.storage.env import Env, SystemEnv
+from lakewright.storage.env import Env, FileStatus, SystemEnv
 from lakewright.storage.errors import FileMissing, NotWritten, UnavailableError
 from lakewright.storage.files.durability import flush, flush_all, folders_to
 from lakewright.storage.files.fsspec_files import FsspecFiles, parent, translated
@@ -52,6 +52,27 @@ class LocalFiles(FsspecFiles):
 
     def uri(self, path: str) -> str:
         return Path(path).as_uri()
+
+    def read_bytes(self, path: str) -> bytes:
+        with translated(path):
+            return Path(path).read_bytes()
+
+    def list_dir(self, path: str) -> list[FileStatus]:
+        # fsspec asks for much more of each file, which takes ten times as long.
+        return [*_statuses((each for each in _entries(path) if _is_file(each)), path)]
+
+    def list_subdirs(self, path: str) -> list[str]:
+        return sorted(each.name for each in _entries(path) if _is_folder(each))
+
+    def list_tree(self, path: str) -> list[FileStatus]:
+        found: list[FileStatus] = []
+        folders = [path]
+        while folders:
+            folder = folders.pop()
+            entries = _entries(folder)
+            folders += (f"{folder.rstrip('/')}/{each.name}" for each in entries if _is_folder(each))
+            found += _statuses((each for each in entries if _is_file(each)), folder)
+        return found
 
     def open_input(self, path: str) -> Any:
         with translated(path):
@@ -180,6 +201,34 @@ class _LocalOutput(io.BufferedWriter):
     def close(self) -> None:
         with translated(self._path):
             super().close()
+
+
+def _entries(path: str) -> list[os.DirEntry[str]]:
+    """What a folder holds, nothing if there is none."""
+    try:
+        with translated(path), suppress(NotADirectoryError), os.scandir(path) as found:
+            return list(found)
+    except FileMissing:
+        pass
+    return []
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    return entry.is_file(follow_symlinks=False)
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    return entry.is_dir(follow_symlinks=False)
+
+
+def _statuses(entries: Iterable[os.DirEntry[str]], folder: str) -> Iterator[FileStatus]:
+    """The status of each entry, without those that were deleted meanwhile."""
+    below = folder.rstrip("/")
+    for entry in entries:
+        with suppress(FileNotFoundError):
+            found = entry.stat(follow_symlinks=False)
+            modified_ms = int(found.st_mtime * 1000)
+            yield FileStatus(f"{below}/{entry.name}", found.st_size, modified_ms)
 
 
 def _in_folder(make: Callable[[], _Made]) -> _Made:

@@ -19,6 +19,7 @@ from lakewright.storage.codec.manifest_columns import EntryColumns, decode_entry
 from lakewright.storage.env import Env, FileSystem
 from lakewright.storage.errors import FileMissing, UnreadableManifest
 from lakewright.storage.files.paths import TablePaths
+from lakewright.storage.files.seen_files import SeenFiles
 from lakewright.storage.spec.index import IndexEntry
 from lakewright.storage.spec.manifest import FileKind, ManifestEntry, ManifestFileMeta
 from lakewright.storage.spec.partition import PartitionKeys
@@ -30,16 +31,55 @@ KeepEntry = Callable[[ManifestEntry], bool]
 
 # So many bytes of manifests are kept for a second reading; of larger tables, the first ones.
 _MOST_KEPT_BYTES = 1 << 25
+# About 20 MB of decoded lists, and 40 MB of the manifests that they name.
+_MOST_NAMED = 1 << 20
+_MOST_METAS = 1 << 15
 # Decoded manifests of about half a million data files.
 _MOST_DECODED_BYTES = 1 << 28
 
 
 @dataclass(slots=True)
+class ReadLists:
+    """The manifest lists that were used last, decoded; their names are never reused.
+
+    Many lists name the same manifests, and share one object for each.
+    """
+
+    by_name: dict[str, tuple[int, tuple[ManifestFileMeta, ...]]] = field(default_factory=dict)
+    _metas: dict[str, ManifestFileMeta] = field(default_factory=dict)
+    _named: int = 0
+
+    def find(self, name: str) -> tuple[int, tuple[ManifestFileMeta, ...]] | None:
+        """The size of a list in bytes, and its manifests."""
+        found = self.by_name.pop(name, None)
+        if found is not None:
+            # The dict is in the order of the last use.
+            self.by_name[name] = found
+        return found
+
+    def keep(self, name: str, size: int, metas: Iterable[ManifestFileMeta]) -> None:
+        if len(self._metas) > _MOST_METAS:
+            # Which of them a list still names is not known.
+            self.by_name, self._metas, self._named = {}, {}, 0
+        shared = tuple(map(self._shared, metas))
+        self.by_name[name] = size, shared
+        self._named += len(shared)
+        while self._named > _MOST_NAMED:
+            self._named -= len(self.by_name.pop(next(iter(self.by_name)))[1])
+
+    def _shared(self, meta: ManifestFileMeta) -> ManifestFileMeta:
+        known = self._metas.setdefault(meta.file_name, meta)
+        return known if known == meta else meta
+
+
+@dataclass(slots=True)
 class ReadManifests:
-    """The bytes of manifests and lists that one write has read; their names are never reused."""
+    """What one piece of work has read of a table's metadata, so that it reads nothing twice."""
 
     by_name: dict[str, bytes] = field(default_factory=dict)
     size_bytes: int = 0
+    lists: ReadLists = field(default_factory=ReadLists)
+    seen: SeenFiles = field(default_factory=SeenFiles)
 
     def keep(self, name: str, data: bytes) -> None:
         if name not in self.by_name and self.size_bytes + len(data) <= _MOST_KEPT_BYTES:
@@ -97,8 +137,15 @@ class ManifestStore:
 
     def read_list(self, name: str, *, size: int | None = None) -> tuple[ManifestFileMeta, ...]:
         """The manifests of a list; `size` is its length in bytes according to the snapshot."""
+        found = self.known.lists.find(name) if self.known else None
+        if found is not None and size in (None, found[0]):
+            return found[1]
         with self._reading(name):
-            return decode_manifest_list(self._read(name, size), name=self.paths.manifest(name))
+            data = self._read(name, size, is_list=True)
+            metas = decode_manifest_list(data, name=self.paths.manifest(name))
+        if self.known:
+            self.known.lists.keep(name, len(data), metas)
+        return metas
 
     def read_state_lists(self, snapshot: Snapshot) -> tuple[ManifestFileMeta, ...]:
         """The manifests of a snapshot's state, in order."""
@@ -230,7 +277,7 @@ class ManifestStore:
         written.append(name)
         self.fs.write_bytes(self.paths.manifest(name), data)
 
-    def _read(self, name: str, size: int | None = None) -> bytes:
+    def _read(self, name: str, size: int | None = None, *, is_list: bool = False) -> bytes:
         path = self.paths.manifest(name)
         data = self.known.by_name.get(name) if self.known else None
         try:
@@ -246,7 +293,7 @@ class ManifestStore:
             ) from error
         if size is not None and len(data) != size:
             raise self._unreadable(name, f"has {len(data)} bytes where its snapshot says {size}")
-        if self.known:
+        if self.known and not is_list:
             self.known.keep(name, data)
         return data
 

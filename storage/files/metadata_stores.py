@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from operator import itemgetter
 
 from lakewright.storage.codec.json_values import as_whole, read_object
@@ -27,6 +28,7 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.files.paths import TablePaths, numbered, whole_number
 from lakewright.storage.files.rounds import Rounds
+from lakewright.storage.files.seen_files import SeenFiles
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.snapshot import FIRST_SNAPSHOT_ID, Snapshot
 from lakewright.storage.spec.tag import Tag
@@ -104,6 +106,7 @@ class SnapshotStore:
     paths: TablePaths
     # Its name, for what people are told.
     table: str = ""
+    seen: SeenFiles | None = None
 
     def ids(self) -> list[int]:
         """The ids of all snapshot files, in order."""
@@ -185,6 +188,17 @@ class SnapshotStore:
             name=self.paths.snapshot(snapshot_id),
             snapshot_id=snapshot_id,
         )
+
+    def read_kept(self) -> list[Snapshot]:
+        """The snapshots from EARLIEST on, in order, without those deleted during the call."""
+        listed, found = self.listed(), []
+        for snapshot_id in self.kept_of(list(listed)):
+            read = partial(self.read, snapshot_id)
+            with suppress(SnapshotNotFound):
+                found.append(
+                    read() if self.seen is None else self.seen.read(listed[snapshot_id], read)
+                )
+        return found
 
     def read_file(self, snapshot_id: int) -> bytes:
         """The bytes of one snapshot's file.
@@ -269,6 +283,7 @@ class ReferenceStore:
     paths: TablePaths
     # Its name, for what people are told.
     table: str = ""
+    seen: SeenFiles | None = None
 
     def tags(self) -> dict[str, Tag]:
         """Tags by name, in the order of their snapshots.
@@ -277,11 +292,12 @@ class ReferenceStore:
         are left out.
         """
         found = []
-        for name in self.tag_names():
-            try:
-                found.append(self._decode_tag(name, self.read_tag_file(name)))
-            except TagNotFound:
+        for status in self.fs.list_dir(self.paths.tag_dir):
+            if not status.name.startswith("tag-"):
                 continue
+            read = partial(self.tag, status.name.removeprefix("tag-"))
+            with suppress(TagNotFound):
+                found.append(read() if self.seen is None else self.seen.read(status, read))
         found.sort(key=lambda tag: (tag.snapshot.id, tag.name))
         return {tag.name: tag for tag in found}
 
@@ -391,10 +407,13 @@ class ReferenceStore:
             snapshot_id = numbered(status.name, "changelog-")
             if snapshot_id is None:
                 continue
+            read = partial(self._changelog, status.path, snapshot_id)
             with suppress(FileMissing):
-                data = self.fs.read_bytes(status.path)
-                found.append(decode_snapshot(data, name=status.path, snapshot_id=snapshot_id))
+                found.append(read() if self.seen is None else self.seen.read(status, read))
         return sorted(found, key=lambda changelog: changelog.id)
+
+    def _changelog(self, path: str, snapshot_id: int) -> Snapshot:
+        return decode_snapshot(self.fs.read_bytes(path), name=path, snapshot_id=snapshot_id)
 
     def put_changelog(self, snapshot_id: int, snapshot_file: bytes) -> None:
         """Keep the changes of a snapshot beyond its expiry."""

@@ -20,6 +20,7 @@ from lakewright.storage.files.partitions import TablePartitions
 from lakewright.storage.files.paths import TablePaths
 from lakewright.storage.files.pending_store import PendingStore
 from lakewright.storage.files.quarantine_store import QuarantineStore
+from lakewright.storage.files.seen_files import SeenFiles
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
 from lakewright.storage.spec.merge_options import read_merge_spec
@@ -61,7 +62,7 @@ class TableFiles:
 
     @property
     def snapshots(self) -> SnapshotStore:
-        return SnapshotStore(self.fs, self.paths, self.name)
+        return SnapshotStore(self.fs, self.paths, self.name, self._seen)
 
     @property
     def schemas(self) -> SchemaStore:
@@ -75,7 +76,11 @@ class TableFiles:
 
     @property
     def references(self) -> ReferenceStore:
-        return ReferenceStore(self.fs, self.paths, self.name)
+        return ReferenceStore(self.fs, self.paths, self.name, self._seen)
+
+    @property
+    def _seen(self) -> SeenFiles | None:
+        return None if self.read_manifests is None else self.read_manifests.seen
 
     @property
     def quarantine(self) -> QuarantineStore:
@@ -89,12 +94,17 @@ class TableFiles:
     def leases(self) -> LeaseStore:
         return LeaseStore(self.fs, self.paths)
 
-    def reading_once(self) -> TableFiles:
+    def reading_once(self, known: ReadManifests | None = None) -> TableFiles:
         """The same table for one write or plan, which reads no manifest or schema twice.
 
-        A table that is kept for longer reads schemas again: a fast-forward may replace them.
+        `known` is what others have read. A table that is kept for longer reads schemas again: a
+        fast-forward may replace them.
         """
-        return self if self.read_manifests else replace(self, read_manifests=ReadManifests())
+        if self.read_manifests and known is None:
+            return self
+        seen = replace(self, read_manifests=known or ReadManifests(seen=SeenFiles(self.env)))
+        vars(seen)["_decoded"] = self._decoded
+        return seen
 
     def at_schema(self, schema_id: int) -> TableFiles:
         """The same table under another version of its schema."""

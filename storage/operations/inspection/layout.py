@@ -19,7 +19,7 @@ from lakewright.storage.operations.state.bucket_columns import BucketColumns, bu
 from lakewright.storage.operations.state.live_files import index_entries
 from lakewright.storage.operations.state.partition_filter import PartitionFilter
 from lakewright.storage.operations.state.table_stats import PartitionStats, partition_stats
-from lakewright.storage.spec.index import check_known_indexes
+from lakewright.storage.spec.index import IndexEntry, check_known_indexes
 from lakewright.storage.spec.known_options import UPKEEP, Use
 from lakewright.storage.spec.manifest import ManifestFileMeta
 from lakewright.storage.spec.partition import Place
@@ -124,12 +124,14 @@ def unnamed_files(layout: Layout, *, most_folders: int, seed: int) -> UnnamedFil
 def refused_uses(files: TableFiles, snapshot: Snapshot | None) -> dict[Use, str]:
     """The uses of upkeep that this release refuses for the table, each with the reason."""
     found: dict[Use, str] = {}
+    indexes: Sequence[IndexEntry] | None = None
     for use in sorted(UPKEEP, key=lambda each: each.value):
         try:
             check_supported(files.schema, use, table=files.name)
             if snapshot is not None:
                 check_known_fields(snapshot, table=files.name)
-                check_known_indexes(index_entries(files, snapshot), table=files.name)
+                indexes = index_entries(files, snapshot) if indexes is None else indexes
+                check_known_indexes(indexes, table=files.name)
         except (UnsupportedError, InvalidOption) as error:
             found[use] = error.message
     return found

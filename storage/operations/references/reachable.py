@@ -19,6 +19,10 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TypeVar
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from lakewright.storage.errors import SchemaNotFound, UnreadableManifest
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.references.roots import Root, RootKind
@@ -36,6 +40,8 @@ from lakewright.storage.spec.manifest import (
 )
 
 _T = TypeVar("_T")
+# A manifest of some hundred entries.
+_LARGE_BYTES = 1 << 16
 
 
 # --- what they keep ---------------------------------------------------------------------------
@@ -218,8 +224,17 @@ class Reach:
             yield from self._manifests[name]
 
     def _read(self, root: Root, meta: ManifestFileMeta) -> tuple[_Entry, ...]:
-        entries = root.files.manifests.read_listed(meta)
-        return tuple(self._entry(root, each) for each in entries if self._is_wanted(each))
+        manifests = root.files.manifests
+        if self._wanted_array is None or meta.file_size < _LARGE_BYTES:
+            entries = manifests.read_listed(meta)
+            return tuple(self._entry(root, each) for each in entries if self._is_wanted(each))
+        # Of a large manifest only the wanted entries become objects.
+        columns = manifests.read_columns(meta)
+        named = pc.is_in(columns.texts("_FILE._FILE_NAME"), self._wanted_array)
+        is_plain = columns.are_plain(np.arange(len(columns)))
+        chosen = np.flatnonzero(named.to_numpy(zero_copy_only=False) | ~is_plain)
+        found = map(columns.entry, chosen.tolist())
+        return tuple(self._entry(root, each) for each in found if self._is_wanted(each))
 
     def _is_wanted(self, entry: ManifestEntry) -> bool:
         names = self._wanted_names
@@ -231,6 +246,11 @@ class Reach:
         if self.wanted is None:
             return None
         return frozenset(path.rsplit("/", 1)[-1] for path in self.wanted)
+
+    @cached_property
+    def _wanted_array(self) -> pa.LargeBinaryArray | None:
+        names = self._wanted_names
+        return None if names is None else pa.array([*map(str.encode, names)], pa.large_binary())
 
     def _forgiven(self, read: Callable[[], tuple[_T, ...]]) -> tuple[_T, ...]:
         """The result of a read; empty if the read fails and `forgiving` is set."""

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 
-from lakewright.storage.errors import SnapshotNotFound
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.state.branch_files import whole_branches
 from lakewright.storage.spec.snapshot import Snapshot, check_known_fields
@@ -66,11 +64,8 @@ def branch_roots(files: TableFiles) -> list[Root]:
     A snapshot before EARLIEST, which an expiry is deleting, is not a root. Nor is a snapshot that
     is deleted during the read.
     """
-    snapshots = []
-    for snapshot_id in files.snapshots.kept_ids():
-        with suppress(SnapshotNotFound):
-            snapshots.append(files.snapshots.read(snapshot_id))
-    return [*(snapshot_root(files, each) for each in snapshots), *_lasting_roots(files)]
+    snapshots = [snapshot_root(files, each) for each in files.snapshots.read_kept()]
+    return [*snapshots, *_lasting_roots(files)]
 
 
 def _lasting_roots(files: TableFiles) -> list[Root]:

@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.files.manifest_store import ReadManifests
+from lakewright.storage.files.seen_files import SeenFiles
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.retention.expire_snapshots import (
     ExpirePlan,
@@ -58,12 +60,15 @@ def expire_in_steps(
     if max_deletes is not None and max_deletes < 1:
         raise InvalidRequestError(f"max_deletes is {max_deletes}; give 1 or more")
     started = files.env.now_ms()
-    lineage = Lineage()
+    lineage, known = Lineage(), ReadManifests(seen=SeenFiles(files.env))
     left, is_first = max_deletes, True
     while True:
         limit = files.options.snapshot_expire_limit
+        # What a step reads of the files of its range, no later step needs.
+        known = ReadManifests(lists=known.lists, seen=known.seen)
+        seen = files.reading_once(known)
         plan = plan_expire_snapshots(
-            files,
+            seen,
             retain_min=retain_min,
             retain_max=retain_max,
             time_retained_ms=time_retained_ms,
@@ -72,7 +77,7 @@ def expire_in_steps(
         )
         if not plan.snapshot_ids and not is_first:
             return
-        yield ExpireStep(plan, run_expire_snapshots(files, plan, lineage=lineage))
+        yield ExpireStep(plan, run_expire_snapshots(seen, plan, lineage=lineage))
         if not plan.snapshot_ids:
             return
         is_first = False

@@ -117,6 +117,7 @@ def plan_expire_snapshots(
         CorruptionError: metadata that the plan depends on cannot be read.
     """
     check_supported(files.schema, Use.EXPIRE, table=files.name)
+    files = files.reading_once()
     retention = retention_of(files, retain_min, retain_max, time_retained_ms, max_deletes)
     stale = tuple(each.name for each in plan_expire_consumers(files))
     listed = files.snapshots.listed()
@@ -175,6 +176,7 @@ def run_expire_snapshots(
             rollback or further expiry is under way.
     """
     check_supported(files.schema, Use.EXPIRE, table=files.name)
+    files = files.reading_once()
     started = files.env.now_ms()
     stale = [each for each in plan_expire_consumers(files) if each.name in plan.consumers]
     run_expire_consumers(files, stale)

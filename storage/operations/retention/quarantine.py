@@ -27,8 +27,10 @@ from lakewright.storage.errors import (
     UnreadableManifest,
     UnsupportedError,
 )
+from lakewright.storage.files.manifest_store import ReadManifests
 from lakewright.storage.files.quarantine_store import Listed
 from lakewright.storage.files.rounds import Rounds
+from lakewright.storage.files.seen_files import SeenFiles
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.references.reachable import Reach
 from lakewright.storage.operations.references.rollback_pin import are_back, check_no_rollback
@@ -149,6 +151,7 @@ class References:
     paths: frozenset[str]
     _read: set[_Label] = field(default_factory=set)
     _read_batches: set[str] = field(default_factory=set)
+    _seen: SeenFiles = field(default_factory=SeenFiles)
 
     def newly_kept(self, bring_back: Callable[[str], bool] | None = None) -> set[str]:
         """Paths kept by roots and pending batches that are new since the last call.
@@ -161,7 +164,7 @@ class References:
         rounds = Rounds(self.files.name, "its references were listed")
         while True:
             rounds.begin()
-            roots = all_roots(self.files)
+            roots = all_roots(self._once())
             # A rollback may restore snapshots that it deleted while the roots were read.
             check_no_rollback(self.files)
             if are_back(self.files, roots):
@@ -179,6 +182,13 @@ class References:
                 continue
             self._read |= _labels(new)
             return kept | pending
+
+    def _once(self) -> TableFiles:
+        """The table, which reads the manifests of a call once.
+
+        Manifests are read again by the next call, which restores those that lie in quarantine.
+        """
+        return self.files.reading_once(ReadManifests(seen=self._seen))
 
     def _newly_pending(self) -> set[str]:
         kept: set[str] = set()

@@ -1,12 +1,15 @@
 """Orphan removal: files that no root keeps, left by dead processes, go to quarantine.
 
 1. Read the store's clock: only that clock dates its files.
-2. List the table folder by folder. Candidates are data, changelog, manifest, index, statistics and
-   unfinished files in folders to which the table writes. They are at least a day old, or as old
-   as requested. A write that takes longer looks dead.
+2. List the table folder by folder, or read an inventory of the store. Candidates are data,
+   changelog, manifest, index, statistics and unfinished files in folders to which the table
+   writes. They are at least a day old, or as old as requested. A write that takes longer looks
+   dead.
 3. After the listing, read all roots and pending batches, and keep their files. So files that are
    committed during the listing are kept. If a root cannot be read, no file is touched.
-4. Run: read the new roots again, and move the other candidates to quarantine, or delete them on
+4. Look at each candidate of an inventory in the store. A file of another size or time was written
+   since, and stays.
+5. Run: read the new roots again, and move the other candidates to quarantine, or delete them on
    request. Restore files of earlier runs that a root needs by now.
 
 Memory: about 500 bytes per old file of the table, plus the listing of one folder.
@@ -16,11 +19,12 @@ Source: Paimon `OrphanFilesClean`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lakewright.storage.env import FileStatus
 from lakewright.storage.errors import CorruptionError, InvalidRequestError, StalePlan
+from lakewright.storage.files.inventory import read_inventory
 from lakewright.storage.files.quarantine_store import UNFINISHED, Listed
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.references.delete_unreachable import (
@@ -37,6 +41,7 @@ from lakewright.storage.operations.retention.quarantine import (
     places,
     told_where_it_lies,
 )
+from lakewright.storage.operations.running.concurrency import map_ahead
 from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.operations.running.plan import DeletionPlan, UnreachableFile
 from lakewright.storage.operations.state.branch_files import on_branch
@@ -51,6 +56,10 @@ from lakewright.storage.spec.supported_options import Use, check_supported
 _DAY_MS = 86_400_000
 # The files of a running write look like orphans, and few writes take longer than this.
 _LEAST_AGE_MS = 3_600_000
+# The times of an inventory may be those of whole seconds.
+_ROUNDED_MS = 1_000
+# Waiting for a store, not the machine's cores, takes the time of a listing.
+_LISTED_AT_ONCE = 8
 _METADATA = r"(manifest|index|statistics)/[^/]+"
 # The mark of a partition that is done, before it has its name.
 _UNFINISHED_MARK = r"\._SUCCESS\.[^/]+\.tmp"
@@ -98,14 +107,17 @@ def plan_remove_orphans(
     older_than_ms: int | None = None,
     age_ms: int | None = None,
     even_recent: bool = False,
+    inventory: str | None = None,
 ) -> OrphansPlan:
     """Plan the removal of orphans of an age, by default a day, or written up to a moment.
 
     Both are by the store's clock. `even_recent` allows less than an hour; the caller then
-    guarantees that no process writes to the table.
+    guarantees that no process writes to the table. `inventory` is a file or folder that is read
+    instead of listing the table (`files/inventory.py`).
 
     Raises:
-        InvalidRequestError: the moment is in the future, or less than an hour ago.
+        InvalidRequestError: the moment is in the future, or less than an hour ago; the inventory
+            cannot be read, or names no file of the table.
         ClockJumped: a file is dated in the future, so ages are unknown.
         CorruptionError: metadata that the plan depends on cannot be read.
     """
@@ -120,7 +132,11 @@ def plan_remove_orphans(
     below = files.paths.root + "/"
     owned, newest = _owned(files), ("", 0)
     candidates: dict[str, OrphanFile] = {}
-    for status in _listed(files):
+    for status in (
+        _listed(files)
+        if inventory is None
+        else read_inventory(inventory, files.paths.root, table=files.name)
+    ):
         path = status.path.removeprefix(below)
         newest = max(newest, (path, status.modified_ms), key=lambda each: each[1])
         if status.modified_ms <= oldest and owned.fullmatch(path) and is_place_below(path):
@@ -135,10 +151,11 @@ def plan_remove_orphans(
         kept = references.newly_kept()
     except CorruptionError as error:
         raise told_where_it_lies(error, files, where) from error
+    orphans = [candidates[path] for path in sorted(candidates.keys() - kept)]
     return OrphansPlan(
         table=files.name,
         older_than_ms=oldest,
-        files=tuple(candidates[path] for path in sorted(candidates.keys() - kept)),
+        files=tuple(orphans if inventory is None else _still_there(files, orphans, oldest)),
         wanted=tuple(sorted(missing_of(files, kept & where.keys()))),
         leftovers=_leftovers(files, aside, oldest),
     )
@@ -159,10 +176,27 @@ def _check_age(files: TableFiles, oldest: int, now: int, *, even_recent: bool) -
 
 
 def _listed(files: TableFiles) -> Iterator[FileStatus]:
-    """Files of the table, folder by folder, without hidden folders, which hold the quarantines."""
-    for folder in files.fs.list_subdirs(files.paths.root):
-        if not folder.startswith("."):
-            yield from files.fs.list_tree(f"{files.paths.root}/{folder}")
+    """Files of the table, folder by folder, without hidden folders, which hold the quarantines.
+
+    A few folders are listed at once, those of partitions or buckets in particular.
+    """
+    root, names = files.paths.root, files.fs.list_subdirs(files.paths.root)
+    folders = [f"{root}/{name}" for name in names if not name.startswith(".")]
+    for some in map_ahead(files.env, files.fs.list_tree, folders, at_once=_LISTED_AT_ONCE):
+        yield from some
+
+
+def _still_there(
+    files: TableFiles, orphans: Sequence[OrphanFile], oldest: int
+) -> Iterator[OrphanFile]:
+    """The files that are in the store as an inventory says; times of inventories may be rounded."""
+    there = files.quarantine.there(each.path for each in orphans)
+    for each in orphans:
+        status = there.get(each.path)
+        if status is None or status.size != each.size_bytes or status.modified_ms > oldest:
+            continue
+        if abs(status.modified_ms - each.modified_ms) < _ROUNDED_MS:
+            yield OrphanFile(each.path, status.size, status.modified_ms)
 
 
 def _owned(files: TableFiles) -> re.Pattern[str]:

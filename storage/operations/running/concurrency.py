@@ -6,8 +6,9 @@ runs in the caller's thread and in order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from typing import TypeVar
 
@@ -47,3 +48,28 @@ def map_concurrently(
         return [function(item) for item in items]
     with ThreadPoolExecutor(workers) as threads:
         return list(threads.map(function, items))
+
+
+def map_ahead(
+    env: Env, function: Callable[[Item], Result], items: Sequence[Item], *, at_once: int
+) -> Iterator[Result]:
+    """Results in the order of the items, for calls that wait: at most `at_once` are not used yet.
+
+    Raises:
+        Exception: the error of the first failed item, after the calls that have begun ended.
+    """
+    if env.cores() == 1 or len(items) <= 1:
+        yield from map(function, items)
+        return
+    with ThreadPoolExecutor(at_once) as threads:
+        begun: deque[Future[Result]] = deque()
+        try:
+            for item in items:
+                if len(begun) == at_once:
+                    yield begun.popleft().result()
+                begun.append(threads.submit(function, item))
+            while begun:
+                yield begun.popleft().result()
+        finally:
+            for each in begun:
+                each.cancel()

@@ -14,10 +14,9 @@ restored snapshot) the snapshot counts as a break, and the caller reads it by it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from hashlib import blake2b
-from itertools import groupby, pairwise
+from itertools import pairwise
 
 from lakewright.storage.env import FileStatus
 from lakewright.storage.errors import CorruptionError
@@ -26,8 +25,6 @@ from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.spec.manifest import FileKind, ManifestFileMeta, fold_entries
 from lakewright.storage.spec.snapshot import Snapshot
 
-# How many snapshots share one cached proof.
-_STRETCH = 64
 # A file replaced within this time may look the same in a listing.
 _SAME_MOMENT_MS = 2_000
 
@@ -65,11 +62,12 @@ class Chain:
 class Lineage:
     """Finds the breaks in the history of one branch, and caches the proofs.
 
-    A proof holds while the files look the same in a listing, so repeated calls read each snapshot
+    A proof holds while both files look the same in a listing, so repeated calls read each snapshot
     once.
     """
 
-    _breaks: dict[bytes, tuple[int, ...]] = field(default_factory=dict)
+    # By the id of the later snapshot: how both are listed, and whether there is a break.
+    _proofs: dict[int, tuple[FileStatus, FileStatus, bool]] = field(default_factory=dict)
 
     def breaks(
         self, files: TableFiles, listed: Mapping[int, FileStatus], first: int
@@ -78,46 +76,38 @@ class Lineage:
 
         `listed` are the existing snapshots, in order.
         """
-        known: dict[bytes, tuple[int, ...]] = {}
+        now_ms, pairs = files.env.now_ms(), _Pairs(files)
+        proofs: dict[int, tuple[FileStatus, FileStatus, bool]] = {}
         found: list[int] = []
-        for stretch in _stretches([each for each in listed if each >= first]):
-            statuses = [listed[each] for each in stretch]
-            look = _look(statuses)
-            breaks = self._breaks.get(look)
-            if breaks is None:
-                breaks = tuple(_breaks_of(files, stretch))
-            newest = max(each.modified_ms for each in statuses)
-            if abs(files.env.now_ms() - newest) > _SAME_MOMENT_MS:
-                known[look] = breaks
-            found += breaks
-        self._breaks = known
+        for before, each in pairwise(each for each in listed if each >= first):
+            proof = self._proofs.get(each)
+            if proof is None or proof[:2] != (listed[before], listed[each]):
+                is_break = not (each == before + 1 and pairs.follow(before, each))
+                proof = listed[before], listed[each], is_break
+            newest = max(proof[0].modified_ms, proof[1].modified_ms)
+            if abs(now_ms - newest) > _SAME_MOMENT_MS:
+                proofs[each] = proof
+            if proof[2]:
+                found.append(each)
+        self._proofs = proofs
         return tuple(found)
 
 
-def _stretches(ids: Sequence[int]) -> Iterator[list[int]]:
-    """Ids in groups, each led by the last id of the group before; expiry keeps later groups."""
-    groups = groupby(pairwise(ids), key=lambda pair: pair[1] // _STRETCH)
-    for _, group in groups:
-        pairs = list(group)
-        yield [pairs[0][0], *(following for _, following in pairs)]
+@dataclass
+class _Pairs:
+    """Reads a snapshot once, which is the later one of a pair and the earlier one of the next."""
 
+    files: TableFiles
+    _chain: Chain | None = None
+    _last: int | None = None
 
-def _look(statuses: Iterable[FileStatus]) -> bytes:
-    """A digest of the listing of some files."""
-    digest = blake2b(digest_size=16)
-    for each in statuses:
-        digest.update(f"{each.name}/{each.size}/{each.modified_ms};".encode())
-    return digest.digest()
-
-
-def _breaks_of(files: TableFiles, ids: Sequence[int]) -> Iterator[int]:
-    chain = Chain(files.manifests)
-    before: int | None = None
-    for each in ids:
-        goes_on = chain.goes_on(files.snapshots.read(each))
-        if before is not None and not (each == before + 1 and goes_on):
-            yield each
-        before = each
+    def follow(self, before: int, each: int) -> bool:
+        """Whether a snapshot provably follows another one."""
+        if self._chain is None or self._last != before:
+            self._chain = Chain(self.files.manifests)
+            self._chain.goes_on(self.files.snapshots.read(before))
+        self._last = each
+        return self._chain.goes_on(self.files.snapshots.read(each))
 
 
 def _seen(manifests: ManifestStore, snapshot: Snapshot) -> _Seen:

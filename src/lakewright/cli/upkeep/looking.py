@@ -15,7 +15,7 @@ from lakewright.platform.warehouse.past import day_of, past_of_ledger
 from lakewright.storage import Catalog
 
 _MONTH_MS = 31 * 86_400_000
-_ALWAYS_TOLD = (WhyNot.UNREADABLE, WhyNot.READ_ONLY, WhyNot.FROZEN)
+_ALWAYS_TOLD = (WhyNot.UNREADABLE, WhyNot.READ_ONLY, WhyNot.FROZEN, WhyNot.HINT)
 # The last moment of a cron schedule in a time zone, before a moment.
 LastTick = Callable[[int, str, str], int]
 

@@ -13,6 +13,7 @@ from lakewright.platform.declare.day_hours import DayHours
 from lakewright.platform.declare.upkeep_policies import (
     CompactionPolicy,
     PartitionPolicy,
+    RescalePolicy,
     UpkeepPolicy,
 )
 from lakewright.platform.upkeep.health import PartitionHealth, TableHealth
@@ -26,6 +27,7 @@ from lakewright.platform.warehouse.decide import (
 )
 from lakewright.platform.warehouse.intents import Benefit, Cost, Declined, Intent, Why, WhyNot
 from lakewright.platform.warehouse.survey import (
+    FileFigures,
     HistoryFigures,
     LayoutFigures,
     ManifestFigures,
@@ -300,6 +302,65 @@ def test_what_is_predicted_is_what_earlier_runs_teach() -> None:
     assert taught.benefit == Benefit(files_fewer=12, runs_fewer=0, bytes_fewer=900)
     # The order of intents and what is asked for do not depend on it.
     assert (taught.score, taught.state, taught.reason) == (first.score, first.state, first.reason)
+
+
+def test_small_files_are_predicted_to_lose_what_each_has_beside_its_rows() -> None:
+    found = state(partition("a", 24))
+    known = replace(found, survey=replace(found.survey, empty_bytes=60))
+    others = {("compact", None): Ratios(compression=0.9, runs=5)}
+    (first,), (taught,) = (
+        compaction(known),
+        compaction(known, learned=Calibration(others)),
+    )
+    # Of 24 files of 100 bytes one is left.
+    assert first.cost.bytes_written == taught.cost.bytes_written == 2400 - 23 * 60
+    assert first.benefit.bytes_fewer == 23 * 60
+    (own,) = compaction(
+        known, learned=Calibration({("compact", "nyc.flights"): Ratios(compression=0.25, runs=5)})
+    )
+    assert own.cost.bytes_written == 600
+
+
+GIB = 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("count", "buckets", "size", "told"),
+    [
+        (4, 8, 80 * GIB, "far too large; with 40 buckets instead of 4 a bucket has 1.0 GiB"),
+        (16, 160, 5 * GIB, "far too small; with 2 buckets instead of 16 a bucket has 256.0 MiB"),
+        # Not far, few, or nobody chose a number.
+        (4, 8, 24 * GIB, None),
+        (16, 16, GIB, None),
+        (-1, 8, 80 * GIB, None),
+        (1, 200, GIB, None),
+    ],
+)
+def test_buckets_of_a_wrong_size_are_told_and_never_rescaled(
+    count: int, buckets: int, size: int, told: str | None
+) -> None:
+    found = state()
+    survey = replace(
+        found.survey,
+        bucket=count,
+        files=FileFigures(bytes=size),
+        layout=LayoutFigures(partitions=buckets // abs(count), buckets=buckets),
+    )
+    decided = decide(replace(found, survey=survey), UpkeepPolicy(), Past(), CLOCK)
+    hints = [each for each in decided if each.verb == "rescale"]
+    assert len(hints) == (told is not None)
+    if told is not None:
+        (hint,) = hints
+        assert isinstance(hint, Declined)
+        assert hint.why_not is WhyNot.HINT
+        assert told in hint.reason
+        assert "lakewright rescale nyc.flights --buckets " in hint.reason
+        silent = UpkeepPolicy(rescale=RescalePolicy(hint=False))
+        assert not [
+            each
+            for each in decide(replace(found, survey=survey), silent, Past(), CLOCK)
+            if each.verb == "rescale"
+        ]
 
 
 def test_work_of_an_unknown_size_is_predicted_to_take_as_long_as_before() -> None:
