@@ -41,3 +41,8 @@ def table_of(columns: Mapping[str, str], rows: Sequence[Sequence[object]]) -> St
 def done(message: str, **facts: object) -> StatementResult:
     """What a statement did."""
     return StatementResult(message=message, facts=facts)
+
+
+def counted(count: int, noun: str) -> str:
+    """A number of things: `1 row`, `2 rows`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -10,9 +10,9 @@ import pyarrow as pa
 from lakewright.storage.catalog import Catalog
 from lakewright.storage.codec.arrow_types import to_arrow_schema
 from lakewright.storage.operations.format_tables.format_spec import TABLE_TYPES, TYPE_OPTION
-from lakewright.storage.rows import Rows
+from lakewright.storage.rows import Rows, is_dataframe
 from lakewright.storage.session.insert_columns import filled_columns
-from lakewright.storage.session.results import StatementResult, done
+from lakewright.storage.session.results import StatementResult, counted, done
 from lakewright.storage.session.run_query import (
     answer,
     checked_width,
@@ -80,7 +80,7 @@ class _Counted:
     def said(self) -> str:
         if self.count is None:
             return "rows written"
-        return f"{self.count} row{'' if self.count == 1 else 's'} written"
+        return f"{counted(self.count, 'row')} written"
 
 
 def _rows(
@@ -97,18 +97,18 @@ def _rows(
         width = checked_width(simple.rows)
         named = tuple(item.name for item in simple.items) or None
         filled = filled_columns(insert, schema, table.name, width, named)
-        counted = _Counted([dict(zip(filled, row, strict=True)) for row in simple.rows])
-        counted.count = len(simple.rows)
-        return counted
+        rows = _Counted([dict(zip(filled, row, strict=True)) for row in simple.rows])
+        rows.count = len(simple.rows)
+        return rows
     assert simple.table is not None
     source = names[simple.table]
     found = names_of(catalog, simple, source) or ()
     filled = filled_columns(insert, schema, table.name, len(found), found)
     into = schema.fields_of(filled)
     answered = answer(catalog, simple, source, into)
-    counted = _Counted()
-    counted.given = counted.over(_renamed(answered.pieces, answered.fields, filled))
-    return counted
+    rows = _Counted()
+    rows.given = rows.over(_renamed(answered.pieces, answered.fields, filled))
+    return rows
 
 
 def _renamed(
@@ -124,13 +124,14 @@ def _into_folders(
     catalog: Catalog, name: str, insert: Insert, rows: _Counted, settings: Settings
 ) -> StatementResult:
     written = catalog.format_table(name).write(
-        rows.given if not hasattr(rows.given, "toArrow") else rows.given.toArrow(),
+        rows.given.toArrow() if is_dataframe(rows.given) else rows.given,
         mode="overwrite" if insert.overwrite else "append",
         partition=dict(insert.static) or None,
         dynamic=settings.dynamic_overwrite is not False,
     )
     return done(
-        f"{written.rows} rows written into {name}, {len(written.files)} files",
+        f"{counted(written.rows, 'row')} written into {name}, "
+        f"{counted(len(written.files), 'file')}",
         table=name,
         rows=written.rows,
         files=len(written.files),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Mapping
 from decimal import Decimal
 
@@ -10,7 +9,8 @@ from lakewright.storage.catalog import Catalog
 from lakewright.storage.errors import InvalidStatement
 from lakewright.storage.format_table import FormatTable
 from lakewright.storage.operations.format_tables.format_spec import TABLE_TYPES, TYPE_OPTION
-from lakewright.storage.session.results import StatementResult, done, table_of
+from lakewright.storage.session.results import StatementResult, counted, done, table_of
+from lakewright.storage.session.settings import Settings
 from lakewright.storage.spec.data_types import quote_name
 from lakewright.storage.spec.partition_text import value_text
 from lakewright.storage.sql.grammar.statements import (
@@ -37,11 +37,9 @@ def _literal(value: object) -> str:
     match value:
         case None:
             return "NULL"
-        case bool():
-            return "true" if value else "false"
         case int() | Decimal():
             return value_text(value)
-        case dt.date() | dt.time() | _:
+        case _:
             text = value_text(value).replace("\\", "\\\\").replace("'", "''")
             return f"'{text}'"
 
@@ -66,7 +64,9 @@ def show_partitions(catalog: Catalog, name: str, asked: ShowPartitions) -> State
     return table_of({"partition": "STRING"}, sorted([clause_text(spec)] for spec in specs))
 
 
-def add_partitions(catalog: Catalog, name: str, asked: AddPartitions) -> StatementResult:
+def add_partitions(
+    catalog: Catalog, name: str, asked: AddPartitions, settings: Settings
+) -> StatementResult:
     """Take over the folder of each partition; in a format table, make and register them."""
     table = _partitioned(catalog.table(name))
     if is_format_table(table):
@@ -76,7 +76,9 @@ def add_partitions(catalog: Catalog, name: str, asked: AddPartitions) -> Stateme
             )
         specs = [_whole(table, dict(spec)) for spec, _ in asked.partitions]
         catalog.format_table(name).add_partitions(*specs, if_not_exists=asked.if_not_exists)
-        return done(f"{len(specs)} partitions of {name} added", table=name, partitions=len(specs))
+        return done(
+            f"{counted(len(specs), 'partition')} of {name} added", table=name, partitions=len(specs)
+        )
     wanted = []
     for spec, folder in asked.partitions:
         whole = _whole(table, dict(spec))
@@ -89,14 +91,16 @@ def add_partitions(catalog: Catalog, name: str, asked: AddPartitions) -> Stateme
         if asked.if_not_exists and table.at().partitions(named=[whole]):
             continue
         # Each is planned before the first is added, so that what is wrong is found first.
-        table.upkeep.plan_add_partitions(folder, partition=whole)
+        table.upkeep.plan_add_partitions(folder, partition=whole, age_ms=settings.age_ms)
         wanted.append((whole, folder))
     rows = files = 0
     for whole, folder in wanted:
-        result = catalog.table(name).upkeep.add_partitions(folder, partition=whole)
+        verbs = catalog.table(name).upkeep
+        result = verbs.add_partitions(folder, partition=whole, age_ms=settings.age_ms)
         rows, files = rows + result.rows, files + result.files
     return done(
-        f"{len(wanted)} partitions of {name} added, with {files} files and {rows} rows",
+        f"{counted(len(wanted), 'partition')} of {name} added, with {counted(files, 'file')} and "
+        f"{counted(rows, 'row')}",
         table=name,
         partitions=len(wanted),
         files=files,
@@ -114,11 +118,15 @@ def drop_partitions(catalog: Catalog, name: str, asked: DropPartitions) -> State
             delete_files=asked.purge,
             if_exists=asked.if_exists,
         )
-        return done(f"{len(specs)} partitions of {name} dropped", table=name, partitions=len(specs))
+        return done(
+            f"{counted(len(specs), 'partition')} of {name} dropped",
+            table=name,
+            partitions=len(specs),
+        )
     result = table.upkeep.drop_partitions(partitions=specs, if_exists=asked.if_exists)
     dropped = len(result.partitions)
     return done(
-        f"{dropped} partition{'' if dropped == 1 else 's'} of {name} dropped",
+        f"{counted(dropped, 'partition')} of {name} dropped",
         table=name,
         partitions=dropped,
         snapshot=None if result.snapshot is None else result.snapshot.id,
@@ -146,22 +154,24 @@ def exchange_partitions(
     result = table.upkeep.exchange_partition(source, [dict(spec) for spec in asked.specs])
     moved = len(result.partitions)
     return done(
-        f"{moved} partition{'' if moved == 1 else 's'} moved from {source} to {name}",
+        f"{counted(moved, 'partition')} moved from {source} to {name}",
         table=name,
         source=source,
         partitions=moved,
     )
 
 
-def repair_table(catalog: Catalog, name: str, asked: RepairTable) -> StatementResult:
+def repair_table(
+    catalog: Catalog, name: str, asked: RepairTable, settings: Settings
+) -> StatementResult:
     """What the folders have and the table lacks, and the other way round, by the mode."""
     table = _partitioned(catalog.table(name))
     if is_format_table(table):
         return _repair_folders(catalog.format_table(name), asked.mode)
-    plan = table.upkeep.plan_repair_partitions(mode=asked.mode)
+    plan = table.upkeep.plan_repair_partitions(mode=asked.mode, age_ms=settings.age_ms)
     result = table.upkeep.run(plan)
     return done(
-        f"{name} is repaired ({asked.mode}): {result.files_added} files added, "
+        f"{name} is repaired ({asked.mode}): {counted(result.files_added, 'file')} added, "
         f"{result.files_dropped} dropped",
         table=name,
         files_added=result.files_added,
@@ -176,8 +186,8 @@ def _repair_folders(table: FormatTable, mode: str) -> StatementResult:
     drift = table.repair_partitions(mode)
     found, gone = ([clause_text(each.spec) for each in part] for part in (drift.found, drift.gone))
     return done(
-        f"{table.name} is repaired ({mode}): {len(found)} folders without an entry, "
-        f"{len(gone)} entries without a folder",
+        f"{table.name} is repaired ({mode}): {counted(len(found), 'folder')} found, "
+        f"{len(gone)} gone",
         table=table.name,
         found=found,
         gone=gone,

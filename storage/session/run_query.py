@@ -114,7 +114,7 @@ def explain(catalog: Catalog, simple: SimpleQuery, table: str) -> StatementResul
     facts: dict[str, object] = {
         "table": table,
         "snapshot": None if plan.snapshot is None else plan.snapshot.id,
-        "filter": "none" if where is None else str(where),
+        "filter": simple.where_text or None,
         "partitions read": len(partitions),
         "partitions of the table": len(found.at().partitions()),
         "manifests read": plan.manifests_read,
@@ -251,16 +251,11 @@ def _projected(rows: pa.Table, items: Sequence[Item], fields: Sequence[DataField
 
 
 def _sorted(empty: pa.Table, pieces: Iterator[pa.Table], simple: SimpleQuery) -> pa.Table:
-    rows = pa.concat_tables(chain([empty], pieces))
+    rows = pa.concat_tables(list(pieces) or [empty])
     is_descending = simple.order[0][1]
-    order = "descending" if is_descending else "ascending"
     # In Spark's SQL null is the least of all values.
-    indices = pc.sort_indices(
-        rows,
-        sort_keys=[(name, order) for name, _ in simple.order],
-        null_placement="at_end" if is_descending else "at_start",
-    )
-    rows = rows.take(indices)
+    how = ("descending", "at_end") if is_descending else ("ascending", "at_start")
+    rows = rows.take(pc.sort_indices(rows, sort_keys=[(name, *how) for name, _ in simple.order]))
     return rows if simple.limit is None else rows.slice(0, simple.limit)
 
 

@@ -8,12 +8,11 @@ from lakewright.storage.catalog import Catalog
 from lakewright.storage.errors import InvalidStatement
 from lakewright.storage.operations.format_tables.format_spec import (
     FORMAT_OPTION,
-    OWN_TYPE,
     PATH_OPTION,
     TABLE_TYPES,
     TYPE_OPTION,
 )
-from lakewright.storage.session.results import StatementResult, done
+from lakewright.storage.session.results import StatementResult, counted, done
 from lakewright.storage.session.settings import Settings
 from lakewright.storage.spec.schema import Column, SchemaSpec
 from lakewright.storage.spec.schema_change_text import shown
@@ -56,11 +55,9 @@ def _create_format_table(catalog: Catalog, name: str, spec: SchemaSpec) -> State
         raise InvalidStatement(
             f"{name} is a format table, whose rows have no primary key; leave the key out"
         )
+    file_format, location = options.pop(FORMAT_OPTION, "parquet"), options.pop(PATH_OPTION, None)
     created = catalog.create_format_table(
-        name,
-        replace(spec, options={}),
-        file_format=options.pop(FORMAT_OPTION, "parquet"),
-        location=options.pop(PATH_OPTION, None),
+        name, replace(spec, options=options), file_format=file_format, location=location
     )
     return done(f"{name} reads {created.location}", table=name, created=True)
 
@@ -68,7 +65,7 @@ def _create_format_table(catalog: Catalog, name: str, spec: SchemaSpec) -> State
 def _like(catalog: Catalog, name: str, options: dict[str, str]) -> SchemaSpec:
     """The columns, keys and options of a table; the given options prevail."""
     schema = catalog.table(name).schema
-    if schema.options.get(TYPE_OPTION) in (*TABLE_TYPES, OWN_TYPE):
+    if schema.options.get(TYPE_OPTION) in TABLE_TYPES:
         raise InvalidStatement(
             f"{name} is a format table, whose files would be those of both; write its columns"
         )
@@ -113,7 +110,7 @@ def compact(catalog: Catalog, name: str, asked: Compact) -> StatementResult:
     if result.snapshot is None:
         return done(f"{name}: nothing to compact", table=name, snapshot=None)
     return done(
-        f"{name}: {before} files became {after}, snapshot {result.snapshot.id}",
+        f"{name}: {counted(before, 'file')} became {after}, snapshot {result.snapshot.id}",
         table=name,
         files_before=before,
         files_after=after,
@@ -126,7 +123,7 @@ def rescale(catalog: Catalog, name: str, asked: Rescale) -> StatementResult:
     partitions = [dict(asked.spec)] if asked.spec else None
     result = catalog.table(name).upkeep.rescale(asked.buckets, partitions)
     return done(
-        f"{name}: {asked.buckets} buckets, {result.partitions} partitions moved",
+        f"{name}: {asked.buckets} buckets, {counted(result.partitions, 'partition')} moved",
         table=name,
         buckets=asked.buckets,
         partitions=result.partitions,

@@ -93,6 +93,10 @@ class Session:
             raise InvalidStatement("there is no statement; write one, such as SHOW TABLES")
         return (self._one(each) for each in parsed)
 
+    def sql(self, text: str) -> StatementResult:
+        """Run statements, all of them; the result is that of the last."""
+        return list(self.run(text))[-1]
+
     def _one(self, parsed: Parsed) -> StatementResult:
         return replace(self._ran(parsed.statement), statement=parsed.text)
 
@@ -144,7 +148,7 @@ class Session:
             case ShowPartitions():
                 return show_partitions(catalog, name, asked)
             case AddPartitions():
-                return add_partitions(catalog, name, asked)
+                return add_partitions(catalog, name, asked, self.settings)
             case DropPartitions():
                 return drop_partitions(catalog, name, asked)
             case RenamePartition():
@@ -152,7 +156,7 @@ class Session:
             case ExchangePartitions():
                 return exchange_partitions(catalog, name, self._name(asked.source), asked)
             case RepairTable():
-                return repair_table(catalog, name, asked)
+                return repair_table(catalog, name, asked, self.settings)
             case _:
                 assert_never(asked)
 
@@ -205,14 +209,18 @@ class Session:
                     have = ", ".join(self.catalog.list_databases()) or "none"
                     raise DatabaseNotFound(f"no database {name}; there are {have}")
                 self.settings = self.settings.with_value(DATABASE, name)
+                return done(f"database is {name}", database=name)
             case SetSetting(name=str(name), value=str(value)):
                 self.settings = self.settings.with_value(name, value)
+                return done(f"{name} is {value}", **{name: value})
             case ResetSetting(name=name):
                 self.settings = self.settings.without(name)
+                return done(f"{name or 'every setting'} has its default")
             case SetSetting():
-                pass
-        rows = list(self.settings.all.items())
-        return table_of({"setting": "STRING", "value": "STRING"}, rows)
+                rows = list(self.settings.all.items())
+                return table_of({"setting": "STRING", "value": "STRING"}, rows)
+            case _:
+                assert_never(asked)
 
     # --- names ----------------------------------------------------------------------------------
 
@@ -229,12 +237,10 @@ class Session:
             return table
         return f"{self._database(None, table)}.{table}"
 
-    def _database(self, said: str | None, table: str = "t") -> str:
+    def _database(self, said: str | None, table: str | None = None) -> str:
         database = said or self.settings.database
-        if database is None:
-            raise InvalidStatement(
-                f"{table} is in no database; write db.{table}, or USE db before"
-                if table != "t"
-                else "no database is said; write SHOW TABLES IN db, or USE db before"
-            )
-        return database
+        if database is not None:
+            return database
+        if table is None:
+            raise InvalidStatement("no database is said; write SHOW TABLES IN db, or USE db before")
+        raise InvalidStatement(f"{table} is in no database; write db.{table}, or USE db before")

@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from lakewright.storage.errors import InvalidRequestError, UnsupportedError
+from lakewright.storage.spec.option_values import parse_duration_ms
 
 DATABASE = "database"
 ENGINE = "query.engine"
 OVERWRITE = "dynamic-partition-overwrite"
 MODE = "execution.runtime-mode"
+# How long nothing may have been written into a folder that ADD PARTITION or REPAIR takes over.
+AGE = "folder.age"
 # Options of tables that are created later begin with it.
 TABLE_PREFIX = "table-storage."
 
@@ -21,7 +24,7 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     MODE: ("batch",),
 }
 _DEFAULTS: Mapping[str, str] = {ENGINE: LOCAL, MODE: "batch"}
-_NAMES = (DATABASE, *_CHOICES, f"{TABLE_PREFIX}…")
+_NAMES = (DATABASE, *_CHOICES, AGE, f"{TABLE_PREFIX}…")
 # Other systems' names of the same setting.
 _HERE = {"spark.sql.sources.partitionoverwritemode": f"{OVERWRITE} = true or false"}
 
@@ -51,6 +54,8 @@ class Settings:
                 raise InvalidRequestError(
                     f"setting {name} is {value!r}; it can be {' or '.join(choices)}"
                 )
+        elif name == AGE:
+            parse_duration_ms(value)
         elif name != DATABASE and not (name.startswith(TABLE_PREFIX) and name != TABLE_PREFIX):
             way_out = _HERE.get(name.lower(), f"there are {', '.join(_NAMES)}")
             raise InvalidRequestError(f"{name!r} is no setting of a session; {way_out}")
@@ -80,6 +85,12 @@ class Settings:
         """Hive's meaning of an overwrite if true, Spark's if false, None for the table's own."""
         text = self.values.get(OVERWRITE)
         return None if text is None else text == "true"
+
+    @property
+    def age_ms(self) -> int | None:
+        """The age of folders that may be taken over; None for the verb's own."""
+        text = self.values.get(AGE)
+        return None if text is None else parse_duration_ms(text)
 
     @property
     def table_options(self) -> dict[str, str]:

@@ -37,6 +37,7 @@ class SimpleQuery:
     table: str | None = None
     items: tuple[Item, ...] = ()
     where: exp.Expr | None = None
+    where_text: str = ""
     order: tuple[tuple[str, bool], ...] = ()
     limit: int | None = None
     is_count: bool = False
@@ -156,6 +157,7 @@ def _simple(tree: exp.Expr) -> SimpleQuery:
         table=table,
         items=() if is_count else tuple(_item(each, qualifiers) for each in tree.expressions),
         where=condition,
+        where_text="" if condition is None else condition.sql(dialect=StatementDialect),
         order=_order(given.get("order"), qualifiers),
         limit=limit,
         is_count=is_count,
