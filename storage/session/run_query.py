@@ -141,20 +141,24 @@ def spark_frame(catalog: Catalog, query: Query, names: Mapping[str, str]) -> Dat
     Its views are named by the tables, so that the errors of Spark name them too.
     """
     from lakewright.storage.spark import build_session
+    from lakewright.storage.spark.statements import query_dataframe
 
     spark = build_session("lakewright-sql")
-    views = {}
+    views = {said: _view_name(name) for said, name in names.items()}
+    frames = {}
     for said, name in names.items():
-        views[said] = "lakewright_" + "".join(
-            char if char.isalnum() else f"_{ord(char):x}_" for char in name
-        )
-        if "$" in name and "$branch_" not in name:
-            table, _, system = name.rpartition("$")
-            frame = catalog.table(table).inspect.to_spark(spark, system)
+        table, _, system = name.rpartition("$")
+        if table and not name.startswith("$branch_", len(table)):
+            frames[views[said]] = catalog.table(table).inspect.to_spark(spark, system)
         else:
-            frame = catalog.table(name).to_spark(spark)
-        frame.createOrReplaceTempView(views[said])
-    return spark.sql(query.over(views))
+            frames[views[said]] = catalog.table(name).to_spark(spark)
+    return query_dataframe(spark, query.over(views), frames)
+
+
+def _view_name(table: str) -> str:
+    """The name of a table's view: Spark takes no dots in it."""
+    kept = "".join(char if char.isalnum() else f"_{ord(char):x}_" for char in table)
+    return f"lakewright_{kept}"
 
 
 def spark_answer(frame: DataFrame) -> StatementResult:
@@ -192,8 +196,8 @@ class _Source:
 
 
 def _source(catalog: Catalog, name: str) -> _Source:
-    if "$" in name and "$branch_" not in name:
-        table, _, system = name.rpartition("$")
+    table, _, system = name.rpartition("$")
+    if table and not name.startswith("$branch_", len(table)):
         schema = catalog.table(table).inspect.table_schema(system)
         return _Source(catalog, name, schema, system)
     schema = catalog.table(name).schema
