@@ -9,7 +9,7 @@
     ├── InvalidRequestError        fix the call (also a ValueError)
     │   ├── InvalidSchema
     │   │   └── ColumnInUse, SchemaDenied
-    │   └── InvalidOption, InvalidRows, InvalidPredicate, NotRevertible
+    │   └── InvalidOption, InvalidRows, InvalidPredicate, InvalidStatement, NotRevertible
     ├── UnsupportedError           this table needs a feature we lack: refused, never guessed
     │   └── UnsafeStore, UnfitValues
     ├── AccessError                give the store credentials that it accepts
@@ -131,6 +131,10 @@ class InvalidRows(InvalidRequestError):
 
 class InvalidPredicate(InvalidRequestError):
     """A filter cannot be parsed, or names an unknown column."""
+
+
+class InvalidStatement(InvalidRequestError):
+    """A SQL statement cannot be parsed, or does not fit its table."""
 
 
 class NotRevertible(InvalidRequestError):

@@ -13,6 +13,7 @@ from sqlglot import exp, parse
 from sqlglot.errors import ParseError, SqlglotError
 
 from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.sql.table_names import named_tables, with_views
 
 BATCH = "batch"
 # The column of the result of a query that counts.
@@ -35,22 +36,7 @@ class RowQuery:
         The result of a count is then one row with the column `count`, or none if it is zero.
         """
         tree = _parsed(self.text)
-        # The text stays as it is elsewhere: literals and hints are not written anew.
-        changes: list[tuple[int, int, str]] = []
-        for node in _tables(tree):
-            database, table = node.args.get("db"), node.this
-            named = self.text[table.meta["start"] : table.meta["end"] + 1]
-            alias = "" if node.alias else f" AS {named}"
-            start = (database or table).meta["start"]
-            changes.append((start, table.meta["end"] + 1, f"`{names[_name(node)]}`{alias}"))
-        for column in tree.find_all(exp.Column):
-            database = column.args.get("db")
-            if database is not None:
-                # The alias of a table is its name alone.
-                changes.append((database.meta["start"], column.args["table"].meta["start"], ""))
-        written = self.text
-        for start, end, text in sorted(changes, reverse=True):
-            written = written[:start] + text + written[end:]
+        written = with_views(self.text, tree, lambda node: names[_name(node)])
         if not self.is_count:
             return written
         # The text may end in a comment.
@@ -68,7 +54,7 @@ def parse_row_query(text: str) -> RowQuery:
     text = text.strip().rstrip("; \t\r\n")
     tree = _parsed(text)
     names = []
-    for node in _tables(tree):
+    for node in named_tables(tree):
         if node.catalog or (not node.db and _name(node) != BATCH):
             raise InvalidRequestError(
                 f"the query names {node.sql(dialect=_DIALECT)}; name the rows of the run as "
@@ -98,16 +84,6 @@ def _parsed(text: str) -> exp.Query:
     if len(statements) != 1 or not isinstance(statements[0], exp.Query):
         raise InvalidRequestError("the text is not one query; write one that begins with SELECT")
     return statements[0]
-
-
-def _tables(tree: exp.Query) -> list[exp.Table]:
-    """The tables that are no parts of the query itself."""
-    own = {each.alias.lower() for each in tree.find_all(exp.CTE)}
-    return [
-        each
-        for each in tree.find_all(exp.Table)
-        if isinstance(each.this, exp.Identifier) and (each.db or each.name.lower() not in own)
-    ]
 
 
 def _name(node: exp.Table) -> str:

@@ -104,6 +104,21 @@ def parse_where(text: str, schema: TableSchema) -> Predicate:
         ) from None
 
 
+def condition_of(node: exp.Expr, schema: TableSchema) -> Predicate:
+    """The filter of a parsed condition, such as the WHERE of a query.
+
+    Raises:
+        InvalidPredicate: as `parse_where`.
+    """
+    text = node.sql(dialect=FilterDialect)
+    try:
+        return _Parser(text, schema).predicate(node)
+    except RecursionError:
+        raise InvalidPredicate(
+            f"filter {_shortened(text)!r} is nested too deeply; leave parentheses out"
+        ) from None
+
+
 def _parse(text: str) -> exp.Expr:
     try:
         statements = FilterDialect().parse_into(exp.Condition, text)

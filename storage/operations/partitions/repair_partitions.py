@@ -148,7 +148,10 @@ def plan_repair_partitions(
             root=root, given=partition or {}, keys=keys, now_ms=now_ms, age_ms=age_ms
         )
         if keys is None and not partition:
-            asked = replace(asked, keys=_keys_of_values(files, asked, report.below(root)))
+            below = report.below(root)
+            asked = replace(asked, given=_partition_of(files, root, below))
+            if not asked.given:
+                asked = replace(asked, keys=_keys_of_values(files, asked, below))
         report.compare(asked)
     return RepairPlan(
         table=files.name,
@@ -198,6 +201,16 @@ def _leased_partitions(files: TableFiles) -> dict[str, str]:
         for path in ("",) if lease.scope.all_but else lease.scope.partitions:
             found[path] = lease.holder
     return found
+
+
+def _partition_of(
+    files: TableFiles, root: str, live: Sequence[tuple[str, ManifestEntry]]
+) -> Mapping[str, object]:
+    """The partition that a folder was taken over as, if it is one itself; otherwise empty."""
+    if any("/" in path.removeprefix(f"{root}/") for path, _ in live):
+        return {}
+    partitions = {files.partitions.of_entry(entry) for _, entry in live}
+    return partitions.pop().spec if len(partitions) == 1 else {}
 
 
 def _keys_of_values(

@@ -33,6 +33,7 @@ TREE = {
     "InvalidOption": "InvalidRequestError",
     "InvalidRows": "InvalidRequestError",
     "InvalidPredicate": "InvalidRequestError",
+    "InvalidStatement": "InvalidRequestError",
     "NotRevertible": "InvalidRequestError",
     "UnsupportedError": "StorageError",
     "UnfitValues": "UnsupportedError",

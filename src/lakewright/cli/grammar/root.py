@@ -16,6 +16,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "adopt": "the health of every table, and a policy file",
         "show": "a table: schema, keys, options, contents, health",
         "read": "rows, with an optional filter, as a table, JSON or CSV",
+        "sql": "statements: INSERT, SHOW PARTITIONS, ALTER TABLE, SELECT, …",
         "lookup": "the rows of single keys",
         "inspect": "system tables, and what changed between two states",
         "snapshots": "the snapshots of a table",

@@ -1,0 +1,138 @@
+"""INSERT INTO and INSERT OVERWRITE: `Table.write` with the rows of a query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lakewright.storage.catalog import Catalog
+from lakewright.storage.codec.arrow_types import to_arrow_schema
+from lakewright.storage.operations.format_tables.format_spec import TABLE_TYPES, TYPE_OPTION
+from lakewright.storage.rows import Rows, is_dataframe
+from lakewright.storage.session.insert_columns import filled_columns
+from lakewright.storage.session.results import StatementResult, counted, done
+from lakewright.storage.session.run_query import (
+    answer,
+    checked_width,
+    names_of,
+    simple_of,
+    spark_frame,
+)
+from lakewright.storage.session.settings import SPARK, Settings
+from lakewright.storage.spec.data_types import DataField
+from lakewright.storage.sql.grammar.statements import Insert
+from lakewright.storage.table import Table
+
+if TYPE_CHECKING:
+    from lakewright.storage.spark import DataFrame
+
+
+def run_insert(
+    catalog: Catalog, insert: Insert, names: Mapping[str, str], settings: Settings
+) -> StatementResult:
+    """Write the rows of the query; `names` has the full name of each table of the statement.
+
+    Raises:
+        InvalidStatement: the columns of the query do not fit the table and the clause.
+        InvalidRows: a row does not fit; nothing is written.
+    """
+    table = catalog.table(names[insert.table])
+    static = dict(insert.static)
+    table.table_files.partitions.stored(
+        {name: value for name, value in static.items() if name in table.schema.partition_keys}
+    )
+    rows = _rows(catalog, insert, names, settings, table)
+    if table.schema.options.get(TYPE_OPTION) in TABLE_TYPES:
+        return _into_folders(catalog, table.name, insert, rows, settings)
+    covers_all = set(static) == set(table.schema.partition_keys)
+    result = table.write(
+        rows.given,
+        mode="overwrite" if insert.overwrite else "append",
+        partition=static or None,
+        dynamic=None if covers_all or not insert.overwrite else settings.dynamic_overwrite,
+    )
+    snapshot = None if result.snapshot is None else result.snapshot.id
+    return done(
+        f"{rows.said} into {table.name}"
+        + (": nothing changed" if snapshot is None else f", snapshot {snapshot}"),
+        table=table.name,
+        rows=rows.count,
+        snapshot=snapshot,
+    )
+
+
+class _Counted:
+    """Rows on their way to a table, counted as they pass; Spark counts none."""
+
+    def __init__(self, given: Rows | None = None) -> None:
+        self.count: int | None = None
+        self.given: Rows = [] if given is None else given
+
+    def over(self, pieces: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        self.count = 0
+        for piece in pieces:
+            self.count += piece.num_rows
+            yield piece
+
+    @property
+    def said(self) -> str:
+        if self.count is None:
+            return "rows written"
+        return f"{counted(self.count, 'row')} written"
+
+
+def _rows(
+    catalog: Catalog, insert: Insert, names: Mapping[str, str], settings: Settings, table: Table
+) -> _Counted:
+    """The rows of the query under the names of the columns that they fill."""
+    schema, query = table.schema, insert.query
+    if settings.engine == SPARK and query.tables:
+        frame: DataFrame = spark_frame(catalog, query, {each: names[each] for each in query.tables})
+        filled = filled_columns(insert, schema, table.name, len(frame.columns), frame.columns)
+        return _Counted(frame.toDF(*filled))
+    simple = simple_of(query)
+    if simple.rows is not None:
+        width = checked_width(simple.rows)
+        named = tuple(item.name for item in simple.items) or None
+        filled = filled_columns(insert, schema, table.name, width, named)
+        rows = _Counted([dict(zip(filled, row, strict=True)) for row in simple.rows])
+        rows.count = len(simple.rows)
+        return rows
+    assert simple.table is not None
+    source = names[simple.table]
+    found = names_of(catalog, simple, source) or ()
+    filled = filled_columns(insert, schema, table.name, len(found), found)
+    into = schema.fields_of(filled)
+    answered = answer(catalog, simple, source, into)
+    rows = _Counted()
+    rows.given = rows.over(_renamed(answered.pieces, answered.fields, filled))
+    return rows
+
+
+def _renamed(
+    pieces: Iterator[pa.Table], fields: Sequence[DataField], filled: Sequence[str]
+) -> Iterator[pa.Table]:
+    # A statement without a row is one, too: it may replace a partition by nothing.
+    yield to_arrow_schema(fields).empty_table().rename_columns(list(filled))
+    for piece in pieces:
+        yield piece.rename_columns(list(filled))
+
+
+def _into_folders(
+    catalog: Catalog, name: str, insert: Insert, rows: _Counted, settings: Settings
+) -> StatementResult:
+    written = catalog.format_table(name).write(
+        rows.given.toArrow() if is_dataframe(rows.given) else rows.given,
+        mode="overwrite" if insert.overwrite else "append",
+        partition=dict(insert.static) or None,
+        dynamic=settings.dynamic_overwrite is not False,
+    )
+    return done(
+        f"{counted(written.rows, 'row')} written into {name}, "
+        f"{counted(len(written.files), 'file')}",
+        table=name,
+        rows=written.rows,
+        files=len(written.files),
+    )

@@ -1,0 +1,243 @@
+"""SHOW and DESCRIBE, from metadata."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+
+from lakewright.storage.catalog import Catalog
+from lakewright.storage.operations.state.table_stats import PartitionStats
+from lakewright.storage.session.results import StatementResult, table_of
+from lakewright.storage.session.run_partitions import clause_text, is_format_table
+from lakewright.storage.spec.data_types import DataField, quote_name
+from lakewright.storage.spec.schema import TableSchema
+from lakewright.storage.sql.grammar.statements import Describe, ShowTables
+from lakewright.storage.table import Table
+
+_COUNTS = {
+    "partitions": "BIGINT",
+    "buckets": "BIGINT",
+    "files": "BIGINT",
+    "small_files": "BIGINT",
+    "rows_in_files": "BIGINT",
+    "bytes": "BIGINT",
+    "last_file": "STRING",
+}
+
+
+def show_databases(catalog: Catalog) -> StatementResult:
+    """Names of databases."""
+    return table_of({"database": "STRING"}, [(name,) for name in catalog.list_databases()])
+
+
+def show_tables(catalog: Catalog, database: str, asked: ShowTables) -> StatementResult:
+    """Tables of a database, or what each of them holds."""
+    names = [each for each in catalog.list_tables(database) if _is_like(each, asked.pattern)]
+    if not asked.extended:
+        return table_of(
+            {"database": "STRING", "table": "STRING"}, [(database, each) for each in names]
+        )
+    rows = []
+    for each in names:
+        table = catalog.table(f"{database}.{each}")
+        schema = table.schema
+        rows.append(
+            (
+                each,
+                table.location,
+                ", ".join(schema.partition_keys),
+                ", ".join(schema.primary_keys),
+                *_counted(table, dict(asked.spec)),
+            )
+        )
+    return table_of(
+        {
+            "table": "STRING",
+            "location": "STRING",
+            "partition_columns": "STRING",
+            "primary_key": "STRING",
+            **_COUNTS,
+        },
+        rows,
+    )
+
+
+def _is_like(name: str, pattern: str | None) -> bool:
+    """Whether a pattern matches a name: `*` is any text, `|` separates patterns."""
+    if pattern is None:
+        return True
+    # Hive writes `*`, and SQL elsewhere `%`.
+    parts = pattern.replace("%", "*").replace("[", "[[]").split("|")
+    return any(fnmatchcase(name, part) for part in parts)
+
+
+def _counted(table: Table, spec: dict[str, object]) -> Sequence[object]:
+    """What lies in the partitions that have the values of `spec`."""
+    if is_format_table(table):
+        return [None] * len(_COUNTS)
+    return _sums(table.at().partitions(named=[spec] if spec else None))
+
+
+def _sums(found: Iterable[PartitionStats]) -> Sequence[object]:
+    stats = tuple(found)
+    created = [each.last_file_creation_ms for each in stats if each.last_file_creation_ms]
+    return (
+        len(stats),
+        sum(len(each.buckets) for each in stats),
+        sum(each.file_count for each in stats),
+        sum(each.small_file_count for each in stats),
+        sum(each.row_count for each in stats),
+        sum(each.size_bytes for each in stats),
+        _time(max(created)) if created else None,
+    )
+
+
+def _time(millis: int) -> str:
+    return dt.datetime.fromtimestamp(millis / 1000, dt.UTC).isoformat(" ", "seconds")
+
+
+# --- describe ---------------------------------------------------------------------------------
+
+
+def describe(catalog: Catalog, name: str, asked: Describe) -> StatementResult:
+    """Columns; with `extended` keys, options and contents too; contents alone with `detail`."""
+    table = catalog.table(name)
+    spec = dict(asked.spec or {})
+    table.table_files.partitions.stored(spec)
+    if asked.detail:
+        return _detail(table, spec)
+    schema = table.schema
+    if asked.column is not None:
+        return _column(table, schema.field(asked.column), extended=asked.extended)
+    if not asked.extended and asked.spec is None:
+        return table_of(
+            {
+                "column": "STRING",
+                "type": "STRING",
+                "nullable": "BOOLEAN",
+                "key": "STRING",
+                "default": "STRING",
+                "comment": "STRING",
+            },
+            [
+                (
+                    each.name,
+                    _type_text(each),
+                    each.type.nullable,
+                    _key(each.name, schema),
+                    each.default_value,
+                    each.description,
+                )
+                for each in schema.fields
+            ],
+        )
+    rows: list[tuple[str, str, object]] = [
+        ("column", each.name, each.type) for each in schema.fields
+    ]
+    rows += [("partition column", each.name, each.type) for each in schema.partition_fields]
+    rows += [
+        ("table", "name", table.name),
+        ("table", "location", table.location),
+        ("table", "comment", schema.comment),
+        ("table", "primary key", ", ".join(schema.primary_keys)),
+        ("table", "schema", schema.id),
+    ]
+    rows += [("option", each, schema.options[each]) for each in sorted(schema.options)]
+    part = f"partition ({clause_text(spec)})" if spec else "contents"
+    rows += [
+        (part, each.replace("_", " "), value)
+        for each, value in zip(_COUNTS, _counted(table, spec), strict=True)
+    ]
+    return _facts(rows)
+
+
+def _facts(rows: Sequence[tuple[str, str, object]]) -> StatementResult:
+    return table_of(
+        {"part": "STRING", "name": "STRING", "value": "STRING"},
+        [(part, name, None if value in (None, "") else str(value)) for part, name, value in rows],
+    )
+
+
+def _detail(table: Table, spec: dict[str, object]) -> StatementResult:
+    """One row for each partition, or each that has the values of `spec`."""
+    found = () if is_format_table(table) else table.at().partitions(named=[spec] if spec else None)
+    rows = [(clause_text(each.spec), *_sums([each])[1:]) for each in found]
+    counts = {name: kind for name, kind in _COUNTS.items() if name != "partitions"}
+    return table_of({"partition": "STRING", **counts}, rows)
+
+
+def _column(table: Table, field: DataField, *, extended: bool) -> StatementResult:
+    rows: list[tuple[str, str, object]] = [
+        ("column", "name", field.name),
+        ("column", "type", _type_text(field)),
+        ("column", "nullable", "yes" if field.type.nullable else "no"),
+        ("column", "key", _key(field.name, table.schema)),
+        ("column", "default", field.default_value),
+        ("column", "comment", field.description),
+    ]
+    known = table.at().statistics() if extended and not is_format_table(table) else None
+    columns = () if known is None else known.columns
+    stats = next((each for each in columns if each.field_id == field.id), None)
+    if stats is not None:
+        rows += [
+            ("statistics", name.replace("_", " "), getattr(stats, name))
+            for name in ("distinct_count", "null_count", "minimum", "maximum")
+        ]
+    return _facts(rows)
+
+
+def _type_text(field: DataField) -> str:
+    return str(field.type).removesuffix(" NOT NULL")
+
+
+def _key(name: str, schema: TableSchema) -> str:
+    kinds = (("primary", schema.primary_keys), ("partition", schema.partition_keys))
+    return ", ".join(kind for kind, keys in kinds if name in keys)
+
+
+# --- show create table --------------------------------------------------------------------------
+
+
+def show_create_table(catalog: Catalog, name: str) -> StatementResult:
+    """The statement that makes such a table."""
+    table = catalog.table(name)
+    return table_of({"statement": "STRING"}, [(create_text(table),)])
+
+
+def create_text(table: Table) -> str:
+    """`CREATE TABLE …` with the columns, keys, comment and options of a table."""
+    schema = table.schema
+    lines = [f"  {_column_text(each)}" for each in schema.fields]
+    if schema.primary_keys:
+        lines.append(f"  PRIMARY KEY ({_names(schema.primary_keys)}) NOT ENFORCED")
+    database, _, short = table.name.partition(".")
+    text = (
+        f"CREATE TABLE {quote_name(database)}.{quote_name(short)} (\n" + ",\n".join(lines) + "\n)"
+    )
+    if schema.comment:
+        text += f"\nCOMMENT {_quoted(schema.comment)}"
+    if schema.partition_keys:
+        text += f"\nPARTITIONED BY ({_names(schema.partition_keys)})"
+    if schema.options:
+        pairs = [
+            f"  {_quoted(name)} = {_quoted(value)}"
+            for name, value in sorted(schema.options.items())
+        ]
+        text += "\nWITH (\n" + ",\n".join(pairs) + "\n)"
+    return text
+
+
+def _column_text(field: DataField) -> str:
+    text = f"{quote_name(field.name)} {field.type}"
+    if field.default_value is not None:
+        text += f" DEFAULT {_quoted(field.default_value)}"
+    return text if field.description is None else f"{text} COMMENT {_quoted(field.description)}"
+
+
+def _names(names: Sequence[str]) -> str:
+    return ", ".join(map(quote_name, names))
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"

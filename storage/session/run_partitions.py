@@ -1,0 +1,222 @@
+"""The statements on whole partitions, as calls of the verbs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+
+from lakewright.storage.catalog import Catalog
+from lakewright.storage.errors import InvalidStatement
+from lakewright.storage.format_table import FormatTable
+from lakewright.storage.operations.format_tables.format_spec import TABLE_TYPES, TYPE_OPTION
+from lakewright.storage.session.results import StatementResult, counted, done, table_of
+from lakewright.storage.session.settings import Settings
+from lakewright.storage.spec.data_types import quote_name
+from lakewright.storage.spec.partition_text import value_text
+from lakewright.storage.sql.grammar.statements import (
+    AddPartitions,
+    DropPartitions,
+    ExchangePartitions,
+    RenamePartition,
+    RepairTable,
+    ShowPartitions,
+)
+from lakewright.storage.table import Table
+
+
+def clause_text(spec: Mapping[str, object]) -> str:
+    """Partition values as a clause names them: `dt='2024-01-01',hour=7`."""
+    return ",".join(f"{_name(name)}={_literal(value)}" for name, value in spec.items())
+
+
+def _name(name: str) -> str:
+    return name if name.isidentifier() else quote_name(name)
+
+
+def _literal(value: object) -> str:
+    match value:
+        case None:
+            return "NULL"
+        case int() | Decimal():
+            return value_text(value)
+        case _:
+            text = value_text(value).replace("\\", "\\\\").replace("'", "''")
+            return f"'{text}'"
+
+
+def is_format_table(table: Table) -> bool:
+    """Whether a table is one of plain files."""
+    return table.schema.options.get(TYPE_OPTION) in TABLE_TYPES
+
+
+def show_partitions(catalog: Catalog, name: str, asked: ShowPartitions) -> StatementResult:
+    """The partitions in the order of their texts."""
+    table = _partitioned(catalog.table(name))
+    wanted = dict(asked.spec)
+    stored = table.table_files.partitions.stored(wanted)
+    if is_format_table(table):
+        specs = list(catalog.format_table(name).partitions())
+        keys = table.table_files.partitions
+        specs = [each for each in specs if stored.items() <= keys.stored(each).items()]
+    else:
+        found = table.at().partitions(named=[wanted] if wanted else None)
+        specs = [each.spec for each in found]
+    return table_of({"partition": "STRING"}, sorted([clause_text(spec)] for spec in specs))
+
+
+def add_partitions(
+    catalog: Catalog, name: str, asked: AddPartitions, settings: Settings
+) -> StatementResult:
+    """Take over the folder of each partition; in a format table, make and register them."""
+    table = _partitioned(catalog.table(name))
+    if is_format_table(table):
+        if any(folder is not None for _, folder in asked.partitions):
+            raise InvalidStatement(
+                f"partitions of {name} lie in its own folder; leave LOCATION out"
+            )
+        specs = [_whole(table, dict(spec)) for spec, _ in asked.partitions]
+        catalog.format_table(name).add_partitions(*specs, if_not_exists=asked.if_not_exists)
+        return done(
+            f"{counted(len(specs), 'partition')} of {name} added", table=name, partitions=len(specs)
+        )
+    wanted = []
+    for spec, folder in asked.partitions:
+        whole = _whole(table, dict(spec))
+        if folder is None:
+            raise InvalidStatement(
+                f"say where the files of ({clause_text(whole)}) lie: ADD PARTITION "
+                f"({clause_text(whole)}) LOCATION '…'; a partition without files appears in {name} "
+                "as soon as rows are inserted"
+            )
+        if asked.if_not_exists and table.at().partitions(named=[whole]):
+            continue
+        # Each is planned before the first is added, so that what is wrong is found first.
+        table.upkeep.plan_add_partitions(folder, partition=whole, age_ms=settings.age_ms)
+        wanted.append((whole, folder))
+    rows = files = 0
+    for whole, folder in wanted:
+        verbs = catalog.table(name).upkeep
+        result = verbs.add_partitions(folder, partition=whole, age_ms=settings.age_ms)
+        rows, files = rows + result.rows, files + result.files
+    return done(
+        f"{counted(len(wanted), 'partition')} of {name} added, with {counted(files, 'file')} and "
+        f"{counted(rows, 'row')}",
+        table=name,
+        partitions=len(wanted),
+        files=files,
+        rows=rows,
+    )
+
+
+def drop_partitions(catalog: Catalog, name: str, asked: DropPartitions) -> StatementResult:
+    """Drop all partitions that have the values of a spec."""
+    table = _partitioned(catalog.table(name))
+    specs = [dict(spec) for spec in asked.specs]
+    if is_format_table(table):
+        catalog.format_table(name).drop_partitions(
+            *(_whole(table, spec) for spec in specs),
+            delete_files=asked.purge,
+            if_exists=asked.if_exists,
+        )
+        return done(
+            f"{counted(len(specs), 'partition')} of {name} dropped",
+            table=name,
+            partitions=len(specs),
+        )
+    result = table.upkeep.drop_partitions(partitions=specs, if_exists=asked.if_exists)
+    dropped = len(result.partitions)
+    return done(
+        f"{counted(dropped, 'partition')} of {name} dropped",
+        table=name,
+        partitions=dropped,
+        snapshot=None if result.snapshot is None else result.snapshot.id,
+    )
+
+
+def rename_partition(catalog: Catalog, name: str, asked: RenamePartition) -> StatementResult:
+    """Other values for the keys of a partition."""
+    table = _partitioned(catalog.table(name))
+    spec, to = _whole(table, dict(asked.spec)), _whole(table, dict(asked.to))
+    result = table.upkeep.rename_partition(spec, to)
+    return done(
+        f"partition ({clause_text(spec)}) of {name} is ({clause_text(to)}) now",
+        table=name,
+        rows=result.rows,
+        snapshot=result.snapshot.id,
+    )
+
+
+def exchange_partitions(
+    catalog: Catalog, name: str, source: str, asked: ExchangePartitions
+) -> StatementResult:
+    """Partitions move from the source to the table."""
+    table = _partitioned(catalog.table(name))
+    result = table.upkeep.exchange_partition(source, [dict(spec) for spec in asked.specs])
+    moved = len(result.partitions)
+    return done(
+        f"{counted(moved, 'partition')} moved from {source} to {name}",
+        table=name,
+        source=source,
+        partitions=moved,
+    )
+
+
+def repair_table(
+    catalog: Catalog, name: str, asked: RepairTable, settings: Settings
+) -> StatementResult:
+    """What the folders have and the table lacks, and the other way round, by the mode."""
+    table = _partitioned(catalog.table(name))
+    if is_format_table(table):
+        return _repair_folders(catalog.format_table(name), asked.mode)
+    plan = table.upkeep.plan_repair_partitions(mode=asked.mode, age_ms=settings.age_ms)
+    result = table.upkeep.run(plan)
+    return done(
+        f"{name} is repaired ({asked.mode}): {counted(result.files_added, 'file')} added, "
+        f"{result.files_dropped} dropped",
+        table=name,
+        files_added=result.files_added,
+        rows_added=result.rows_added,
+        files_dropped=result.files_dropped,
+        rows_dropped=result.rows_dropped,
+        snapshot=None if result.snapshot is None else result.snapshot.id,
+    )
+
+
+def _repair_folders(table: FormatTable, mode: str) -> StatementResult:
+    drift = table.repair_partitions(mode)
+    found, gone = ([clause_text(each.spec) for each in part] for part in (drift.found, drift.gone))
+    return done(
+        f"{table.name} is repaired ({mode}): {counted(len(found), 'folder')} found, "
+        f"{len(gone)} gone",
+        table=table.name,
+        found=found,
+        gone=gone,
+    )
+
+
+def _partitioned(table: Table) -> Table:
+    """The table, if it has partitions.
+
+    Raises:
+        InvalidStatement: it has none.
+    """
+    if not table.schema.partition_keys:
+        raise InvalidStatement(f"{table.name} is not partitioned; it has no partition columns")
+    return table
+
+
+def _whole(table: Table, spec: dict[str, object]) -> dict[str, object]:
+    """A spec that names one partition: each key has a value, and the order is the table's.
+
+    Raises:
+        InvalidStatement: a key has no value.
+    """
+    keys = table.schema.partition_keys
+    table.table_files.partitions.stored(spec)
+    missing = [key for key in keys if key not in spec]
+    if missing:
+        raise InvalidStatement(
+            f"({clause_text(spec)}) does not name one partition of {table.name}: give "
+            f"{', '.join(missing)} a value"
+        )
+    return {key: spec[key] for key in keys}

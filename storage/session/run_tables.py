@@ -1,0 +1,143 @@
+"""Tables created, altered, kept and dropped, as calls of the verbs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lakewright.storage.catalog import Catalog
+from lakewright.storage.errors import InvalidStatement
+from lakewright.storage.operations.format_tables.format_spec import (
+    FORMAT_OPTION,
+    PATH_OPTION,
+    TABLE_TYPES,
+    TYPE_OPTION,
+)
+from lakewright.storage.session.results import StatementResult, counted, done
+from lakewright.storage.session.settings import Settings
+from lakewright.storage.spec.schema import Column, SchemaSpec
+from lakewright.storage.spec.schema_change_text import shown
+from lakewright.storage.sql.grammar.statements import (
+    AlterTable,
+    Compact,
+    CreateTable,
+    DropTable,
+    Rescale,
+    Respec,
+)
+
+
+def create_table(
+    catalog: Catalog, name: str, asked: CreateTable, like: str | None, settings: Settings
+) -> StatementResult:
+    """A table, of plain files if its option `type` says so."""
+    if asked.if_not_exists and catalog.table_exists(name):
+        return done(f"{name} exists already", table=name, created=False)
+    spec = SchemaSpec(
+        columns=asked.columns,
+        partition_keys=asked.partition_keys,
+        primary_keys=asked.primary_keys,
+        options=dict(asked.options),
+        comment=asked.comment,
+    )
+    if like is not None:
+        spec = _like(catalog, like, dict(asked.options))
+    if spec.options.get(TYPE_OPTION) in TABLE_TYPES:
+        return _create_format_table(catalog, name, spec)
+    spec = replace(spec, options={**settings.table_options, **spec.options})
+    created = catalog.create_table(name, spec, if_not_exists=asked.if_not_exists)
+    return done(f"{name} is created at {created.location}", table=name, created=True)
+
+
+def _create_format_table(catalog: Catalog, name: str, spec: SchemaSpec) -> StatementResult:
+    options = dict(spec.options)
+    options.pop(TYPE_OPTION)
+    if spec.primary_keys:
+        raise InvalidStatement(
+            f"{name} is a format table, whose rows have no primary key; leave the key out"
+        )
+    file_format, location = options.pop(FORMAT_OPTION, "parquet"), options.pop(PATH_OPTION, None)
+    created = catalog.create_format_table(
+        name, replace(spec, options=options), file_format=file_format, location=location
+    )
+    return done(f"{name} reads {created.location}", table=name, created=True)
+
+
+def _like(catalog: Catalog, name: str, options: dict[str, str]) -> SchemaSpec:
+    """The columns, keys and options of a table; the given options prevail."""
+    schema = catalog.table(name).schema
+    if schema.options.get(TYPE_OPTION) in TABLE_TYPES:
+        raise InvalidStatement(
+            f"{name} is a format table, whose files would be those of both; write its columns"
+        )
+    return SchemaSpec(
+        columns=tuple(
+            Column(each.name, each.type, each.description, each.default_value)
+            for each in schema.fields
+        ),
+        partition_keys=schema.partition_keys,
+        primary_keys=schema.primary_keys,
+        options={**schema.options, **options},
+        comment=schema.comment,
+    )
+
+
+def drop_table(catalog: Catalog, name: str, asked: DropTable) -> StatementResult:
+    """The table with all its files."""
+    if asked.if_exists and not catalog.table_exists(name):
+        return done(f"there is no {name}", table=name, dropped=False)
+    catalog.drop_table(name)
+    return done(f"{name} is dropped, with its files", table=name, dropped=True)
+
+
+def alter_table(catalog: Catalog, name: str, asked: AlterTable) -> StatementResult:
+    """All changes by one schema file."""
+    altered = catalog.table(name).alter(*asked.changes)
+    changes = [shown(each) for each in asked.changes]
+    return done(
+        f"{name}: {'; '.join(changes)}; schema {altered.schema.id}",
+        table=name,
+        changes=changes,
+        schema=altered.schema.id,
+    )
+
+
+def compact(catalog: Catalog, name: str, asked: Compact) -> StatementResult:
+    """Merge the small files of the table, or of the partitions with the values of the spec."""
+    table = catalog.table(name)
+    partitions = [dict(asked.spec)] if asked.spec else None
+    result = table.upkeep.compact(partitions, full=asked.full)
+    before, after = len(result.file_sizes_before), len(result.file_sizes_after)
+    if result.snapshot is None:
+        return done(f"{name}: nothing to compact", table=name, snapshot=None)
+    return done(
+        f"{name}: {counted(before, 'file')} became {after}, snapshot {result.snapshot.id}",
+        table=name,
+        files_before=before,
+        files_after=after,
+        snapshot=result.snapshot.id,
+    )
+
+
+def rescale(catalog: Catalog, name: str, asked: Rescale) -> StatementResult:
+    """Another number of buckets for the table, or for some partitions."""
+    partitions = [dict(asked.spec)] if asked.spec else None
+    result = catalog.table(name).upkeep.rescale(asked.buckets, partitions)
+    return done(
+        f"{name}: {asked.buckets} buckets, {counted(result.partitions, 'partition')} moved",
+        table=name,
+        buckets=asked.buckets,
+        partitions=result.partitions,
+    )
+
+
+def respec(catalog: Catalog, name: str, asked: Respec) -> StatementResult:
+    """Other partition keys."""
+    catalog.table(name).upkeep.respec(asked.keys)
+    keys = catalog.table(name).schema.partition_keys
+    return done(f"{name} is partitioned by {', '.join(keys)}", table=name, partition_keys=keys)
+
+
+def analyze(catalog: Catalog, name: str) -> StatementResult:
+    """Statistics of the rows, published with the table."""
+    catalog.table(name).upkeep.analyze()
+    return done(f"statistics of {name} are computed", table=name)

@@ -1,0 +1,246 @@
+"""Session: statements one after the other, with settings that hold from SET on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import assert_never
+
+from lakewright.storage.catalog import Catalog
+from lakewright.storage.errors import DatabaseNotFound, InvalidStatement
+from lakewright.storage.session.results import StatementResult, done, table_of
+from lakewright.storage.session.run_insert import run_insert
+from lakewright.storage.session.run_look import (
+    describe,
+    show_create_table,
+    show_databases,
+    show_tables,
+)
+from lakewright.storage.session.run_partitions import (
+    add_partitions,
+    drop_partitions,
+    exchange_partitions,
+    rename_partition,
+    repair_table,
+    show_partitions,
+)
+from lakewright.storage.session.run_query import (
+    answer,
+    explain,
+    simple_of,
+    spark_answer,
+    spark_frame,
+)
+from lakewright.storage.session.run_tables import (
+    alter_table,
+    analyze,
+    compact,
+    create_table,
+    drop_table,
+    rescale,
+    respec,
+)
+from lakewright.storage.session.settings import DATABASE, SPARK, Settings
+from lakewright.storage.sql import Parsed, parse_statements
+from lakewright.storage.sql.grammar.query import Query
+from lakewright.storage.sql.grammar.statements import (
+    AddPartitions,
+    AlterTable,
+    Analyze,
+    Compact,
+    CreateDatabase,
+    CreateTable,
+    Describe,
+    DropPartitions,
+    DropTable,
+    ExchangePartitions,
+    Explain,
+    Insert,
+    RenamePartition,
+    RepairTable,
+    Rescale,
+    ResetSetting,
+    Respec,
+    Select,
+    SetSetting,
+    ShowCreateTable,
+    ShowDatabases,
+    ShowPartitions,
+    ShowTables,
+    Statement,
+    UseDatabase,
+)
+
+
+@dataclass(slots=True)
+class Session:
+    """Runs statements on a warehouse; `settings` change by SET, RESET and USE."""
+
+    catalog: Catalog
+    settings: Settings = field(default_factory=Settings)
+
+    def run(self, text: str) -> Iterator[StatementResult]:
+        """Run statements, separated by `;`, each when its result is asked for.
+
+        All are parsed before the first runs. Each is a commit of its own: if one fails, those
+        before it have been done, and those after it are not.
+
+        Raises:
+            InvalidStatement: one cannot be parsed, or does not fit its table.
+        """
+        parsed = parse_statements(text)
+        if not parsed:
+            raise InvalidStatement("there is no statement; write one, such as SHOW TABLES")
+        return (self._one(each) for each in parsed)
+
+    def sql(self, text: str) -> StatementResult:
+        """Run statements, all of them; the result is that of the last."""
+        return list(self.run(text))[-1]
+
+    def _one(self, parsed: Parsed) -> StatementResult:
+        return replace(self._ran(parsed.statement), statement=parsed.text)
+
+    def _ran(self, statement: Statement) -> StatementResult:
+        match statement:
+            case Insert(query=query):
+                names = self._names(statement.table, *query.tables)
+                return run_insert(self.catalog, statement, names, self.settings)
+            case Select(query=query):
+                return self._select(query)
+            case Explain(query=query):
+                simple = simple_of(query)
+                if simple.table is None:
+                    raise InvalidStatement("the query names no table, so nothing would be opened")
+                return explain(self.catalog, simple, self._name(simple.table))
+            case UseDatabase() | SetSetting() | ResetSetting():
+                return self._set(statement)
+            case ShowDatabases() | ShowTables() | ShowCreateTable() | Describe():
+                return self._look(statement)
+            case CreateDatabase(name=name, if_not_exists=if_not_exists):
+                self.catalog.create_database(name, if_not_exists=if_not_exists)
+                return done(f"database {name} is there", database=name)
+            case CreateTable() | DropTable() | AlterTable() | Analyze():
+                return self._of_table(statement)
+            case Compact() | Rescale() | Respec():
+                return self._kept(statement)
+            case _:
+                return self._of_partitions(statement)
+
+    def _select(self, query: Query) -> StatementResult:
+        if self.settings.engine == SPARK and query.tables:
+            frame = spark_frame(self.catalog, query, self._names(*query.tables))
+            return spark_answer(frame)
+        simple = simple_of(query)
+        table = "" if simple.table is None else self._name(simple.table)
+        return answer(self.catalog, simple, table).collected()
+
+    def _of_partitions(
+        self,
+        asked: ShowPartitions
+        | AddPartitions
+        | DropPartitions
+        | RenamePartition
+        | ExchangePartitions
+        | RepairTable,
+    ) -> StatementResult:
+        catalog, name = self.catalog, self._name(asked.table)
+        match asked:
+            case ShowPartitions():
+                return show_partitions(catalog, name, asked)
+            case AddPartitions():
+                return add_partitions(catalog, name, asked, self.settings)
+            case DropPartitions():
+                return drop_partitions(catalog, name, asked)
+            case RenamePartition():
+                return rename_partition(catalog, name, asked)
+            case ExchangePartitions():
+                return exchange_partitions(catalog, name, self._name(asked.source), asked)
+            case RepairTable():
+                return repair_table(catalog, name, asked, self.settings)
+            case _:
+                assert_never(asked)
+
+    def _look(
+        self, asked: ShowDatabases | ShowTables | ShowCreateTable | Describe
+    ) -> StatementResult:
+        match asked:
+            case ShowDatabases():
+                return show_databases(self.catalog)
+            case ShowTables():
+                return show_tables(self.catalog, self._database(asked.database), asked)
+            case ShowCreateTable():
+                return show_create_table(self.catalog, self._name(asked.table))
+            case Describe():
+                return describe(self.catalog, self._name(asked.table), asked)
+            case _:
+                assert_never(asked)
+
+    def _of_table(self, asked: CreateTable | DropTable | AlterTable | Analyze) -> StatementResult:
+        name = self._name(asked.table)
+        match asked:
+            case CreateTable():
+                like = None if asked.like is None else self._name(asked.like)
+                return create_table(self.catalog, name, asked, like, self.settings)
+            case DropTable():
+                return drop_table(self.catalog, name, asked)
+            case AlterTable():
+                return alter_table(self.catalog, name, asked)
+            case Analyze():
+                return analyze(self.catalog, name)
+            case _:
+                assert_never(asked)
+
+    def _kept(self, asked: Compact | Rescale | Respec) -> StatementResult:
+        name = self._name(asked.table)
+        match asked:
+            case Compact():
+                return compact(self.catalog, name, asked)
+            case Rescale():
+                return rescale(self.catalog, name, asked)
+            case Respec():
+                return respec(self.catalog, name, asked)
+            case _:
+                assert_never(asked)
+
+    def _set(self, asked: UseDatabase | SetSetting | ResetSetting) -> StatementResult:
+        match asked:
+            case UseDatabase(name=name):
+                if name not in self.catalog.list_databases():
+                    have = ", ".join(self.catalog.list_databases()) or "none"
+                    raise DatabaseNotFound(f"no database {name}; there are {have}")
+                self.settings = self.settings.with_value(DATABASE, name)
+                return done(f"database is {name}", database=name)
+            case SetSetting(name=str(name), value=str(value)):
+                self.settings = self.settings.with_value(name, value)
+                return done(f"{name} is {value}", **{name: value})
+            case ResetSetting(name=name):
+                self.settings = self.settings.without(name)
+                return done(f"{name or 'every setting'} has its default")
+            case SetSetting():
+                rows = list(self.settings.all.items())
+                return table_of({"setting": "STRING", "value": "STRING"}, rows)
+            case _:
+                assert_never(asked)
+
+    # --- names ----------------------------------------------------------------------------------
+
+    def _names(self, *tables: str) -> Mapping[str, str]:
+        return {each: self._name(each) for each in tables}
+
+    def _name(self, table: str) -> str:
+        """`database.table`, with the database of the session if the statement says none.
+
+        Raises:
+            InvalidStatement: neither says one.
+        """
+        if "." in table.partition("$")[0]:
+            return table
+        return f"{self._database(None, table)}.{table}"
+
+    def _database(self, said: str | None, table: str | None = None) -> str:
+        database = said or self.settings.database
+        if database is not None:
+            return database
+        if table is None:
+            raise InvalidStatement("no database is said; write SHOW TABLES IN db, or USE db before")
+        raise InvalidStatement(f"{table} is in no database; write db.{table}, or USE db before")

@@ -1,0 +1,1 @@
+"""The grammar of statements: text → frozen values, one module for each family of statements."""

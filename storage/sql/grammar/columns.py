@@ -1,0 +1,143 @@
+"""Columns, types and options as CREATE TABLE and ALTER TABLE write them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakewright.storage.errors import InvalidSchema
+from lakewright.storage.spec.data_types import parse_data_type
+from lakewright.storage.spec.schema import Column
+from lakewright.storage.spec.schema_change import Position, Side
+from lakewright.storage.sql.grammar.cursor import Cursor
+from lakewright.storage.sql.grammar.partitions import once
+
+# Words that end a type.
+_AFTER_TYPE = (
+    ",",
+    ")",
+    "NOT",
+    "NULL",
+    "DEFAULT",
+    "PRIMARY",
+    "COMMENT",
+    "METADATA",
+    "FIRST",
+    "AFTER",
+    "BEFORE",
+    "LAST",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnText:
+    """A column as a statement describes it; `type` is the text of its type."""
+
+    name: str
+    type: str
+    not_null: bool
+    default: str | None
+    comment: str | None
+    position: Position | None
+    is_key: bool
+
+    @property
+    def full_type(self) -> str:
+        return f"{self.type} NOT NULL" if self.not_null else self.type
+
+    @property
+    def column(self) -> Column:
+        return Column(self.name, parse_data_type(self.full_type), self.comment, self.default)
+
+
+def column_text(cursor: Cursor, name: str) -> ColumnText:
+    """`type [NOT NULL] [DEFAULT x] [PRIMARY KEY …] [COMMENT '…'] [FIRST | AFTER c]`."""
+    type_text = data_type(cursor, name)
+    not_null = is_key = False
+    default = comment = position = None
+    while True:
+        if cursor.take("NOT", "NULL"):
+            not_null = True
+        elif cursor.take("NULL"):
+            not_null = False
+        elif cursor.take("DEFAULT"):
+            default = option_text(cursor.value("the default"))
+        elif cursor.take("PRIMARY", "KEY"):
+            not_enforced(cursor)
+            is_key = True
+        elif cursor.take("COMMENT"):
+            comment = cursor.text("a comment")
+        elif cursor.peek("METADATA"):
+            cursor.refuse(
+                f"{name} is a column of metadata, which a table does not store; the system tables "
+                "have metadata, such as `db`.`t$files`"
+            )
+        elif any(map(cursor.peek, ("FIRST", "AFTER", "BEFORE", "LAST"))):
+            position = place(cursor)
+        else:
+            break
+    return ColumnText(name, type_text, not_null, default, comment, position, is_key)
+
+
+def data_type(cursor: Cursor, name: str) -> str:
+    """The text of a type, checked."""
+    if cursor.peek("AS"):
+        cursor.refuse(
+            f"{name} is computed, and a table stores columns alone; compute it in the query that "
+            "reads or inserts"
+        )
+    if cursor.is_at_end:
+        cursor.refuse(f"expected the type of {name}, found {cursor.shown()}")
+    start = cursor.mark()
+    text = cursor.source_until(*_AFTER_TYPE)
+    if not text:
+        cursor.refuse(f"expected the type of {name}, found {cursor.shown()}; such as {name} STRING")
+    try:
+        parse_data_type(text, lengths_required=True)
+    except InvalidSchema as error:
+        cursor.refuse_at(start, error.message)
+    return text
+
+
+def place(cursor: Cursor) -> Position:
+    """`FIRST`, `LAST`, `AFTER c` or `BEFORE c`."""
+    side = cursor.take_one("FIRST", "LAST", "AFTER", "BEFORE")
+    if side is None:
+        cursor.refuse(f"expected FIRST, LAST, AFTER or BEFORE, found {cursor.shown()}")
+    neighbour = cursor.name("a column") if side in ("AFTER", "BEFORE") else None
+    return Position(Side(side.lower()), neighbour)
+
+
+def not_enforced(cursor: Cursor) -> None:
+    """`[NOT ENFORCED]` behind a primary key."""
+    if cursor.take("NOT"):
+        cursor.expect("ENFORCED")
+    elif cursor.peek("ENFORCED"):
+        cursor.refuse(
+            "a primary key is not enforced: a row replaces the one with its key; write NOT ENFORCED"
+        )
+
+
+def options(cursor: Cursor) -> tuple[tuple[str, str], ...]:
+    """`('name' = 'value', …)`; quotes may be left out."""
+    seen: set[str] = set()
+    return cursor.listed(lambda: option(cursor, seen))
+
+
+def option(cursor: Cursor, seen: set[str]) -> tuple[str, str]:
+    """`'name' = 'value'`."""
+    name = once(cursor, option_name(cursor), seen)
+    cursor.expect("=")
+    return name, option_text(cursor.value(f"the value of {name}"))
+
+
+def option_name(cursor: Cursor) -> str:
+    """The name of an option, in quotes or as its words: `bucket`, `file.format`."""
+    name = cursor.take_text()
+    return cursor.source_until("=", ",", ")").strip() if name is None else name
+
+
+def option_text(value: object) -> str:
+    """A literal as the text of an option or default."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "null" if value is None else str(value)

@@ -1,0 +1,233 @@
+"""CREATE TABLE, with partition columns by name or with types, and CREATE DATABASE."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from lakewright.storage.spec.schema import Column
+from lakewright.storage.sql.grammar.columns import (
+    ColumnText,
+    column_text,
+    not_enforced,
+    options,
+)
+from lakewright.storage.sql.grammar.cursor import Cursor
+from lakewright.storage.sql.grammar.partitions import buckets
+from lakewright.storage.sql.grammar.statements import CreateDatabase, CreateTable, Statement
+
+_VENDORS = ("LIST", "RANGE", "HASH", "KEY")
+_NO_RULES = (
+    "a partition is one value of each partition column, and exists once rows with it are written: "
+    "write PARTITIONED BY (column); for ranges, write a column with the range of each row; instead "
+    "of hash partitions, DISTRIBUTED BY (column) INTO n BUCKETS"
+)
+
+
+def create(cursor: Cursor) -> Statement:
+    """`CREATE TABLE …` or `CREATE DATABASE …`."""
+    cursor.expect("CREATE")
+    if cursor.take_one("DATABASE", "SCHEMA"):
+        if_not_exists = cursor.take("IF", "NOT", "EXISTS")
+        return CreateDatabase(cursor.name("a database"), if_not_exists)
+    if cursor.take_one("TEMPORARY", "TEMP"):
+        cursor.refuse("temporary tables are made in a temporary warehouse: Catalog.temporary()")
+    if cursor.take("EXTERNAL"):
+        cursor.refuse(
+            "folders of files of others are a format table: CREATE TABLE … WITH ('type' = "
+            "'format-table', 'path' = '…', 'file.format' = 'csv'), or they are taken over by ALTER "
+            "TABLE … ADD PARTITION (…) LOCATION '…'"
+        )
+    cursor.expect("TABLE", way_out="tables and databases can be created")
+    if_not_exists = cursor.take("IF", "NOT", "EXISTS")
+    table = cursor.table_name()
+    found = _Found()
+    if cursor.take("LIKE"):
+        return CreateTable(
+            table=table,
+            if_not_exists=if_not_exists,
+            like=cursor.table_name(),
+            options=options(cursor) if cursor.take_one("WITH", "TBLPROPERTIES") else (),
+        )
+    if not cursor.peek("("):
+        cursor.refuse(f"expected the columns in parentheses, or LIKE, found {cursor.shown()}")
+    cursor.listed(lambda: _element(cursor, found))
+    while not cursor.is_at_end:
+        _clause(cursor, found)
+    return CreateTable(
+        table=table,
+        if_not_exists=if_not_exists,
+        columns=tuple(found.columns),
+        partition_keys=found.partition_keys,
+        primary_keys=found.primary_keys,
+        options=_all_options(cursor, found),
+        comment=found.comment,
+    )
+
+
+@dataclass(slots=True)
+class _Found:
+    """What has been read of a statement."""
+
+    columns: list[Column] = field(default_factory=list)
+    partition_keys: tuple[str, ...] = ()
+    primary_keys: tuple[str, ...] = ()
+    options: tuple[tuple[str, str], ...] = ()
+    distribution: tuple[tuple[str, str], ...] = ()
+    comment: str = ""
+    clauses: set[str] = field(default_factory=set)
+
+
+def _element(cursor: Cursor, found: _Found) -> None:
+    """One element of the list of columns."""
+    if cursor.peek("CONSTRAINT") or cursor.peek("PRIMARY", "KEY"):
+        if cursor.take("CONSTRAINT"):
+            cursor.name("the name of the constraint")
+        cursor.expect("PRIMARY", "KEY")
+        _set_key(cursor, found, cursor.names("a column of the primary key"))
+        not_enforced(cursor)
+        return
+    if cursor.peek("WATERMARK", "FOR"):
+        cursor.refuse(
+            "a watermark is declared where rows are read, and not stored; leave it out of the table"
+        )
+    column = column_text(cursor, cursor.name("a column"))
+    _add_column(cursor, found, column)
+
+
+def _add_column(cursor: Cursor, found: _Found, column: ColumnText) -> None:
+    if any(each.name == column.name for each in found.columns):
+        cursor.refuse(f"column {column.name} is declared more than once; rename one", back=1)
+    found.columns.append(column.column)
+    if column.is_key:
+        _set_key(cursor, found, (column.name,))
+
+
+def _set_key(cursor: Cursor, found: _Found, names: tuple[str, ...]) -> None:
+    if found.primary_keys:
+        cursor.refuse("the table has two primary keys; write one, PRIMARY KEY (a, b)", back=1)
+    found.primary_keys = names
+
+
+def _clause(cursor: Cursor, found: _Found) -> None:
+    """One clause behind the columns; their order is free."""
+    word = cursor.take_one(
+        "COMMENT",
+        "DISTRIBUTED",
+        "CLUSTERED",
+        "PARTITIONED",
+        "PARTITION",
+        "WITH",
+        "TBLPROPERTIES",
+        "OPTIONS",
+        "USING",
+        "STORED",
+        "LIKE",
+        "LOCATION",
+        "AS",
+    )
+    clause = {"CLUSTERED": "DISTRIBUTED", "TBLPROPERTIES": "WITH", "OPTIONS": "WITH"}.get(
+        word or "", word
+    )
+    if word is None or clause is None:
+        cursor.refuse(
+            f"{cursor.shown()} begins no clause of CREATE TABLE; there are COMMENT, DISTRIBUTED, "
+            "PARTITIONED BY, WITH"
+        )
+    if clause in found.clauses:
+        cursor.refuse(f"clause {word} stands twice; write it once", back=1)
+    found.clauses.add(clause)
+    match word:
+        case "COMMENT":
+            found.comment = cursor.text("a comment")
+        case "DISTRIBUTED" | "CLUSTERED":
+            found.distribution = distribution(cursor)
+        case "PARTITIONED" | "PARTITION":
+            _partitions(cursor, found, word)
+        case "WITH" | "TBLPROPERTIES" | "OPTIONS":
+            found.options = options(cursor)
+        case "USING":
+            if not cursor.take("PAIMON"):
+                cursor.refuse(f"{cursor.shown()} is not a kind of table here; write USING paimon")
+        case "STORED":
+            cursor.refuse("the format of files is an option: WITH ('file.format' = 'orc')", back=1)
+        case "LIKE":
+            cursor.refuse("a table LIKE another has its columns: leave the columns out", back=1)
+        case "LOCATION":
+            cursor.refuse(
+                "a table lies in the warehouse; folders elsewhere are a format table: WITH "
+                "('type' = 'format-table', 'path' = '…')",
+                back=1,
+            )
+        case _:
+            cursor.refuse("create the table first, then INSERT INTO it", back=1)
+
+
+def distribution(cursor: Cursor) -> tuple[tuple[str, str], ...]:
+    """`BY [HASH] (…) [INTO n BUCKETS]` or `INTO n BUCKETS`, as options of the table."""
+    keys: tuple[str, ...] = ()
+    if cursor.take("BY"):
+        if cursor.peek("RANGE"):
+            cursor.refuse(
+                "buckets are found by a hash of the columns; write BY HASH (…); `lakewright "
+                "sort-compact` lays rows out by ranges"
+            )
+        cursor.take("HASH")
+        keys = cursor.names("a column")
+        count = None
+        if cursor.take("INTO"):
+            count = buckets(cursor)
+    else:
+        cursor.expect("INTO")
+        count = buckets(cursor)
+    found = [("bucket", str(1 if count is None else count))]
+    return tuple([*found, ("bucket-key", ",".join(keys))] if keys else found)
+
+
+def _partitions(cursor: Cursor, found: _Found, word: str) -> None:
+    cursor.expect("BY")
+    if any(cursor.peek(kind, "(") for kind in _VENDORS) or any(
+        cursor.peek(kind, "COLUMNS") for kind in _VENDORS
+    ):
+        cursor.refuse(f"{word} BY {cursor.shown().strip(chr(39))} is not supported: {_NO_RULES}")
+    if word == "PARTITION":
+        cursor.refuse("write PARTITIONED BY (…)", back=2)
+    typed: list[bool] = []
+    keys = []
+    for name, column in cursor.listed(lambda: _partition_column(cursor, typed)):
+        if column is not None:
+            if any(each.name == name for each in found.columns):
+                cursor.refuse(
+                    f"column {name} is declared twice, among the columns and with a type in "
+                    f"PARTITIONED BY; write PARTITIONED BY ({name}), or take it from the columns",
+                    back=1,
+                )
+            _add_column(cursor, found, column)
+        keys.append(name)
+    found.partition_keys = tuple(keys)
+
+
+def _partition_column(cursor: Cursor, typed: list[bool]) -> tuple[str, ColumnText | None]:
+    name = cursor.name("a partition column")
+    if cursor.peek("("):
+        cursor.refuse(
+            f"{name}(…) is a rule that computes partitions, which is not supported: {_NO_RULES}",
+            back=1,
+        )
+    has_type = not (cursor.peek(",") or cursor.peek(")"))
+    if typed and typed[0] != has_type:
+        cursor.refuse(
+            f"partition column {name} has {'a' if has_type else 'no'} type, and the one before has "
+            f"{'none' if has_type else 'one'}; declare all by name, or all with a type",
+            back=1,
+        )
+    typed.append(has_type)
+    return name, column_text(cursor, name) if has_type else None
+
+
+def _all_options(cursor: Cursor, found: _Found) -> tuple[tuple[str, str], ...]:
+    both = dict(found.options).keys() & dict(found.distribution).keys()
+    if both:
+        cursor.refuse(
+            f"option {min(both)} and the clause DISTRIBUTED say the same; write one of them"
+        )
+    return (*found.options, *found.distribution)

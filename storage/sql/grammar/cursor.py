@@ -1,0 +1,307 @@
+"""A cursor over the words of one statement: what a grammar module reads, and its errors.
+
+The words come from sqlglot's tokenizer for Spark's SQL, in which a doubled quote is a quote, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import NoReturn, TypeVar
+
+from sqlglot.errors import SqlglotError
+from sqlglot.tokenizer_core import Token, TokenType
+
+from lakewright.storage.errors import InvalidStatement
+from lakewright.storage.spec.schema_change import path_text
+from lakewright.storage.sql.where import FilterDialect
+
+Item = TypeVar("Item")
+
+_PLAIN, _QUOTED, _TEXT, _NUMBER, _BYTES, _SIGN = range(6)
+_KINDS = {
+    TokenType.IDENTIFIER: _QUOTED,
+    TokenType.STRING: _TEXT,
+    TokenType.NUMBER: _NUMBER,
+    TokenType.HEX_STRING: _BYTES,
+}
+
+
+class StatementDialect(FilterDialect):
+    """The words of every statement, those too whose rest sqlglot would keep as one text."""
+
+    class Tokenizer(FilterDialect.Tokenizer):
+        """The settings in which sqlglot expects a dialect's differences."""
+
+        COMMANDS: set[TokenType] = set()  # noqa: RUF012 - overrides a plain set
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word, quoted name, literal or sign, and where it stands in the text."""
+
+    kind: int
+    text: str
+    start: int
+    end: int
+
+    def is_word(self, text: str) -> bool:
+        return self.kind in (_PLAIN, _SIGN) and self.text.upper() == text
+
+
+def split_statements(text: str) -> Iterator[Cursor]:
+    """A cursor for each statement of a text; statements end at `;`.
+
+    Raises:
+        InvalidStatement: a quote or a comment is not closed.
+    """
+    try:
+        tokens = StatementDialect().tokenize(text)
+    except SqlglotError as error:
+        raise InvalidStatement(
+            "the statements cannot be split into words: a quote, a backtick or a comment is not "
+            "closed, or X'…' holds no hexadecimal digits"
+        ) from error
+    words: list[Word] = []
+    for token in tokens:
+        if token.token_type is TokenType.SEMICOLON:
+            if words:
+                yield Cursor(text, words)
+            words = []
+        else:
+            words += _words(token)
+    if words:
+        yield Cursor(text, words)
+
+
+def _words(token: Token) -> Iterator[Word]:
+    kind = _KINDS.get(token.token_type)
+    if kind is not None:
+        yield Word(kind, token.text, token.start, token.end + 1)
+        return
+    # The tokenizer makes one token of some pairs of words, such as PARTITIONED BY.
+    at = token.start
+    for part in token.text.split():
+        kind = _PLAIN if part[0].isalnum() or part[0] == "_" else _SIGN
+        yield Word(kind, part, at, at + len(part))
+        at += len(part) + 1
+
+
+class Cursor:
+    """Reads the words of one statement from left to right."""
+
+    def __init__(self, text: str, words: Sequence[Word]) -> None:
+        self._all = text
+        self._words = words
+        self._at = 0
+
+    # --- where the cursor stands ----------------------------------------------------------------
+
+    @property
+    def statement(self) -> str:
+        """The text of the whole statement."""
+        return self._all[self._words[0].start : self._words[-1].end]
+
+    @property
+    def is_at_end(self) -> bool:
+        return self._at == len(self._words)
+
+    def rest(self) -> str:
+        """The text from here to the end of the statement; the cursor moves there."""
+        if self.is_at_end:
+            return ""
+        start = self._words[self._at].start
+        self._at = len(self._words)
+        return self._all[start : self._words[-1].end]
+
+    def mark(self) -> int:
+        """Where the next word begins in the text."""
+        return self._words[self._at].start
+
+    def refuse(self, message: str, *, back: int = 0) -> NoReturn:
+        """Refuse the statement at the next word, or `back` words before it."""
+        at = self._at - back
+        start = self._words[at].start if at < len(self._words) else self._words[-1].end
+        self.refuse_at(start, message)
+
+    def refuse_at(self, start: int, message: str) -> NoReturn:
+        """Refuse the statement at a place in the text.
+
+        Raises:
+            InvalidStatement: always.
+        """
+        line = self._all.count("\n", 0, start) + 1
+        column = start - self._all.rfind("\n", 0, start)
+        raise InvalidStatement(f"line {line}, column {column}: {message}")
+
+    def shown(self) -> str:
+        """The next word, for messages."""
+        if self.is_at_end:
+            return "the end of the statement"
+        word = self._words[self._at]
+        return repr(self._all[word.start : word.end])
+
+    # --- words ----------------------------------------------------------------------------------
+
+    def peek(self, *words: str) -> bool:
+        """Whether the next words are these, in any case."""
+        found = self._words[self._at : self._at + len(words)]
+        return len(found) == len(words) and all(map(Word.is_word, found, words))
+
+    def take(self, *words: str) -> bool:
+        """Pass over these words if they come next; whether they did."""
+        is_next = self.peek(*words)
+        if is_next:
+            self._at += len(words)
+        return is_next
+
+    def take_one(self, *words: str) -> str | None:
+        """Pass over one of these words; which, if any comes next."""
+        return next((word for word in words if self.take(word)), None)
+
+    def expect(self, *words: str, way_out: str = "") -> None:
+        """Pass over these words; anything else is refused."""
+        if not self.take(*words):
+            rest = f"; {way_out}" if way_out else ""
+            self.refuse(f"expected {' '.join(words)}, found {self.shown()}{rest}")
+
+    def expect_end(self, way_out: str = "") -> None:
+        """Refuse anything that follows."""
+        if not self.is_at_end:
+            rest = f"; {way_out}" if way_out else ""
+            self.refuse(f"{self.shown()} is not expected here{rest}")
+
+    # --- names and literals ---------------------------------------------------------------------
+
+    def name(self, what: str) -> str:
+        """A plain word or a name in backticks."""
+        word = None if self.is_at_end else self._words[self._at]
+        if word is None or word.kind not in (_PLAIN, _QUOTED):
+            self.refuse(
+                f"expected {what}, found {self.shown()}; a name is a plain word, or stands in "
+                "backticks: `a name`"
+            )
+        self._at += 1
+        return word.text
+
+    def table_name(self) -> str:
+        """`table` or `database.table`; a system table or branch is `table$name`."""
+        parts = [self._table_part()]
+        while self.take("."):
+            parts.append(self._table_part())
+        if len(parts) > 2:
+            self.refuse(
+                f"{'.'.join(parts)} has {len(parts)} parts; the warehouse is the catalog: write "
+                f"{'.'.join(parts[-2:])}",
+                back=1,
+            )
+        return ".".join(parts)
+
+    def _table_part(self) -> str:
+        name = self.name("the name of a table")
+        while self.take("$"):
+            name = f"{name}${self.name('the name of a system table')}"
+        return name
+
+    def path(self) -> str:
+        """The path of a column, such as `address.city`, as `spec/schema_change.py` writes it."""
+        parts = [self.name("the name of a column")]
+        while self.take("."):
+            parts.append(self.name("the name of a member"))
+        return path_text(parts)
+
+    def text(self, what: str) -> str:
+        """A text in single or double quotes."""
+        word = None if self.is_at_end else self._words[self._at]
+        if word is None or word.kind != _TEXT:
+            self.refuse(f"expected {what} in quotes, found {self.shown()}")
+        self._at += 1
+        return word.text
+
+    def take_text(self) -> str | None:
+        """A text, if one comes next."""
+        if self.is_at_end or self._words[self._at].kind != _TEXT:
+            return None
+        return self.text("a text")
+
+    def whole_number(self, what: str) -> int:
+        """A number without sign and fraction."""
+        word = None if self.is_at_end else self._words[self._at]
+        if word is None or word.kind != _NUMBER or not word.text.isdecimal():
+            self.refuse(f"expected {what}, a whole number, found {self.shown()}")
+        self._at += 1
+        return int(word.text)
+
+    def value(self, what: str) -> object:
+        """A literal as a Python value; DATE '…' and TIMESTAMP '…' are their texts."""
+        if self.take("NULL"):
+            return None
+        if (truth := self.take_one("TRUE", "FALSE")) is not None:
+            return truth == "TRUE"
+        if any(self.peek(word) for word in ("DATE", "TIME", "TIMESTAMP")):
+            self._at += 1
+            return self.text("a moment")
+        text = self.take_text()
+        if text is not None:
+            return text
+        is_negative = self.take("-")
+        word = None if self.is_at_end else self._words[self._at]
+        if (
+            word is None
+            or word.kind not in (_NUMBER, _BYTES)
+            or (is_negative and word.kind != _NUMBER)
+        ):
+            self.refuse(f"expected {what}, found {self.shown()}; text needs quotes: 'a'")
+        self._at += 1
+        if word.kind == _BYTES:
+            return bytes.fromhex(word.text)
+        return number(f"-{word.text}" if is_negative else word.text)
+
+    # --- lists ----------------------------------------------------------------------------------
+
+    def listed(self, one: Callable[[], Item]) -> tuple[Item, ...]:
+        """`(one, one, …)`."""
+        self.expect("(")
+        items = [one()]
+        while self.take(","):
+            items.append(one())
+        if not self.take(")"):
+            self.refuse(f"expected , or ) after {self._before()}, found {self.shown()}")
+        return tuple(items)
+
+    def separated(self, one: Callable[[], Item]) -> tuple[Item, ...]:
+        """`one, one, …`, without parentheses."""
+        items = [one()]
+        while self.take(","):
+            items.append(one())
+        return tuple(items)
+
+    def names(self, what: str) -> tuple[str, ...]:
+        """`(a, b, …)`."""
+        return self.listed(lambda: self.name(what))
+
+    def source_until(self, *ends: str) -> str:
+        """The text up to a word of `ends` outside of parentheses and <>; the cursor stops there."""
+        first, depth = self._at, 0
+        while not self.is_at_end:
+            word = self._words[self._at]
+            if depth == 0 and any(map(word.is_word, ends)):
+                break
+            depth += sum(word.text.count(each) for each in "(<") if word.kind == _SIGN else 0
+            depth -= sum(word.text.count(each) for each in ")>") if word.kind == _SIGN else 0
+            self._at += 1
+        if first == self._at:
+            return ""
+        return self._all[self._words[first].start : self._words[self._at - 1].end]
+
+    def _before(self) -> str:
+        word = self._words[self._at - 1]
+        return repr(self._all[word.start : word.end])
+
+
+def number(text: str) -> object:
+    """The number of a literal: whole, decimal, or with an exponent a double."""
+    if "e" in text.lower():
+        return float(text)
+    return Decimal(text) if "." in text else int(text)

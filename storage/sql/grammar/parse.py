@@ -1,0 +1,133 @@
+"""Text → statements; the table of what each statement begins with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from lakewright.storage.sql.grammar.alter_table import alter
+from lakewright.storage.sql.grammar.create_table import create
+from lakewright.storage.sql.grammar.cursor import Cursor, split_statements
+from lakewright.storage.sql.grammar.insert import insert
+from lakewright.storage.sql.grammar.look import describe, show
+from lakewright.storage.sql.grammar.partitions import repair_table
+from lakewright.storage.sql.grammar.query import parse_query
+from lakewright.storage.sql.grammar.statements import (
+    Analyze,
+    DropTable,
+    Explain,
+    ResetSetting,
+    Select,
+    SetSetting,
+    Statement,
+    UseDatabase,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A statement and its text."""
+
+    text: str
+    statement: Statement
+
+
+def parse_statements(text: str) -> tuple[Parsed, ...]:
+    """The statements of a text, separated by `;`.
+
+    Raises:
+        InvalidStatement: one is none of the statements; the message says where, and what is
+            possible there.
+    """
+    return tuple(_parsed(cursor) for cursor in split_statements(text))
+
+
+def _parsed(cursor: Cursor) -> Parsed:
+    for first, parse in _FAMILIES.items():
+        if cursor.peek(first):
+            statement = parse(cursor)
+            cursor.expect_end()
+            return Parsed(cursor.statement, statement)
+    first = next((way for word, way in _INSTEAD.items() if cursor.peek(word)), "")
+    known = ", ".join(word for word in _FAMILIES if word != "(")
+    cursor.refuse(f"{cursor.shown()} begins no statement; {first or f'there are {known}'}")
+
+
+def _select(cursor: Cursor) -> Select:
+    return Select(parse_query(cursor))
+
+
+def _explain(cursor: Cursor) -> Explain:
+    cursor.expect("EXPLAIN")
+    return Explain(parse_query(cursor))
+
+
+def _drop(cursor: Cursor) -> DropTable:
+    cursor.expect("DROP")
+    cursor.expect("TABLE", way_out="tables can be dropped")
+    if_exists = cursor.take("IF", "EXISTS")
+    table = cursor.table_name()
+    cursor.take("PURGE")
+    return DropTable(table, if_exists)
+
+
+def _use(cursor: Cursor) -> UseDatabase:
+    cursor.expect("USE")
+    return UseDatabase(cursor.name("a database"))
+
+
+def _analyze(cursor: Cursor) -> Analyze:
+    cursor.expect("ANALYZE")
+    cursor.expect("TABLE")
+    table = cursor.table_name()
+    cursor.expect("COMPUTE")
+    cursor.expect("STATISTICS")
+    return Analyze(table)
+
+
+def _set(cursor: Cursor) -> SetSetting:
+    cursor.expect("SET")
+    if cursor.is_at_end:
+        return SetSetting()
+    name = cursor.take_text() or cursor.source_until("=").strip()
+    cursor.expect("=", way_out="write SET 'name' = 'value'")
+    value = cursor.take_text()
+    return SetSetting(name, cursor.rest().strip() if value is None else value)
+
+
+def _reset(cursor: Cursor) -> ResetSetting:
+    cursor.expect("RESET")
+    if cursor.is_at_end:
+        return ResetSetting()
+    return ResetSetting(cursor.take_text() or cursor.rest().strip())
+
+
+_FAMILIES: Mapping[str, Callable[[Cursor], Statement]] = {
+    "SELECT": _select,
+    "VALUES": _select,
+    "WITH": _select,
+    "(": _select,
+    "EXPLAIN": _explain,
+    "INSERT": insert,
+    "SHOW": show,
+    "DESCRIBE": describe,
+    "DESC": describe,
+    "CREATE": create,
+    "ALTER": alter,
+    "DROP": _drop,
+    "MSCK": repair_table,
+    "REPAIR": repair_table,
+    "ANALYZE": _analyze,
+    "USE": _use,
+    "SET": _set,
+    "RESET": _reset,
+}
+# Statements that other systems have, and what does the same here.
+_INSTEAD = {
+    "DELETE": "delete whole partitions by ALTER TABLE … DROP PARTITION (…); rows of a primary-key "
+    "table by writing them with the kind -D (Table.write)",
+    "UPDATE": "write the changed rows: INSERT INTO a primary-key table replaces rows by their key",
+    "MERGE": "INSERT INTO a primary-key table replaces rows by their key",
+    "TRUNCATE": "drop its partitions by ALTER TABLE … DROP PARTITION (…), or INSERT OVERWRITE it",
+    "CALL": "each procedure is a command: see `lakewright --help`",
+}

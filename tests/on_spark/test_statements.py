@@ -1,0 +1,37 @@
+"""Statements whose queries Spark answers."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lakewright.storage import Catalog
+from lakewright.storage.errors import InvalidStatement
+from lakewright.storage.session import Session
+
+
+@pytest.mark.mission("PT24", "SQ4", "SQ24")
+def test_a_query_of_several_tables_is_inserted_and_read(
+    catalog: Catalog, spark: SparkSession
+) -> None:
+    catalog.create_database("db")
+    session = Session(catalog)
+    session.sql(
+        """USE db; SET 'query.engine' = 'spark';
+        CREATE TABLE clicks (user INT, n INT) PARTITIONED BY (dt STRING);
+        CREATE TABLE users (id INT, name STRING);
+        CREATE TABLE sums (name STRING, n BIGINT) PARTITIONED BY (dt STRING);
+        INSERT INTO users VALUES (1, 'ann'), (2, 'bob');
+        INSERT INTO clicks VALUES (1, 3, 'a'), (1, 4, 'a'), (2, 5, 'b'), (2, 6, 'c');
+        INSERT OVERWRITE sums PARTITION (dt='a')
+          SELECT u.name, sum(db.clicks.n) FROM db.clicks JOIN users u ON user = u.id
+          WHERE clicks.dt <> 'c' GROUP BY u.name"""
+    )
+    found = session.sql("SELECT name, n, dt FROM sums ORDER BY n DESC LIMIT 5").rows
+    assert found is not None
+    assert found.to_pylist() == [
+        {"name": "ann", "n": 7, "dt": "a"},
+        {"name": "bob", "n": 5, "dt": "a"},
+    ]
+    with pytest.raises(InvalidStatement, match=r"Spark does not understand the query: .*nope"):
+        session.sql("SELECT nope FROM sums")

@@ -1,0 +1,137 @@
+"""INSERT fills columns by the rules of positions and partition clauses, or is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakewright.storage.errors import InvalidRows, InvalidStatement
+from lakewright.storage.session import Session
+from tests.unit.storage.session.conftest import first_column, rows_of
+
+CHINA = "date='2019-8-30',country='china'"
+PERU = "date='2019-8-30',country='peru'"
+LATER = "date='2019-8-31',country='peru'"
+
+
+def partitions(session: Session, clause: str = "") -> list[object]:
+    return first_column(session.sql(f"SHOW PARTITIONS country_page_view {clause}"))
+
+
+@pytest.mark.mission("PT24", "PT25", "PT30", "RS13", "SQ4", "SQ9", "SQ10")
+def test_the_worked_static_insert_makes_the_partition_that_a_listing_shows(views: Session) -> None:
+    done = views.sql(
+        """INSERT INTO TABLE country_page_view PARTITION (date='2019-8-30', country='china')
+        SELECT user, cnt FROM country_page_view_source"""
+    )
+    assert done.facts["rows"] == 3
+    assert partitions(views) == [CHINA]
+    assert rows_of(views, "SELECT * FROM country_page_view ORDER BY cnt") == [
+        ("ann", 3, "2019-8-30", "china"),
+        ("bob", 5, "2019-8-30", "china"),
+        ("eve", 8, "2019-8-30", "china"),
+    ]
+
+
+@pytest.mark.mission("PT24", "PT32", "PT33", "PT34", "RS5", "SQ4")
+@pytest.mark.parametrize(
+    ("target", "query", "found"),
+    [
+        ("", "SELECT user, cnt, date, country", [CHINA, PERU, LATER]),
+        ("PARTITION (date, country)", "SELECT user, cnt, date, country", [CHINA, PERU, LATER]),
+        ("PARTITION (date='2019-8-30')", "SELECT user, cnt, country", [CHINA, PERU]),
+        ("PARTITION (date='2019-8-30', country)", "SELECT user, cnt, country", [CHINA, PERU]),
+        ("BY NAME", "SELECT country, date, cnt, user", [CHINA, PERU, LATER]),
+        ("(date, country, user)", "SELECT date, country, user", [CHINA, PERU, LATER]),
+        ("PARTITION (date='2019-8-30') (country)", "SELECT 'china' AS here", [CHINA]),
+    ],
+)
+def test_open_partition_columns_take_their_values_from_the_last_columns(
+    views: Session, target: str, query: str, found: list[str]
+) -> None:
+    views.sql(f"INSERT INTO country_page_view {target} {query} FROM country_page_view_source")
+    assert partitions(views) == found
+    users = [row[0] for row in rows_of(views, "SELECT user FROM country_page_view ORDER BY user")]
+    assert users == ([None] * 3 if "here" in query else ["ann", "bob", "eve"])
+
+
+@pytest.mark.mission("PT24", "SQ4", "SQ22")
+def test_an_overwrite_replaces_what_rows_touch_or_by_a_setting_what_the_clause_matches(
+    views: Session,
+) -> None:
+    views.sql("INSERT INTO country_page_view SELECT * FROM country_page_view_source")
+    overwrite = "INSERT OVERWRITE country_page_view PARTITION (date='2019-8-30') VALUES"
+    views.sql(f"{overwrite} ('new', 1, 'peru')")
+    assert partitions(views) == [CHINA, PERU, LATER]
+    views.sql(f"SET 'dynamic-partition-overwrite' = 'false'; {overwrite} ('new', 1, 'peru')")
+    assert partitions(views) == [PERU, LATER]
+    views.sql(
+        """INSERT OVERWRITE country_page_view PARTITION (date='2019-8-31', country='peru')
+        SELECT user, cnt FROM country_page_view_source WHERE user = 'of nobody'"""
+    )
+    assert partitions(views) == [PERU]
+
+
+@pytest.mark.mission("PT25", "PT26", "PT33", "PT34", "SQ20")
+@pytest.mark.parametrize(
+    ("target", "values", "message"),
+    [
+        ("PARTITION (cnt=1)", "('u', 'd', 'c')", "its partition columns are date, country"),
+        ("PARTITION (date='d')", "('u', 1)", "give country a value in the PARTITION clause, or"),
+        ("PARTITION (date='d')", "('u', 1, 'd', 'c')", "leave out date, which the PARTITION"),
+        ("PARTITION (date, country='c')", "('u', 1, 'd')", "columns with values come first"),
+        ("PARTITION (country='c')", "('u', 1, 'd')", "leaves date open, which comes before it"),
+        ("PARTITION (country, date)", "('u', 1, 'd', 'c')", "order of db.country_page_view: date"),
+        ("(user, cnt)", "('u', 1)", "lacks partition column date"),
+        ("(user, nope)", "('u', 1)", "has no such column"),
+        ("PARTITION (date='d', country='c') (date)", "('u')", "leave it out of one of them"),
+        ("PARTITION (date='d', country='c') (user)", "('u', 1)", "gives 2 columns, and the list"),
+        ("", "('u', 1, 'd', 'c'), ('u', 1)", "row 2 of VALUES has 2 values"),
+    ],
+)
+def test_columns_that_do_not_fit_are_refused_with_the_way_out(
+    views: Session, target: str, values: str, message: str
+) -> None:
+    with pytest.raises(InvalidStatement, match=message):
+        views.sql(f"INSERT INTO country_page_view {target} VALUES {values}")
+    assert partitions(views) == []
+
+
+@pytest.mark.mission("PT26", "PT33")
+@pytest.mark.parametrize(
+    ("target", "query", "message"),
+    [
+        ("PARTITION (date='d', country='c')", "SELECT user, date", "the query returns date"),
+        ("", "SELECT date, country, user, cnt", "partition columns come last; write .* BY NAME"),
+    ],
+)
+def test_columns_that_would_change_places_without_a_word_are_refused(
+    views: Session, target: str, query: str, message: str
+) -> None:
+    with pytest.raises(InvalidStatement, match=message):
+        views.sql(f"INSERT INTO country_page_view {target} {query} FROM country_page_view_source")
+
+
+def test_a_value_that_does_not_fit_is_refused_by_row_and_column_and_nothing_is_written(
+    views: Session,
+) -> None:
+    with pytest.raises(InvalidRows, match="row 2: column cnt is INT, and 'many' is not"):
+        views.sql("INSERT INTO country_page_view VALUES ('u', 1, 'd', ''), ('u', 'many', 'd', '')")
+    assert partitions(views) == []
+
+
+def test_literals_take_the_types_of_the_columns_that_they_fill(session: Session) -> None:
+    session.sql(
+        """CREATE TABLE t (a TINYINT, d DATE, ts TIMESTAMP(3), m MAP<STRING, INT>, b BYTES,
+        f DOUBLE, n DECIMAL(5, 2), l ARRAY<INT>);
+        INSERT INTO t VALUES (-1, DATE '2024-01-31', TIMESTAMP '2024-01-31 10:00:00',
+        MAP('k', 1), X'ff', 1e3, 1.5, ARRAY(1, NULL)), (NULL, '2024-02-01', NULL, NULL, NULL, 2,
+        3, NULL);
+        INSERT INTO t (a, d) SELECT 7, d FROM t WHERE a IS NULL"""
+    )
+    found = [tuple(map(str, row)) for row in rows_of(session, "SELECT * FROM t ORDER BY a")]
+    assert found == [
+        ("None", "2024-02-01", "None", "None", "None", "2.0", "3.00", "None"),
+        ("-1", "2024-01-31", "2024-01-31 10:00:00", "[('k', 1)]", r"b'\xff'", "1000.0", "1.50",
+         "[1, None]"),
+        ("7", "2024-02-01", "None", "None", "None", "None", "None", "None"),
+    ]  # fmt: skip
