@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -54,6 +55,9 @@ from lakewright.storage.spec.shown import html_table
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.table_at import Readable, TableAt
 from lakewright.storage.upkeep import Upkeep
+
+if TYPE_CHECKING:
+    from lakewright.storage.spark import DataFrame, StreamingQuery
 
 
 @dataclass(frozen=True, repr=False)
@@ -317,6 +321,40 @@ class Table(Readable):
             already_committed=result.already_committed,
             compaction=self.upkeep.compact_written(touched) if compact else None,
             writer=staged.writer,
+        )
+
+    def write_stream(
+        self,
+        rows: DataFrame,
+        *,
+        checkpoint: str,
+        partition: Mapping[str, object] | None = None,
+        trigger: str | None = None,
+        output: str = "append",
+        name: str | None = None,
+    ) -> StreamingQuery:
+        """Start a query of Spark that commits each batch of a streaming DataFrame once.
+
+        Of the columns that `partition` names, a value is fixed, and `EventTime` or `ProcessingTime`
+        makes it of a time; then partitions that are over are marked as done. The others come with
+        the rows. `trigger` is an interval such as "10 seconds", or "available-now" to end when all
+        that is there has been written. `output` is Spark's mode: append, update (upserts), or
+        complete, which replaces the table or the fixed partition.
+
+        Raises:
+            InvalidRequestError: the rows are no stream, or rows, partition and table do not fit.
+            UnsupportedError: the table is in memory, or the session is one of Spark Connect.
+        """
+        from lakewright.storage.spark.streaming import start_stream  # needs Spark
+
+        return start_stream(
+            self.table_files,
+            rows,
+            checkpoint=checkpoint,
+            partition=partition,
+            trigger=trigger,
+            output=output,
+            name=name,
         )
 
     # --- reading --------------------------------------------------------------------------------
