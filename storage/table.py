@@ -57,7 +57,7 @@ from lakewright.storage.table_at import Readable, TableAt
 from lakewright.storage.upkeep import Upkeep
 
 if TYPE_CHECKING:
-    from lakewright.storage.spark import DataFrame, StreamingQuery
+    from lakewright.storage.spark import DataFrame, SparkSession, StreamingQuery
 
 
 @dataclass(frozen=True, repr=False)
@@ -335,11 +335,10 @@ class Table(Readable):
     ) -> StreamingQuery:
         """Start a query of Spark that commits each batch of a streaming DataFrame once.
 
-        Of the columns that `partition` names, a value is fixed, and `EventTime` or `ProcessingTime`
-        makes it of a time; then partitions that are over are marked as done. The others come with
-        the rows. `trigger` is an interval such as "10 seconds", or "available-now" to end when all
-        that is there has been written. `output` is Spark's mode: append, update (upserts), or
-        complete, which replaces the table or the fixed partition.
+        `partition` fixes columns, or makes them of a time by `EventTime` or `ProcessingTime`; then
+        partitions that are over are marked as done. `trigger` is an interval such as "10 seconds",
+        or "available-now", to end when all that is there is written. `output` is append, update
+        (upserts), or complete, which replaces the table or the fixed partition.
 
         Raises:
             InvalidRequestError: the rows are no stream, or rows, partition and table do not fit.
@@ -442,6 +441,29 @@ class Table(Readable):
     ) -> pa.Table:
         """Rows that changed, with their kinds in the first column `_rowkind`."""
         return self.scan_changes(start, end, mode=mode, where=where, columns=columns).read(limit)
+
+    def read_stream(
+        self,
+        spark: SparkSession,
+        *,
+        after: int | None = None,
+        consumer: str | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> DataFrame:
+        """The rows and then their changes as a streaming DataFrame, with kinds in `_rowkind`.
+
+        `after` leaves out what the table held at that snapshot. `consumer` names a position that
+        keeps snapshots until a batch with them is done, and from which a new stream goes on.
+
+        Raises:
+            UnsupportedError: the table lies where executors cannot reach it, or a column has no
+                Spark type.
+        """
+        from lakewright.storage.spark.stream_source import stream_changes
+
+        return stream_changes(
+            spark, self.table_files, after=after, consumer=consumer, columns=columns
+        )
 
     # --- the other faces ------------------------------------------------------------------------
 

@@ -291,15 +291,11 @@ class Sink:
             partition |= clock.spec_at(clock.local(now_ms))
         elif clock is not None:
             rows, observed = _with_times(rows, clock)
-            rows = rows.select(
-                *[_named(each) for each in rows.columns if self._is_stored(files, each)]
-            )
+            if clock.column not in files.schema.field_names:
+                rows = rows.drop(clock.column)
         staged = stage_dataframe(self.prepared(files.reading_once(), batch, partition), rows)
         time_ms = now_ms if observed is None else observed.get.get(_LATEST)
         commit_batch(files, batch, staged, clock=clock, time_ms=time_ms)
-
-    def _is_stored(self, files: TableFiles, column: str) -> bool:
-        return column == ROW_KIND_COLUMN or column in files.schema.field_names
 
     def _now(self) -> TableFiles:
         """The table under its present schema, which may change while the stream runs."""

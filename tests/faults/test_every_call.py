@@ -222,7 +222,7 @@ def _public_methods() -> set[str]:
         if not name.startswith("_") and isinstance(member, FunctionType)
         # A read in Spark plans like every read, which is tried, and needs a session; so do
         # streams, whose commits `test_batches.py` tries.
-        if name not in ("to_spark", "write_stream")
+        if name not in ("to_spark", "read_stream", "write_stream")
         # One call that plans and runs is made of both, which are tried.
         if not hasattr(facade, f"plan_{name}")
     }

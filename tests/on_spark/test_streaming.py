@@ -14,11 +14,20 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from lakewright.cli import main
 from lakewright.storage import AddColumn, Catalog, EventTime, ProcessingTime, Table
 from lakewright.storage.errors import CommitOutcomeUnknownError, InvalidRequestError
 from lakewright.storage.spark.streaming import run_stream
 from tests.support.stores.watched_files import Call, WatchedFiles, over, puts_snapshot, watched
-from tests.support.tables.builders import compact, expire, new_table, remove_orphans, values_of
+from tests.support.tables.builders import (
+    compact,
+    content,
+    expire,
+    new_table,
+    remove_orphans,
+    rows,
+    values_of,
+)
 
 EVENTS = "id long, day string, v string"
 
@@ -66,15 +75,17 @@ def events(*ids: int, day: str = "a", v: str = "v") -> Iterable[Mapping[str, Any
 
 @pytest.mark.mission("PT13", "PT48", "PT49")
 def test_each_batch_is_a_commit_and_a_restart_goes_on_where_it_ended(
-    catalog: Catalog, feed: Feed
+    catalog: Catalog, feed: Feed, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table = new_table(catalog, partitions=["day"])
     feed.add(*events(1, 2), *events(3, day="b"))
     feed.add(*events(4))
     feed.into(table)
     feed.add(*events(5, day="c"))
-    feed.into(table)
-    feed.into(table)
+    command = ["--warehouse", catalog.uri, "stream", "run", "db.t", "--json", str(feed.folder)]
+    for said in ("db.t: 1 row in 1 batch, up to batch 2 of stream", "db.t: no new rows"):
+        assert main([*command, "--checkpoint", feed.checkpoint]) == 0
+        assert capsys.readouterr().out.startswith(said)
     assert values_of(table, "id") == [1, 2, 3, 4, 5]
     assert values_of(table, "day") == ["a", "a", "a", "b", "c"]
     assert batches_of(table) == [0, 1, 2]
@@ -220,3 +231,33 @@ def test_what_is_no_stream_of_the_table_is_refused_before_the_query_starts(
         with pytest.raises(InvalidRequestError, match=said):
             table.write_stream(**{"checkpoint": feed.checkpoint, **given})
     assert not Path(feed.checkpoint).exists()
+
+
+@pytest.mark.mission("PT13", "PT49")
+def test_the_changes_of_a_table_stream_into_another_each_once(
+    catalog: Catalog, spark: SparkSession, tmp_path: Path
+) -> None:
+    source = new_table(catalog, keys=["id"], options={"bucket": "2"})
+    target = new_table(catalog, name="db.copy", keys=["id"], options={"bucket": "1"})
+
+    def follow() -> None:
+        query = target.write_stream(
+            source.read_stream(spark, consumer="copy"),
+            checkpoint=str(tmp_path / "checkpoint"),
+            trigger="available-now",
+        )
+        query.awaitTermination()
+
+    for day, new, kinds in (
+        ("a", events(1, 2, 3), ["+I", "+I", "+I"]),
+        ("b", events(2, 3, 4, v="w"), ["+U", "-D", "+I"]),
+    ):
+        source.write(rows(source, [{**each, "day": day} for each in new], kinds))
+        compact(source, full=True)
+        follow()
+        assert content(target) == content(source)
+    # Spark says that a batch is done when it begins the one after it.
+    (consumer,) = source.history.consumers()
+    assert 3 <= consumer.next_snapshot_id <= 5
+    follow()
+    assert len(target.history.snapshots()) == 2

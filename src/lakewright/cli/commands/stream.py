@@ -14,6 +14,7 @@ from lakewright.cli.grammar.values import age_ms, partition
 from lakewright.cli.output.answers import Answer, listed, said
 from lakewright.cli.output.tables import TextColumn
 from lakewright.cli.output.text import Cell
+from lakewright.platform.upkeep.words import counted
 
 if TYPE_CHECKING:
     from lakewright.storage import EventTime, StreamRecord, Table
@@ -81,11 +82,11 @@ def _run(
         "orc": orc_folder,
     }
     check_one_of(needed=True, **given)
+    times = dict(_event_time(each, zone, delay or 0) for each in event_times)
     from lakewright.storage.spark import build_session
     from lakewright.storage.spark.streaming import folder_rows, run_stream
 
     table = call.table()
-    times = dict(_event_time(each, zone, delay or 0) for each in event_times)
     ((file_format, folder),) = ((name, each) for name, each in given.items() if each is not None)
     partition_of = {**(fixed or {}), **times}
     before = table.history.latest_snapshot()
@@ -114,9 +115,10 @@ def _written(table: Table, before: int) -> Answer:
     rows = sum(each.delta_record_count for each in new)
     if not new:
         return said(f"{table.name}: no new rows", batches=[], rows=0)
+    many = "1 batch" if len(new) == 1 else f"{len(new):,} batches"
     return said(
-        f"{table.name}: {rows:,} rows in {len(new)} batches, up to batch {max(batches)} of stream "
-        f"{streams[0].stream}",
+        f"{table.name}: {counted(rows, 'row')} in {many}, up to batch "
+        f"{max(batches)} of stream {streams[0].stream}",
         stream=streams[0].stream,
         batches=batches,
         rows=rows,

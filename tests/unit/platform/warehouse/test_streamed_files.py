@@ -25,7 +25,7 @@ def test_the_files_of_batches_are_due_and_a_compaction_makes_few_of_them(catalog
         )
         commit_batch(table.table_files, batch, staged)
     policy = UpkeepPolicy(compaction=CompactionPolicy(small_files=5))
-    clock = Clock(START_MS, lambda cron, zone: 0)
+    clock = Clock(now_ms=START_MS, last_tick_ms=lambda cron, zone: 0)
 
     def due() -> list[str]:
         state = read_state(catalog, "db.t", now_ms=START_MS)
