@@ -24,7 +24,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from lakewright.storage.errors import (
     CommitConflictError,
@@ -257,6 +257,13 @@ class Sink:
 
     def _take(self, rows: DataFrame, number: int) -> None:
         stream = rows.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
+        if stream is None:
+            raise UnsupportedError(
+                f"Spark did not tell which query writes a batch into {self.files.name}, so that it "
+                "could not be known again; take Python's threads pinned to Java's, which is "
+                "the default (PYSPARK_PIN_THREAD)",
+                table=self.files.name,
+            )
         batch = StreamBatch(stream=stream, checkpoint=self.checkpoint, number=number)
         if is_committed(self._now(), batch, self.clock):
             # States of a query that did not advance would fail the batch after this one.

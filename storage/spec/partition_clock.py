@@ -232,8 +232,9 @@ def _piece(part: Part) -> str:
 
 
 def _moment(found: Mapping[str, int]) -> dt.datetime:
-    year, month, day, *time = (found.get(unit, int(unit in ("month", "day"))) for unit in _ORDER)
-    return dt.datetime(year, month, day, *time)
+    numbers = [found.get(unit, int(unit in ("month", "day"))) for unit in _ORDER]
+    year, month, day, hour, minute, second = numbers
+    return dt.datetime(year, month, day, hour, minute, second)
 
 
 def _root(field: DataField) -> TypeRoot | None:

@@ -15,7 +15,7 @@ from tests.support.tables.builders import compact, events, new_table, rows, valu
 from tests.support.tables.environment import START_MS
 
 
-@pytest.mark.mission("PT53")
+@pytest.mark.mission("PT51", "PT53")
 def test_the_files_of_batches_are_due_and_a_compaction_makes_few_of_them(catalog: Catalog) -> None:
     table = new_table(catalog, partitions=["day"])
     for number in range(6):
@@ -31,6 +31,7 @@ def test_the_files_of_batches_are_due_and_a_compaction_makes_few_of_them(catalog
         state = read_state(catalog, "db.t", now_ms=START_MS)
         return [each.verb for each in intents(decide(state, policy, Past(), clock))]
 
+    assert len(table.at().files()) == 6
     assert "compact" in due()
     compact(table)
     assert len(table.at().files()) == 1
