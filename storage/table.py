@@ -456,6 +456,7 @@ class Table(Readable):
         keeps snapshots until a batch with them is done, and from which a new stream goes on.
 
         Raises:
+            InvalidRequestError: `after` is beyond the latest snapshot.
             UnsupportedError: the table lies where executors cannot reach it, or a column has no
                 Spark type.
         """

@@ -25,7 +25,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
-from lakewright.storage.errors import SnapshotNotFound, StalePlan
+from lakewright.storage.errors import InvalidRequestError, SnapshotNotFound, StalePlan
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.changes.change_plan import ChangePlan, ChangeSplit
 from lakewright.storage.operations.changes.change_read import ChangeReader
@@ -39,7 +39,7 @@ from lakewright.storage.spec.arguments import whole_or_none
 
 _FORMAT, _OPTION = "lakewright-changes", "asked"
 _SNAPSHOT, _COMMIT = "snapshot", "commit"
-# Buckets that one task reads, at least, so that a batch of many small ones has few tasks.
+# A batch of more buckets has several in a task.
 _MOST_TASKS = 64
 
 
@@ -69,7 +69,12 @@ def stream_changes(
 ) -> DataFrame:
     """The rows of a table and their changes as a stream; see `Table.read_stream`."""
     check_reachable(files)
-    after = whole_or_none(after, "after", minimum=0)
+    after, latest = whole_or_none(after, "after", minimum=0), files.snapshots.latest_id() or 0
+    if after is not None and after > latest:
+        raise InvalidRequestError(
+            f"a stream of {files.name} cannot begin after snapshot {after}; the latest is {latest}",
+            table=files.name,
+        )
     if consumer is not None:
         position = files.references.consumers().get(consumer)
         if position is None:
@@ -118,8 +123,14 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._last: int | None = None
 
     def initialOffset(self) -> dict[str, object]:  # noqa: N802  # Spark's name
-        after = self._asked.after
-        return self._offset(after) if after else {_SNAPSHOT: 0, _COMMIT: ""}
+        after = self._asked.after or 0
+        try:
+            if after > 0:
+                return self._offset(after)
+        except SnapshotNotFound:
+            # A consumer keeps the snapshot after this one.
+            pass
+        return {_SNAPSHOT: after, _COMMIT: ""}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  # Spark's name
         self._last = self._asked.files.snapshots.latest_id() or 0
@@ -172,7 +183,7 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _check_not_rolled_back(self, start: dict[str, object], latest: int) -> None:
         files, read = self._asked.files, _snapshot_of(start)
         try:
-            is_same = read == 0 or self._offset(read) == start
+            is_same = not start[_COMMIT] or self._offset(read) == start
         except SnapshotNotFound:
             # An expired snapshot was read, and later ones follow it.
             is_same = latest >= read
