@@ -457,8 +457,7 @@ class Table(Readable):
 
         Raises:
             InvalidRequestError: `after` is beyond the latest snapshot.
-            UnsupportedError: the table lies where executors cannot reach it, or a column has no
-                Spark type.
+            UnsupportedError: executors cannot reach the table, or a column has no Spark type.
         """
         from lakewright.storage.spark.stream_source import stream_changes
 
