@@ -81,6 +81,7 @@ from lakewright.storage.operations.write.verify import VerifyLevel
 from lakewright.storage.spec.commit import CommitResult, StagedWrite, WriterKind, WriterUse
 from lakewright.storage.spec.data_types import DataType, parse_data_type
 from lakewright.storage.spec.lease import Lease, LeaseKind
+from lakewright.storage.spec.partition_clock import EventTime, ProcessingTime
 from lakewright.storage.spec.schema import Column, SchemaSpec, TableSchema
 from lakewright.storage.spec.schema_change import (
     AddColumn,
@@ -108,6 +109,7 @@ from lakewright.storage.spec.schema_gate import (
     Waiver,
 )
 from lakewright.storage.spec.snapshot import Snapshot
+from lakewright.storage.spec.stream import StreamRecord
 from lakewright.storage.spec.table_statistics import ColumnStatistics, TableStatistics
 from lakewright.storage.spec.tag import Tag
 from lakewright.storage.table import Table
@@ -145,6 +147,7 @@ __all__ = [
     "DropPartitionsResult",
     "DuePartition",
     "Engine",
+    "EventTime",
     "ExchangePartitionPlan",
     "ExchangePartitionResult",
     "ExpireChangelogsPlan",
@@ -173,6 +176,7 @@ __all__ = [
     "Position",
     "PostponePlan",
     "PostponeResult",
+    "ProcessingTime",
     "PurgePlan",
     "Quarantine",
     "RenameColumn",
@@ -201,6 +205,7 @@ __all__ = [
     "SortCompactionPlan",
     "StagedWrite",
     "StorageError",
+    "StreamRecord",
     "Table",
     "TableSchema",
     "TableStatistics",

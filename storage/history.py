@@ -1,4 +1,4 @@
-"""History: the snapshots of a table, and its tags, branches and consumers."""
+"""History: the snapshots of a table, and its tags, branches, consumers and streams."""
 
 from __future__ import annotations
 
@@ -47,11 +47,17 @@ from lakewright.storage.operations.respec.roll_back import roll_back
 from lakewright.storage.operations.revert.revert import RevertPlan, plan_revert, run_revert
 from lakewright.storage.operations.running.plan import Plan, ResultT, Runs, find_run
 from lakewright.storage.operations.state.time_travel import Time, time_ms
+from lakewright.storage.operations.streams.batches import (
+    forget_stream,
+    list_streams,
+    settle_stream,
+)
 
 if TYPE_CHECKING:
     from lakewright.storage.table import Table
 
 from lakewright.storage.spec.snapshot import Snapshot
+from lakewright.storage.spec.stream import StreamRecord
 from lakewright.storage.spec.tag import Tag
 
 _RUNS: Runs = {
@@ -65,7 +71,7 @@ _RUNS: Runs = {
 
 @dataclass(frozen=True)
 class History:
-    """Snapshots, tags, branches, rollback, revert and consumers of a table.
+    """Snapshots, tags, branches, rollback, revert, consumers and streams of a table.
 
     `rollback()` does the work, `rollback(dry_run=True)` and `plan_rollback()` return its plan.
     """
@@ -201,3 +207,17 @@ class History:
         plan = plan_expire_consumers(self.table.table_files, older_than_ms=older_than_ms)
         run_expire_consumers(self.table.table_files, plan)
         return tuple(each.name for each in plan)
+
+    # --- streams --------------------------------------------------------------------------------
+
+    def streams(self) -> tuple[StreamRecord, ...]:
+        """The streams that wrote into the table, with the last batch of each."""
+        return list_streams(self.table.table_files)
+
+    def settle_stream(self, stream: str) -> StreamRecord:
+        """Say that the table holds the batch about which the sink could not tell."""
+        return settle_stream(self.table.table_files, stream)
+
+    def forget_stream(self, stream: str) -> StreamRecord:
+        """Delete what is known of a stream that is over; a new one may then take its checkpoint."""
+        return forget_stream(self.table.table_files, stream)

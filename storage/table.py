@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -54,6 +55,9 @@ from lakewright.storage.spec.shown import html_table
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.table_at import Readable, TableAt
 from lakewright.storage.upkeep import Upkeep
+
+if TYPE_CHECKING:
+    from lakewright.storage.spark import DataFrame, SparkSession, StreamingQuery
 
 
 @dataclass(frozen=True, repr=False)
@@ -319,6 +323,39 @@ class Table(Readable):
             writer=staged.writer,
         )
 
+    def write_stream(
+        self,
+        rows: DataFrame,
+        *,
+        checkpoint: str,
+        partition: Mapping[str, object] | None = None,
+        trigger: str | None = None,
+        output: str = "append",
+        name: str | None = None,
+    ) -> StreamingQuery:
+        """Start a query of Spark that commits each batch of a streaming DataFrame once.
+
+        `partition` fixes columns, or makes them of a time by `EventTime` or `ProcessingTime`; then
+        partitions that are over are marked as done. `trigger` is an interval such as "10 seconds",
+        or "available-now", to end when all that is there is written. `output` is append, update
+        (upserts), or complete, which replaces the table or the fixed partition.
+
+        Raises:
+            InvalidRequestError: the rows are no stream, or rows, partition and table do not fit.
+            UnsupportedError: the table is in memory, or the session is one of Spark Connect.
+        """
+        from lakewright.storage.spark.streaming import start_stream  # needs Spark
+
+        return start_stream(
+            self.table_files,
+            rows,
+            checkpoint=checkpoint,
+            partition=partition,
+            trigger=trigger,
+            output=output,
+            name=name,
+        )
+
     # --- reading --------------------------------------------------------------------------------
 
     def at(
@@ -404,6 +441,29 @@ class Table(Readable):
     ) -> pa.Table:
         """Rows that changed, with their kinds in the first column `_rowkind`."""
         return self.scan_changes(start, end, mode=mode, where=where, columns=columns).read(limit)
+
+    def read_stream(
+        self,
+        spark: SparkSession,
+        *,
+        after: int | None = None,
+        consumer: str | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> DataFrame:
+        """The rows and then their changes as a streaming DataFrame, with kinds in `_rowkind`.
+
+        `after` leaves out what the table held at that snapshot. `consumer` names a position that
+        keeps snapshots until a batch with them is done, and from which a new stream goes on.
+
+        Raises:
+            InvalidRequestError: `after` is beyond the latest snapshot.
+            UnsupportedError: executors cannot reach the table, or a column has no Spark type.
+        """
+        from lakewright.storage.spark.stream_source import stream_changes
+
+        return stream_changes(
+            spark, self.table_files, after=after, consumer=consumer, columns=columns
+        )
 
     # --- the other faces ------------------------------------------------------------------------
 

@@ -155,6 +155,14 @@ class TablePaths:
         return f"{self.pending_dir}/user-{escape_path(user)}/batch-{identifier}"
 
     @property
+    def stream_dir(self) -> str:
+        """The folder of the records of streams; each branch has its own."""
+        return f"{self.metadata_root}/{UPKEEP_FOLDER}/streams"
+
+    def stream(self, stream: str) -> str:
+        return f"{self.stream_dir}/stream-{escape_path(stream)}"
+
+    @property
     def lease_dir(self) -> str:
         return f"{self.upkeep_dir}/leases"
 

@@ -21,6 +21,7 @@ from lakewright.storage.files.paths import TablePaths
 from lakewright.storage.files.pending_store import PendingStore
 from lakewright.storage.files.quarantine_store import QuarantineStore
 from lakewright.storage.files.seen_files import SeenFiles
+from lakewright.storage.files.stream_store import StreamStore
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
 from lakewright.storage.spec.merge_options import read_merge_spec
@@ -89,6 +90,10 @@ class TableFiles:
     @property
     def pending(self) -> PendingStore:
         return PendingStore(self.fs, self.paths)
+
+    @property
+    def streams(self) -> StreamStore:
+        return StreamStore(self.fs, self.paths)
 
     @property
     def leases(self) -> LeaseStore:

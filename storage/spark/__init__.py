@@ -1,6 +1,7 @@
 """The only room that imports pyspark: DataFrames in and out, and tasks on executors."""
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from lakewright.storage.spark.arrow_frames import dataframe_of, fits_spark
 from lakewright.storage.spark.engine import SparkEngine
@@ -11,6 +12,7 @@ __all__ = [
     "DataFrame",
     "SparkEngine",
     "SparkSession",
+    "StreamingQuery",
     "build_session",
     "dataframe_of",
     "dataframe_of_tasks",

@@ -41,6 +41,22 @@ def _glossary() -> str:
     return (ROOT / "docs" / "glossary.md").read_text()
 
 
+@pytest.mark.mission("PT61")
+def test_the_page_of_streams_gives_the_reasons_for_a_sink_of_our_own() -> None:
+    page = (ROOT / "docs" / "streaming.md").read_text()
+    reasons = page.partition("## Why a sink of our own")[2].split("\n* ")[1:]
+    given = [" ".join(each.split()) for each in reasons]
+    for words in (
+        "A bucket of a table is a hash of its keys",
+        "a partition is a value of columns",
+        "three writers",
+        "the same for batches and streams",
+        "one committer",
+        "cut them after a crash",
+    ):
+        assert any(words in each for each in given), words
+
+
 def test_the_page_of_policies_has_every_key_with_its_default() -> None:
     page = PAGE.read_text("utf-8")
     assert with_keys(page) == page, "run tools/write_policy_keys.py"

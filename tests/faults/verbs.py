@@ -19,6 +19,7 @@ from lakewright.storage import (
     DropColumn,
     SetOption,
     StagedWrite,
+    StreamRecord,
     Table,
 )
 from lakewright.storage.errors import (
@@ -254,6 +255,12 @@ def _branch(table: Table) -> None:
 def _consumers(table: Table) -> None:
     table.history.set_consumer("reader", 2)
     table.history.set_consumer("other", 3)
+
+
+def _stream(table: Table) -> None:
+    table.table_files.streams.put(
+        StreamRecord(stream="stream", checkpoint="/place", batch=1, committed=False, time_ms=0)
+    )
 
 
 def _changelogs(table: Table) -> None:
@@ -724,6 +731,13 @@ CASES = (
         ready=_consumers,
         done=GONE,
     ),
+    Case("settle a stream", lambda at: at.table.history.settle_stream("stream"), ready=_stream),
+    Case(
+        "forget a stream",
+        lambda at: at.table.history.forget_stream("stream"),
+        ready=_stream,
+        done=(NotFoundError,),
+    ),
     Case(
         "break a lease",
         lambda at: at.table.upkeep.break_lease(at.ready),
@@ -749,6 +763,7 @@ READERS: dict[str, Callable[[Place], object]] = {
     "snapshots": lambda at: (at.table.history.latest_snapshot(), at.table.history.snapshots()),
     "find_committed": lambda at: at.table.find_committed("maker", 1),
     "pending_batches": lambda at: at.table.pending_batches("job"),
+    "streams": lambda at: at.table.history.streams(),
     "at": lambda at: (
         at.table.at().files(),
         at.table.at().partitions(),

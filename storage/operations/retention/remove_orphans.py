@@ -64,7 +64,8 @@ _METADATA = r"(manifest|index|statistics)/[^/]+"
 # The mark of a partition that is done, before it has its name.
 _UNFINISHED_MARK = r"\._SUCCESS\.[^/]+\.tmp"
 _UNFINISHED = (
-    r"(branch/branch-[^/]+/)?(schema|snapshot|tag|consumer|changelog|\.lakewright/pending/[^/]+)"
+    r"(branch/branch-[^/]+/)?(schema|snapshot|tag|consumer|changelog|\.lakewright/pending/[^/]+"
+    r"|\.lakewright/streams)"
     rf"/{UNFINISHED.pattern}"
 )
 

@@ -33,6 +33,7 @@ _METADATA = re.compile(
     # The mark of a partition that is done.
     r"|([^/]+=[^/]*/)+_SUCCESS"
     r"|(branch/branch-[^/]+/)?\.lakewright/pending/user-[^/]+/batch-\d+"
+    r"|(branch/branch-[^/]+/)?\.lakewright/streams/stream-[^/]+"
 )
 _PENDING = re.compile(r".*\.lakewright/pending/.*")
 _MAIN_SNAPSHOT = re.compile(r"snapshot/snapshot-\d+")

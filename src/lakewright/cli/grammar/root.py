@@ -72,6 +72,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "format-table": "folders of plain files, such as CSV, as tables",
     },
     "Work under way": {
+        "stream": "rows that arrive, written batch by batch, each once",
         "pending": "batches that wait to be committed",
         "lease": "the processes that work on a table",
     },

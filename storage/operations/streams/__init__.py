@@ -1,0 +1,1 @@
+"""Streams: their batches are committed once each, and partitions that are over are marked."""

@@ -1,0 +1,248 @@
+"""Commits the batches of a stream, each once, as the engine's checkpoint counts them.
+
+1. The engine gives a batch a number, and repeats the last batch with the same number and rows if it
+   does not know that it ended. A commit has the stream as its user and the number as its
+   identifier, so that a repeated batch is found by its snapshot.
+2. Snapshots expire. So a record beside the table says which batch of the stream came last. Before
+   a commit it names the batch and the snapshot that the commit follows, after it that the batch is
+   committed.
+3. Of a batch that was about to be committed, the snapshot is looked for. If it may have expired,
+   live files of the batch prove the commit; without such proof nothing is written.
+4. A number below the last one is refused: the checkpoint is older than the table. So is a new
+   stream with the checkpoint of another, since its source begins anew.
+5. After the commit, partitions that are over by the stream's watermark are marked as done.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+
+from lakewright.storage.errors import (
+    CommitOutcomeUnknownError,
+    InvalidRequestError,
+    NotFoundError,
+    StorageError,
+)
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.commit.commit import commit_write
+from lakewright.storage.operations.commit.commit_loop import find_committed
+from lakewright.storage.operations.partitions.mark_done import plan_mark_done, run_mark_done
+from lakewright.storage.operations.references.sweep import abort_staged
+from lakewright.storage.operations.references.tags import tag_what_is_due
+from lakewright.storage.operations.running.delete_files import delete_files
+from lakewright.storage.operations.state.latest import read_latest
+from lakewright.storage.operations.state.live_files import live_entries
+from lakewright.storage.spec.arguments import text_argument
+from lakewright.storage.spec.commit import CommitResult, StagedWrite
+from lakewright.storage.spec.partition import Partition
+from lakewright.storage.spec.partition_clock import PartitionClock
+from lakewright.storage.spec.stream import StreamBatch, StreamRecord
+
+
+def is_committed(files: TableFiles, batch: StreamBatch, clock: PartitionClock | None) -> bool:
+    """Whether the table holds a batch; what its first try left to do after the commit is done.
+
+    Raises:
+        InvalidRequestError: the checkpoint is older than the table, or was deleted and made anew.
+        CommitOutcomeUnknownError: the batch was about to be committed, and its snapshot may have
+            expired.
+    """
+    record = files.streams.read(batch.stream)
+    if record is None:
+        _check_not_begun_anew(files, batch)
+        return find_committed(files, batch.stream, batch.number) is not None
+    if batch.number < record.batch:
+        raise InvalidRequestError(
+            f"{files.name} holds batch {record.batch} of stream {batch.stream}, and its checkpoint "
+            f"{batch.checkpoint} is back at batch {batch.number}; bring back the newer checkpoint, "
+            "or begin a new one where the rows of the table end",
+            table=files.name,
+        )
+    if batch.number > record.batch:
+        return False
+    if not record.committed:
+        if not _was_committed(files, batch, record):
+            return False
+        _settle(files, record, clock)
+    return True
+
+
+def commit_batch(
+    files: TableFiles,
+    batch: StreamBatch,
+    staged: StagedWrite,
+    *,
+    clock: PartitionClock | None = None,
+    time_ms: int | None = None,
+) -> CommitResult:
+    """Commit a batch that `is_committed` does not know; on failure its files are deleted.
+
+    `time_ms` is the latest event time of its rows, or the time of the batch itself. A batch
+    without rows leaves no snapshot and no record.
+
+    Raises:
+        CommitConflictError: the table changed and conflicts; stage the rows again.
+        CommitOutcomeUnknownError: the store failed; a repeated batch finds out what happened.
+    """
+    if not staged.messages and staged.overwrite is None:
+        return CommitResult(snapshot=None, attempts=0)
+    before = files.streams.read(batch.stream)
+    record = StreamRecord(
+        stream=batch.stream,
+        checkpoint=batch.checkpoint,
+        batch=batch.number,
+        committed=False,
+        time_ms=files.env.now_ms(),
+        base_id=staged.base_snapshot_id,
+        write_id=staged.write_id,
+        watermark=_watermark(before, clock, time_ms),
+        waiting=_waiting(files, before, staged) if clock is not None else (),
+    )
+    files.streams.put(record)
+    try:
+        is_event_time = clock is not None and clock.column is not None
+        watermark = record.watermark if is_event_time else None
+        result = commit_write(files, replace(staged, watermark=watermark))
+    except CommitOutcomeUnknownError:
+        raise
+    except StorageError:
+        # The first error matters more. Without these steps the next try has more to look for.
+        with suppress(StorageError):
+            abort_staged(files, staged)
+            _restore(files, batch, before)
+        raise
+    if result.already_committed or result.snapshot is None:
+        with suppress(StorageError):
+            abort_staged(files, staged)
+    tag_what_is_due(files)
+    _settle(files, record, clock)
+    return result
+
+
+def list_streams(files: TableFiles) -> tuple[StreamRecord, ...]:
+    """The streams that wrote into the table, the last writer first."""
+    return files.streams.all()
+
+
+def settle_stream(files: TableFiles, stream: str) -> StreamRecord:
+    """Record that the table holds a stream's last batch, which a person has found there.
+
+    Raises:
+        NotFoundError: no stream of that id has written into the table.
+    """
+    record = replace(_known(files, stream), committed=True)
+    files.streams.put(record)
+    return record
+
+
+def forget_stream(files: TableFiles, stream: str) -> StreamRecord:
+    """Delete the record of a stream that does not run any more; its rows stay.
+
+    Raises:
+        NotFoundError: no stream of that id has written into the table.
+    """
+    record = _known(files, stream)
+    delete_files(files.fs, [files.paths.stream(stream)])
+    return record
+
+
+def _known(files: TableFiles, stream: str) -> StreamRecord:
+    record = files.streams.read(text_argument(stream, "stream"))
+    if record is None:
+        there = ", ".join(each.stream for each in list_streams(files)) or "none"
+        raise NotFoundError(
+            f"no stream {stream} has written into {files.name}; there are {there}",
+            table=files.name,
+        )
+    return record
+
+
+def _check_not_begun_anew(files: TableFiles, batch: StreamBatch) -> None:
+    for other in files.streams.all():
+        if other.checkpoint == batch.checkpoint:
+            raise InvalidRequestError(
+                f"{files.name} holds the batches of stream {other.stream} up to batch "
+                f"{other.batch}, and their checkpoint {batch.checkpoint} was deleted: it is now "
+                f"that of a new stream, {batch.stream}, whose source begins anew, so its rows "
+                "would be in the table twice; bring the checkpoint back, or let the source begin "
+                "where the rows of the table end; then, or if rows may come again, forget the "
+                f"earlier stream: lakewright stream forget {files.name} {other.stream}",
+                table=files.name,
+            )
+
+
+def _was_committed(files: TableFiles, batch: StreamBatch, record: StreamRecord) -> bool:
+    if find_committed(files, batch.stream, batch.number) is not None:
+        return True
+    # Snapshots may have expired during the search, so this is asked after it.
+    earliest = files.snapshots.earliest_id()
+    if earliest is None or earliest <= (record.base_id or 0) + 1:
+        return False
+    _, live = read_latest(files, lambda latest: live_entries(files, latest))
+    if record.write_id and any(record.write_id in each.file.file_name for each in live):
+        return True
+    raise CommitOutcomeUnknownError(
+        f"batch {batch.number} of stream {batch.stream} was about to be committed to {files.name} "
+        f"after snapshot {record.base_id or 0}, and the snapshots before {earliest} have expired, "
+        "so it is unknown whether the table holds it; look for its rows; if they are there: "
+        f"lakewright stream settle {files.name} {batch.stream}, and if not: lakewright stream "
+        f"forget {files.name} {batch.stream}",
+        table=files.name,
+    )
+
+
+def _settle(files: TableFiles, record: StreamRecord, clock: PartitionClock | None) -> None:
+    """Mark the partitions that are over, and record that the batch is committed."""
+    over: list[Partition] = []
+    if clock is not None and record.watermark is not None:
+        moment = clock.local(record.watermark)
+        known = [each for text in record.waiting if (each := _partition(files, text)) is not None]
+        over = [each for each in known if clock.is_over(each, moment)]
+        if over:
+            _mark_done(files, over)
+    gone = {each.text for each in over}
+    waiting = tuple(text for text in record.waiting if text not in gone)
+    files.streams.put(replace(record, committed=True, waiting=waiting))
+
+
+def _mark_done(files: TableFiles, over: list[Partition]) -> None:
+    """Mark partitions as done; those that were dropped meanwhile are left out."""
+    for partition in over:
+        with suppress(NotFoundError):
+            run_mark_done(files, plan_mark_done(files, partitions=[partition.spec]))
+
+
+def _partition(files: TableFiles, text: str) -> Partition | None:
+    """A waiting partition; None if the table's partition keys changed since."""
+    try:
+        return files.partitions.of_values(files.partitions.keys.values_of(text))
+    except InvalidRequestError:
+        return None
+
+
+def _watermark(
+    before: StreamRecord | None, clock: PartitionClock | None, time_ms: int | None
+) -> int | None:
+    """The time before which rows are not expected any more; it never falls."""
+    earlier = None if before is None else before.watermark
+    if clock is None or time_ms is None:
+        return earlier
+    now = time_ms - int(clock.delay.total_seconds() * 1000)
+    return now if earlier is None else max(now, earlier)
+
+
+def _waiting(
+    files: TableFiles, before: StreamRecord | None, staged: StagedWrite
+) -> tuple[str, ...]:
+    rows = {message.partition for message in staged.messages}
+    written = (files.partitions.of_row(row).text for row in rows)
+    earlier = () if before is None else before.waiting
+    return tuple(dict.fromkeys((*earlier, *sorted(written))))
+
+
+def _restore(files: TableFiles, batch: StreamBatch, before: StreamRecord | None) -> None:
+    if before is None:
+        delete_files(files.fs, [files.paths.stream(batch.stream)])
+    else:
+        files.streams.put(before)

@@ -1,0 +1,366 @@
+"""The streaming sink: each batch of a streaming query becomes one commit, and each once.
+
+1. Check what can be checked before the query starts.
+2. Spark calls the sink with the rows and the number of a batch. The stream is the query's id, which
+   Spark keeps in the checkpoint.
+3. If the table holds the batch, its rows are computed all the same, since the states of a query
+   advance with them, and nothing is written.
+4. Give the rows the partition of their time, if partitions follow from it; Spark observes the
+   latest time on the way.
+5. Stage the rows as those of a batch write are, and commit. If the table changed in a way that
+   conflicts, stage once more on its new schema.
+
+Source: Spark `MicroBatchExecution`, `ForeachBatchSink`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from itertools import count
+from pathlib import Path
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql import types as t
+from pyspark.sql.streaming.query import StreamingQuery
+
+from lakewright.storage.errors import (
+    CommitConflictError,
+    InvalidRequestError,
+    StorageError,
+    UnsupportedError,
+)
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
+from lakewright.storage.operations.streams.batches import commit_batch, is_committed
+from lakewright.storage.operations.write.write import StagingJob, prepare_write
+from lakewright.storage.spark.read import check_reachable
+from lakewright.storage.spark.running_tasks import context_of
+from lakewright.storage.spark.spark_types import to_spark_schema, to_spark_type
+from lakewright.storage.spark.write import stage_dataframe
+from lakewright.storage.spec.arguments import text_argument
+from lakewright.storage.spec.commit import WriteMode
+from lakewright.storage.spec.data_types import DataField
+from lakewright.storage.spec.partition_clock import (
+    EventTime,
+    PartitionClock,
+    ProcessingTime,
+    partition_clock,
+    parts_of,
+)
+from lakewright.storage.spec.partition_expiry import read_partition_expiry
+from lakewright.storage.spec.stream import StreamBatch
+
+# The property in which Spark tells the id of the query that the calling thread runs.
+_QUERY_ID = "sql.streaming.queryId"
+_AVAILABLE_NOW = "available-now"
+_TRIES = 3
+_OUTPUTS = ("append", "update", "complete")
+_LATEST = "latest"
+_EPOCH = "1970-01-01 00:00:00"
+
+
+def start_stream(
+    files: TableFiles,
+    rows: DataFrame,
+    *,
+    checkpoint: str,
+    partition: Mapping[str, object] | None = None,
+    trigger: str | None = None,
+    output: str = "append",
+    name: str | None = None,
+) -> StreamingQuery:
+    """Start a query that writes a streaming DataFrame into a table; see `Table.write_stream`."""
+    sink = make_sink(files, rows, checkpoint=checkpoint, partition=partition, output=output)
+    return start_query(sink, rows, trigger=trigger, output=output, name=name)
+
+
+def run_stream(
+    files: TableFiles,
+    rows: DataFrame,
+    *,
+    checkpoint: str,
+    partition: Mapping[str, object] | None = None,
+    trigger: str | None = None,
+) -> None:
+    """Write a stream until its end, with the errors of the sink as they were raised."""
+    sink = make_sink(files, rows, checkpoint=checkpoint, partition=partition)
+    query = start_query(sink, rows, trigger=trigger)
+    try:
+        query.awaitTermination()
+    except PySparkException:
+        # Spark turns them into text.
+        if sink.failures:
+            raise sink.failures[-1] from None
+        raise
+    finally:
+        query.stop()
+
+
+def folder_rows(
+    spark: SparkSession,
+    files: TableFiles,
+    folder: str,
+    file_format: str,
+    *,
+    partition: Mapping[str, object],
+    files_at_once: int | None = None,
+) -> DataFrame:
+    """The files that are in a folder, and arrive there, as a stream of a table's columns.
+
+    They lack the columns of `partition`, and have those whose time the partitions follow.
+    """
+    times = [each.column for each in partition.values() if isinstance(each, EventTime)]
+    stored = [each for each in files.schema.fields if each.name not in partition]
+    schema = to_spark_schema(stored)
+    for name in dict.fromkeys(times):
+        if name not in schema.fieldNames():
+            schema = schema.add(name, t.TimestampType())
+    reader = spark.readStream.schema(schema).format(file_format)
+    if file_format in ("json", "csv"):
+        # By default Spark makes nulls of values that it cannot read.
+        reader = reader.option("mode", "FAILFAST").option("header", "true")
+    if files_at_once is not None:
+        reader = reader.option("maxFilesPerTrigger", files_at_once)
+    return reader.load(folder)
+
+
+def start_query(
+    sink: Sink,
+    rows: DataFrame,
+    *,
+    trigger: str | None,
+    output: str = "append",
+    name: str | None = None,
+) -> StreamingQuery:
+    """Start a query of Spark into a sink."""
+    writer = rows.writeStream.foreachBatch(sink).outputMode(output)
+    writer = writer.option("checkpointLocation", sink.checkpoint)
+    if name is not None:
+        writer = writer.queryName(name)
+    if trigger == _AVAILABLE_NOW:
+        writer = writer.trigger(availableNow=True)
+    elif trigger is not None:
+        writer = writer.trigger(processingTime=trigger)
+    return writer.start()
+
+
+def make_sink(
+    files: TableFiles,
+    rows: DataFrame,
+    *,
+    checkpoint: str,
+    partition: Mapping[str, object] | None = None,
+    output: str = "append",
+) -> Sink:
+    """A sink for a stream, once rows, partition and table are found to fit."""
+    table = files.name
+    if not rows.isStreaming:
+        raise InvalidRequestError(
+            f"the rows for {table} are no stream; write them with write", table=table
+        )
+    if context_of(rows.sparkSession) is None:
+        raise UnsupportedError(
+            f"a stream into {table} needs a classic session of Spark: over Spark Connect the sink "
+            "would not learn which query calls it",
+            table=table,
+        )
+    if output not in _OUTPUTS:
+        raise InvalidRequestError(
+            f"output {output!r} is not one of {', '.join(_OUTPUTS)}", table=table
+        )
+    if output == "update" and not files.schema.has_primary_key:
+        raise InvalidRequestError(
+            f"output update writes a row again when it changes, and {table} has no primary key by "
+            "which the new one replaces it; write output append, or complete",
+            table=table,
+        )
+    check_reachable(files)
+    times: dict[str, EventTime | ProcessingTime] = {}
+    fixed: dict[str, object] = {}
+    for key, value in (partition or {}).items():
+        if isinstance(value, (EventTime, ProcessingTime)):
+            times[key] = value
+        else:
+            fixed[key] = value
+    files.partitions.stored(fixed | dict.fromkeys(times))
+    clock = None
+    if times:
+        fields = {field.name: field for field in files.schema.partition_fields}
+        formatter = read_partition_expiry(files.schema, table=table).times.formatter
+        clock = partition_clock(fields, times, table=table, formatter=formatter)
+    sink = Sink(
+        files=files,
+        checkpoint=_place(text_argument(checkpoint, "checkpoint")),
+        fixed=fixed,
+        clock=clock,
+        mode=WriteMode.OVERWRITE if output == "complete" else WriteMode.APPEND,
+    )
+    sink.prepared(files, StreamBatch(stream=table, checkpoint=checkpoint, number=0), fixed)
+    _check_columns(sink, rows)
+    return sink
+
+
+def _check_columns(sink: Sink, rows: DataFrame) -> None:
+    schema, clock = sink.files.schema, sink.clock
+    made = () if clock is None else tuple(field.name for field in clock.fields)
+    time = None if clock is None else clock.column
+    unknown = set(rows.columns) - {*schema.field_names, ROW_KIND_COLUMN, time}
+    if unknown:
+        raise InvalidRequestError(
+            f"the stream has columns that {sink.files.name} lacks: {', '.join(sorted(unknown))}; "
+            "leave them out, or add them to the table",
+            table=sink.files.name,
+        )
+    given = [each for each in made if each in rows.columns and each != time]
+    if given:
+        raise InvalidRequestError(
+            f"the stream has the column {given[0]}, which is to be made of a time; leave it out of "
+            "the rows, or leave the time out and take the values of the rows",
+            table=sink.files.name,
+        )
+    if time is None:
+        return
+    kinds = {field.name: field.dataType for field in rows.schema.fields}
+    if not isinstance(kinds.get(time), (t.TimestampType, t.TimestampNTZType, t.DateType)):
+        what = "is not there" if time not in kinds else f"is {kinds[time].simpleString()}"
+        raise InvalidRequestError(
+            f"partitions of {sink.files.name} follow from the time in column {time}, which {what}; "
+            "name a column of timestamps or dates",
+            table=sink.files.name,
+        )
+
+
+@dataclass(frozen=True)
+class Sink:
+    """What Spark calls with each batch.
+
+    `fixed` are the partition columns that have one value for the whole stream. `failures` are the
+    errors of batches.
+    """
+
+    files: TableFiles
+    checkpoint: str
+    fixed: Mapping[str, object]
+    clock: PartitionClock | None
+    mode: WriteMode
+    failures: list[StorageError] = field(default_factory=list)
+
+    def __call__(self, rows: DataFrame, number: int) -> None:
+        try:
+            self._take(rows, number)
+        except StorageError as error:
+            self.failures.append(error)
+            raise
+
+    def _take(self, rows: DataFrame, number: int) -> None:
+        stream = rows.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
+        if stream is None:
+            raise UnsupportedError(
+                f"Spark did not tell which query writes a batch into {self.files.name}, so that it "
+                "could not be known again; take Python's threads pinned to Java's, which is "
+                "the default (PYSPARK_PIN_THREAD)",
+                table=self.files.name,
+            )
+        batch = StreamBatch(stream=stream, checkpoint=self.checkpoint, number=number)
+        if is_committed(self._now(), batch, self.clock):
+            # States of a query that did not advance would fail the batch after this one.
+            rows.write.format("noop").mode("overwrite").save()
+            return
+        now_ms = self.files.env.now_ms()
+        for tries in count(1):
+            try:
+                self._write(self._now(), rows, batch, now_ms)
+                return
+            except CommitConflictError:
+                if tries == _TRIES:
+                    raise
+
+    def prepared(
+        self, files: TableFiles, batch: StreamBatch, partition: Mapping[str, object]
+    ) -> StagingJob:
+        return prepare_write(
+            files,
+            mode=self.mode,
+            partition=partition,
+            dynamic=False,
+            grouped=True,
+            commit_user=batch.stream,
+            commit_identifier=batch.number,
+        )
+
+    def _write(self, files: TableFiles, rows: DataFrame, batch: StreamBatch, now_ms: int) -> None:
+        partition, clock = dict(self.fixed), self.clock
+        observed = None
+        if clock is not None and clock.column is None:
+            partition |= clock.spec_at(clock.local(now_ms))
+        elif clock is not None:
+            rows, observed = _with_times(rows, clock)
+            if clock.column not in files.schema.field_names:
+                rows = rows.drop(clock.column)
+        staged = stage_dataframe(self.prepared(files.reading_once(), batch, partition), rows)
+        time_ms = now_ms if observed is None else observed.get.get(_LATEST)
+        commit_batch(files, batch, staged, clock=clock, time_ms=time_ms)
+
+    def _now(self) -> TableFiles:
+        """The table under its present schema, which may change while the stream runs."""
+        latest = self.files.schemas.latest(table=self.files.name)
+        return replace(self.files, schema=latest)
+
+
+def _with_times(rows: DataFrame, clock: PartitionClock) -> tuple[DataFrame, Observation]:
+    """Rows with the partition columns of their times; the latest time is observed."""
+    assert clock.column is not None
+    column, kind = _named(clock.column), rows.schema[clock.column].dataType
+    epoch = f.lit(_EPOCH).cast("timestamp_ntz")
+    if isinstance(kind, t.TimestampType):
+        micros = f.unix_micros(column)
+        utc = f.timestamp_add("MICROSECOND", micros, epoch)
+        clocked = f.convert_timezone(f.lit("UTC"), f.lit(clock.zone), utc)
+    else:
+        clocked = column.cast("timestamp_ntz")
+        micros = f.timestamp_diff("MICROSECOND", epoch, clocked)
+    observation = Observation()
+    rows = rows.observe(observation, f.max(f.floor(micros / 1000)).alias(_LATEST))
+    made = {
+        field.name: _written(field, layout, clocked)
+        for field, layout in zip(clock.fields, clock.layouts, strict=True)
+    }
+    return rows.withColumns(made), observation
+
+
+def _written(field: DataField, layout: str | None, moment: Column) -> Column:
+    """A time as the value of a partition key; null without a time."""
+    if layout is None:
+        return moment.cast("date")
+    units = {
+        "year": f.year(moment),
+        "month": f.month(moment),
+        "day": f.dayofmonth(moment),
+        "hour": f.hour(moment),
+        "minute": f.minute(moment),
+        "second": f.second(moment),
+    }
+    pieces = [
+        _padded(units[part.text], part.digits) if part.digits else f.lit(part.text)
+        for part in parts_of(layout)
+    ]
+    return f.concat(*pieces).cast(to_spark_type(field.type))
+
+
+def _padded(number: Column, digits: int) -> Column:
+    text = number.cast("string")
+    # Spark's padding cuts what is longer.
+    return f.when(f.length(text) < digits, f.lpad(text, digits, "0")).otherwise(text)
+
+
+def _named(name: str) -> Column:
+    return f.col("`" + name.replace("`", "``") + "`")
+
+
+def _place(checkpoint: str) -> str:
+    """The place of a checkpoint, in one spelling."""
+    place = checkpoint.removeprefix("file://").rstrip("/")
+    return place if "://" in place else str(Path(place.removeprefix("file:")).absolute())

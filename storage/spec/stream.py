@@ -1,0 +1,41 @@
+"""Streams that write into a table: what the table remembers of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakewright.storage.spec.shown import Shown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamBatch:
+    """One batch of a stream, by the engine's own names.
+
+    `stream` is the id that the engine keeps in its checkpoint, and `number` the id of the batch
+    there: a batch that is repeated after a crash has the same number.
+    """
+
+    stream: str
+    checkpoint: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamRecord(Shown):
+    """The last batch of a stream that a table holds, or that was about to be committed.
+
+    The record outlives snapshots: it tells a repeated batch after the expiry of its commit. While a
+    batch is not `committed`, its commit is to be found after snapshot `base_id`, or by files whose
+    names contain `write_id`. `waiting` are the partitions that the stream wrote and has not marked
+    as done, and `watermark` is the time, in epoch milliseconds, before which they are over.
+    """
+
+    stream: str
+    checkpoint: str
+    batch: int
+    committed: bool
+    time_ms: int
+    base_id: int | None = None
+    write_id: str | None = None
+    watermark: int | None = None
+    waiting: tuple[str, ...] = ()

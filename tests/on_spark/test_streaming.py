@@ -1,0 +1,263 @@
+"""The streaming sink: batches of a query of Spark become commits, each once."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from lakewright.cli import main
+from lakewright.storage import AddColumn, Catalog, EventTime, ProcessingTime, Table
+from lakewright.storage.errors import CommitOutcomeUnknownError, InvalidRequestError
+from lakewright.storage.spark.streaming import run_stream
+from tests.support.stores.watched_files import Call, WatchedFiles, over, puts_snapshot, watched
+from tests.support.tables.builders import (
+    compact,
+    content,
+    expire,
+    new_table,
+    remove_orphans,
+    rows,
+    values_of,
+)
+
+EVENTS = "id long, day string, v string"
+
+
+class Feed:
+    """A folder of JSON files as a stream, a file in each batch."""
+
+    def __init__(self, spark: SparkSession, folder: Path, schema: str = EVENTS) -> None:
+        self.spark, self.folder, self.schema = spark, folder, schema
+        self.checkpoint = str(folder.parent / "checkpoint")
+        folder.mkdir()
+
+    def add(self, *rows: Mapping[str, Any]) -> None:
+        number = len(list(self.folder.iterdir()))
+        lines = "\n".join(map(json.dumps, rows))
+        (self.folder / f"{number:04}.json").write_text(lines)
+
+    def rows(self) -> DataFrame:
+        reader = self.spark.readStream.schema(self.schema).option("maxFilesPerTrigger", 1)
+        return reader.json(str(self.folder))
+
+    def into(self, table: Table, rows: DataFrame | None = None, **given: Any) -> None:
+        """Write all that is there, and wait for the end."""
+        query = table.write_stream(
+            self.rows() if rows is None else rows,
+            checkpoint=self.checkpoint,
+            trigger="available-now",
+            **given,
+        )
+        query.awaitTermination()
+
+
+@pytest.fixture
+def feed(spark: SparkSession, tmp_path: Path) -> Feed:
+    return Feed(spark, tmp_path / "feed")
+
+
+def batches_of(table: Table) -> list[int]:
+    return [each.commit_identifier for each in table.history.snapshots()]
+
+
+def events(*ids: int, day: str = "a", v: str = "v") -> Iterable[Mapping[str, Any]]:
+    return [{"id": each, "day": day, "v": f"{v}{each}"} for each in ids]
+
+
+@pytest.mark.mission("PT13", "PT48", "PT49")
+def test_each_batch_is_a_commit_and_a_restart_goes_on_where_it_ended(
+    catalog: Catalog, feed: Feed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = new_table(catalog, partitions=["day"])
+    feed.add(*events(1, 2), *events(3, day="b"))
+    feed.add(*events(4))
+    feed.into(table)
+    feed.add(*events(5, day="c"))
+    command = ["--warehouse", catalog.uri, "stream", "run", "db.t", "--json", str(feed.folder)]
+    for said in ("db.t: 1 row in 1 batch, up to batch 2 of stream", "db.t: no new rows"):
+        assert main([*command, "--checkpoint", feed.checkpoint]) == 0
+        assert capsys.readouterr().out.startswith(said)
+    assert values_of(table, "id") == [1, 2, 3, 4, 5]
+    assert values_of(table, "day") == ["a", "a", "a", "b", "c"]
+    assert batches_of(table) == [0, 1, 2]
+    (stream,) = table.history.streams()
+    assert {each.commit_user for each in table.history.snapshots()} == {stream.stream}
+
+
+@pytest.mark.mission("PT13", "PT49", "PT50")
+def test_a_batch_whose_commit_failed_after_its_rows_were_staged_is_there_once_after_a_restart(
+    catalog: Catalog, feed: Feed
+) -> None:
+    table = new_table(catalog, partitions=["day"])
+    feed.add(*events(1))
+    feed.add(*events(2))
+    failing, _ = watched(table, fail_at=2, counts=puts_snapshot)
+    with pytest.raises(CommitOutcomeUnknownError):
+        run_stream(
+            failing.table_files, feed.rows(), checkpoint=feed.checkpoint, trigger="available-now"
+        )
+    assert values_of(table, "id") == [1]
+    feed.into(table)
+    assert values_of(table, "id") == [1, 2]
+    # Spark has lost what it knew of the last batch, and its snapshot has expired.
+    (commits := Path(feed.checkpoint) / "commits" / "1").unlink()
+    commits.with_name(".1.crc").unlink(missing_ok=True)
+    compact(table, full=True)
+    expire(table)
+    feed.add(*events(3))
+    feed.into(table)
+    assert values_of(table, "id") == [1, 2, 3]
+    # The checkpoint is deleted, so that its source would begin anew.
+    shutil.rmtree(feed.checkpoint)
+    with pytest.raises(InvalidRequestError, match="was deleted"):
+        run_stream(
+            table.table_files, feed.rows(), checkpoint=feed.checkpoint, trigger="available-now"
+        )
+    assert values_of(table, "id") == [1, 2, 3]
+    remove_orphans(table)
+
+
+@pytest.mark.mission("PT48", "PT59")
+def test_partitions_follow_from_the_time_of_events_and_are_marked_when_it_has_passed(
+    catalog: Catalog, spark: SparkSession, tmp_path: Path
+) -> None:
+    table = new_table(
+        catalog, {"id": "BIGINT", "dt": "STRING", "hour": "INT"}, partitions=["dt", "hour"]
+    )
+    feed = Feed(spark, tmp_path / "feed", "id long, at timestamp")
+    feed.add({"id": 1, "at": "2024-06-30T21:59:59Z"}, {"id": 2, "at": "2024-06-30T22:00:00Z"})
+    feed.add({"id": 3, "at": "2024-06-30T22:30:00Z"})
+    at = EventTime("at", zone="Europe/Berlin", delay=dt.timedelta(minutes=30))
+    feed.into(table, partition={"dt": at, "hour": replace(at, layout="H")})
+    found = {row["id"]: (row["dt"], row["hour"]) for row in table.read().to_pylist()}
+    assert found == {1: ("2024-06-30", 23), 2: ("2024-07-01", 0), 3: ("2024-07-01", 0)}
+    plan = table.upkeep.plan_mark_done("dt > '2024'")
+    is_marked = {each.partition["hour"]: each.done_since_ms is not None for each in plan.partitions}
+    assert is_marked == {23: True, 0: False}
+    latest = table.history.latest_snapshot()
+    assert latest is not None
+    assert latest.watermark == 1_719_784_800_000
+
+
+@pytest.mark.mission("PT48", "RS10")
+def test_a_stream_goes_into_a_fixed_partition_or_into_that_of_the_present(
+    catalog: Catalog, spark: SparkSession, tmp_path: Path
+) -> None:
+    table = new_table(catalog, {"id": "BIGINT", "day": "DATE"}, partitions=["day"])
+    feed = Feed(spark, tmp_path / "feed", "id long")
+    feed.add({"id": 1})
+    feed.into(table, partition={"day": dt.date(2020, 2, 3)})
+    feed.add({"id": 2})
+    before = dt.datetime.now(dt.UTC).date()
+    feed.into(table, partition={"day": ProcessingTime()})
+    after = dt.datetime.now(dt.UTC).date()
+    days = {row["id"]: row["day"] for row in table.read().to_pylist()}
+    assert days[1] == dt.date(2020, 2, 3)
+    assert before <= days[2] <= after
+
+
+@pytest.mark.deep
+@pytest.mark.mission("PT48", "PT49")
+def test_upserts_go_on_beside_a_compaction_and_a_new_column(catalog: Catalog, feed: Feed) -> None:
+    table = new_table(catalog, keys=["id"], options={"bucket": "2"})
+
+    def meanwhile(call: Call) -> None:
+        if puts_snapshot(call) and call.path.endswith("/snapshot-2"):
+            compact(table, full=True)
+            table.alter(AddColumn("more", "STRING"))
+
+    feed.add(*events(1, 2))
+    feed.add(*events(2, 3, v="w"))
+    feed.add(*events(3, 4, v="x"))
+    raced = over(table, WatchedFiles(table.table_files.fs, before=meanwhile))
+    feed.into(raced, output="update")
+    assert values_of(catalog.table("db.t"), "v") == ["v1", "w2", "x3", "x4"]
+    assert batches_of(table).count(1) == 1
+
+
+@pytest.mark.deep
+@pytest.mark.mission("PT49")
+def test_the_states_of_a_query_advance_with_a_batch_that_the_table_holds_already(
+    catalog: Catalog, feed: Feed
+) -> None:
+    table = new_table(catalog, {"day": "STRING", "n": "BIGINT"})
+
+    def counts() -> DataFrame:
+        return feed.rows().groupBy("day").agg(f.count("*").alias("n"))
+
+    for ids in ((1, 2), (3,)):
+        feed.add(*events(*ids))
+        feed.into(table, counts(), output="complete")
+    assert table.read().to_pylist() == [{"day": "a", "n": 3}]
+    for name in ("1", ".1.crc"):
+        (Path(feed.checkpoint) / "commits" / name).unlink(missing_ok=True)
+    feed.add(*events(4))
+    feed.into(table, counts(), output="complete")
+    assert table.read().to_pylist() == [{"day": "a", "n": 4}]
+    assert batches_of(table) == [0, 1, 2]
+
+
+def test_what_is_no_stream_of_the_table_is_refused_before_the_query_starts(
+    catalog: Catalog, feed: Feed
+) -> None:
+    table = new_table(catalog, partitions=["day"])
+    rows, at, v = feed.rows(), EventTime("at"), EventTime("v")
+    refused: list[tuple[str, dict[str, Any]]] = [
+        ("is no stream", {"rows": feed.spark.range(1)}),
+        ("columns that db.t lacks: id2", {"rows": rows.withColumnRenamed("id", "id2")}),
+        ("has no primary key", {"rows": rows, "output": "update"}),
+        ("output 'sometimes'", {"rows": rows, "output": "sometimes"}),
+        ("'dya' is not a partition key", {"rows": rows, "partition": {"dya": at}}),
+        ("has the column day", {"rows": rows, "partition": {"day": at}}),
+        (
+            "column at, which is not",
+            {"rows": rows.drop("day"), "partition": {"day": at}},
+        ),
+        (
+            "column v, which is string",
+            {"rows": rows.drop("day"), "partition": {"day": v}},
+        ),
+    ]
+    for said, given in refused:
+        with pytest.raises(InvalidRequestError, match=said):
+            table.write_stream(**{"checkpoint": feed.checkpoint, **given})
+    assert not Path(feed.checkpoint).exists()
+
+
+@pytest.mark.mission("PT13", "PT49")
+def test_the_changes_of_a_table_stream_into_another_each_once(
+    catalog: Catalog, spark: SparkSession, tmp_path: Path
+) -> None:
+    source = new_table(catalog, keys=["id"], options={"bucket": "2"})
+    target = new_table(catalog, name="db.copy", keys=["id"], options={"bucket": "1"})
+
+    def follow() -> None:
+        query = target.write_stream(
+            source.read_stream(spark, consumer="copy"),
+            checkpoint=str(tmp_path / "checkpoint"),
+            trigger="available-now",
+        )
+        query.awaitTermination()
+
+    for day, new, kinds in (
+        ("a", events(1, 2, 3), ["+I", "+I", "+I"]),
+        ("b", events(2, 3, 4, v="w"), ["+U", "-D", "+I"]),
+    ):
+        source.write(rows(source, [{**each, "day": day} for each in new], kinds))
+        compact(source, full=True)
+        follow()
+        assert content(target) == content(source)
+    # Spark says that a batch is done when it begins the one after it.
+    (consumer,) = source.history.consumers()
+    assert 3 <= consumer.next_snapshot_id <= 5
+    follow()
+    assert len(target.history.snapshots()) == 2

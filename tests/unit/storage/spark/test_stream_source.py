@@ -1,0 +1,100 @@
+"""The source of streams without Spark: its offsets, its shares and what they hold."""
+
+from __future__ import annotations
+
+import base64
+import pickle
+from typing import Any
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from lakewright.storage import Catalog, Table
+from lakewright.storage.errors import StalePlan
+from lakewright.storage.spark.pickling import dumps, loads
+from lakewright.storage.spark.stream_source import Asked, ChangesReader, ChangesSource
+from tests.support.tables.builders import compact, events, expire, new_table, rows
+
+Offset = dict[str, Any]
+
+
+def reader_of(table: Table, after: int | None = None, consumer: str | None = None) -> ChangesReader:
+    asked = Asked(table.table_files, ("id",), after, consumer)
+    source = ChangesSource({"asked": base64.b64encode(dumps(asked)).decode()})
+    return source.streamReader(source.schema())
+
+
+def latest(reader: ChangesReader, start: Offset) -> Offset:
+    return reader.latestOffset(start, ReadAllAvailable())
+
+
+def told(reader: ChangesReader, start: Offset, end: Offset) -> list[tuple[str, int]]:
+    """What the tasks of a batch read, each with copies of its own."""
+    found = []
+    for share in reader.partitions(start, end):
+        there: ChangesReader = loads(dumps(reader))
+        for batch in there.read(pickle.loads(pickle.dumps(share))):
+            found += [(row["_rowkind"], row["id"]) for row in batch.to_pylist()]
+    return sorted(found)
+
+
+def write(table: Table, first: int, last: int, kind: str = "+I") -> None:
+    table.write(rows(table, events(first, last), [kind] * (last - first)))
+
+
+@pytest.fixture
+def table(catalog: Catalog) -> Table:
+    made: Table = new_table(catalog, keys=["id"], options={"bucket": "2"})
+    return made
+
+
+def test_a_stream_has_all_rows_first_and_then_what_changes(table: Table) -> None:
+    reader = reader_of(table)
+    start = reader.initialOffset()
+    assert latest(reader, start) == start
+    write(table, 1, 4)
+    write(table, 1, 2, "-D")
+    first = latest(reader, start)
+    # A deletion that files still hold deletes nothing of a copy that begins here.
+    assert told(reader, start, first) == [("+I", 2), ("+I", 3), ("-D", 1)]
+    compact(table, full=True)
+    write(table, 3, 5, "+U")
+    second = latest(reader, first)
+    assert told(reader, first, second) == [("+U", 3), ("+U", 4)]
+    assert told(reader, second, latest(reader, second)) == []
+    later = reader_of(table, after=2)
+    assert told(later, later.initialOffset(), second) == [("+U", 3), ("+U", 4)]
+
+
+def test_a_stream_that_ends_when_all_is_read_leaves_what_comes_meanwhile(table: Table) -> None:
+    write(table, 1, 2)
+    reader = reader_of(table)
+    reader.prepareForTriggerAvailableNow()
+    write(table, 2, 3)
+    start = reader.initialOffset()
+    assert told(reader, start, latest(reader, start)) == [("+I", 1)]
+
+
+def test_a_stream_goes_on_where_its_consumer_keeps_the_snapshots(table: Table) -> None:
+    for number in (1, 2, 3):
+        write(table, number, number + 1)
+    reader = reader_of(table, consumer="c")
+    reader.commit({"snapshot": 1, "commit": ""})
+    expire(table)
+    assert [each.id for each in table.history.snapshots()] == [2, 3]
+    again = reader_of(table, after=1, consumer="c")
+    start = again.initialOffset()
+    assert told(again, start, latest(again, start)) == [("+I", 2), ("+I", 3)]
+
+
+def test_a_stream_that_has_told_rows_of_a_rollback_ends(table: Table) -> None:
+    write(table, 1, 2)
+    write(table, 2, 3)
+    reader = reader_of(table)
+    read = latest(reader, reader.initialOffset())
+    table.history.rollback(snapshot=1)
+    with pytest.raises(StalePlan, match="rolled back behind snapshot 2"):
+        latest(reader, read)
+    write(table, 5, 6)
+    with pytest.raises(StalePlan, match="rolled back behind snapshot 2"):
+        latest(reader, read)
