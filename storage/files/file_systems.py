@@ -16,7 +16,6 @@ from lakewright.storage.files.gcs_files import GcsFiles
 from lakewright.storage.files.local_files import LocalFiles
 from lakewright.storage.files.locks import LOCK_VARIABLE, Lock, open_lock
 from lakewright.storage.files.memory_files import MemoryFiles
-from lakewright.storage.files.object_files import ObjectFiles
 from lakewright.storage.files.remote_files import RemoteFiles
 from lakewright.storage.files.renaming_files import RenamingFiles
 from lakewright.storage.files.s3_files import S3Files
@@ -112,7 +111,7 @@ def with_lock(fs: FileSystem, lock: Lock, *, always: bool | None) -> FileSystem:
             f"a lock is named for {fs.scheme}://, and lock.enabled asks for that of the catalog's "
             f"database; leave out one: lock and {LOCK_VARIABLE}, or lock.enabled"
         )
-    needed = isinstance(fs, ObjectFiles) or fs.needs_lock
+    needed = fs.others_replace or fs.needs_lock
     asked = fs.lock is None and (needed if always is None else always)
     return replace(fs, lock=lock) if asked else fs
 
