@@ -48,7 +48,11 @@ from lakewright.storage.operations.partitions.repair_partitions import (
     repair_mode,
 )
 from lakewright.storage.operations.references.branches import BRANCH_MARK, branch_names
-from lakewright.storage.operations.running.delete_files import drop_table_files, is_half_dropped
+from lakewright.storage.operations.running.delete_files import (
+    drop_table_files,
+    is_half_dropped,
+    remove_empty_folders,
+)
 from lakewright.storage.operations.schema.create_table import create_table
 from lakewright.storage.rows import Where
 from lakewright.storage.spec.arguments import text_argument, whole_number
@@ -184,7 +188,7 @@ class Catalog:
             raise self._no_database(name)
         self.names.drop_database(name)
         # Another process may make a table there by now: then the folder stays, with it.
-        self.fs.remove_empty_dir(path)
+        remove_empty_folders(self.fs, [path], below=self.root)
 
     def list_tables(self, database: str) -> tuple[str, ...]:
         """Names of the tables of a database.
