@@ -10,6 +10,7 @@ orders = orders.alter(AddColumn("city", "STRING"), RenameColumn("v", "amount"))
 """
 
 from lakewright.storage.catalog import Catalog
+from lakewright.storage.catalog_sync import CatalogDrift
 from lakewright.storage.codec.arrow_types import columns_from_arrow
 from lakewright.storage.errors import StorageError
 from lakewright.storage.format_table import FormatTable
@@ -125,6 +126,7 @@ __all__ = [
     "Branch",
     "BucketStats",
     "Catalog",
+    "CatalogDrift",
     "ChangeComment",
     "ChangeDefault",
     "ChangeNullability",

@@ -1,7 +1,7 @@
 """Catalog: maps names `database.table` of a warehouse folder to `Table`.
 
-The filesystem catalog of the format: a database is a folder `name.db`, and a table is a folder
-inside it with a schema file. The catalog stores nothing else.
+A database is a folder `name.db`, and a table is a folder inside it with a schema file. The names
+are those of the folders, or the rows of a database that Paimon's JDBC catalog shares.
 """
 
 from __future__ import annotations
@@ -12,7 +12,15 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from lakewright.storage.codec.arrow_types import columns_from_arrow
+from lakewright.storage.catalog_arguments import (
+    check_name,
+    folder_name,
+    merged,
+    option_texts,
+    schema_spec,
+    split_name,
+)
+from lakewright.storage.catalog_sync import AGE_MS, CatalogDrift, CatalogSync
 from lakewright.storage.env import Env, FileSystem, SystemEnv
 from lakewright.storage.errors import (
     AlreadyExistsError,
@@ -20,24 +28,38 @@ from lakewright.storage.errors import (
     InvalidRequestError,
     TableNotFound,
 )
-from lakewright.storage.files.file_systems import open_file_system
+from lakewright.storage.files.catalog_names import DatabaseNames, FolderNames, Names
+from lakewright.storage.files.catalog_options import FILESYSTEM, catalog_options
+from lakewright.storage.files.databases import open_database
+from lakewright.storage.files.file_systems import open_file_system, with_lock
 from lakewright.storage.files.metadata_stores import SchemaStore
 from lakewright.storage.files.paths import DATABASE_SUFFIX, TablePaths
 from lakewright.storage.files.read_only_files import ReadOnlyFiles
+from lakewright.storage.files.row_lock import RowLock
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.files.temporary_folder import temporary_folder
 from lakewright.storage.format_table import FormatTable
 from lakewright.storage.operations.format_tables.create_format_table import create_format_table
-from lakewright.storage.operations.format_tables.format_spec import format_spec
+from lakewright.storage.operations.format_tables.format_spec import format_spec, is_format_table
+from lakewright.storage.operations.format_tables.keep_partitions import FolderDrift
+from lakewright.storage.operations.partitions.repair_partitions import (
+    RepairMode,
+    RepairResult,
+    repair_mode,
+)
 from lakewright.storage.operations.references.branches import BRANCH_MARK, branch_names
-from lakewright.storage.operations.running.delete_files import drop_table_files, is_half_dropped
+from lakewright.storage.operations.running.delete_files import (
+    drop_table_files,
+    is_half_dropped,
+    remove_empty_folders,
+)
 from lakewright.storage.operations.schema.create_table import create_table
 from lakewright.storage.rows import Where
-from lakewright.storage.spec.arguments import text_argument
-from lakewright.storage.spec.data_types import parse_data_type
-from lakewright.storage.spec.file_names import is_place_below
-from lakewright.storage.spec.schema import Column, SchemaSpec, listed_names
+from lakewright.storage.spec.arguments import text_argument, whole_number
+from lakewright.storage.spec.schema import SchemaSpec, listed_names
 from lakewright.storage.table import Table
+
+_SYNC_HINT = "`lakewright sync` lists it, and then it can be read or dropped"
 
 
 @dataclass(frozen=True)
@@ -47,6 +69,10 @@ class Catalog:
     fs: FileSystem
     root: str
     env: Env
+    # None where the folders are the names.
+    listed: DatabaseNames | None = None
+    # Where the tables of a session lie, which hide others of their names.
+    session: Catalog | None = None
 
     @classmethod
     def open(
@@ -56,6 +82,7 @@ class Catalog:
         env: Env | None = None,
         lock: str | None = None,
         durable: bool | None = None,
+        options: Mapping[str, str] | None = None,
     ) -> Catalog:
         """The warehouse at a path or URI (`s3://bucket/path`, …); it need not exist yet.
 
@@ -63,14 +90,26 @@ class Catalog:
         `sqlite:///path` or `postgresql://host/database`; LAKEWRIGHT_LOCK is its default.
         `durable=False`, or LAKEWRIGHT_DURABLE=false, skips the flushes that make a commit on a
         local disk outlive a power loss; a power loss may then destroy a table (docs/stores.md).
+        `options` keep the names in a database (docs/catalogs.md): `{"metastore": "jdbc", "uri":
+        "postgresql://host/database"}`; LAKEWRIGHT_CATALOG_URI and others are their defaults.
 
         Raises:
             UnsupportedError: the store is not implemented, or a package for it is missing.
-            InvalidRequestError: the URI names no bucket, or it or the lock holds a password.
+            InvalidRequestError: the URI names no bucket, an option is invalid, or a URI holds a
+                password.
         """
         env = env or SystemEnv()
         fs, root = open_file_system(warehouse, env, lock=lock, durable=durable)
-        return cls(fs, root.rstrip("/") or "/", env)
+        root = root.rstrip("/") or "/"
+        given = catalog_options(options)
+        if given.uri is None:
+            return cls(fs, root, env)
+        database = open_database(given.uri, use="catalog")
+        row_lock = RowLock(
+            database, given.key, root, env, given.longest_sleep_ms, given.lock_timeout_ms
+        )
+        fs = with_lock(fs, row_lock, always=given.lock_enabled)
+        return cls(fs, root, env, DatabaseNames(database, given.key))
 
     @classmethod
     @contextmanager
@@ -82,24 +121,38 @@ class Catalog:
         folder for temporary files. A process that is killed leaves it there.
         """
         with temporary_folder(folder) as root:
-            yield cls.open(root, env=env, durable=False)
+            yield cls.open(root, env=env, durable=False, options=FILESYSTEM)
+
+    @contextmanager
+    def with_temporary_tables(self, *, folder: str | None = None) -> Iterator[Catalog]:
+        """This catalog and temporary tables of the caller, which no other session sees.
+
+        `create_table(…, temporary=True)` makes one. Until the `with` block ends or `drop_table`
+        drops it, it hides a table of the same name. See `temporary`.
+        """
+        with Catalog.temporary(folder=folder, env=self.env) as session:
+            yield replace(self, session=session)
 
     def read_only(self) -> Catalog:
         """The same warehouse, in which nothing can be changed: every attempt raises.
 
         A plan that asks the store for its time, which takes a file, is such an attempt.
         """
-        return replace(self, fs=ReadOnlyFiles(self.fs))
+        listed = None if self.listed is None else self.listed.read_only()
+        return replace(self, fs=ReadOnlyFiles(self.fs), listed=listed)
 
     @property
     def uri(self) -> str:
         return self.fs.uri(self.root)
 
+    @property
+    def names(self) -> Names:
+        """Where the names are kept."""
+        return FolderNames(self.fs, self.root) if self.listed is None else self.listed
+
     def list_databases(self) -> tuple[str, ...]:
-        folders = self.fs.list_subdirs(self.root)
-        return tuple(
-            name.removesuffix(DATABASE_SUFFIX) for name in folders if name.endswith(DATABASE_SUFFIX)
-        )
+        own = self.names.databases()
+        return own if self.session is None else merged(own, self.session.list_databases())
 
     def create_database(self, name: str, *, if_not_exists: bool = True) -> None:
         """Make a database.
@@ -107,14 +160,35 @@ class Catalog:
         Raises:
             AlreadyExistsError: it exists, and `if_not_exists` is False.
         """
-        _check_name(name, "database")
-        if name in self.list_databases():
+        check_name(name, "database")
+        if name in self.names.databases():
             if not if_not_exists:
                 raise AlreadyExistsError(f"database {name} exists already in {self.root}")
             return
         path = self._database_path(name)
         self.fs.make_dirs(path)
         self.fs.make_durable([path], below="/")
+        self.names.add_database(name, location=path)
+
+    def drop_database(self, name: str) -> None:
+        """Drop a database without tables.
+
+        Raises:
+            DatabaseNotFound: it does not exist.
+            InvalidRequestError: it has tables, or something lies in its folder.
+        """
+        path = self._database_path(name)
+        within = merged(self.names.tables(name), self.fs.list_subdirs(path))
+        if within:
+            raise InvalidRequestError(
+                f"database {name} is not empty: {', '.join(within)}; drop its tables first, and "
+                f"delete what else lies in {path}"
+            )
+        if name not in self.names.databases():
+            raise self._no_database(name)
+        self.names.drop_database(name)
+        # Another process may make a table there by now: then the folder stays, with it.
+        remove_empty_folders(self.fs, [path], below=self.root)
 
     def list_tables(self, database: str) -> tuple[str, ...]:
         """Names of the tables of a database.
@@ -123,14 +197,14 @@ class Catalog:
             DatabaseNotFound: the database does not exist.
         """
         if database not in self.list_databases():
-            have = ", ".join(self.list_databases()) or "none"
-            raise DatabaseNotFound(f"no database {database} in {self.root}; there are {have}")
-        folder = self._database_path(database)
-        names = self.fs.list_subdirs(folder)
-        return tuple(name for name in names if self._has_schema(f"{folder}/{name}"))
+            raise self._no_database(database)
+        own = self.names.tables(database)
+        return own if self.session is None else merged(own, self.session.names.tables(database))
 
     def list_table_folders(self, database: str) -> tuple[str, ...]:
         """Names of the folders of a database, without a look at which of them are tables."""
+        if self.listed is not None:
+            return self.listed.tables(database)
         names = self.fs.list_subdirs(self._database_path(database))
         return tuple(name for name in names if not name.startswith("."))
 
@@ -144,40 +218,57 @@ class Catalog:
         options: Mapping[str, str] | None = None,
         comment: str = "",
         if_not_exists: bool = False,
+        temporary: bool = False,
     ) -> Table:
         """Create `database.table`, and its database if it is missing.
 
         The columns are an Arrow schema, names with types as text (`{"id": "BIGINT", "amount":
-        "DECIMAL(10, 2)"}`), or a `SchemaSpec`, which also has keys, options and comment.
+        "DECIMAL(10, 2)"}`), or a `SchemaSpec`, which also has keys, options and comment. A
+        `temporary` one goes with the session (`with_temporary_tables`).
 
         Raises:
             InvalidSchema: the schema is invalid.
             InvalidRequestError: keys, options or a comment are given with a `SchemaSpec`.
             UnsupportedError: an option is not implemented.
-            AlreadyExistsError: it exists, and `if_not_exists` is False.
+            AlreadyExistsError: it exists, and `if_not_exists` is False; or its files lie there, and
+                the catalog's database does not list it.
         """
-        spec = _schema_spec(
+        if temporary:
+            return self._of_session().create_table(
+                name,
+                schema,
+                partition_keys=partition_keys,
+                primary_keys=primary_keys,
+                options=options,
+                comment=comment,
+                if_not_exists=if_not_exists,
+            )
+        spec = schema_spec(
             schema,
             partition_keys=listed_names(partition_keys, "partition_keys"),
             primary_keys=listed_names(primary_keys, "primary_keys"),
-            options=_option_texts(options),
+            options=option_texts(options),
             comment=comment,
         )
         database, table = split_name(name)
-        _check_name(database, "database")
-        _check_name(table, "table")
-        if if_not_exists and self.table_exists(name):
-            return self.table(name)
+        check_name(database, "database")
+        check_name(table, "table")
+        if if_not_exists and self.names.has_table(database, table):
+            return self._own_table(name)
+        self._prepare(database, table)
         try:
-            create_table(self.fs, self._table_path(name), spec, table=name, env=self.env)
-        except AlreadyExistsError:
-            if not if_not_exists or not self.table_exists(name):
-                raise
-        return self.table(name)
+            made = create_table(self.fs, self._table_path(name), spec, table=name, env=self.env)
+        except AlreadyExistsError as error:
+            if not if_not_exists or not self.names.has_table(database, table):
+                raise self._taken(error, database, table) from error
+        else:
+            self.names.add_table(database, table, made)
+        return self._own_table(name)
 
     def table_exists(self, name: str) -> bool:
         name, mark, branch = text_argument(name, "table name").partition(BRANCH_MARK)
-        exists = self._has_schema(self._table_path(name))
+        self._table_path(name)
+        exists = self.names.has_table(*split_name(name)) or self._is_of_session(name)
         return exists and (not mark or branch in branch_names(self.table(name).table_files))
 
     def table(self, name: str) -> Table:
@@ -190,11 +281,24 @@ class Catalog:
         name, mark, branch = text_argument(name, "table name").partition(BRANCH_MARK)
         if mark:
             return self.table(name).history.at_branch(branch)
+        if self.session is not None and self._is_of_session(name):
+            return self.session.table(name)
+        return self._own_table(name)
+
+    def _own_table(self, name: str) -> Table:
+        """A table that is not one of the session."""
         path = self._table_path(name)
-        if not self._has_schema(path):
+        if not self.names.has_table(*split_name(name)):
             raise self._no_table(name)
         paths = TablePaths(path)
-        schema = SchemaStore(self.fs, paths).latest(table=name)
+        store = SchemaStore(self.fs, paths)
+        if self.listed is not None and not store.ids():
+            raise TableNotFound(
+                f"table {name} is listed in the catalog's database, and does not lie at {path}; "
+                "`lakewright sync --mode drop` takes it off the list",
+                table=name,
+            )
+        schema = store.latest(table=name)
         return Table(TableFiles(name, self.fs, paths, schema, self.env))
 
     def create_format_table(
@@ -220,18 +324,19 @@ class Catalog:
             InvalidRequestError: files of the format do not hold a column.
             AlreadyExistsError: the table exists.
         """
-        spec = _schema_spec(
+        spec = schema_spec(
             schema,
             partition_keys=listed_names(partition_keys, "partition_keys"),
             primary_keys=(),
-            options=_option_texts(options),
+            options=option_texts(options),
             comment=comment,
         )
         database, table = split_name(name)
-        _check_name(database, "database")
-        _check_name(table, "table")
-        return FormatTable(
-            create_format_table(
+        check_name(database, "database")
+        check_name(table, "table")
+        self._prepare(database, table)
+        try:
+            files = create_format_table(
                 self.fs,
                 self._table_path(name),
                 spec,
@@ -240,7 +345,10 @@ class Catalog:
                 format_name=file_format,
                 location=location,
             )
-        )
+        except AlreadyExistsError as error:
+            raise self._taken(error, database, table) from error
+        self.names.add_table(database, table, files.schema)
+        return FormatTable(files)
 
     def format_table(self, name: str) -> FormatTable:
         """A table of plain files.
@@ -279,103 +387,113 @@ class Catalog:
             raise InvalidRequestError(
                 f"{name} is a branch, not a table: delete branch {branch} of {table}"
             )
+        if self.session is not None and self._is_of_session(name):
+            self.session.drop_table(name)
+            return
         path = self._table_path(name)
+        database, table = split_name(name)
         # A table whose schema cannot be read can be dropped too.
-        if not is_half_dropped(self.fs, path) and not self._has_schema(path):
+        if not is_half_dropped(self.fs, path) and not self.names.has_table(database, table):
             raise self._no_table(name)
-        drop_table_files(self.fs, path)
+        self.names.drop_table(database, table)
+        if self.listed is None or self.fs.exists(path):
+            drop_table_files(self.fs, path)
+
+    def plan_sync_tables(
+        self, database: str | None = None, *, age_ms: int | None = None
+    ) -> CatalogDrift:
+        """How the tables in the warehouse and those in the catalog's database differ.
+
+        A catalog of folders never differs. A table that changed within `age_ms`, by default a
+        minute, is left, since a client may be about to list it.
+        """
+        if self.listed is None:
+            return CatalogDrift()
+        age_ms = AGE_MS if age_ms is None else whole_number(age_ms, "age_ms", minimum=0)
+        return self._sync(self.listed).drift(database, age_ms=age_ms)
+
+    def sync_tables(
+        self,
+        database: str | None = None,
+        *,
+        mode: str | RepairMode = RepairMode.ADD,
+        age_ms: int | None = None,
+    ) -> CatalogDrift:
+        """Bring the catalog's database in step with the warehouse; returns how they differed.
+
+        The mode `add` lists tables that lie there, `drop` takes those off the list that do not,
+        `sync` does both.
+        """
+        mode = repair_mode(mode)
+        drift = self.plan_sync_tables(database, age_ms=age_ms)
+        if self.listed is not None:
+            self._sync(self.listed).run(drift, mode)
+        return drift
+
+    def sync_partitions(
+        self, name: str, *, mode: str | RepairMode = RepairMode.ADD
+    ) -> RepairResult | FolderDrift:
+        """Bring a table's partitions in step with the folders that it took over or registers.
+
+        The same as `repair_partitions` of the table, which says more.
+        """
+        table = self.table(name)
+        if is_format_table(table.schema):
+            return FormatTable(table.table_files).repair_partitions(mode)
+        return table.upkeep.repair_partitions(mode=mode)
+
+    def _sync(self, listed: DatabaseNames) -> CatalogSync:
+        return CatalogSync(self.fs, self.root, self.env, listed)
+
+    def _prepare(self, database: str, table: str) -> None:
+        """Make the database of a new table if it is listed apart from its folder."""
+        if self.listed is None:
+            return
+        self.listed.check_new(database, table)
+        if self.listed.has_table(database, table):
+            raise AlreadyExistsError(
+                f"table {database}.{table} exists already in catalog {self.listed.key!r}"
+            )
+        self.create_database(database)
+
+    def _taken(self, error: AlreadyExistsError, database: str, table: str) -> AlreadyExistsError:
+        if self.listed is None or self.listed.has_table(database, table):
+            return error
+        return AlreadyExistsError(
+            f"{error.message}; the catalog's database does not list it: its creation or drop died "
+            f"halfway, or goes on; {_SYNC_HINT}",
+            table=f"{database}.{table}",
+        )
+
+    def _of_session(self) -> Catalog:
+        if self.session is None:
+            raise InvalidRequestError(
+                "a temporary table needs a session; make it in `with "
+                "catalog.with_temporary_tables() as session:`"
+            )
+        return self.session
+
+    def _is_of_session(self, name: str) -> bool:
+        return self.session is not None and self.session.table_exists(name)
+
+    def _no_database(self, name: str) -> DatabaseNotFound:
+        have = ", ".join(self.list_databases()) or "none"
+        return DatabaseNotFound(f"no database {name} in {self.root}; there are {have}")
 
     def _no_table(self, name: str) -> TableNotFound:
-        database, _ = split_name(name)
+        database, table = split_name(name)
         there = f"databases there: {', '.join(self.list_databases()) or 'none'}"
         if database in self.list_databases():
             there = f"tables of {database}: {', '.join(self.list_tables(database)) or 'none'}"
+        if self.listed is not None and FolderNames(self.fs, self.root).has_table(database, table):
+            there = (
+                f"its files lie there, and the catalog's database does not list it; {_SYNC_HINT}"
+            )
         return TableNotFound(f"no table {name} in {self.root}; {there}", table=name)
 
     def _database_path(self, database: str) -> str:
-        return f"{self.root}/{_folder_name(database, 'database')}{DATABASE_SUFFIX}"
+        return f"{self.root}/{folder_name(database, 'database')}{DATABASE_SUFFIX}"
 
     def _table_path(self, name: str) -> str:
         database, table = split_name(name)
-        return f"{self._database_path(database)}/{_folder_name(table, 'table')}"
-
-    def _has_schema(self, path: str) -> bool:
-        return bool(SchemaStore(self.fs, TablePaths(path)).ids())
-
-
-def _schema_spec(
-    schema: SchemaSpec | pa.Schema | Mapping[str, str],
-    *,
-    partition_keys: tuple[str, ...],
-    primary_keys: tuple[str, ...],
-    options: dict[str, str],
-    comment: str,
-) -> SchemaSpec:
-    if isinstance(schema, SchemaSpec):
-        if partition_keys or primary_keys or options or comment:
-            raise InvalidRequestError(
-                "a SchemaSpec holds keys, options and comment itself; put them into it"
-            )
-        return schema
-    if isinstance(schema, pa.Schema):
-        columns = columns_from_arrow(schema)
-    elif isinstance(schema, Mapping):
-        columns = tuple(
-            Column(
-                text_argument(name, "column name"),
-                parse_data_type(text_argument(text, f"the type of column {name}")),
-            )
-            for name, text in schema.items()
-        )
-    else:
-        raise InvalidRequestError(
-            f"{schema!r:.100} is not a schema; give a SchemaSpec, a pyarrow schema, or names with "
-            "types as text, such as {'id': 'BIGINT'}"
-        )
-    return SchemaSpec(
-        columns=columns,
-        partition_keys=partition_keys,
-        primary_keys=primary_keys,
-        options=options,
-        comment=text_argument(comment, "comment"),
-    )
-
-
-def _option_texts(options: Mapping[str, str] | None) -> dict[str, str]:
-    if options is None:
-        return {}
-    if not isinstance(options, Mapping):
-        raise InvalidRequestError(
-            f"options are {options!r:.100}; give names with values, as a dict"
-        )
-    return {text_argument(name, "option name"): value for name, value in options.items()}
-
-
-def split_name(name: str) -> tuple[str, str]:
-    """Split `database.table` into its parts.
-
-    Raises:
-        InvalidRequestError: it is no text, has no dot, more than one, or an empty part.
-    """
-    parts = text_argument(name, "table name").split(".")
-    if len(parts) != 2 or not all(parts):
-        raise InvalidRequestError(f"table name {name!r} is not of the form database.table")
-    return parts[0], parts[1]
-
-
-def _folder_name(name: str, kind: str) -> str:
-    """The folder name for an existing name; checks that it can be a folder's name."""
-    text_argument(name, f"{kind} name")
-    if not is_place_below(name) or "/" in name:
-        raise InvalidRequestError(f"{kind} name {name!r} cannot be the name of a folder")
-    return name
-
-
-def _check_name(name: str, kind: str) -> None:
-    """Check the name of a new database or table."""
-    _folder_name(name, kind)
-    if not name.strip() or name.startswith(".") or "$" in name:
-        raise InvalidRequestError(
-            f"{kind} name {name!r} cannot be the name of a folder; leave out slashes, $ and "
-            "leading dots"
-        )
+        return f"{self._database_path(database)}/{folder_name(table, 'table')}"

@@ -226,7 +226,10 @@ class UnavailableError(StorageError):
 
 
 class NotWritten(UnavailableError):
-    """The disk refused a file, for example because it is full, and no part of the file exists."""
+    """The disk refused a file, for example because it is full, or a lock was not acquired.
+
+    No part of the file exists.
+    """
 
 
 class LeaseHeld(UnavailableError):

@@ -21,6 +21,14 @@ class WarehouseResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         ),
     )
 
+    catalog_options: dict[str, str] = Field(
+        default_factory=dict,
+        description=(
+            "Where the catalog keeps its names, such as metastore: jdbc and uri (default: "
+            "$LAKEWRIGHT_CATALOG_METASTORE, $LAKEWRIGHT_CATALOG_URI, …)."
+        ),
+    )
+
     @property
     def location(self) -> str:
         """The path or URI of the warehouse."""
@@ -28,7 +36,7 @@ class WarehouseResource(dg.ConfigurableResource):  # type: ignore[type-arg]
 
     def catalog(self) -> Catalog:
         """The catalog of its tables."""
-        return Catalog.open(self.location)
+        return Catalog.open(self.location, options=self.catalog_options or None)
 
 
 class SparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]

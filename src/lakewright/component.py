@@ -38,9 +38,11 @@ expectations:
 
 
 @functools.cache
-def _warehouse(uri: str | None) -> WarehouseResource:
+def _warehouse(
+    uri: str | None, catalog: frozenset[tuple[str, str]] = frozenset()
+) -> WarehouseResource:
     """One resource for one place, which is what lets several components share a key."""
-    return WarehouseResource(uri=uri)
+    return WarehouseResource(uri=uri, catalog_options=dict(catalog))
 
 
 @functools.cache
@@ -87,6 +89,10 @@ class LakehouseTables(dg.StateBackedComponent, dg.Model, dg.Resolvable):
         str | None,
         Field(description="Path or URI of the warehouse; without one, LAKEWRIGHT_WAREHOUSE says."),
     ] = None
+    catalog: Annotated[
+        Mapping[str, str],
+        Field(description="Options of the catalog, such as metastore: jdbc and uri."),
+    ] = {}
     policies: Annotated[
         Sequence[str],
         Field(description="Policy files and folders, relative to the component's folder."),
@@ -118,12 +124,17 @@ class LakehouseTables(dg.StateBackedComponent, dg.Model, dg.Resolvable):
     @property
     def defs_state_config(self) -> DefsStateConfig:
         """Where the state file of adopted tables lies."""
-        key = f"LakehouseTables[{_warehouse(self.warehouse).location},{','.join(self.adopt)}]"
+        listed = "".join(f",{name}={value}" for name, value in sorted(self.catalog.items()))
+        key = f"LakehouseTables[{self._resource.location},{','.join(self.adopt)}{listed}]"
         return DefsStateConfig.from_args(self.defs_state, default_key=key)
+
+    @property
+    def _resource(self) -> WarehouseResource:
+        return _warehouse(self.warehouse, frozenset(self.catalog.items()))
 
     def write_state_to_path(self, state_path: Path) -> None:
         """List the adopted tables, and read their schemas and latest snapshots."""
-        catalog = _warehouse(self.warehouse).catalog()
+        catalog = self._resource.catalog()
         found = read_adopted(catalog, self.adopt) if self.adopt else ()
         state_path.parent.mkdir(parents=True, exist_ok=True)
         state_path.write_text(write_adopted(found), encoding="utf-8")
@@ -146,7 +157,7 @@ class LakehouseTables(dg.StateBackedComponent, dg.Model, dg.Resolvable):
         folder = here if here.is_dir() else here.parent
         return build_definitions(
             [folder / each for each in self.tables],
-            warehouse=_warehouse(self.warehouse),
+            warehouse=self._resource,
             spark=_spark(self.spark_master, self.spark_remote, frozenset(self.spark_conf.items())),
             resources=ResourceKeys.with_prefix(self.resource_prefix),
             policies=[folder / each for each in self.policies],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import replace
 from urllib.parse import unquote, urlsplit
 
 from lakewright.storage.env import Env, FileSystem, SystemEnv
@@ -15,6 +16,7 @@ from lakewright.storage.files.gcs_files import GcsFiles
 from lakewright.storage.files.local_files import LocalFiles
 from lakewright.storage.files.locks import LOCK_VARIABLE, Lock, open_lock
 from lakewright.storage.files.memory_files import MemoryFiles
+from lakewright.storage.files.remote_files import RemoteFiles
 from lakewright.storage.files.renaming_files import RenamingFiles
 from lakewright.storage.files.s3_files import S3Files
 
@@ -89,6 +91,29 @@ def open_file_system(
         f"store {scheme}:// is not implemented; use a local path, file://, memory://, s3://, "
         "gs://, abfs://, hdfs://, webhdfs://, or, with a lock, another store that fsspec knows"
     )
+
+
+def with_lock(fs: FileSystem, lock: Lock, *, always: bool | None) -> FileSystem:
+    """The store with that lock around every create-if-absent, where clients need one.
+
+    Paimon's clients need it on object stores, where they replace what is there, and on those
+    without any conditional create. `always` is what the caller says instead, None if nothing.
+
+    Raises:
+        InvalidRequestError: the store has another lock already, and `always` asks for this one.
+    """
+    if isinstance(fs, LocalFiles):
+        return replace(fs, lock=lock) if always else fs
+    if not isinstance(fs, RemoteFiles):
+        return fs
+    if fs.lock is not None and always:
+        raise InvalidRequestError(
+            f"a lock is named for {fs.scheme}://, and lock.enabled asks for that of the catalog's "
+            f"database; leave out one: lock and {LOCK_VARIABLE}, or lock.enabled"
+        )
+    needed = fs.others_replace or fs.needs_lock
+    asked = fs.lock is None and (needed if always is None else always)
+    return replace(fs, lock=lock) if asked else fs
 
 
 def _lock(url: str | None) -> Lock | None:

@@ -15,7 +15,7 @@ import io
 import os
 import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -28,6 +28,7 @@ from lakewright.storage.env import Env, FileStatus, SystemEnv
 from lakewright.storage.errors import FileMissing, NotWritten, UnavailableError
 from lakewright.storage.files.durability import flush, flush_all, folders_to
 from lakewright.storage.files.fsspec_files import FsspecFiles, parent, translated
+from lakewright.storage.files.locks import Lock
 
 # How often a new folder may vanish before that is an error.
 _MOST_TAKEN_AWAY = 30
@@ -43,6 +44,8 @@ class LocalFiles(FsspecFiles):
     env: Env = field(default_factory=SystemEnv)
     # Whether a commit outlives a power loss; the writer decides, and its tasks inherit it.
     durable: bool = True
+    # Clients that replace files need it; a hard link alone never does.
+    lock: Lock | None = None
     scheme = "file"
 
     @property
@@ -82,7 +85,8 @@ class LocalFiles(FsspecFiles):
         return self._new_file(path, "wb")
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        with self._temporary(path, data) as temporary:
+        locked = self.lock.held(path) if self.lock else nullcontext()
+        with self._temporary(path, data) as temporary, locked:
             is_ours = _link(temporary, path)
         if is_ours:
             self._flush_names(parent(path))

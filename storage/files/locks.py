@@ -5,22 +5,25 @@ An open transaction holds the lock, so the lock is free again when its holder di
 
 from __future__ import annotations
 
-import importlib
 import sqlite3
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, Protocol
-from urllib.parse import parse_qsl, urlsplit
+from typing import Protocol
 
-from lakewright.storage.errors import InvalidRequestError, UnavailableError, UnsupportedError
+from lakewright.storage.errors import UnavailableError
+from lakewright.storage.files.databases import (
+    CONNECT_SECONDS,
+    SqliteDatabase,
+    open_database,
+    psycopg,
+)
 from lakewright.storage.files.store_failures import harmless, without_secrets
 
 LOCK_VARIABLE = "LAKEWRIGHT_LOCK"
 # A writer holds the lock while it checks whether a file exists and writes it.
 _WAIT_SECONDS = 60
-_CONNECT_SECONDS = 10
 
 
 class Lock(Protocol):
@@ -44,22 +47,10 @@ def open_lock(url: str) -> Lock:
         InvalidRequestError: the URL names no lock, or holds a password.
         UnsupportedError: a package is missing; the message says how to install it.
     """
-    parts = urlsplit(url)
-    if parts.scheme == "sqlite" and not parts.netloc and parts.path.strip("/"):
-        # A relative path would mean different locks for writers in different folders.
-        return SqliteLock("/" + parts.path.lstrip("/"))
-    if parts.scheme in ("postgresql", "postgres") and parts.netloc + parts.path:
-        if parts.password is not None or any("pass" in key for key, _ in parse_qsl(parts.query)):
-            raise InvalidRequestError(
-                f"the lock at {parts.scheme}://{parts.hostname} is given with a password; leave it "
-                "out, and put it into PGPASSWORD, or into a file that PGPASSFILE names"
-            )
-        _psycopg()
-        return PostgresLock(url)
-    raise InvalidRequestError(
-        f"lock {without_secrets(url)!r} is of an unknown kind; write sqlite:///path or "
-        "postgresql://host/database"
-    )
+    database = open_database(url, use="lock")
+    if isinstance(database, SqliteDatabase):
+        return SqliteLock(database.path)
+    return PostgresLock(database.url)
 
 
 @dataclass(frozen=True)
@@ -99,9 +90,9 @@ class PostgresLock:
 
     @contextmanager
     def held(self, name: str) -> Iterator[None]:
-        failures = _psycopg().Error
+        failures = psycopg().Error
         try:
-            connection = _psycopg().connect(self.url, connect_timeout=_CONNECT_SECONDS)
+            connection = psycopg().connect(self.url, connect_timeout=CONNECT_SECONDS)
         except failures as error:
             raise self._unavailable(name, error) from harmless(error)
         with closing(connection):
@@ -129,13 +120,3 @@ class PostgresLock:
 
 def _number(name: str) -> int:
     return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "big", signed=True)
-
-
-def _psycopg() -> Any:
-    try:
-        return importlib.import_module("psycopg")
-    except ImportError as error:
-        raise UnsupportedError(
-            "a lock in PostgreSQL needs a package that is not installed; "
-            "pip install 'lakewright[postgres]'"
-        ) from error

@@ -39,6 +39,8 @@ _CONFLICT_WAIT_MS = 50
 class ObjectFiles(RemoteFiles):
     """A bucket's objects by `bucket/key`; folders exist only as parts of names."""
 
+    others_replace = True
+
     def write_bytes(self, path: str, data: bytes) -> None:
         self._check_safe(path)
         with self.translated(path):

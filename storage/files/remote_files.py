@@ -44,6 +44,8 @@ class RemoteFiles(FsspecFiles):
     scheme = ""
     # Advice for errors: where the client looks for credentials.
     credentials = ""
+    # Whether Paimon's clients in Java replace a file that is there, unless they hold a lock.
+    others_replace = False
 
     @property
     def needs_lock(self) -> bool:

@@ -333,6 +333,10 @@ def _repair(at: Place) -> object:
     return at.table.upkeep.run(at.table.upkeep.plan_repair_partitions(mode="sync", age_ms=0))
 
 
+def _sync_partitions(at: Place) -> object:
+    return at.catalog.sync_partitions(at.table.name, mode="sync")
+
+
 def _overwrite(**how: Any) -> Callable[[Place], object]:
     def verb(at: Place) -> object:
         table = at.table
@@ -405,6 +409,12 @@ def _alter_branch(at: Place) -> object:
 def _create_format_table(at: Place) -> object:
     at.catalog.create_format_table("db.plain", spec(EVENTS, partitions=["day"]))
     return at.catalog.format_table("db.plain").read()
+
+
+def _drop_database(at: Place) -> object:
+    """Made first, so that a second try finds one."""
+    at.catalog.create_database("made")
+    return at.catalog.drop_database("made")
 
 
 def _create_table(at: Place) -> object:
@@ -551,6 +561,7 @@ CASES = (
         names_places=True,
     ),
     Case("repair partitions", _repair, ("append",), _drifted, names_places=True),
+    Case("sync partitions", _sync_partitions, ("append",), _drifted, names_places=True),
     Case(
         "drop partitions",
         _run("drop_partitions", "day IN ('a', 'c')"),
@@ -746,6 +757,7 @@ CASES = (
     ),
     # The warehouse.
     Case("create a database", lambda at: at.catalog.create_database("made")),
+    Case("drop a database", _drop_database, (NO_TABLE,)),
     Case("create a table", _create_table, (NO_TABLE, "keyed"), done=THERE),
     Case("create a format table", _create_format_table, (NO_TABLE,), done=THERE, names_places=True),
     Case("drop a table", lambda at: at.catalog.drop_table(NAME), EVERY_KIND, done=GONE),
@@ -809,6 +821,8 @@ READERS: dict[str, Callable[[Place], object]] = {
         at.catalog.list_databases(),
         at.catalog.list_tables("db"),
         at.catalog.list_table_folders("db"),
+        at.catalog.plan_sync_tables(),
+        at.catalog.with_temporary_tables(),
     ),
     "layout": lambda at: (
         at.table.inspect.unnamed_files(at.table.inspect.layout()),

@@ -13,8 +13,8 @@ import queue
 import subprocess
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -493,6 +493,21 @@ class LatestJavaOracle(JavaOracle):
             )
             for each in self._request("declared_options")
         )
+
+    @contextmanager
+    def using_catalog(self, options: Mapping[str, str]) -> Iterator[None]:
+        """Catalogs are opened with these options during the context."""
+        self._request("use_catalog", options=dict(options))
+        try:
+            yield
+        finally:
+            self._request("use_catalog", options={})
+
+    def tables(self, warehouse: str | Path, database: str) -> list[str]:
+        return list(self._call("tables", warehouse, database))
+
+    def drop(self, warehouse: str | Path, table: str) -> None:
+        self._call("drop", warehouse, table)
 
 
 def start_pypaimon(

@@ -38,10 +38,17 @@ class Jar:
 
 # What goes into `jars/` of an environment. Only Maven brings it: where that is missing the
 # environment is left out, and the tests that want it are skipped.
-JARS: dict[str, Jar] = {
-    "java_latest": Jar(
-        artifact="org.apache.paimon:paimon-bundle:1.4.2",
-        sha256="85a1587409e6c044b46eb20370a46ecd288576b8bc7aadf6b0432a4f2370f5d1",
+JARS: dict[str, tuple[Jar, ...]] = {
+    "java_latest": (
+        Jar(
+            artifact="org.apache.paimon:paimon-bundle:1.4.2",
+            sha256="85a1587409e6c044b46eb20370a46ecd288576b8bc7aadf6b0432a4f2370f5d1",
+        ),
+        # What its JDBC catalog speaks to a database with.
+        Jar(
+            artifact="org.xerial:sqlite-jdbc:3.46.1.3",
+            sha256="4a4832720a65eaf7f4d6fd7ede52087b994dc5633c076f9e994dc0c8b4b0b4fa",
+        ),
     ),
 }
 
@@ -82,7 +89,8 @@ def install(target: Path, name: str) -> None:
             check=True,
         )
     if name in JARS:
-        fetch(JARS[name], home / "jars")
+        for jar in JARS[name]:
+            fetch(jar, home / "jars")
     stamp.write_text(wanted)
     print(f"{name}: installed in {time.monotonic() - started:.0f} s", flush=True)
 
@@ -99,7 +107,7 @@ def fetch(jar: Jar, folder: Path) -> None:
         cwd=folder.parent,
         check=True,
     )
-    (copied,) = folder.iterdir()
+    copied = folder / "{1}-{2}.jar".format(*jar.artifact.split(":"))
     found = hashlib.sha256(copied.read_bytes()).hexdigest()
     if found != jar.sha256:
         copied.unlink()

@@ -254,6 +254,7 @@ class JavaPaimon:
         self._paimon = Names(gateway.jvm.org.apache.paimon)
         # By warehouse, and by row type as Java prints it.
         self._catalogs: dict[str, Any] = {}
+        self._catalog_options: dict[str, str] = {}
         self._value_types: dict[str, ValueType] = {}
         self._encoders: dict[str, RowEncoder] = {}
         self._sinks: dict[str, Any] = {}
@@ -656,7 +657,11 @@ class JavaPaimon:
 
     def _catalog(self, warehouse: str) -> Any:
         if warehouse not in self._catalogs:
-            named = {"warehouse": warehouse, "cache-enabled": "false"}
+            named = {
+                "warehouse": warehouse,
+                "cache-enabled": "false",
+                **self._catalog_options,
+            }
             options = self._paimon.options.Options(named)
             context = self._paimon.catalog.CatalogContext.create(options)
             made = self._paimon.catalog.CatalogFactory.createCatalog(context)

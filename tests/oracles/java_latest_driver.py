@@ -36,7 +36,25 @@ class LatestJavaPaimon(JavaPaimon):
     encoder = LatestRowEncoder
 
     def commands(self) -> dict[str, wire.Command]:
-        return {**super().commands(), "declared_options": self.declared_options}
+        return {
+            **super().commands(),
+            "declared_options": self.declared_options,
+            "use_catalog": self.use_catalog,
+            "tables": self.tables,
+            "drop": self.drop,
+        }
+
+    def use_catalog(self, options: Mapping[str, str]) -> None:
+        """Open catalogs with these options from now on."""
+        self._catalog_options = dict(options)
+        self._catalogs = {}
+
+    def tables(self, warehouse: str, table: str) -> list[str]:
+        """The tables of a database."""
+        return sorted(self._catalog(warehouse).listTables(table))
+
+    def drop(self, warehouse: str, table: str) -> None:
+        self._catalog(warehouse).dropTable(self._identifier(table), False)
 
     def declared_options(self) -> list[dict[str, Any]]:
         """Every option that a class of options declares, read from its constants."""

@@ -10,6 +10,7 @@ from lakewright.storage.files.external_files import path_in_store
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.file_format import COMPRESSIONS
+from lakewright.storage.spec.schema import TableSchema
 
 TABLE_TYPE = "format-table"
 # Paimon's file-system catalogs take the table's own folder for the location, whatever its options
@@ -39,6 +40,11 @@ class FormatSpec:
     data_fields: tuple[DataField, ...]
 
 
+def is_format_table(schema: TableSchema) -> bool:
+    """Whether a table is one of plain files, and not one with snapshots."""
+    return schema.options.get(TYPE_OPTION) in TABLE_TYPES
+
+
 def format_spec(files: TableFiles) -> FormatSpec:
     """The specification of a format table.
 
@@ -47,7 +53,7 @@ def format_spec(files: TableFiles) -> FormatSpec:
         InvalidOption: an option is missing or has an unknown value.
     """
     options = files.schema.options
-    if options.get(TYPE_OPTION) not in TABLE_TYPES:
+    if not is_format_table(files.schema):
         raise UnsupportedError(
             f"{files.name} is not a format table but a table with snapshots; open it as a table",
             table=files.name,

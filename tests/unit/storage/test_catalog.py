@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakewright.storage import Catalog
-from lakewright.storage.catalog import split_name
+from lakewright.storage.catalog_arguments import split_name
 from lakewright.storage.errors import (
     AlreadyExistsError,
     DatabaseNotFound,

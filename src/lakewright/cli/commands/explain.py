@@ -35,7 +35,7 @@ lakewright explain sales.orders --policy policy.yaml --tables tables --format js
 @policy_options
 def explain(call: Call, *, policy: tuple[Path, ...], tables: tuple[Path, ...]) -> Answer:
     """Print the upkeep policy of a table, and which line decided each setting."""
-    from lakewright.storage.catalog import split_name
+    from lakewright.storage.catalog_arguments import split_name
 
     split_name(call.table_name)
     workspace = workspace_of(tables, ())

@@ -14,6 +14,7 @@ COMMANDS: dict[str, dict[str, str]] = {
     "Look": {
         "ls": "the tables of the warehouse",
         "adopt": "the health of every table, and a policy file",
+        "sync": "list in a catalog's database what lies in the warehouse",
         "show": "a table: schema, keys, options, contents, health",
         "read": "rows, with an optional filter, as a table, JSON or CSV",
         "sql": "statements: INSERT, SHOW PARTITIONS, ALTER TABLE, SELECT, …",

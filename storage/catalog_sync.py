@@ -1,0 +1,128 @@
+"""Brings the names of a catalog's database in step with the tables that lie in its warehouse.
+
+They differ after a death between the files of a table and its row, and after work without the
+database. A table that was written a moment ago may be one whose row is on its way: it is left.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakewright.storage.env import Env, FileSystem
+from lakewright.storage.errors import InvalidRequestError, StorageError
+from lakewright.storage.files.catalog_names import DatabaseNames, FolderNames, properties_of
+from lakewright.storage.files.metadata_stores import SchemaStore
+from lakewright.storage.files.paths import DATABASE_SUFFIX, TablePaths
+from lakewright.storage.operations.partitions.repair_partitions import RepairMode
+from lakewright.storage.spec.schema import TableSchema
+
+# A client lists a table within moments of writing its schema.
+AGE_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogDrift:
+    """How the names in a database and the tables in the warehouse differ."""
+
+    # Folders of databases that are not listed.
+    databases: tuple[str, ...] = ()
+    # Tables that lie there and are not listed.
+    unlisted: tuple[str, ...] = ()
+    # Tables that are listed and do not lie there.
+    gone: tuple[str, ...] = ()
+    # Tables whose options or keys the database repeats from an older schema.
+    outdated: tuple[str, ...] = ()
+    # Tables that no sync changes, with the reasons.
+    left: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def is_none(self) -> bool:
+        """Whether there is nothing for a sync to do."""
+        return not (self.databases or self.unlisted or self.gone or self.outdated)
+
+
+@dataclass(frozen=True)
+class CatalogSync:
+    """A catalog's names, and where its tables lie."""
+
+    fs: FileSystem
+    root: str
+    env: Env
+    names: DatabaseNames
+
+    def drift(self, database: str | None, *, age_ms: int) -> CatalogDrift:
+        """Compare; nothing is written.
+
+        Raises:
+            InvalidRequestError: the warehouse is empty, as where its disk is not mounted, and the
+                database lists tables of it.
+        """
+        folders = FolderNames(self.fs, self.root)
+        lying, listed = set(folders.databases()), set(self.names.databases())
+        if listed and not lying and any(map(self.names.tables, listed)):
+            raise InvalidRequestError(
+                f"no database lies in {self.root}, and catalog {self.names.key!r} lists "
+                f"{', '.join(sorted(listed))}; check the warehouse and the catalog-key"
+            )
+        asked = [database] if database is not None else sorted(lying | listed)
+        found: dict[str, list[str]] = {"unlisted": [], "gone": [], "outdated": []}
+        left: list[tuple[str, str]] = []
+        for each in asked:
+            there, rows = set(folders.tables(each)), set(self.names.tables(each))
+            properties = self.names.properties(each) if there & rows else {}
+            for table in sorted(there | rows):
+                name = f"{each}.{table}"
+                if table not in there:
+                    found["gone"].append(name)
+                    continue
+                schema = self._schema(each, table)
+                if isinstance(schema, str):
+                    left.append((name, schema))
+                elif table in rows:
+                    if properties_of(schema) != properties.get(table, {}):
+                        found["outdated"].append(name)
+                elif self._is_young(each, table, age_ms):
+                    left.append((name, f"was written within the last {age_ms / 1000:g} s"))
+                else:
+                    found["unlisted"].append(name)
+        return CatalogDrift(
+            databases=tuple(each for each in asked if each in lying - listed),
+            left=tuple(left),
+            **{kind: tuple(names) for kind, names in found.items()},
+        )
+
+    def run(self, drift: CatalogDrift, mode: RepairMode) -> None:
+        """List what the drift found, take off the list what is gone, or both."""
+        if mode is not RepairMode.DROP:
+            for database in drift.databases:
+                location = f"{self.root}/{database}{DATABASE_SUFFIX}"
+                self.names.add_database(database, location=location)
+            for name in (*drift.unlisted, *drift.outdated):
+                database, table = name.split(".")
+                schema = self._schema(database, table)
+                if not isinstance(schema, str):
+                    self.names.add_table(database, table, schema)
+        if mode is not RepairMode.ADD:
+            folders = FolderNames(self.fs, self.root)
+            for name in drift.gone:
+                database, table = name.split(".")
+                # Another client may have made it anew.
+                if not folders.has_table(database, table):
+                    self.names.drop_table(database, table)
+
+    def _paths(self, database: str, table: str) -> TablePaths:
+        return TablePaths(f"{self.root}/{database}{DATABASE_SUFFIX}/{table}")
+
+    def _schema(self, database: str, table: str) -> TableSchema | str:
+        """The latest schema, or why there is none."""
+        try:
+            return SchemaStore(self.fs, self._paths(database, table)).latest(
+                table=f"{database}.{table}"
+            )
+        except StorageError as error:
+            return error.message
+
+    def _is_young(self, database: str, table: str, age_ms: int) -> bool:
+        files = self.fs.list_dir(self._paths(database, table).schema_dir)
+        newest = max((each.modified_ms for each in files), default=0)
+        return self.env.now_ms() - newest < age_ms

@@ -1,0 +1,95 @@
+"""Options of a catalog that keeps its names in a database, in Paimon's words."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lakewright.storage.errors import InvalidOption, InvalidRequestError
+from lakewright.storage.spec.arguments import text_argument
+from lakewright.storage.spec.option_values import parse_duration_ms
+
+FILESYSTEM: Mapping[str, str] = {"metastore": "filesystem"}
+_METASTORES = ("filesystem", "jdbc")
+_DEFAULTS = {
+    "metastore": "filesystem",
+    "uri": "",
+    "catalog-key": "jdbc",
+    "lock.enabled": "",
+    "lock-check-max-sleep": "8 s",
+    "lock-acquire-timeout": "8 min",
+}
+_LEAST_TIMEOUT_MS = 1000
+_CATALOG = "LAKEWRIGHT_CATALOG_"
+_VARIABLES = {
+    name: _CATALOG + name.upper().replace("-", "_").replace(".", "_").removeprefix("CATALOG_")
+    for name in _DEFAULTS
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogOptions:
+    """Where names are kept: `uri` is None for folders; `key` tells catalogs of a database apart.
+
+    `lock_enabled` is None where the store decides.
+    """
+
+    uri: str | None = None
+    key: str = _DEFAULTS["catalog-key"]
+    lock_enabled: bool | None = None
+    longest_sleep_ms: int = 8_000
+    lock_timeout_ms: int = 480_000
+
+
+def catalog_options(given: Mapping[str, str] | None) -> CatalogOptions:
+    """Options as they are given, or else from variables such as LAKEWRIGHT_CATALOG_URI.
+
+    Raises:
+        InvalidRequestError: an option is unknown, or the URI and the metastore do not agree.
+        InvalidOption: a value is invalid.
+    """
+    if given is None:
+        given = {
+            name: os.environ[each] for name, each in _VARIABLES.items() if os.environ.get(each)
+        }
+    for name in given:
+        if "password" in name:
+            raise InvalidRequestError(
+                f"catalog option {name} holds a password; leave it out, and put it into "
+                "PGPASSWORD, or into a file that PGPASSFILE names"
+            )
+        if name not in _DEFAULTS:
+            raise InvalidRequestError(
+                f"catalog option {name!r:.100} is unknown; there are {', '.join(_DEFAULTS)}"
+            )
+    read = {
+        **_DEFAULTS,
+        **{name: text_argument(value, f"catalog option {name}") for name, value in given.items()},
+    }
+    metastore, uri = read["metastore"], read["uri"]
+    if metastore not in _METASTORES:
+        raise InvalidRequestError(
+            f"metastore {metastore!r:.100} is not implemented; there are {', '.join(_METASTORES)}"
+        )
+    if bool(uri) != (metastore == "jdbc"):
+        raise InvalidRequestError(
+            f"catalog option metastore is {metastore}, and uri is {'' if uri else 'not '}given; a "
+            "catalog in a database needs metastore jdbc and a uri, a catalog of folders neither"
+        )
+    enabled = read["lock.enabled"].lower()
+    if enabled not in ("", "true", "false"):
+        raise InvalidOption(f"catalog option lock.enabled is {enabled!r:.100}; set true or false")
+    timeout_ms = parse_duration_ms(read["lock-acquire-timeout"])
+    if timeout_ms < _LEAST_TIMEOUT_MS:
+        raise InvalidOption(
+            f"catalog option lock-acquire-timeout is {timeout_ms} ms; a lock expires after that "
+            "time, counted in seconds: set 1 s or more"
+        )
+    return CatalogOptions(
+        uri=uri or None,
+        key=read["catalog-key"],
+        lock_enabled=enabled == "true" if enabled else None,
+        longest_sleep_ms=parse_duration_ms(read["lock-check-max-sleep"]),
+        lock_timeout_ms=timeout_ms,
+    )

@@ -1,0 +1,182 @@
+"""SQL databases that writers share: an SQLite file, or PostgreSQL."""
+
+from __future__ import annotations
+
+import importlib
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from lakewright.storage.errors import InvalidRequestError, UnavailableError, UnsupportedError
+from lakewright.storage.files.store_failures import harmless, without_secrets
+
+CONNECT_SECONDS = 10
+# Each statement of ours is short, so a file that is busy for longer is stuck.
+_BUSY_SECONDS = 60
+
+
+class Session:
+    """One connection, on which each statement commits unless a transaction is open."""
+
+    def __init__(self, connection: Any, *, mark: str, begin: str) -> None:
+        self._connection = connection
+        self._mark = mark
+        self._begin = begin
+
+    def rows(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
+        """The rows of a query with `?` for its values."""
+        return list(self._run(sql, values).fetchall())
+
+    def change(self, sql: str, *values: object) -> int:
+        """Run a statement with `?` for its values; returns how many rows it changed."""
+        return int(self._run(sql, values).rowcount)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All statements within the context take effect together, or none does."""
+        self._run(self._begin, ())
+        try:
+            yield
+        except BaseException:
+            self._run("ROLLBACK", ())
+            raise
+        self._run("COMMIT", ())
+
+    def _run(self, sql: str, values: tuple[object, ...]) -> Any:
+        return self._connection.execute(sql.replace("?", self._mark), values)
+
+
+@dataclass(frozen=True)
+class SqliteDatabase:
+    """A file on a local disk: for processes of one machine; it pickles, as the other does."""
+
+    path: str
+
+    @property
+    def failures(self) -> type[Exception]:
+        return sqlite3.Error
+
+    @property
+    def url(self) -> str:
+        return f"sqlite://{self.path}"
+
+    @contextmanager
+    def session(self) -> Iterator[Session]:
+        """A connection during the context.
+
+        Raises:
+            UnavailableError: the database cannot be reached, or a statement failed.
+        """
+        try:
+            connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)
+            with closing(connection):
+                yield Session(connection, mark="?", begin="BEGIN IMMEDIATE")
+        except sqlite3.Error as error:
+            raise UnavailableError(
+                f"the database at {self.path} failed: {error}; check that its folder exists and "
+                "which process holds it",
+                path=self.path,
+            ) from error
+
+    def has_table(self, session: Session, name: str) -> bool:
+        """Whether the database has a table of that name."""
+        found = session.rows("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", name)
+        return bool(found)
+
+    def exists(self) -> bool:
+        """Whether the file is there; the first connection makes it."""
+        return Path(self.path).exists()
+
+
+@dataclass(frozen=True)
+class PostgresDatabase:
+    """A database of a PostgreSQL server: for processes on any number of machines.
+
+    Its URL holds no secret.
+    """
+
+    url: str
+
+    @property
+    def failures(self) -> type[Exception]:
+        return psycopg().Error  # type: ignore[no-any-return]
+
+    @contextmanager
+    def session(self) -> Iterator[Session]:
+        """A connection during the context.
+
+        Raises:
+            UnavailableError: the database cannot be reached, or a statement failed.
+        """
+        try:
+            connection = psycopg().connect(
+                self.url,
+                connect_timeout=CONNECT_SECONDS,
+                autocommit=True,
+            )
+            with closing(connection):
+                # Times without a zone are compared with the server's clock in the session's zone.
+                connection.execute("SET TIME ZONE 'UTC'")
+                yield Session(connection, mark="%s", begin="BEGIN")
+        except self.failures as error:
+            raise UnavailableError(
+                f"the database at {without_secrets(self.url)} failed: "
+                f"{without_secrets(str(error)).strip()}; check that it answers, and PGPASSWORD or "
+                "the file that PGPASSFILE names"
+            ) from harmless(error)
+
+    def has_table(self, session: Session, name: str) -> bool:
+        """Whether the database has a table of that name."""
+        return session.rows("SELECT to_regclass(?)", name) != [(None,)]
+
+    def exists(self) -> bool:
+        """Whether it is there: a server says so itself when it is asked."""
+        return True
+
+
+Database = SqliteDatabase | PostgresDatabase
+
+
+def open_database(url: str, *, use: str) -> Database:
+    """The database that a URL names; it is not connected yet.
+
+    `sqlite:///path` or `postgresql://host/database`, as they are or with `jdbc:` in front. `use`
+    is the noun of errors, such as "lock".
+
+    Raises:
+        InvalidRequestError: the URL names no database, or holds a password.
+        UnsupportedError: a package is missing; the message says how to install it.
+    """
+    url = url.removeprefix("jdbc:")
+    parts = urlsplit(url)
+    if parts.scheme == "sqlite" and not parts.netloc and parts.path.strip("/"):
+        if parts.path.startswith("/") and not parts.query + parts.fragment:
+            return SqliteDatabase("/" + parts.path.lstrip("/"))
+    elif parts.scheme in ("postgresql", "postgres") and parts.netloc + parts.path:
+        if parts.password is not None or any("pass" in key for key, _ in parse_qsl(parts.query)):
+            raise InvalidRequestError(
+                f"the {use} at {parts.scheme}://{parts.hostname} is given with a password; leave "
+                "it out, and put it into PGPASSWORD, or into a file that PGPASSFILE names"
+            )
+        psycopg()
+        return PostgresDatabase(url)
+    raise InvalidRequestError(
+        # A relative path would mean different files for writers in different folders.
+        f"{use} {without_secrets(url)!r} is of an unknown kind; write sqlite:///path or "
+        "postgresql://host/database"
+    )
+
+
+def psycopg() -> Any:
+    """The client of PostgreSQL."""
+    try:
+        return importlib.import_module("psycopg")
+    except ImportError as error:
+        raise UnsupportedError(
+            "a lock or a catalog in PostgreSQL needs a package that is not installed; "
+            "pip install 'lakewright[postgres]'"
+        ) from error
