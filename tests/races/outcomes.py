@@ -90,8 +90,8 @@ def _error_table() -> dict[tuple[str, str], tuple[str, ...]]:
     found["alter", "respec"] += ("ColumnInUse",)
     for one in ("alter", "rescale", "rollback"):
         found["respec", one] = ("SchemaMoved", "StalePlan")
-    # What it had just committed was rolled back; or the rollback first ended the change in snapshots
-    # of its own, and with them came and went one that had followed.
+    # What it had just committed was rolled back; or the rollback first ended the change with
+    # snapshots of its own, and took them away with what had followed.
     found["respec", "rollback"] += ("FilesGone", _UNKNOWN)
     # A reader of a primary-key table must know its keys, and opens it again.
     found["read", "respec"] = ("FileMissing", "SchemaMoved")
