@@ -30,9 +30,15 @@ if TYPE_CHECKING:
 
 
 def run_insert(
-    catalog: Catalog, insert: Insert, names: Mapping[str, str], settings: Settings
+    catalog: Catalog,
+    insert: Insert,
+    names: Mapping[str, str],
+    settings: Settings,
+    commit: tuple[str, int] | None = None,
 ) -> StatementResult:
     """Write the rows of the query; `names` has the full name of each table of the statement.
+
+    `commit` is the user and the identifier by which a repeated statement finds its commit.
 
     Raises:
         InvalidStatement: the columns of the query do not fit the table and the clause.
@@ -52,11 +58,15 @@ def run_insert(
         mode="overwrite" if insert.overwrite else "append",
         partition=static or None,
         dynamic=None if covers_all or not insert.overwrite else settings.dynamic_overwrite,
+        commit_user=None if commit is None else commit[0],
+        commit_identifier=None if commit is None else commit[1],
     )
     snapshot = None if result.snapshot is None else result.snapshot.id
+    ended = ": nothing changed" if snapshot is None else f", snapshot {snapshot}"
+    if result.already_committed:
+        ended += ", by an earlier try"
     return done(
-        f"{rows.said} into {table.name}"
-        + (": nothing changed" if snapshot is None else f", snapshot {snapshot}"),
+        f"{rows.said} into {table.name}{ended}",
         table=table.name,
         rows=rows.count,
         snapshot=snapshot,

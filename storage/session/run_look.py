@@ -42,6 +42,9 @@ def show_tables(catalog: Catalog, database: str, asked: ShowTables) -> Statement
     for each in names:
         table = catalog.table(f"{database}.{each}")
         schema = table.schema
+        if not dict(asked.spec).keys() <= set(schema.partition_keys):
+            # The clause names partitions that such a table cannot have.
+            continue
         rows.append(
             (
                 each,

@@ -74,10 +74,15 @@ from lakewright.storage.sql.grammar.statements import (
 
 @dataclass(slots=True)
 class Session:
-    """Runs statements on a warehouse; `settings` change by SET, RESET and USE."""
+    """Runs statements on a warehouse; `settings` change by SET, RESET and USE.
+
+    With `run_name`, which a repeated run has again, INSERTs are committed once: each is found by
+    that name and its number among the statements.
+    """
 
     catalog: Catalog
     settings: Settings = field(default_factory=Settings)
+    run_name: str | None = None
 
     def run(self, text: str) -> Iterator[StatementResult]:
         """Run statements, separated by `;`, each when its result is asked for.
@@ -91,20 +96,21 @@ class Session:
         parsed = parse_statements(text)
         if not parsed:
             raise InvalidStatement("there is no statement; write one, such as SHOW TABLES")
-        return (self._one(each) for each in parsed)
+        return (self._one(each, number) for number, each in enumerate(parsed, start=1))
 
     def sql(self, text: str) -> StatementResult:
         """Run statements, all of them; the result is that of the last."""
         return list(self.run(text))[-1]
 
-    def _one(self, parsed: Parsed) -> StatementResult:
-        return replace(self._ran(parsed.statement), statement=parsed.text)
+    def _one(self, parsed: Parsed, number: int) -> StatementResult:
+        return replace(self._ran(parsed.statement, number), statement=parsed.text)
 
-    def _ran(self, statement: Statement) -> StatementResult:
+    def _ran(self, statement: Statement, number: int) -> StatementResult:
         match statement:
             case Insert(query=query):
                 names = self._names(statement.table, *query.tables)
-                return run_insert(self.catalog, statement, names, self.settings)
+                commit = None if self.run_name is None else (self.run_name, number)
+                return run_insert(self.catalog, statement, names, self.settings, commit)
             case Select(query=query):
                 return self._select(query)
             case Explain(query=query):

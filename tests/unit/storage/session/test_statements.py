@@ -78,7 +78,7 @@ def test_tables_partitions_and_columns_are_described(views: Session) -> None:
         ("date='2019-8-30',country='peru'", 1), ("date='2019-8-31',country='peru'", 1),
     ]  # fmt: skip
     assert ("column", "type", "INT") in rows_of(views, "DESCRIBE FORMATTED country_page_view cnt")
-    (table,) = rows_of(views, "SHOW TABLE EXTENDED IN db LIKE '*view' PARTITION (country='peru')")
+    (table,) = rows_of(views, "SHOW TABLE EXTENDED IN db LIKE '*view*' PARTITION (country='peru')")
     assert (table[0], table[2], table[4]) == ("country_page_view", "date, country", 2)
 
 
