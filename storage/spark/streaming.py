@@ -296,7 +296,7 @@ class Sink:
         observed = None
         if clock is not None and clock.column is None:
             partition |= clock.spec_at(clock.local(now_ms))
-        elif clock is not None:
+        elif clock is not None and clock.column is not None:
             rows, observed = _with_times(rows, clock)
             if clock.column not in files.schema.field_names:
                 rows = rows.drop(clock.column)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import NoReturn, TypeVar
+from typing import ClassVar, NoReturn, TypeVar
 
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
@@ -34,7 +34,7 @@ class StatementDialect(FilterDialect):
     class Tokenizer(FilterDialect.Tokenizer):
         """The settings in which sqlglot expects a dialect's differences."""
 
-        COMMANDS: set[TokenType] = set()  # noqa: RUF012 - overrides a plain set
+        COMMANDS: ClassVar[set[TokenType]] = set()
 
 
 @dataclass(frozen=True, slots=True)
