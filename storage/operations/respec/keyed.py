@@ -196,8 +196,8 @@ class KeyedChange:
         move = partial(move_partition, files, places, run_id, level, self.verify)
         for task, moved in zip(moves, self.engine.map(move, moves), strict=True):
             self._done[task.partition] = _PartitionFiles(*held[task.partition], moved)
-        for each in moves:
-            self.rewritten.read(file for split in each.splits for file in split.files)
+        for task in moves:
+            self.rewritten.read(file for split in task.splits for file in split.files)
 
     def _count_buckets(self, now: TableFiles, entries: Sequence[ManifestEntry]) -> None:
         """Choose numbers of dynamic buckets where keys go; they stay if rows are written again."""
