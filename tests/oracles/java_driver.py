@@ -259,7 +259,7 @@ class JavaPaimon:
         self._encoders: dict[str, RowEncoder] = {}
         self._sinks: dict[str, Any] = {}
         # The table, writer and commit of a write that is under way.
-        self._begun: tuple[Any, Any, Any] | None = None
+        self._begun: tuple[Any, Any, Any, Callable[[Any], int] | None] | None = None
         self._loader = self._java.lang.ClassLoader.getSystemClassLoader()
         self._io_manager = self._paimon.disk.IOManager.create(str(scratch))
 
@@ -490,17 +490,17 @@ class JavaPaimon:
         target = self._table(warehouse, table)
         builder = self._paimon.table.sink.BatchWriteBuilderImpl(target)
         write, commit = builder.newWrite(), builder.newCommit()
-        self._begun = target, write, commit
         bucket_of = self._bucket_assigner(target, False)
+        self._begun = target, write, commit, bucket_of
         self._write_rows(write, self._encoder(self._row_type(target)), rows, None, bucket_of)
         if prepare:
             write.prepareCommit()
 
     def finish_write(self, warehouse: str, table: str, rows: Sequence[Row]) -> int | None:
         assert self._begun is not None
-        (target, *both), self._begun = self._begun, None
-        with self._closing(*both) as (write, commit):
-            self._write_rows(write, self._encoder(self._row_type(target)), rows, None, None)
+        (target, write, commit, bucket_of), self._begun = self._begun, None
+        with self._closing(write, commit):
+            self._write_rows(write, self._encoder(self._row_type(target)), rows, None, bucket_of)
             commit.commit(write.prepareCommit())
         return self._latest_snapshot(target)
 

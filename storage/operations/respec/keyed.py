@@ -194,10 +194,16 @@ class KeyedChange:
         self._count_buckets(now, entries)
         places = NewPlaces(now, self._counts)
         move = partial(move_partition, files, places, run_id, level, self.verify)
-        for task, moved in zip(moves, self.engine.map(move, moves), strict=True):
+        try:
+            done = self.engine.map(move, moves)
+        except (FilesGone, FileMissing):
+            # The next round does not know what other tasks of this one have written.
+            sweep_after_failure(files, [run_id], since_snapshot_id=snapshot.id)
+            raise
+        for task, moved in zip(moves, done, strict=True):
             self._done[task.partition] = _PartitionFiles(*held[task.partition], moved)
-        for each in moves:
-            self.rewritten.read(file for split in each.splits for file in split.files)
+        for task in moves:
+            self.rewritten.read(file for split in task.splits for file in split.files)
 
     def _count_buckets(self, now: TableFiles, entries: Sequence[ManifestEntry]) -> None:
         """Choose numbers of dynamic buckets where keys go; they stay if rows are written again."""
