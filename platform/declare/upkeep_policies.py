@@ -188,6 +188,16 @@ class StatisticsPolicy(Declared):
     timezone: str = _timezone("schedule")
 
 
+Scheduled = (
+    SortPolicy
+    | SnapshotPolicy
+    | PartitionPolicy
+    | OrphanPolicy
+    | QuarantinePolicy
+    | StatisticsPolicy
+)
+
+
 class UpkeepPolicy(Declared):
     """The upkeep of a table: a section for each verb.
 
