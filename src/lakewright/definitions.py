@@ -30,6 +30,7 @@ from lakewright.jobs.automation_sensor import build_automation_sensor
 from lakewright.jobs.check_freshness import build_freshness_job, build_freshness_schedule
 from lakewright.jobs.evolve_schema import evolve_job
 from lakewright.jobs.ingest import build_ingest_job, build_ingest_schedule
+from lakewright.jobs.replay import build_replay_job
 from lakewright.jobs.respec import respec_job
 from lakewright.jobs.schema_sensor import build_schema_sensor
 from lakewright.jobs.undo import build_undo_job
@@ -121,6 +122,7 @@ def definitions_of(
     jobs += keeping
     jobs += [build_upkeep_job(kind, tables, names=names, resources=keys) for kind in REQUESTED_JOBS]
     jobs.append(build_undo_job(names=names, resources=keys))
+    jobs.append(build_replay_job(workspace, names=names, resources=keys))
     sensors.append(build_upkeep_sensor(tables, keeping, names=names, resources=keys))
     with_columns = [each for each in workspace.declarations if each.columns]
     if with_columns:
