@@ -21,6 +21,7 @@ from dagster._core.definitions.definitions_load_context import (
 )
 
 from lakewright.assets.adopted_tables import adopted_spec
+from lakewright.assets.backfill import build_backfill_job, can_be_backfilled
 from lakewright.assets.health_check import build_health_check
 from lakewright.assets.newest_partition_check import build_newest_partition_check
 from lakewright.assets.schema_check import build_schema_check
@@ -124,6 +125,8 @@ def definitions_of(
     jobs.append(build_undo_job(names=names, resources=keys))
     jobs.append(build_replay_job(workspace, names=names, resources=keys))
     sensors.append(build_upkeep_sensor(tables, keeping, names=names, resources=keys))
+    if any(can_be_backfilled(each) for each in workspace.declarations):
+        jobs.append(build_backfill_job(workspace.declarations, names=names, resources=keys))
     with_columns = [each for each in workspace.declarations if each.columns]
     if with_columns:
         sensors.append(build_schema_sensor(workspace, with_columns, names=names, resources=keys))
