@@ -13,6 +13,7 @@ from lakewright.platform.orchestration.cron import last_tick_ms
 from lakewright.platform.orchestration.failures import failures_for_dagster
 from lakewright.platform.orchestration.health_reports import (
     HEALTHY,
+    Background,
     HealthEvaluation,
     absent,
     evaluate_health,
@@ -25,7 +26,7 @@ from lakewright.platform.upkeep.retention import read_outlook
 from lakewright.platform.warehouse.decide import Clock, decide
 from lakewright.platform.warehouse.kept_tables import KeptTables
 from lakewright.platform.warehouse.ledger import Ledger
-from lakewright.platform.warehouse.past import LedgerPast, day_of
+from lakewright.platform.warehouse.past import LedgerPast, day_of, recent_actions
 from lakewright.platform.warehouse.table_state import read_state
 from lakewright.platform.warehouse.trend import read_trend
 from lakewright.storage.env import SystemEnv
@@ -33,6 +34,8 @@ from lakewright.storage.operations.retention.retention_outlook import RetentionO
 
 # The retention of a longer history is asked for by `lakewright retention`.
 _MOST_SNAPSHOTS = 2_000
+# Of more files no picture is drawn.
+_MOST_FILES = 20_000
 
 
 def build_health_check(
@@ -87,13 +90,21 @@ def build_health_check(
                 return absent(table)
             kept, state = tables.table(table), read_state(catalog, table, now_ms=now_ms)
             decisions = decide(state, kept.policy, past, clock)
-            trend = read_trend(catalog, table)
             outlook: Sequence[RetentionOutlook] = ()
+            files: list[tuple[int, int]] = []
             if state.survey.problem is None:
-                outlook = read_outlook(catalog.table(table), most_snapshots=_MOST_SNAPSHOTS)
-            return evaluate_health(
-                state, decisions, kept, upkeep, location=location, trend=trend, outlook=outlook
+                opened = catalog.table(table)
+                outlook = read_outlook(opened, most_snapshots=_MOST_SNAPSHOTS)
+                if state.survey.files.files <= _MOST_FILES:
+                    found = (each.file for each in opened.at().files())
+                    files = [(each.level, each.file_size) for each in found]
+            beside = Background(
+                trend=read_trend(catalog, table),
+                outlook=outlook,
+                files=files,
+                actions=recent_actions(catalog, table),
             )
+            return evaluate_health(state, decisions, kept, upkeep, location=location, beside=beside)
 
         for table in wanted:
             with failures_for_dagster():

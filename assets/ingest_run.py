@@ -1,6 +1,6 @@
 """One run that writes a table: reads its source, publishes the rows, and reports to Dagster."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -46,18 +46,9 @@ from lakewright.storage import Table
 from lakewright.storage.errors import InvalidRequestError
 
 
-class IngestConfig(dg.Config):
-    """The run config of a run that writes a table."""
+class WriteConfig(dg.Config):
+    """How a run writes partitions, where that differs from the declaration."""
 
-    micro_batches: int = Field(
-        default=1,
-        # Without `ge=1`: Dagster would show pydantic's error, and the error of `publish` is
-        # clearer.
-        description=(
-            "Commit the rows in this many parts, at least 1, each with a share of every "
-            "partition, as a stream would; needs mode append."
-        ),
-    )
     mode: WriteMode | None = Field(
         default=None,
         description="append, overwrite or upsert (default: the mode of the declaration).",
@@ -77,16 +68,36 @@ class IngestConfig(dg.Config):
     )
 
 
+class IngestConfig(WriteConfig):
+    """The run config of a run that writes a table."""
+
+    micro_batches: int = Field(
+        default=1,
+        # Without `ge=1`: Dagster would show pydantic's error, and the error of `publish` is
+        # clearer.
+        description=(
+            "Commit the rows in this many parts, at least 1, each with a share of every "
+            "partition, as a stream would; needs mode append."
+        ),
+    )
+
+
 @dataclass(frozen=True)
 class IngestRun:
-    """The write of one table by one run."""
+    """The write of one table by one run, or of some of its partitions by a part of one.
+
+    `keys` and `user` are the partitions of such a part and the user of its commits; without them,
+    they are those of the run.
+    """
 
     declaration: TableDeclaration
     names: TableNames
-    context: dg.AssetExecutionContext
+    context: dg.AssetExecutionContext | dg.OpExecutionContext
     config: IngestConfig
     warehouse: WarehouseResource
     spark: SparkResource
+    keys: tuple[str, ...] | None = None
+    user: str | None = None
 
     def open(self) -> tuple[Table, SchemaDrift]:
         """The table, and how it differs from its declaration."""
@@ -99,7 +110,7 @@ class IngestRun:
 
     @property
     def _commit_user(self) -> str:
-        return commit_user(self.context.run, self.names.identifier)
+        return self.user or commit_user(self.context.run, self.names.identifier)
 
     def run(self, table: Table) -> Published | AlreadyPublished | Rejected:
         """Write the table, which declared rows fit."""
@@ -162,13 +173,22 @@ class IngestRun:
     @property
     def partitions(self) -> tuple[Mapping[str, object], ...] | None:
         """The partitions of the run, in order; None if the asset has no partitions."""
-        if not self.context.has_partition_key and not self.context.has_partition_key_range:
+        keys = self._asked
+        if keys is None:
             return None
-        keys = sorted(self.context.partition_keys)
         try:
-            return tuple(self.declaration.scheme.spec_of(key) for key in keys)
+            return tuple(self.declaration.scheme.spec_of(key) for key in sorted(keys))
         except InvalidPartitionKeyError as err:
             raise InvalidRequestError(str(err), table=self.declaration.table) from err
+
+    @property
+    def _asked(self) -> Sequence[str] | None:
+        """The keys of the partitions of the run."""
+        if self.keys is not None:
+            return self.keys
+        if not self.context.has_partition_key and not self.context.has_partition_key_range:
+            return None
+        return self.context.partition_keys
 
     @property
     def _compacts(self) -> bool:
@@ -251,18 +271,18 @@ class IngestRun:
             return False
         return True
 
-    def report_partitions(self, outcome: Published | AlreadyPublished) -> None:
+    def report_partitions(self, table: Table, outcome: Published | AlreadyPublished) -> None:
         """Attach to every partition the numbers of its rows."""
         if isinstance(outcome, AlreadyPublished) or not self.declaration.partition_keys:
             return
         if self.partitions is None:
-            for each in self._found(outcome):
+            for each in self._found(table, outcome):
                 self.context.log_event(each)
             return
         scheme = self.declaration.scheme
         totals = {scheme.key_of(each.spec): each for each in outcome.partitions}
         earlier = {scheme.key_of(each) for each in outcome.earlier}
-        for key in self.context.partition_keys:
+        for key in self._asked or ():
             if key in earlier and key not in totals:
                 # The attempt that wrote it has told its numbers.
                 continue
@@ -273,10 +293,11 @@ class IngestRun:
             )
 
     def others(self, table: Table, outcome: Published) -> Iterator[dg.AssetMaterialization]:
-        """The partitions of the run that were not rejected, one by one, since the run fails."""
+        """The partitions of the run that were not rejected, one by one."""
         if self.partitions is None:
-            yield from self._found(outcome)
+            yield from self._found(table, outcome)
             return
+        self._register(outcome)
         scheme = self.declaration.scheme
         known = partitions_def(scheme, self.names)
         assert known is not None
@@ -284,7 +305,7 @@ class IngestRun:
         told = {scheme.key_of(each.spec) for each in outcome.rejected}
         told |= {scheme.key_of(each) for each in outcome.earlier} - set(totals)
         metadata = self.metadata(table, outcome)
-        for key in self.context.partition_keys:
+        for key in self._asked or ():
             if key not in told:
                 yield dg.AssetMaterialization(
                     self.names.asset_key,
@@ -292,15 +313,11 @@ class IngestRun:
                     metadata={**metadata, **partition_metadata(totals.get(key))},
                 )
 
-    def _found(self, outcome: Published) -> Iterator[dg.AssetMaterialization]:
+    def _found(self, table: Table, outcome: Published) -> Iterator[dg.AssetMaterialization]:
         """The partitions found in the rows, one by one; the run named none."""
         scheme = self.declaration.scheme
-        for dimension in scheme.dimensions:
-            if isinstance(dimension, DynamicDimension):
-                keys = {dimension.key_of(each.spec) for each in outcome.partitions}
-                self.context.instance.add_dynamic_partitions(
-                    dynamic_name(dimension, self.names), sorted(keys)
-                )
+        common = {**table_metadata(table), **lineage_metadata(self.declaration)}
+        self._register(outcome)
         for each in outcome.partitions:
             try:
                 key = scheme.key_of(each.spec)
@@ -308,8 +325,19 @@ class IngestRun:
                 self.context.log.warning("%s: %s", self.declaration.table, err)
                 continue
             yield dg.AssetMaterialization(
-                self.names.asset_key, partition=key, metadata=partition_metadata(each)
+                self.names.asset_key,
+                partition=key,
+                metadata={**common, **partition_metadata(each)},
             )
+
+    def _register(self, outcome: Published) -> None:
+        """Tell Dagster the keys of dynamic partitions that got rows."""
+        for dimension in self.declaration.scheme.dimensions:
+            if isinstance(dimension, DynamicDimension):
+                keys = {dimension.key_of(each.spec) for each in outcome.partitions}
+                self.context.instance.add_dynamic_partitions(
+                    dynamic_name(dimension, self.names), sorted(keys)
+                )
 
     def metadata(self, table: Table, outcome: Published | AlreadyPublished) -> Mapping[str, Any]:
         if isinstance(outcome, AlreadyPublished):

@@ -79,7 +79,7 @@ def build_asset(
             yield from ingest.others(table, outcome)
             yield from check_results(outcome.report, names, judged, histories)
             raise partial_rejection(declaration, outcome)
-        ingest.report_partitions(outcome)
+        ingest.report_partitions(table, outcome)
         yield dg.MaterializeResult(
             asset_key=names.asset_key, metadata=ingest.metadata(table, outcome)
         )

@@ -3,7 +3,8 @@
 A table has a dynamic partition for each of 100,000 customers, of which 2,000 have been written. A
 web server of its own loads the definitions, and answers what its pages ask. Then a backfill of
 1,000 partitions is cut into runs, which are counted and not launched: once of partitions that
-follow each other, and once of every second one. A line of JSON for each figure.
+follow each other, and once of every second one. Last, the job `backfill` writes every second one,
+in this process; `--backfill` does this alone. A line of JSON for each figure.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import pyarrow as pa
 from dagster._core.definitions.automation_tick_evaluation_context import (
     build_run_requests_with_backfill_policies,
 )
@@ -28,6 +30,7 @@ from dagster._core.definitions.events import AssetKeyPartitionKey
 from dagster._core.definitions.partitions.context import partition_loading_context
 
 from lakewright.definitions import build_definitions
+from lakewright.platform.ingest.sources import SourceRequest
 
 _KEYS, _WRITTEN, _BACKFILLED = 100_000, 2_000, 1_000
 _TABLE, _ASSET = "shop.orders", ["shop", "orders"]
@@ -37,7 +40,12 @@ columns:
   - {name: customer, type: STRING NOT NULL}
   - {name: id, type: BIGINT NOT NULL}
 partition_keys: [customer]
-source: {python: "tests.pipelines.sources:rows"}
+source: {python: "benchmarks.dagster_partitions:orders"}
+"""
+_HOME = """
+event_log_storage:
+  module: lakewright.platform.orchestration.event_log
+  class: BatchedSqliteEventLog
 """
 _PORT = 43117
 _LOCATION = "{ workspaceOrError { ... on Workspace { locationEntries { loadStatus } } } }"
@@ -62,16 +70,26 @@ def main() -> None:
         folder = Path(made)
         (folder / "orders.yaml").write_text(_DECLARATION)
         (folder / "home").mkdir()
+        (folder / "home" / "dagster.yaml").write_text(_HOME)
         os.environ |= {
+            "DAGSTER_EVENT_BATCH_SIZE": "500",
             "DAGSTER_HOME": str(folder / "home"),
             "LAKEWRIGHT_TABLES": str(folder / "orders.yaml"),
             "LAKEWRIGHT_WAREHOUSE": str(folder / "warehouse"),
         }
         with dg.DagsterInstance.get() as instance:
-            _fill(instance)
-            with _web_server(folder):
-                _ask_pages()
-            _cut_backfills(instance)
+            if "--backfill" not in sys.argv:
+                _fill(instance)
+                with _web_server(folder):
+                    _ask_pages()
+                _cut_backfills(instance)
+            _backfill(instance)
+
+
+def orders(request: SourceRequest) -> pa.Table:
+    """Ten orders of each customer."""
+    customers = [each for each in request.values("customer") for _ in range(10)]
+    return pa.table({"customer": customers, "id": range(len(customers))})
 
 
 def _fill(instance: dg.DagsterInstance) -> None:
@@ -151,6 +169,33 @@ def _ask_pages() -> None:
             answer = _told(f"{page}, {turn}", lambda q=query: _answer(q, key={"path": _ASSET}))
             assert "errors" not in answer, answer
             assert page == "asset list" or len(json.dumps(answer)) > 1_000_000
+
+
+def _backfill(instance: dg.DagsterInstance) -> None:
+    """Every second one of twice as many partitions, in one run, and each in a run of its own."""
+    job = build_definitions([os.environ["LAKEWRIGHT_TABLES"]]).resolve_job_def("backfill")
+    keys = [_key(number) for number in range(0, 2 * _BACKFILLED, 2)]
+    for what, runs, size in (
+        (f"{_BACKFILLED:,} partitions at once", [keys], None),
+        (f"{_BACKFILLED:,} partitions in batches of 100", [keys], 100),
+        ("20 partitions, each in a run", [[key] for key in keys[:20]], None),
+    ):
+        began, cpu = time.perf_counter(), time.process_time()
+        for named in runs:
+            choice = {"partitions": named} | ({} if size is None else {"batch": size})
+            done = job.execute_in_process(
+                instance=instance,
+                run_config={
+                    "ops": {"backfill": {"config": {"tables": {_TABLE: choice}}}},
+                    "loggers": {"console": {"config": {"log_level": "CRITICAL"}}},
+                },
+            )
+            assert done.success
+        took = {
+            "seconds": round(time.perf_counter() - began, 2),
+            "cpu": round(time.process_time() - cpu, 2),
+        }
+        sys.stdout.write(json.dumps({"what": what, **took, "runs": len(runs)}) + "\n")
 
 
 def _cut_backfills(instance: dg.DagsterInstance) -> None:

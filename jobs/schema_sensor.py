@@ -135,7 +135,7 @@ class _Comparison:
             events.append(found.event(names))
         # A result that only comes again proposes nothing new.
         if drift and now != self.seen.get(table.name):
-            events.append(found.observation(names))
+            events.append(found.observation(table))
         followed = follow_table(declaration, table, instance)
         for told in followed.warnings:
             context.log.warning("%s: %s", table.name, told)

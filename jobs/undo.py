@@ -7,6 +7,7 @@ from pydantic import Field
 
 from lakewright.platform.orchestration.failures import failures_for_dagster
 from lakewright.platform.orchestration.names import TABLE_TAG, TableNames, UpkeepNames, table_tag
+from lakewright.platform.orchestration.reports import whole_table_metadata
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import WarehouseResource
 from lakewright.platform.orchestration.run_identity import commit_user
@@ -67,7 +68,11 @@ def build_undo_job(
             context.log_event(
                 dg.AssetObservation(
                     TableNames(each.table).asset_key,
-                    metadata={"lakewright/verb": each.verb, "lakewright/undone_run": found.run},
+                    metadata={
+                        "lakewright/verb": each.verb,
+                        "lakewright/undone_run": found.run,
+                        **whole_table_metadata(catalog.table(each.table)),
+                    },
                     description=each.summary,
                 )
             )

@@ -28,6 +28,7 @@ from lakewright.platform.orchestration.reports import (
     partition_health_metadata,
     report_metadata,
     table_metadata,
+    whole_table_metadata,
 )
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
@@ -82,6 +83,7 @@ class AskedConfig(dg.Config):
     benefit: dict[str, int] = Field(
         default={}, description="What it is predicted to gain, as the ledger names it."
     )
+    policy: str = Field(default="", description="The policy that asked for it, as a digest.")
 
 
 def build_upkeep_job(
@@ -360,6 +362,7 @@ class _Run:
             recorder,
             reason=self.asked.reason,
             state=self.asked.state,
+            policy=self.asked.policy,
             predicted=Measures(cost=cost, benefit=Benefit(**gained)),
         )
 
@@ -385,7 +388,7 @@ class _Run:
             return
         metadata: Mapping[str, Any] = {
             "lakewright/verb": self.kind.name,
-            **table_metadata(self.table),
+            **whole_table_metadata(self.table),
             **report_metadata(report),
         }
         tell(
@@ -398,6 +401,7 @@ class _Run:
             return
         touched = {partition_identity(spec) for spec in report.partitions}
         earlier = {each.key: each for each in self.before.partitions}
+        common = {"lakewright/verb": self.kind.name, **table_metadata(self.table)}
         for partition in read_health(self.table).partitions:
             if not partition.key or partition_identity(partition.spec) not in touched:
                 continue
@@ -406,6 +410,6 @@ class _Run:
                 dg.AssetObservation(
                     self.names.asset_key,
                     partition=partition.key,
-                    metadata={"lakewright/verb": self.kind.name, **metadata},
+                    metadata={**common, **metadata},
                 )
             )

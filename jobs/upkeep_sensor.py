@@ -126,6 +126,7 @@ def _request(batch: Sequence[Intent], names: UpkeepNames, past: Past) -> dg.RunR
         "asked": {
             each.table: {
                 "state": each.state,
+                "policy": each.policy,
                 "reason": each.reason,
                 "bytes": each.cost.bytes,
                 "files": each.cost.files,

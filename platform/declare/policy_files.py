@@ -26,7 +26,7 @@ from pydantic import Field, ValidationError
 from lakewright.platform.declare.declared_values import Declared, Text
 from lakewright.platform.declare.document_kinds import DocumentKind, kind_of
 from lakewright.platform.declare.maintenance_checks import check_upkeep
-from lakewright.platform.declare.marked_yaml import Place
+from lakewright.platform.declare.marked_yaml import MalformedYamlError, Place, read_marked
 from lakewright.platform.declare.model_errors import explain
 from lakewright.platform.declare.policies import (
     Given,
@@ -110,6 +110,26 @@ def load_policies(
             problems.append(each.problem((), message))
     policies = [each for each in documents if kind_of(each.value) is not DocumentKind.DECLARATIONS]
     found = read_policies(policies, problems, workspace=workspace or Workspace(), check=check)
+    if problems:
+        raise DeclarationError(problems)
+    return found
+
+
+def parse_policies(
+    text: str, name: str, *, workspace: Workspace | None = None, check: Check = lambda _: ()
+) -> PolicySet:
+    """The policies of a text, over those of declarations; `name` stands for its file in errors.
+
+    Raises:
+        DeclarationError: something is wrong; all of it is listed.
+    """
+    problems: list[Problem] = []
+    documents: list[Written] = []
+    try:
+        documents = [Written(name, each, each.value) for each in read_marked(text)]
+    except MalformedYamlError as err:
+        problems.append(Problem(name, err.line, "", err.message))
+    found = read_policies(documents, problems, workspace=workspace or Workspace(), check=check)
     if problems:
         raise DeclarationError(problems)
     return found

@@ -203,6 +203,16 @@ class RescalePolicy(Declared):
     )
 
 
+Scheduled = (
+    SortPolicy
+    | SnapshotPolicy
+    | PartitionPolicy
+    | OrphanPolicy
+    | QuarantinePolicy
+    | StatisticsPolicy
+)
+
+
 class UpkeepPolicy(Declared):
     """The upkeep of a table: a section for each verb.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import dagster as dg
 
@@ -22,6 +23,7 @@ from lakewright.platform.orchestration.asset_partitions import (
     partitions_def,
 )
 from lakewright.platform.orchestration.names import TableNames
+from lakewright.platform.orchestration.reports import table_metadata
 from lakewright.platform.upkeep.words import counted
 from lakewright.storage import PartitionStats, Table
 
@@ -53,12 +55,12 @@ def follow_table(
     _register(scheme, names, present, instance)
     told = instance.get_materialized_partitions(names.asset_key)
     is_fixed = not any(isinstance(each, DynamicDimension) for each in scheme.dimensions)
-    events = []
+    events, common = [], table_metadata(table)
     for key, partition in present.items():
         if is_fixed and not known.has_partition_key(key):
             outside.append(key)
         elif key not in told and (partition.last_file_creation_ms or 0) <= since_ms:
-            events.append(_event(names, known, key, partition))
+            events.append(_event(names, known, key, partition, common))
     warnings = []
     if outside:
         count = counted(len(outside), "partition")
@@ -129,12 +131,14 @@ def _event(
     known: dg.PartitionsDefinition[str],
     key: str,
     partition: PartitionStats,
+    common: Mapping[str, Any],
 ) -> dg.AssetMaterialization:
     return dg.AssetMaterialization(
         names.asset_key,
         partition=key_of_asset(known, key),
         description="these rows were written before the partition keys of the table changed",
         metadata={
+            **common,
             "lakewright/verb": "respec",
             "dagster/partition_row_count": partition.row_count,
             "lakewright/partition_files": partition.file_count,

@@ -16,10 +16,12 @@ from lakewright.platform.orchestration.names import TableNames, UpkeepNames
 from lakewright.platform.orchestration.pictures import (
     as_markdown,
     debt_picture,
+    file_shapes_picture,
     small_files_picture,
 )
 from lakewright.platform.upkeep.retention import age_text, holder_text
-from lakewright.platform.upkeep.words import counted, size_text, time_text
+from lakewright.platform.upkeep.words import counted, duration_text, size_text, time_text
+from lakewright.platform.warehouse.action import Action, Verdict
 from lakewright.platform.warehouse.decide import EVERY_VERB
 from lakewright.platform.warehouse.intents import Decision, Declined, Intent, WhyNot
 from lakewright.platform.warehouse.kept_tables import KeptTable
@@ -33,6 +35,7 @@ HEALTHY = "healthy"
 _ALLOWED = frozenset({WhyNot.OUT_OF_HOURS, WhyNot.STILL_WRITTEN, WhyNot.TOO_LITTLE})
 _MOST_LISTED = 50
 _MOST_NAMED = 5
+_MOST_RUNS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +74,20 @@ class HealthEvaluation:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Background:
+    """What an evaluation shows beside the decisions, as far as it was read.
+
+    `trend` is what was recorded of the table before, and `outlook` what other retention times would
+    free. `files` are the level and bytes of each file, and `actions` those of the ledger on it.
+    """
+
+    trend: Trend | None = None
+    outlook: Sequence[RetentionOutlook] = ()
+    files: Sequence[tuple[int, int]] = ()
+    actions: Sequence[Action] = ()
+
+
 def evaluate_health(
     state: TableState,
     decisions: Sequence[Decision],
@@ -78,14 +95,10 @@ def evaluate_health(
     names: UpkeepNames,
     *,
     location: str | None = None,
-    trend: Trend | None = None,
-    outlook: Sequence[RetentionOutlook] = (),
+    beside: Background | None = None,
 ) -> HealthEvaluation:
-    """The evaluation of a table at one look; with the code location's name, jobs are links.
-
-    `trend` is what was recorded of the table before, and `outlook` what other retention times would
-    free.
-    """
+    """The evaluation of a table at one look; with the code location's name, jobs are links."""
+    beside = beside or Background()
     due = [each for each in decisions if isinstance(each, Intent)]
     others = [each for each in decisions if isinstance(each, Declined)]
     waiting = [each for each in others if each.why_not.waits]
@@ -108,10 +121,17 @@ def evaluate_health(
             state.survey.files, state.health.partitions, keyed=state.survey.keyed
         )
         metadata["files"] = dg.MetadataValue.md(as_markdown(picture, "small files by partition"))
+        if beside.files:
+            drawn = file_shapes_picture(beside.files, keyed=state.survey.keyed)
+            metadata["sizes and levels"] = dg.MetadataValue.md(
+                as_markdown(drawn, "files by size, and by level")
+            )
+        trend = beside.trend
         if trend is not None and len(trend.points) > 1:
             drawn = as_markdown(debt_picture(trend), "files that upkeep could take away, over time")
             metadata["health over time"] = dg.MetadataValue.md(drawn)
-        metadata["other retention times"] = _outlook_table(outlook)
+        metadata["other retention times"] = _outlook_table(beside.outlook)
+        metadata["last runs"] = _actions_table(beside.actions)
         metadata |= _numbers(state)
     metadata["lakewright/upkeep_sensor"] = names.sensor
     metadata["lakewright/mode"] = kept.policy.mode.value
@@ -208,6 +228,30 @@ def _outlook_table(outlook: Sequence[RetentionOutlook]) -> dg.TableMetadataValue
                 }
             )
             for each in outlook
+        ]
+    )
+
+
+def _actions_table(actions: Sequence[Action]) -> dg.TableMetadataValue | None:
+    """What the last runs did and saved, newest first."""
+    acted = [each for each in actions if each.verdict is not Verdict.SHADOW]
+    if not acted:
+        return None
+    return dg.MetadataValue.table(
+        records=[
+            dg.TableRecord(
+                {
+                    "at": time_text(each.started_ms),
+                    "verb": _words(each.verb),
+                    "result": _words(each.verdict.value),
+                    "took": duration_text(each.cost.milliseconds),
+                    "files fewer": each.benefit.files_fewer,
+                    "freed": size_text(each.benefit.bytes_freed),
+                    "told": each.summary or each.error or "",
+                    "run": each.run,
+                }
+            )
+            for each in reversed(acted[-_MOST_RUNS:])
         ]
     )
 

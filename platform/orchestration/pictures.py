@@ -22,6 +22,7 @@ _MAX_PARTITIONS = 12
 _LINE_HEIGHT = 22
 _NAMES_WIDTH = 190
 _MAX_NAME = 28
+_SIZES_MIB = (1, 8, 32, 128, 512)
 
 
 def file_sizes_picture(before: Sequence[int], after: Sequence[int]) -> str:
@@ -57,6 +58,39 @@ def small_files_picture(
         drawn.append(f'<text x="{_MARGIN}" y="{height + 4}" fill="#333333">{told}</text>')
         height += _LINE_HEIGHT
     return _svg(height, drawn)
+
+
+def file_shapes_picture(files: Sequence[tuple[int, int]], *, keyed: bool) -> str:
+    """A bar for each range of sizes, and of a keyed table for each level: its files; SVG.
+
+    `files` are pairs of level and bytes.
+    """
+    sizes = [size for _, size in files]
+    bounds = (0, *(each << 20 for each in _SIZES_MIB))
+    lines: list[tuple[str, list[int]]] = []
+    for low, high in zip(bounds, (*bounds[1:], None), strict=True):
+        found = [each for each in sizes if each >= low and (high is None or each < high)]
+        name = f"from {size_text(low)}" if high is None else f"below {size_text(high)}"
+        lines.append((name, found))
+    if keyed:
+        lines += [
+            (f"level {level}", [size for at, size in files if at == level])
+            for level in sorted({level for level, _ in files})
+        ]
+    most = max((len(found) for _, found in lines), default=0)
+    room = (_WIDTH - 2 * _MARGIN - _NAMES_WIDTH - 170) / max(most, 1)
+    drawn = []
+    for position, (name, found) in enumerate(lines):
+        top, left = _MARGIN + position * _LINE_HEIGHT, _MARGIN + _NAMES_WIDTH
+        wide = len(found) * room
+        told = f"{counted(len(found), 'file')}, {size_text(sum(found))}"
+        drawn.append(
+            f'<text x="{_MARGIN}" y="{top + 13}" fill="#333333">{name}</text>'
+            f'<rect x="{left}" y="{top + 2}" width="{max(wide, 1):.1f}" height="14" '
+            f'fill="{_AFTER}"/>'
+            f'<text x="{left + wide + 8:.1f}" y="{top + 13}" fill="#333333">{told}</text>'
+        )
+    return _svg(len(lines) * _LINE_HEIGHT + 2 * _MARGIN, drawn)
 
 
 def debt_picture(trend: Trend) -> str:

@@ -71,6 +71,13 @@ def table_metadata(table: Table) -> dict[str, Any]:
     }
 
 
+def whole_table_metadata(table: Table) -> dict[str, Any]:
+    """What every event about all rows of a table tells of it."""
+    latest = table.history.latest_snapshot()
+    rows = {} if latest is None else {"dagster/row_count": latest.total_record_count}
+    return {**table_metadata(table), **rows}
+
+
 def publication_metadata(table: Table, published: Published) -> Metadata:
     """The metadata of a materialization about the whole write."""
     metadata: dict[str, Any] = {
@@ -170,12 +177,20 @@ def findings_metadata(plan: Report | None) -> Mapping[str, dg.MetadataValue]:
     if plan is None or not rows:
         return {}
     names = list(rows[0])
-    lines = [[name.replace("_", " ") for name in names], ["---"] * len(names)]
-    lines += [[_markdown_cell(row[name]) for name in names] for row in rows]
+    table = markdown_table(
+        [name.replace("_", " ") for name in names], [[row[name] for name in names] for row in rows]
+    )
     return {
         "verdict": dg.MetadataValue.text(plan.summary),
-        "findings": dg.MetadataValue.md("\n".join(f"| {' | '.join(line)} |" for line in lines)),
+        "findings": dg.MetadataValue.md(table),
     }
+
+
+def markdown_table(names: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """A table of Markdown."""
+    lines = [list(names), ["---"] * len(names)]
+    lines += [[_markdown_cell(each) for each in row] for row in rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _markdown_cell(value: object) -> str:

@@ -17,6 +17,7 @@ from lakewright.platform.declare.schema_drift import SchemaDrift
 from lakewright.platform.declare.workspace import Workspace
 from lakewright.platform.orchestration.asset_lineage import with_other_assets
 from lakewright.platform.orchestration.names import TableNames
+from lakewright.platform.orchestration.reports import whole_table_metadata
 from lakewright.platform.upkeep.alter import alter_line
 from lakewright.platform.upkeep.dependents import dependents_of
 from lakewright.platform.upkeep.respec import respec_line
@@ -56,10 +57,12 @@ class SchemaEvaluation:
             blocking=blocking,
         )
 
-    def observation(self, names: TableNames) -> dg.AssetObservation:
+    def observation(self, table: Table) -> dg.AssetObservation:
         """The plan on the asset."""
         return dg.AssetObservation(
-            names.asset_key, description=self.description, metadata=self.metadata
+            TableNames(table.name).asset_key,
+            description=self.description,
+            metadata={**whole_table_metadata(table), **self.metadata},
         )
 
 

@@ -19,13 +19,14 @@ import dagster as dg
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.partition_keys import InvalidPartitionKeyError, describe_partition
 from lakewright.platform.orchestration.asset_partitions import key_of_asset, partitions_def
-from lakewright.platform.orchestration.health_reports import evaluate_health
+from lakewright.platform.orchestration.health_reports import Background, evaluate_health
 from lakewright.platform.orchestration.names import TableNames, UpkeepNames
 from lakewright.platform.orchestration.reports import table_metadata
 from lakewright.platform.orchestration.run_identity import origin_of
 from lakewright.platform.upkeep.words import counted, size_text
 from lakewright.platform.warehouse.kept_tables import KeptTable, KeptTables
 from lakewright.platform.warehouse.look import Look, Watch
+from lakewright.platform.warehouse.past import recent_actions
 from lakewright.platform.warehouse.table_state import TableState
 from lakewright.platform.warehouse.trend import read_trend
 from lakewright.storage import Catalog, PartitionStats, Snapshot, Table
@@ -89,7 +90,9 @@ class TableNews:
                     kept,
                     self.names,
                     location=location,
-                    trend=read_trend(catalog, name),
+                    beside=Background(
+                        trend=read_trend(catalog, name), actions=recent_actions(catalog, name)
+                    ),
                 )
                 found.append(health.event(TableNames(name)))
             if len(found) >= self.most_events:
@@ -153,7 +156,7 @@ def _commit_events(
     changed = [] if told is None else _changed_partitions(table, latest, state, commits)
     if changed:
         metadata["partitions"] = _partitions_table(changed)
-        yield from _of_partitions(kept.declaration, names, changed)
+        yield from _of_partitions(table, kept.declaration, names, changed)
     yield dg.AssetMaterialization(names.asset_key, metadata=metadata, description=description)
 
 
@@ -226,7 +229,10 @@ def _partitions_table(changed: Sequence[PartitionStats]) -> dg.TableMetadataValu
 
 
 def _of_partitions(
-    declaration: TableDeclaration | None, names: TableNames, changed: Sequence[PartitionStats]
+    table: Table,
+    declaration: TableDeclaration | None,
+    names: TableNames,
+    changed: Sequence[PartitionStats],
 ) -> Iterator[dg.AssetMaterialization]:
     """Of a declared table, a materialization for each partition that the asset has."""
     if declaration is None or not declaration.columns:
@@ -234,6 +240,7 @@ def _of_partitions(
     known = partitions_def(declaration.scheme, names)
     if known is None:
         return
+    common = table_metadata(table)
     for each in changed:
         try:
             key = declaration.scheme.key_of(each.spec)
@@ -243,6 +250,7 @@ def _of_partitions(
             names.asset_key,
             partition=key_of_asset(known, key),
             metadata={
+                **common,
                 "dagster/partition_row_count": each.row_count,
                 "lakewright/partition_files": each.file_count,
                 "lakewright/partition_bytes": each.size_bytes,

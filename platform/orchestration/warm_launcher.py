@@ -84,7 +84,7 @@ class WarmRunLauncher(DefaultRunLauncher):
             )
             process.start()
         assert process.pid is not None
-        self._instance.add_run_tags(run.run_id, {PROCESS_TAG: _identity(process.pid)})
+        self._instance.add_run_tags(run.run_id, {PROCESS_TAG: process_identity(process.pid)})
         waiting = Thread(target=self._wait, args=(process, run.run_id), daemon=True)
         waiting.start()
         self._waiting = [*(each for each in self._waiting if each.is_alive()), waiting]
@@ -155,7 +155,8 @@ def _execute(instance_ref: InstanceRef, run_id: str) -> None:
         _execute_run_command_body(run_id, instance, lambda _: None, set_exit_code_on_failure=False)
 
 
-def _identity(process: int) -> str:
+def process_identity(process: int) -> str:
+    """What the tag of a run says of its process, by which the monitoring knows if it lives."""
     return f"{socket.gethostname()} {process} {_started(process)}"
 
 

@@ -30,7 +30,8 @@ class Action:
     `run` is the process's name for its work: a Dagster run, or a command. The snapshots before and
     after are the latest ones then, of whichever writer; `snapshots` are those that the verb
     committed. With `quarantines`, they say what an undo can go by. `state` is that of the table
-    from which the action was decided. Times are milliseconds of the epoch.
+    from which the action was decided, and `policy` the digest of the section of the policy that
+    asked for it; both are empty if a person did. Times are milliseconds of the epoch.
     """
 
     id: str
@@ -54,3 +55,4 @@ class Action:
     quarantines: tuple[str, ...] = ()
     snapshots: tuple[int, ...] = ()
     state: str = ""
+    policy: str = ""

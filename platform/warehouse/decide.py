@@ -10,7 +10,8 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from lakewright.platform.declare.upkeep_policies import CompactionPolicy, UpkeepPolicy
+from lakewright.platform.declare.declared_values import Declared
+from lakewright.platform.declare.upkeep_policies import CompactionPolicy, Scheduled, UpkeepPolicy
 from lakewright.platform.upkeep.health import PartitionHealth
 from lakewright.platform.upkeep.measures import Measures, bytes_after
 from lakewright.platform.upkeep.words import counted, duration_text, size_text, time_text
@@ -27,6 +28,7 @@ from lakewright.platform.warehouse.intents import (
 from lakewright.platform.warehouse.judge_buckets import bucket_hint
 from lakewright.platform.warehouse.judge_partition import judge_partition, weight
 from lakewright.platform.warehouse.table_state import TableState
+from lakewright.platform.warehouse.taken_back import TakenBack, policy_digest
 from lakewright.storage.spec.known_options import Use
 
 COMPACT = "compact"
@@ -60,7 +62,7 @@ _NO_COST, _NO_BENEFIT = Cost(), Benefit()
 class Try:
     """The last time that a verb was asked for on a table, in which state, and how often in it.
 
-    `runs` counts all that are known, in whichever state.
+    `runs` counts all that an orchestrator knows, in whichever state.
     """
 
     state: str
@@ -75,7 +77,8 @@ class Past:
 
     `done_ms` is the start of the last run that ended well, also if it found nothing to do.
     `in_flight` describes the runs on a table. `spent` is what the upkeep of the warehouse took
-    since its day began. `learned` is what earlier runs say of predictions.
+    since its day began. `learned` is what earlier runs say of predictions, `taken_back` what was
+    undone.
     """
 
     tries: Mapping[tuple[str, str], Try] = field(default_factory=dict)
@@ -83,6 +86,7 @@ class Past:
     in_flight: Mapping[str, Sequence[str]] = field(default_factory=dict)
     spent: Cost = field(default_factory=Cost)
     learned: Calibration = field(default_factory=Calibration)
+    taken_back: Mapping[tuple[str, str], TakenBack] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,12 +173,15 @@ class _Look:
             why_not, told, again_ms = obstacle
             yield self._left(partition, why_not, f"{reason}: {told}", again_ms)
         if due:
-            yield self._unless_busy(self._to_compact(due))
+            yield self._unless_busy(self._to_compact(due), policy)
 
     def _obstacle(
         self, partition: PartitionHealth, why: Why, policy: CompactionPolicy, *, taken: int
     ) -> tuple[WhyNot, str, int | None] | None:
         now_ms, written_ms = self.clock.now_ms, partition.last_file_creation_ms
+        held = self._held(COMPACT, policy)
+        if held is not None and (written_ms is None or written_ms <= held.at_ms):
+            return WhyNot.UNDONE, f"{held.told}, or rows come into it", None
         age_ms = None if written_ms is None else max(now_ms - written_ms, 0)
         if policy.quiet_for and age_ms is not None and age_ms < policy.quiet_for:
             ago, quiet = age_ms // 1000, policy.quiet_for // 1000
@@ -242,7 +249,7 @@ class _Look:
         if self._is_refused(Use.COMPACT):
             yield self._refused(SORT_COMPACT, Use.COMPACT)
             return
-        yield self._scheduled(SORT_COMPACT, policy.schedule, policy.timezone, told, cost=cost)
+        yield self._scheduled(SORT_COMPACT, policy, told, cost=cost)
 
     # --- what expires ----------------------------------------------------------------------------
 
@@ -274,9 +281,7 @@ class _Look:
             yield self._declined(verb, WhyNot.HEALTHY, told)
             return
         cost, benefit = Cost(files=gone * _FILES_OF_A_SNAPSHOT), Benefit(snapshots_fewer=gone)
-        yield self._scheduled(
-            verb, policy.schedule, policy.timezone, told, cost=cost, benefit=benefit
-        )
+        yield self._scheduled(verb, policy, told, cost=cost, benefit=benefit)
 
     def partitions(self) -> Iterator[Decision]:
         policy = self.policy.partitions
@@ -287,7 +292,7 @@ class _Look:
             yield self._declined(EXPIRE_PARTITIONS, WhyNot.DISABLED, _OFF)
             return
         told = counted(self.state.survey.layout.partitions, "partition")
-        yield self._scheduled(EXPIRE_PARTITIONS, policy.schedule, policy.timezone, told)
+        yield self._scheduled(EXPIRE_PARTITIONS, policy, told)
 
     # --- metadata and lost files -----------------------------------------------------------------
 
@@ -313,7 +318,8 @@ class _Look:
                 state=str(self.state.survey.history.latest_snapshot),
                 table_uuid=self.state.survey.uuid,
                 score=_score(_NO_COST, benefit),
-            )
+            ),
+            policy,
         )
 
     def orphans(self) -> Iterator[Decision]:
@@ -328,8 +334,7 @@ class _Look:
         # What is set aside is freed by a purge only, but it is why this is worth its while.
         yield self._scheduled(
             REMOVE_ORPHANS,
-            policy.schedule,
-            policy.timezone,
+            policy,
             told,
             cost=Cost(files=found.estimated_files),
             later=Benefit(bytes_freed=found.estimated_bytes),
@@ -348,13 +353,13 @@ class _Look:
             yield self._declined(PURGE, WhyNot.NOT_YET, told, end_ms)
             return
         told = f"a quarantine is older than {duration_text(policy.keep)}"
-        yield self._scheduled(PURGE, policy.schedule, policy.timezone, told)
+        yield self._scheduled(PURGE, policy, told)
 
     def statistics(self) -> Iterator[Decision]:
         policy = self.policy.statistics
         if policy.enabled:
             told = "statistics of the rows"
-            yield self._scheduled(ANALYZE, policy.schedule, policy.timezone, told)
+            yield self._scheduled(ANALYZE, policy, told)
 
     def rescale(self) -> Iterator[Decision]:
         hint = bucket_hint(self.state.survey, self.policy.rescale)
@@ -372,8 +377,7 @@ class _Look:
     def _scheduled(
         self,
         verb: str,
-        schedule: str,
-        timezone: str,
+        policy: Scheduled,
         told: str,
         *,
         cost: Cost = _NO_COST,
@@ -384,7 +388,7 @@ class _Look:
 
         `later` is what comes of it by another verb, and counts for its order alone.
         """
-        tick_ms = self.clock.last_tick_ms(schedule, timezone)
+        tick_ms = self.clock.last_tick_ms(policy.schedule, policy.timezone)
         # A table is not behind with what was due before it was there, and what was done before was
         # done to another table of its name.
         known = (self.past.done_ms.get((self.table, verb)), self.state.created_ms)
@@ -393,7 +397,7 @@ class _Look:
         if self.state.survey.history.latest_snapshot is None:
             return self._declined(verb, WhyNot.HEALTHY, "nothing was ever committed")
         if begun_ms is not None and begun_ms >= tick_ms:
-            told = f"{told}; next by the schedule {schedule!r}"
+            told = f"{told}; next by the schedule {policy.schedule!r}"
             return self._declined(verb, WhyNot.NOT_YET, told)
         return self._unless_busy(
             Intent(
@@ -407,11 +411,22 @@ class _Look:
                 table_uuid=self.state.survey.uuid,
                 # A table that is always due for a compaction would never get to another verb.
                 score=float("inf") if compacted_ms >= tick_ms else _score(cost, later or benefit),
-            )
+            ),
+            policy,
         )
 
-    def _unless_busy(self, intent: Intent) -> Decision:
+    def _held(self, verb: str, section: Declared) -> TakenBack | None:
+        """What a person took back of a verb, and the same policy would do again."""
+        held = self.past.taken_back.get((self.table, verb))
+        uuid = self.state.survey.uuid
+        return held if held is not None and held.holds(uuid, section) else None
+
+    def _unless_busy(self, intent: Intent, section: Declared) -> Decision:
         """The intent, unless the table is worked on, or was asked for in this state before."""
+        intent = replace(intent, policy=policy_digest(section))
+        held = self._held(intent.verb, section)
+        if held is not None and intent.verb != COMPACT:
+            return self._waits(intent, WhyNot.UNDONE, f"{intent.reason}: {held.told}")
         running = self.past.in_flight.get(self.table)
         if running:
             told = f"{intent.reason}: waits for {', '.join(running)}"
@@ -436,12 +451,9 @@ class _Look:
     def _waits(
         self, intent: Intent, why_not: WhyNot, reason: str, again_ms: int | None = None
     ) -> Declined:
+        verb = intent.verb
         return Declined(
-            table=intent.table,
-            verb=intent.verb,
-            why_not=why_not,
-            reason=reason,
-            again_ms=again_ms,
+            table=self.table, verb=verb, why_not=why_not, reason=reason, again_ms=again_ms
         )
 
     def _declined(

@@ -28,6 +28,7 @@ class WhyNot(Enum):
     NOT_YET = "not_yet"
     DISABLED = "disabled"
     FROZEN = "frozen"
+    UNDONE = "undone"
     OUT_OF_HOURS = "out_of_hours"
     STILL_WRITTEN = "still_written"
     TOO_LITTLE = "too_little"
@@ -69,6 +70,7 @@ class Intent:
     `partitions` are the keys of the partitions concerned, None for the whole table. `options` are
     those of the verb, as run config has them. `state` changes whenever the reason does, so that
     what was asked for is known again. `score` orders intents: benefit for each MiB rewritten.
+    `policy` is the digest of the section of the policy that asks for it.
     """
 
     table: str
@@ -82,6 +84,7 @@ class Intent:
     state: str = ""
     score: float = 0.0
     table_uuid: str = ""
+    policy: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

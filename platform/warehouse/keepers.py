@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from lakewright.platform.declare.upkeep_policies import UpkeepMode, UpkeepPolicy
 from lakewright.platform.upkeep.analyze import ANALYZE, AnalyzeOptions
@@ -35,15 +35,24 @@ from lakewright.storage import Table
 _MAX_DURATION_MS = 3_600_000
 
 
+class Section(Protocol):
+    """The section of a policy that rules one kind of work."""
+
+    @property
+    def enabled(self) -> bool: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keeper:
     """One kind of work that decisions ask for, by the name that they give it.
 
-    `verbs` are carried out in turn, each with the options that the policy gives.
+    `section` is that of the policy which rules it. `verbs` are carried out in turn, each with the
+    options that the policy gives.
     """
 
     name: str
     description: str
+    section: Callable[[UpkeepPolicy], Section]
     verbs: Callable[[Table], Sequence[AnyVerb]]
     options_type: type[Any]
     options: Callable[[UpkeepPolicy], Any]
@@ -77,6 +86,7 @@ _ALL = (
     Keeper(
         name=decide.COMPACT,
         description="Rewrite small files into few large ones, and merge sorted runs.",
+        section=lambda policy: policy.compaction,
         verbs=compaction_of,
         options_type=CompactOptions,
         options=lambda policy: CompactOptions.declared(policy.compaction),
@@ -85,6 +95,7 @@ _ALL = (
     Keeper(
         name=decide.SORT_COMPACT,
         description="Sort the rows of append tables.",
+        section=lambda policy: policy.sort,
         verbs=lambda _: (SORT_COMPACT,),
         options_type=SortOptions,
         options=lambda policy: SortOptions(by=policy.sort.columns, order=policy.sort.order),
@@ -93,6 +104,7 @@ _ALL = (
     Keeper(
         name=decide.EXPIRE_SNAPSHOTS,
         description="Let old snapshots, tags and changelogs go.",
+        section=lambda policy: policy.snapshots,
         verbs=lambda _: (EXPIRE,),
         options_type=ExpireOptions,
         options=_expiry,
@@ -100,6 +112,7 @@ _ALL = (
     Keeper(
         name=decide.EXPIRE_PARTITIONS,
         description="Drop the partitions that are past their time.",
+        section=lambda policy: policy.partitions,
         verbs=lambda _: (EXPIRE_PARTITIONS,),
         options_type=ExpirePartitionsOptions,
         options=_partition_expiry,
@@ -107,6 +120,7 @@ _ALL = (
     Keeper(
         name=decide.REWRITE_MANIFESTS,
         description="Merge small manifests.",
+        section=lambda policy: policy.manifests,
         verbs=lambda _: (REWRITE_MANIFESTS,),
         options_type=RewriteManifestsOptions,
         options=lambda policy: RewriteManifestsOptions.declared(policy.manifests),
@@ -114,6 +128,7 @@ _ALL = (
     Keeper(
         name=decide.REMOVE_ORPHANS,
         description="Set files aside that nothing refers to.",
+        section=lambda policy: policy.orphans,
         verbs=lambda _: (REMOVE_ORPHANS,),
         options_type=OrphansOptions,
         options=lambda policy: OrphansOptions(older_than_ms=policy.orphans.older_than),
@@ -121,6 +136,7 @@ _ALL = (
     Keeper(
         name=decide.PURGE,
         description="Delete what has been in quarantine for long enough.",
+        section=lambda policy: policy.quarantine,
         verbs=lambda _: (PURGE,),
         options_type=PurgeOptions,
         options=lambda policy: PurgeOptions(older_than_ms=policy.quarantine.keep),
@@ -128,6 +144,7 @@ _ALL = (
     Keeper(
         name=decide.ANALYZE,
         description="Compute statistics of the rows, and publish them.",
+        section=lambda policy: policy.statistics,
         verbs=lambda _: (ANALYZE,),
         options_type=AnalyzeOptions,
         options=lambda policy: AnalyzeOptions(columns=policy.statistics.columns),
@@ -135,22 +152,10 @@ _ALL = (
     ),
 )
 KEEPERS = {each.name: each for each in _ALL}
-# The section of a policy by which a keeper can be switched off.
-_SECTIONS = {
-    decide.COMPACT: "compaction",
-    decide.SORT_COMPACT: "sort",
-    decide.EXPIRE_SNAPSHOTS: "snapshots",
-    decide.EXPIRE_PARTITIONS: "partitions",
-    decide.REWRITE_MANIFESTS: "manifests",
-    decide.REMOVE_ORPHANS: "orphans",
-    decide.PURGE: "quarantine",
-    decide.ANALYZE: "statistics",
-}
 
 
 def may_be_done(keeper: str, policy: UpkeepPolicy) -> bool:
     """Whether a policy lets a keeper work, which may have changed since it was asked for."""
     if policy.freeze or policy.mode is UpkeepMode.SHADOW:
         return False
-    enabled: bool = getattr(policy, _SECTIONS[keeper]).enabled
-    return enabled
+    return KEEPERS[keeper].section(policy).enabled

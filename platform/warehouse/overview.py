@@ -18,7 +18,7 @@ from lakewright.platform.warehouse.intents import Decision, Declined, Intent
 from lakewright.platform.warehouse.kept_tables import KeptTables
 from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.platform.warehouse.look import Watch
-from lakewright.platform.warehouse.past import day_of, past_of_ledger
+from lakewright.platform.warehouse.past import day_of
 from lakewright.platform.warehouse.survey_rows import HealthFigures
 from lakewright.platform.warehouse.surveys import OWN_TABLES, Surveys
 from lakewright.platform.warehouse.trend import Trend, trends
@@ -87,13 +87,13 @@ class Overviews:
             self._trends = trends(_recent(surveys, now_ms))
             self._seen[surveys.name] = latest
         begins_ms, ends_ms = day_of(now_ms, self.kept.warehouse.budget.timezone)
-        past = past_of_ledger(self._actions, day_begins_ms=begins_ms)
-        return self._overview(past, now_ms, ends_ms)
-
-    def _overview(self, past: Past, now_ms: int, day_ends_ms: int) -> Overview:
         self._watch = self._watch or Watch(self.kept)
+        past = self._watch.recorded(self.catalog).past(day_begins_ms=begins_ms)
+        return self._overview(self._watch, past, now_ms, ends_ms)
+
+    def _overview(self, watch: Watch, past: Past, now_ms: int, day_ends_ms: int) -> Overview:
         clock = Clock(now_ms=now_ms, last_tick_ms=cache(partial(self.last_tick_ms, now_ms)))
-        look = self._watch.look(self.catalog, past, clock, day_ends_ms=day_ends_ms)
+        look = watch.look(self.catalog, past, clock, day_ends_ms=day_ends_ms)
         lines = [self._line(name, look.of(name)) for name in look.decisions]
         worst = sorted(lines, key=lambda each: (each.problem is None, *_weight(each)))
         shown = [

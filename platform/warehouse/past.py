@@ -1,9 +1,9 @@
-"""What the ledger knows of earlier work, added to what an orchestrator knows."""
+"""What is known of earlier work: what the ledger says, with what an orchestrator knows."""
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from zoneinfo import ZoneInfo
 
@@ -13,6 +13,8 @@ from lakewright.platform.warehouse.calibrate import Calibration, Learning
 from lakewright.platform.warehouse.decide import COMPACT, Past, Try
 from lakewright.platform.warehouse.intents import Cost
 from lakewright.platform.warehouse.ledger import LastActions, Ledger
+from lakewright.platform.warehouse.taken_back import TAKING_BACK, TakenBack, taken_back
+from lakewright.storage import Catalog
 
 _GOOD = (Verdict.DONE, Verdict.NOTHING_TO_DO)
 _DAY = dt.timedelta(days=1)
@@ -26,18 +28,31 @@ _DECIDED = {POSTPONE_COMPACT.name: COMPACT}
 
 @dataclass(slots=True)
 class LedgerPast:
-    """Reads of the ledger only what was recorded since the last reading."""
+    """The one reader of actions for decisions; it reads only what was recorded since it last did.
+
+    Where an orchestrator runs, what it knows itself is added: runs that left no action, runs that
+    are under way, and what these may take.
+    """
 
     ledger: Ledger
     _last: LastActions | None = None
     _spent: tuple[int | None, int, Cost] = (None, 0, Cost())
     _learning: Learning = field(default_factory=Learning)
-    _learned: tuple[int | None, Calibration] = (None, Calibration())
-    # The beginnings of the actions that were learned from, by their ids.
+    _read: tuple[int | None, Calibration] = (None, Calibration())
+    _tries: dict[tuple[str, str], Try] = field(default_factory=dict)
+    # The beginnings of the actions that were read, by their ids.
     _known: dict[str, int] = field(default_factory=dict)
+    # Of tables of which something was taken back, what that was, for the same last actions.
+    _taken_back: dict[str, tuple[object, Mapping[tuple[str, str], TakenBack]]] = field(
+        default_factory=dict
+    )
+
+    def past(self, *, day_begins_ms: int) -> Past:
+        """What the ledger alone knows."""
+        return self.add_to(Past(), day_begins_ms=day_begins_ms)
 
     def add_to(self, past: Past, *, day_begins_ms: int) -> Past:
-        """The past with what the ledger knows: last good runs, what the day spent, predictions."""
+        """The past of an orchestrator with what the ledger knows."""
         self._last = self.ledger.last(self._last)
         done: dict[tuple[str, str], int] = dict(past.done_ms)
         for (table, _, verb), found in self._last.started_ms.items():
@@ -45,27 +60,55 @@ class LedgerPast:
             if times:
                 key = (table, decided_verb(verb))
                 done[key] = max(*times, done.get(key, 0))
+        learned = self._read_on()
         return replace(
             past,
+            tries=_joined(self._tries, past.tries),
             done_ms=done,
             spent=_sum([past.spent, self._spent_since(day_begins_ms)]),
-            learned=self._learn(),
+            learned=learned,
+            taken_back=self._all_taken_back(),
         )
 
-    def _learn(self) -> Calibration:
+    def _read_on(self) -> Calibration:
         """What all actions say that the ledger has by now; only the later ones are read."""
         assert self._last is not None
-        snapshot_id, learned = self._learned
+        snapshot_id, learned = self._read
         if snapshot_id != self._last.snapshot_id:
             since_ms = max(self.ledger.catalog.env.now_ms() - LEARNS_FROM_MS, 0)
             if self._known:
                 since_ms = max(since_ms, max(self._known.values()) - _LONGEST_MS)
             found = self.ledger.actions(since_ms=since_ms)
-            new = [each for each in found if each.id not in self._known]
+            new = [_as_decided(each) for each in found if each.id not in self._known]
             self._known = {each.id: each.started_ms for each in found}
-            learned = self._learning.add(_as_decided(new))
-            self._learned = (self._last.snapshot_id, learned)
+            learned = self._learning.add(new)
+            for each in new:
+                self._tried(each)
+            self._read = (self._last.snapshot_id, learned)
         return learned
+
+    def _tried(self, action: Action) -> None:
+        if not action.state or action.verdict is Verdict.SHADOW:
+            return
+        key = (action.table, action.verb)
+        last = self._tries.get(key)
+        times = last.times + 1 if last is not None and last.state == action.state else 1
+        self._tries[key] = Try(state=action.state, ended_ms=action.ended_ms, times=times, runs=0)
+
+    def _all_taken_back(self) -> Mapping[tuple[str, str], TakenBack]:
+        assert self._last is not None
+        by_table: dict[str, dict[tuple[str, str], object]] = {}
+        for (table, uuid, verb), found in self._last.started_ms.items():
+            by_table.setdefault(table, {})[uuid, verb] = found
+        held: dict[tuple[str, str], TakenBack] = {}
+        for table, last in by_table.items():
+            if not any(verb in TAKING_BACK for _, verb in last):
+                continue
+            if self._taken_back.get(table, (None,))[0] != last:
+                actions = map(_as_decided, self.ledger.actions(table=table))
+                self._taken_back[table] = (last, taken_back(actions))
+            held |= self._taken_back[table][1]
+        return held
 
     def _spent_since(self, day_begins_ms: int) -> Cost:
         assert self._last is not None
@@ -87,27 +130,29 @@ def day_of(now_ms: int, timezone: str) -> tuple[int, int]:
     return int(begin * 1000), int(end * 1000)
 
 
-def past_of_ledger(actions: Sequence[Action], *, day_begins_ms: int = 0) -> Past:
-    """What the ledger alone knows, where no orchestrator runs: tries and good runs."""
-    tries: dict[tuple[str, str], Try] = {}
-    done: dict[tuple[str, str], int] = {}
-    for each in sorted(actions, key=lambda each: each.started_ms):
-        key = (each.table, decided_verb(each.verb))
-        if each.verdict is Verdict.SHADOW:
-            continue
-        if each.verdict in _GOOD:
-            done[key] = each.started_ms
-        if each.state:
-            last = tries.get(key)
-            times = last.times + 1 if last is not None and last.state == each.state else 1
-            tries[key] = Try(state=each.state, ended_ms=each.ended_ms, times=times)
-    since = [each.cost for each in actions if each.started_ms >= day_begins_ms]
-    learned = Calibration.of(_as_decided(actions))
-    return Past(tries=tries, done_ms=done, spent=_sum(since), learned=learned)
+def _joined(
+    recorded: Mapping[tuple[str, str], Try], runs: Mapping[tuple[str, str], Try]
+) -> dict[tuple[str, str], Try]:
+    """The last tries of both; a run and its action are one try."""
+    joined = {**recorded, **runs}
+    for key in recorded.keys() & runs.keys():
+        action, run = recorded[key], runs[key]
+        if action.state == run.state:
+            ended_ms, times = max(action.ended_ms, run.ended_ms), max(action.times, run.times)
+            joined[key] = replace(run, ended_ms=ended_ms, times=times)
+        elif action.ended_ms > run.ended_ms:
+            joined[key] = replace(action, runs=run.runs)
+    return joined
 
 
-def _as_decided(actions: Sequence[Action]) -> list[Action]:
-    return [replace(each, verb=decided_verb(each.verb)) for each in actions]
+def _as_decided(action: Action) -> Action:
+    return replace(action, verb=decided_verb(action.verb))
+
+
+def recent_actions(catalog: Catalog, table: str) -> tuple[Action, ...]:
+    """The actions on a table from which predictions learn, oldest first."""
+    since_ms = max(catalog.env.now_ms() - LEARNS_FROM_MS, 0)
+    return Ledger(catalog).actions(table=table, since_ms=since_ms)
 
 
 def decided_verb(verb: str) -> str:

@@ -61,6 +61,7 @@ class Recorder:
     state: str = ""
     predicted: Measures | None = None
     learned: Callable[[str, str], Calibration] = lambda *_: Calibration()
+    policy: str = ""
 
     @classmethod
     def of(cls, catalog: Catalog, *, warn: Callable[[str], object], make: bool = False) -> Recorder:
@@ -255,6 +256,7 @@ class _Watch:
             quarantines=actual.quarantines,
             snapshots=actual.snapshots,
             state=self.recorder.state,
+            policy=self.recorder.policy,
         )
 
     def _predicted(self) -> Measures | None:

@@ -56,7 +56,7 @@ WHY_NOT = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undone:
-    """A part of a run that can be undone: a verb that does it, with its plan.
+    """A part of a run that can be undone: a verb that does it, with its options and its plan.
 
     `summary` says what is to be done; after the run, what was done.
     """
@@ -67,6 +67,7 @@ class Undone:
     plan: Plan[Any]
     at_ms: int
     summary: str
+    options: RevertOptions | RestoreOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +166,7 @@ def run_undo(
         verb = verbs[part.verb]
         try:
             table = catalog.table(part.table)
-            outcome = recorder.carry_out(verb, table, verb.options(), work, plan=part.plan)
+            outcome = recorder.carry_out(verb, table, part.options, work, plan=part.plan)
         except StorageError as error:
             left.append(LeftAlone(table=part.table, what=part.what, why=str(error)))
             continue
@@ -228,7 +229,8 @@ def _snapshots(table: Table, run: str, runs: set[str]) -> Undone | LeftAlone | N
         plan = table.history.plan_revert(*ids)
     except StorageError as error:
         return LeftAlone(table=table.name, what=what, why=str(error))
-    report = REVERT.report(table, Outcome(options=RevertOptions(snapshots=ids), plan=plan))
+    options = RevertOptions(snapshots=ids)
+    report = REVERT.report(table, Outcome(options=options, plan=plan))
     if plan.is_empty:
         return LeftAlone(table=table.name, what=what, why=report.summary, is_final=True)
     return Undone(
@@ -238,6 +240,7 @@ def _snapshots(table: Table, run: str, runs: set[str]) -> Undone | LeftAlone | N
         plan=plan,
         at_ms=found[-1].time_millis,
         summary=report.summary,
+        options=options,
     )
 
 
@@ -267,6 +270,7 @@ def _quarantines(
                 plan=plan,
                 at_ms=quarantine.created_ms or 0,
                 summary=RESTORE.report(table, Outcome(options=options, plan=plan)).summary,
+                options=options,
             )
         )
     return parts

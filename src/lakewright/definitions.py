@@ -21,6 +21,7 @@ from dagster._core.definitions.definitions_load_context import (
 )
 
 from lakewright.assets.adopted_tables import adopted_spec
+from lakewright.assets.backfill import build_backfill_job, can_be_backfilled
 from lakewright.assets.health_check import build_health_check
 from lakewright.assets.newest_partition_check import build_newest_partition_check
 from lakewright.assets.schema_check import build_schema_check
@@ -30,6 +31,7 @@ from lakewright.jobs.automation_sensor import build_automation_sensor
 from lakewright.jobs.check_freshness import build_freshness_job, build_freshness_schedule
 from lakewright.jobs.evolve_schema import evolve_job
 from lakewright.jobs.ingest import build_ingest_job, build_ingest_schedule
+from lakewright.jobs.replay import build_replay_job
 from lakewright.jobs.respec import respec_job
 from lakewright.jobs.schema_sensor import build_schema_sensor
 from lakewright.jobs.statements import build_statements_job
@@ -121,9 +123,14 @@ def definitions_of(
     keeping = [build_upkeep_job(kind, tables, names=names, resources=keys) for kind in KEEPING_JOBS]
     jobs += keeping
     jobs += [build_upkeep_job(kind, tables, names=names, resources=keys) for kind in REQUESTED_JOBS]
-    jobs.append(build_undo_job(names=names, resources=keys))
-    jobs.append(build_statements_job(names=names, resources=keys))
+    jobs += [
+        build_undo_job(names=names, resources=keys),
+        build_statements_job(names=names, resources=keys),
+        build_replay_job(workspace, names=names, resources=keys),
+    ]
     sensors.append(build_upkeep_sensor(tables, keeping, names=names, resources=keys))
+    if any(can_be_backfilled(each) for each in workspace.declarations):
+        jobs.append(build_backfill_job(workspace.declarations, names=names, resources=keys))
     with_columns = [each for each in workspace.declarations if each.columns]
     if with_columns:
         sensors.append(build_schema_sensor(workspace, with_columns, names=names, resources=keys))

@@ -8,6 +8,9 @@ import dagster as dg
 import pytest
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
+from lakewright.platform.upkeep.measures import Benefit
+from lakewright.platform.warehouse.action import Action, Verdict
+from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.platform.warehouse.surveys import Surveys
 from lakewright.platform.warehouse.table_state import read_state
 from tests.pipelines.lake import EVENTS, Lake, events
@@ -76,8 +79,26 @@ def test_the_check_draws_the_health_that_looks_recorded(fragmented: Lake) -> Non
     (seen,) = surveys.states(table="shop.events")
     assert seen.health.partitions[0].small_files == 3
     surveys.record([read_state(fragmented.catalog, "shop.events", now_ms=0)])
-    picture = fragmented.check(CHECK).checks[CHECK].metadata["health over time"].value
+    Ledger(fragmented.catalog).record_one(
+        Action(
+            id="1",
+            run="a run",
+            table="shop.events",
+            table_uuid=fragmented.table().uuid,
+            verb="compact",
+            started_ms=fragmented.catalog.env.now_ms(),
+            ended_ms=0,
+            verdict=Verdict.DONE,
+            benefit=Benefit(files_fewer=2),
+        )
+    )
+    metadata = fragmented.check(CHECK).checks[CHECK].metadata
+    picture = metadata["health over time"].value
     drawn = base64.b64decode(picture.split("base64,")[1].rstrip(")")).decode()
+    sizes = metadata["sizes and levels"].value
+    assert ">6 files, " in base64.b64decode(sizes.split("base64,")[1].rstrip(")")).decode()
+    (run,) = [each.data for each in metadata["last runs"].records]
+    assert (run["verb"], run["result"], run["files fewer"]) == ("compact", "done", 2)
     assert "debt: 3 files, then at most 5, now 5" in drawn
 
 

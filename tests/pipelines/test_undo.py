@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from lakewright.platform.orchestration.names import TableNames
 from tests.pipelines.lake import EVENTS, Lake, Outcome, events
+
+STANDARD = {
+    "dagster/column_schema",
+    "dagster/table_name",
+    "dagster/uri",
+    "dagster/storage_kind",
+}
 
 
 def test_a_run_is_undone_by_its_id_and_a_second_undo_says_that_it_was(lake: Lake) -> None:
@@ -25,6 +33,54 @@ def test_a_run_is_undone_by_its_id_and_a_second_undo_says_that_it_was(lake: Lake
     again = _undo(lake, compacted)
     assert not again.success
     assert "taken back already" in again.failure
+
+
+def test_the_sensor_leaves_alone_what_was_undone_until_rows_come(lake: Lake) -> None:
+    # Its partitions are found in the rows.
+    days = "    partitions:\n      daily: {column: dt, start: 2024-01-01, end: 2024-02-01}\n"
+    lake.declare(EVENTS.replace(days, ""))
+    lake.give(events("2024-01-01", 0, 3))
+    lake.materialize()
+    lake.write_small_files("2024-01-01", 3)
+    (request,) = lake.tick().run_requests
+    compacted = lake.request(request)
+    assert compacted.success, compacted.failure
+    undone = _undo(lake, compacted.run_id)
+    assert undone.success, undone.failure
+    assert len(lake.table().at().files()) == 4
+    lake.forget_what_was_read()
+
+    ticked = lake.tick()
+
+    assert not ticked.run_requests
+    (healthy,) = ticked.asset_events
+    assert healthy.passed
+    rows = [each.data for each in healthy.metadata["not due"].records]
+    (told,) = [each for each in rows if each["verb"] == "compact"]
+    assert told["why not"] == "undone"
+    assert f"run dagster-{compacted.run_id}" in told["reason"]
+    assert f"{undone.run_id}-undo took it back" in told["reason"]
+    lake.write_small_files("2024-01-01", 1)
+    (again,) = lake.tick().run_requests
+    assert again.job_name == "compact"
+    _check_standard_metadata(lake)
+
+
+def _check_standard_metadata(lake: Lake) -> None:
+    """Each event on the asset tells of its table what Dagster's catalog shows."""
+    key = TableNames("shop.events").asset_key
+    found = [
+        *(
+            each.asset_materialization
+            for each in lake.instance.fetch_materializations(key, 99).records
+        ),
+        *(each.asset_observation for each in lake.instance.fetch_observations(key, 99).records),
+    ]
+    assert len(found) >= 4
+    for event in found:
+        assert event is not None
+        counted = "dagster/row_count" if event.partition is None else "dagster/partition_row_count"
+        assert STANDARD | {counted} <= set(event.metadata), event
 
 
 def _undo(lake: Lake, run: str, **config: object) -> Outcome:

@@ -15,12 +15,11 @@ from lakewright.cli.grammar.values import age_ms
 from lakewright.cli.output.answers import Answer, Record
 from lakewright.cli.output.progress import shown_steps
 from lakewright.cli.output.tables import Block, Heading, TextColumn, TextTable
-from lakewright.cli.output.text import Cell
 from lakewright.cli.upkeep.gate import workspace_of
 from lakewright.cli.upkeep.policies import known_tables, policies_of, policy_options
 
 if TYPE_CHECKING:
-    from lakewright.platform.warehouse.replay import Compared, Difference, OpenFiles, Replay
+    from lakewright.platform.warehouse.replay import Compared, Replay
 
 _WEEK = "7d"
 _MOST_DIFFERENCES = 20
@@ -102,91 +101,34 @@ def replay(
 
 
 def _text(found: Replay, *, rebuilt: int, everything: bool) -> Sequence[Block]:
-    from lakewright.platform.upkeep.words import counted, time_text
+    from lakewright.platform.warehouse import replay_text as text
 
     rows = found.rows()
-    span = f"{time_text(found.begins_ms)} to {time_text(found.ends_ms)}"
-    blocks: list[Block] = [f"{span}: then / now"]
+    blocks: list[Block] = [text.span_text(found)]
     if rows:
-        blocks += [TextTable(_COLUMNS, [_cells(each) for each in (*rows, found.total())])]
+        cells = [text.compared_cells(each) for each in (*rows, found.total())]
+        blocks += [_table(text.COMPARED, cells, numbers=text.COMPARED[2:])]
     else:
         blocks += ["neither did anything"]
-    files = [each for each in found.open_files if round(each.then, 1) != round(each.now, 1)]
+    files = text.changed_files(found)
     if files:
         blocks += ["", Heading("Files of a table, on average over the time")]
-        blocks += [TextTable(_FILE_COLUMNS, [_file_cells(each) for each in files])]
+        cells = [text.file_cells(each) for each in files]
+        blocks += [_table(text.OPEN_FILES, cells, numbers=text.OPEN_FILES[1:])]
     if found.differences:
         most = len(found.differences) if everything else _MOST_DIFFERENCES
         blocks += ["", Heading("Decisions that differ")]
-        blocks += [
-            TextTable(
-                _DIFFERENCE_COLUMNS, [_difference_cells(each) for each in found.differences[:most]]
-            )
-        ]
+        cells = [text.difference_cells(each) for each in found.differences[:most]]
+        blocks += [_table(text.DIFFERENCES, cells)]
         more = len(found.differences) - most
         blocks += [f"and {more:,} more; --all prints them"] if more > 0 else []
-    blocks.append("")
-    if found.shadows:
-        blocks.append(
-            f"then: {counted(found.shadows, 'decision')} in shadow mode, of which nothing was done"
-        )
-    if rebuilt:
-        blocks.append(f"{counted(rebuilt, 'state')} from snapshots, since none were recorded")
-    if found.without_history:
-        named = ", ".join(found.without_history[:5])
-        blocks.append(f"only the present state is known of {named}")
-    blocks.append("now: by what past runs let expect; nothing was written")
-    return blocks
+    return [*blocks, "", *text.notes(found, rebuilt=rebuilt)]
 
 
-_COLUMNS = [
-    TextColumn("table"),
-    TextColumn("verb"),
-    *(
-        TextColumn(name, right=True)
-        for name in ("runs", "took", "read", "wrote", "files fewer", "snapshots fewer", "freed")
-    ),
-]
-_FILE_COLUMNS = [
-    TextColumn("table"),
-    TextColumn("then", right=True),
-    TextColumn("now", right=True),
-]
-_DIFFERENCE_COLUMNS = [
-    TextColumn("at"),
-    TextColumn("table"),
-    TextColumn("verb"),
-    TextColumn("then"),
-    TextColumn("now"),
-]
-
-
-def _cells(each: Compared) -> list[Cell]:
-    from lakewright.platform.upkeep.words import duration_text, size_text
-
-    then, now, gained, gains = each.cost_then, each.cost_now, each.benefit_then, each.benefit_now
-    return [
-        each.table,
-        each.verb.replace("_", " "),
-        f"{each.runs_then:,} / {each.runs_now:,}",
-        f"{duration_text(then.milliseconds)} / {duration_text(now.milliseconds)}",
-        f"{size_text(then.bytes)} / {size_text(now.bytes)}",
-        f"{size_text(then.bytes_written)} / {size_text(now.bytes_written)}",
-        f"{gained.files_fewer:,} / {gains.files_fewer:,}",
-        f"{gained.snapshots_fewer:,} / {gains.snapshots_fewer:,}",
-        f"{size_text(gained.bytes_freed)} / {size_text(gains.bytes_freed)}",
-    ]
-
-
-def _file_cells(each: OpenFiles) -> list[Cell]:
-    return [each.table, f"{each.then:,.1f}", f"{each.now:,.1f}"]
-
-
-def _difference_cells(each: Difference) -> list[Cell]:
-    from lakewright.platform.upkeep.words import time_text
-
-    at = time_text(each.at_ms)
-    return [at, each.table, each.verb.replace("_", " "), each.then, each.now]
+def _table(
+    names: Sequence[str], cells: Sequence[Sequence[str]], numbers: Sequence[str] = ()
+) -> TextTable:
+    return TextTable([TextColumn(each, right=each in numbers) for each in names], cells)
 
 
 def _record(each: Compared) -> Record:

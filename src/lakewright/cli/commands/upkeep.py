@@ -157,7 +157,13 @@ class _Rounds:
     def _carry_out(self, intent: Intent, recorder: Recorder, warnings: list[str]) -> None:
         keeper = KEEPERS[intent.verb]
         predicted = Measures(cost=intent.cost, benefit=intent.benefit)
-        recorder = replace(recorder, reason=intent.reason, state=intent.state, predicted=predicted)
+        recorder = replace(
+            recorder,
+            reason=intent.reason,
+            state=intent.state,
+            policy=intent.policy,
+            predicted=predicted,
+        )
         try:
             table = self.catalog.table(intent.table)
             options = keeper.options(self.kept.table(intent.table).policy)

@@ -53,6 +53,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "metrics": "the same for Prometheus",
     },
     "Partitions": {
+        "backfill": "write many partitions from the source, in one run",
         "add-partitions": "take over folders of files of other systems",
         "repair-partitions": "compare with the folders that were taken over",
         "drop-partitions": "drop whole partitions",

@@ -9,23 +9,26 @@ from functools import cache, partial
 
 from lakewright.platform.warehouse.decide import Clock
 from lakewright.platform.warehouse.intents import Declined, Intent, WhyNot
-from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.platform.warehouse.look import Look, Watch
-from lakewright.platform.warehouse.past import day_of, past_of_ledger
+from lakewright.platform.warehouse.past import day_of
 from lakewright.storage import Catalog
 
-_MONTH_MS = 31 * 86_400_000
-_ALWAYS_TOLD = (WhyNot.UNREADABLE, WhyNot.READ_ONLY, WhyNot.FROZEN, WhyNot.HINT)
+_ALWAYS_TOLD = (
+    WhyNot.UNREADABLE,
+    WhyNot.READ_ONLY,
+    WhyNot.FROZEN,
+    WhyNot.HINT,
+    WhyNot.UNDONE,
+)
 # The last moment of a cron schedule in a time zone, before a moment.
 LastTick = Callable[[int, str, str], int]
 
 
 def look_now(catalog: Catalog, watch: Watch, last_tick_ms: LastTick) -> Look:
-    """Decide on every kept table, with what the ledger knows of the last month."""
+    """Decide on every kept table, with what the ledger knows."""
     now_ms = catalog.env.now_ms()
     day_begins_ms, day_ends_ms = day_of(now_ms, watch.tables.warehouse.budget.timezone)
-    actions = Ledger(catalog).actions(since_ms=max(now_ms - _MONTH_MS, 0))
-    past = past_of_ledger(actions, day_begins_ms=day_begins_ms)
+    past = watch.recorded(catalog).past(day_begins_ms=day_begins_ms)
     clock = Clock(now_ms=now_ms, last_tick_ms=cache(partial(last_tick_ms, now_ms)))
     return watch.look(catalog, past, clock, day_ends_ms=day_ends_ms)
 

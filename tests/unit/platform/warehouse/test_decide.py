@@ -35,6 +35,7 @@ from lakewright.platform.warehouse.survey import (
     TableSurvey,
 )
 from lakewright.platform.warehouse.table_state import Retention, TableState
+from lakewright.platform.warehouse.taken_back import TakenBack, policy_digest
 
 NOW_MS = 1_700_000_000_000
 HOUR_MS = 3_600_000
@@ -381,3 +382,40 @@ def test_a_removal_of_orphans_comes_in_the_order_of_what_its_purge_will_free() -
     (due,) = [each for each in decided if each.verb == "remove_orphans"]
     assert (due.cost.files, due.benefit) == (8, Benefit())
     assert due.score == 64
+
+
+def test_what_was_undone_waits_for_new_rows_or_another_policy() -> None:
+    held = TakenBack(run="1f0c", by="lakewright undo (9a)", at_ms=NOW_MS - HOUR_MS)
+    old = partition("a", 9, last_file_creation_ms=NOW_MS - 2 * HOUR_MS)
+    new = partition("b", 9, last_file_creation_ms=NOW_MS - HOUR_MS + 1)
+    by_policy = replace(held, policy=policy_digest(SMALL.compaction))
+
+    for each in (held, by_policy):
+        taken = {("nyc.flights", "compact"): replace(each, table_uuid="u")}
+        declined, due = compaction(state(old, new), taken_back=taken)
+        assert (declined.partition, declined.why_not) == ("a", WhyNot.UNDONE)
+        assert "run 1f0c did it and lakewright undo (9a) took it back" in declined.reason
+        assert due.partitions == ("b",)
+        assert due.policy == policy_digest(SMALL.compaction)
+
+    other = UpkeepPolicy(compaction=CompactionPolicy(small_files=6))
+    taken = {("nyc.flights", "compact"): by_policy}
+    (again,) = compaction(state(old), other, taken_back=taken)
+    assert isinstance(again, Intent)
+    taken = {("nyc.flights", "compact"): replace(held, table_uuid="one that was dropped")}
+    assert intents(compaction(state(old), taken_back=taken))
+
+
+def test_partitions_that_an_undo_brought_back_are_not_dropped_at_the_next_tick() -> None:
+    policy = UpkeepPolicy.model_validate({"partitions": {"older_than": "30d"}})
+    taken = {("nyc.flights", "expire_partitions"): TakenBack(run="1f0c", by="9a", at_ms=NOW_MS)}
+    found = state(partition("a", 1, last_file_creation_ms=NOW_MS + 1), created_ms=None)
+
+    def expiry(given: UpkeepPolicy, **past: Any) -> Any:
+        decided = decide(found, given, Past(**past), CLOCK)
+        (only,) = [each for each in decided if each.verb == "expire_partitions"]
+        return only
+
+    assert isinstance(expiry(policy), Intent)
+    declined = expiry(policy, taken_back=taken)
+    assert (declined.why_not, declined.again_ms) == (WhyNot.UNDONE, None)

@@ -49,6 +49,7 @@ EVERY_FIELD = action(
     quarantines=("q1", "q2"),
     snapshots=(5, 7),
     state="tick 7",
+    policy="0c1d",
 )
 
 

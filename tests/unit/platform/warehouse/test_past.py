@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from lakewright.platform.upkeep.measures import Cost
 from lakewright.platform.warehouse.action import Action, Verdict
 from lakewright.platform.warehouse.calibrate import Calibration
-from lakewright.platform.warehouse.decide import Past
+from lakewright.platform.warehouse.decide import Past, Try
 from lakewright.platform.warehouse.ledger import Ledger
-from lakewright.platform.warehouse.past import LedgerPast, past_of_ledger
+from lakewright.platform.warehouse.past import LedgerPast
+from lakewright.platform.warehouse.taken_back import TakenBack
 from lakewright.storage import Catalog
 
 
@@ -33,7 +36,6 @@ def test_predictions_learn_from_each_action_once_however_often_the_ledger_is_rea
     assert ratios.runs == len(made)
     assert ratios.milliseconds == 400
     # A process that reads the whole ledger at once knows the same.
-    assert past_of_ledger(ledger.actions()).learned == found
     assert LedgerPast(ledger).add_to(Past(), day_begins_ms=0).learned == found
 
 
@@ -50,3 +52,51 @@ def an_action(at_ms: int, *, table: str) -> Action:
         verdict=Verdict.DONE,
         cost=Cost(files=20, milliseconds=400),
     )
+
+
+def test_what_is_taken_back_is_held_until_a_person_does_it_again(catalog: Catalog) -> None:
+    ledger, past = Ledger(catalog), LedgerPast(Ledger(catalog))
+    now_ms = catalog.env.now_ms()
+
+    def record(at: int, verb: str, **more: Any) -> Mapping[tuple[str, str], TakenBack]:
+        action = replace(an_action(now_ms + at, table="db.t"), verb=verb, id=str(at), **more)
+        ledger.record([replace(action, run=f"run {at}")])
+        return past.past(day_begins_ms=0).taken_back
+
+    upkeep = {"state": "s", "policy": "p"}
+    assert not record(1, "compact", snapshots=(7,), **upkeep)
+    assert not record(2, "revert", options={"snapshots": [5]}, snapshots=(8,))
+    held = record(3, "revert", options={"snapshots": [6, 7]}, snapshots=(9,))
+    assert set(held) == {("db.t", "compact")}
+    assert (held["db.t", "compact"].run, held["db.t", "compact"].by) == ("run 1", "run 3")
+    assert held["db.t", "compact"].at_ms == now_ms + 3 + 400
+    # The same policy, where rows came since; a person; the undo undone.
+    assert record(4, "compact", **upkeep) == held
+    assert record(5, "expire_snapshots") == held
+    assert not record(6, "postpone_compact")
+    assert record(7, "revert", options={"snapshots": [7]}, snapshots=(10,))
+    assert not record(8, "revert", options={"snapshots": [10]}, snapshots=(11,))
+    quarantined = record(9, "remove_orphans", quarantines=("q1",), **upkeep)
+    assert not quarantined
+    assert set(record(10, "restore", options={"quarantine": "q1"})) == {("db.t", "remove_orphans")}
+    # Of another table of the same name nothing is held.
+    assert set(record(11, "compact", table_uuid="other", snapshots=(3,))) == {
+        ("db.t", "remove_orphans")
+    }
+
+
+def test_an_action_and_its_run_are_one_try(catalog: Catalog) -> None:
+    ledger = Ledger(catalog)
+    now_ms = catalog.env.now_ms()
+    key = ("db.t", "expire_snapshots")
+    ledger.record(
+        [replace(an_action(now_ms + at, table="db.t"), id=str(at), state="s") for at in (1, 2)]
+    )
+    own = LedgerPast(ledger).past(day_begins_ms=0).tries[key]
+    # Keys of requests are made of the runs of the orchestrator alone.
+    assert own == Try(state="s", ended_ms=now_ms + 402, times=2, runs=0)
+    runs = Past(tries={key: Try(state="s", ended_ms=now_ms + 500, times=3, runs=7)})
+    assert LedgerPast(ledger).add_to(runs, day_begins_ms=0).tries == runs.tries
+    earlier = Past(tries={key: Try(state="r", ended_ms=now_ms, times=1, runs=7)})
+    joined = LedgerPast(ledger).add_to(earlier, day_begins_ms=0).tries[key]
+    assert joined == replace(own, runs=7)

@@ -24,9 +24,8 @@ from lakewright.platform.warehouse.decide import Clock
 from lakewright.platform.warehouse.intents import Intent
 from lakewright.platform.warehouse.keepers import KEEPERS
 from lakewright.platform.warehouse.kept_tables import KeptTables
-from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.platform.warehouse.look import Watch
-from lakewright.platform.warehouse.past import day_of, past_of_ledger
+from lakewright.platform.warehouse.past import day_of
 from lakewright.platform.warehouse.recorded_history import read_history
 from lakewright.platform.warehouse.recording import Recorder
 from lakewright.platform.warehouse.replay import Replay, replay
@@ -85,7 +84,7 @@ def live(
         # Random text, so that data outweighs metadata.
         return chance.randbytes(60).hex()
 
-    watch, ledger = Watch(tables), Ledger(catalog)
+    watch = Watch(tables)
     for hour in range(hours):
         env.clock.now_ms = START_MS + hour * HOUR_MS
         day = dt.datetime.fromtimestamp(env.now_ms() / 1000, dt.UTC).date().isoformat()
@@ -95,7 +94,7 @@ def live(
             env.clock.advance(30_000)
             now_ms = env.now_ms()
             clock = Clock(now_ms=now_ms, last_tick_ms=cache(partial(last_tick_ms, now_ms)))
-            past = past_of_ledger(ledger.actions(), day_begins_ms=day_of(now_ms, "UTC")[0])
+            past = watch.recorded(catalog).past(day_begins_ms=day_of(now_ms, "UTC")[0])
             look = watch.look(catalog, past, clock)
             watch.record(catalog, look, now_ms=now_ms)
             for intent in look.choice.chosen:

@@ -1,0 +1,128 @@
+"""Replay: a job that shows what another policy would have cost and gained; it writes nothing."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+from pydantic import Field
+
+from lakewright.platform.declare.durations import duration_ms
+from lakewright.platform.declare.policies import PolicySet
+from lakewright.platform.declare.policy_files import load_policies, parse_policies
+from lakewright.platform.declare.workspace import Workspace
+from lakewright.platform.declare.yaml_files import DeclarationError
+from lakewright.platform.orchestration.cron import ticks_back
+from lakewright.platform.orchestration.dagster_checks import check_schedules
+from lakewright.platform.orchestration.failures import failures_for_dagster
+from lakewright.platform.orchestration.names import UpkeepNames
+from lakewright.platform.orchestration.reports import markdown_table
+from lakewright.platform.orchestration.resource_keys import ResourceKeys
+from lakewright.platform.orchestration.resources import WarehouseResource
+from lakewright.platform.warehouse import replay_text as text
+from lakewright.platform.warehouse.kept_tables import check_patterns, names_of_tables
+from lakewright.platform.warehouse.recorded_history import read_history
+from lakewright.platform.warehouse.replay import replay
+from lakewright.platform.warehouse.surveys import OWN_TABLES
+from lakewright.storage import Catalog
+from lakewright.storage.errors import InvalidRequestError
+
+VERB = "replay"
+_DESCRIPTION = "Show what another policy would have cost and gained over the recorded history."
+_MOST_SHOWN = 200
+
+
+class ReplayConfig(dg.Config):
+    """The policy that is replayed, over which time, and for which tables."""
+
+    policy_files: list[str] = Field(
+        default=[], description="Paths of policy files and folders, where the run is executed."
+    )
+    policy: str = Field(
+        default="", description="The policy itself, as the YAML text of a policy file."
+    )
+    since: str = Field(default="7d", description="Replay the time since so long ago.")
+    only: list[str] = Field(
+        default=[], description="Patterns of tables, such as sales.*; without any, all."
+    )
+
+
+def build_replay_job(
+    workspace: Workspace,
+    *,
+    names: UpkeepNames | None = None,
+    resources: ResourceKeys | None = None,
+) -> dg.JobDefinition:
+    """The job; `maintenance` of the workspace's declarations counts under the replayed policy."""
+    names = names or UpkeepNames()
+    keys = resources or ResourceKeys()
+
+    @dg.op(
+        name=names.op(VERB),
+        pool=names.pool(VERB),
+        required_resource_keys={keys.warehouse},
+        description=_DESCRIPTION,
+    )
+    def replay_policy(context: dg.OpExecutionContext, config: ReplayConfig) -> None:
+        warehouse: WarehouseResource = getattr(context.resources, keys.warehouse)
+        with failures_for_dagster():
+            policies = _policies(config, workspace)
+            catalog = warehouse.catalog()
+            tables = _tables(catalog, config.only)
+            since_ms = catalog.env.now_ms() - duration_ms(config.since)
+            history = read_history(catalog, tables, since_ms=max(since_ms, 0))
+            found = replay(
+                history,
+                lambda name: policies.of(name).policy,
+                policies.warehouse.budget,
+                ticks_back=ticks_back,
+            )
+        shown: dict[str, Any] = {"time": text.span_text(found)}
+        rows = found.rows()
+        if rows:
+            cells = [text.compared_cells(each) for each in (*rows, found.total())]
+            shown["then / now"] = _shown(text.COMPARED, cells)
+        else:
+            shown["then / now"] = "neither did anything"
+        if files := text.changed_files(found):
+            cells = [text.file_cells(each) for each in files]
+            shown["files of a table, on average"] = _shown(text.OPEN_FILES, cells)
+        if found.differences:
+            cells = [text.difference_cells(each) for each in found.differences]
+            shown["decisions that differ"] = _shown(text.DIFFERENCES, cells)
+        notes = [*text.notes(found, rebuilt=sum(history.rebuilt.values()))]
+        shown["notes"] = dg.MetadataValue.md("\n".join(f"- {each}" for each in notes))
+        context.add_output_metadata(shown)
+
+    @dg.job(name=names.job(VERB), executor_def=dg.in_process_executor, description=_DESCRIPTION)
+    def replay_job() -> None:
+        replay_policy.alias(names.job(VERB))()
+
+    return replay_job
+
+
+def _policies(config: ReplayConfig, workspace: Workspace) -> PolicySet:
+    if bool(config.policy_files) == bool(config.policy.strip()):
+        raise InvalidRequestError(
+            "the run names no policy, or two: give policy_files, or the text of one in policy"
+        )
+    try:
+        if config.policy_files:
+            paths = [Path(each) for each in config.policy_files]
+            return load_policies(paths, workspace=workspace, check=check_schedules)
+        return parse_policies(config.policy, "policy", workspace=workspace, check=check_schedules)
+    except DeclarationError as error:
+        raise InvalidRequestError(f"the policies are wrong:\n{error}") from error
+
+
+def _tables(catalog: Catalog, only: Sequence[str]) -> list[str]:
+    if only:
+        check_patterns(only, frozenset(names_of_tables(catalog, ("*",))))
+    found = names_of_tables(catalog, tuple(only) or ("*",))
+    return [each for each in found if each not in OWN_TABLES]
+
+
+def _shown(names: Sequence[str], cells: Sequence[Sequence[str]]) -> dg.MarkdownMetadataValue:
+    more = len(cells) - _MOST_SHOWN
+    table = markdown_table(names, cells[:_MOST_SHOWN])
+    return dg.MetadataValue.md(f"{table}\n\nand {more:,} more" if more > 0 else table)

@@ -1,0 +1,45 @@
+"""Events of many partitions of an asset in one run of a job that is not the asset's own.
+
+Dagster says of a partition that it is being written, or that its write failed, by an event that it
+makes itself only for runs of assets over one range of partitions. Events that come in one batch are
+written in few transactions, where `DAGSTER_EVENT_BATCH_SIZE` is set.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import dagster as dg
+from dagster._core.events import (
+    AssetMaterializationPlannedData,
+    DagsterEvent,
+    DagsterEventBatchMetadata,
+    generate_event_batch_id,
+)
+
+
+def tell_begun(context: dg.OpExecutionContext, asset_key: dg.AssetKey, keys: Sequence[str]) -> None:
+    """Partitions that the run is going to write: on their page in progress, failed if it fails."""
+    batch = generate_event_batch_id()  # type: ignore[no-untyped-call]  # Dagster's
+    step = context.get_step_execution_context().step
+    for at, key in enumerate(keys, 1):
+        context.instance.report_dagster_event(
+            DagsterEvent.build_asset_materialization_planned_event(
+                context.job_name, step.key, AssetMaterializationPlannedData(asset_key, key)
+            ),
+            context.run_id,
+            logging.DEBUG,
+            batch_metadata=DagsterEventBatchMetadata(batch, at == len(keys)),
+        )
+
+
+def tell_written(
+    context: dg.OpExecutionContext, written: Sequence[dg.AssetMaterialization]
+) -> None:
+    """Partitions that are published; the events stand even if the step fails afterwards."""
+    batch = generate_event_batch_id()  # type: ignore[no-untyped-call]  # Dagster's
+    step = context.get_step_execution_context()
+    for at, each in enumerate(written, 1):
+        last = DagsterEventBatchMetadata(batch, at == len(written))
+        DagsterEvent.asset_materialization(step, each, last)

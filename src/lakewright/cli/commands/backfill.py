@@ -1,0 +1,213 @@
+"""`lakewright backfill`: write many partitions of a table from its source, in one run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from lakewright.cli.exit_codes import CONFLICT
+from lakewright.cli.grammar.call import Call
+from lakewright.cli.grammar.command import command
+from lakewright.cli.grammar.options import FROM_1, WHERE_NOTES
+from lakewright.cli.grammar.values import names
+from lakewright.cli.output.answers import Answer
+from lakewright.cli.output.tables import Block, TextColumn, TextTable
+from lakewright.cli.upkeep.gate import workspace_of
+from lakewright.cli.upkeep.policies import PATHS
+from lakewright.platform.declare.declarations import WriteKind
+from lakewright.platform.declare.variables import TABLES_VARIABLE
+from lakewright.storage.errors import InvalidRequestError, NotFoundError
+
+if TYPE_CHECKING:
+    import dagster as dg
+
+    from lakewright.platform.declare.declarations import TableDeclaration
+
+_HOME = "DAGSTER_HOME"
+
+
+@command(
+    "backfill",
+    notes=f"""
+It is the job `backfill` of Dagster, run by this process. With ${_HOME} its run, and each partition
+that it writes, show in that Dagster; without it, only the table knows. The exit code is 5 if some
+partitions could not be published; the others are.
+{WHERE_NOTES}""",
+    examples="""
+lakewright backfill nyc.flights --tables tables --missing --dry-run
+lakewright backfill nyc.flights --tables tables --partitions 2013-01-03,2013-02-07
+lakewright backfill nyc.flights --tables tables --where "dt >= '2013-06-01'" --batch 30
+lakewright backfill nyc.flights --tables tables --failed
+""",
+)
+@click.option(
+    "--partitions", metavar="A,B", type=names, help="These partitions, by the keys of the asset."
+)
+@click.option("--where", metavar="EXPR", help="Only partitions that match this filter.")
+@click.option("--missing", is_flag=True, help="Only partitions that the table lacks.")
+@click.option("--failed", is_flag=True, help=f"Only those that failed last, as ${_HOME} knows.")
+@click.option(
+    "--batch",
+    metavar="N",
+    type=FROM_1,
+    help="Read and publish so many at a time (default: as `backfill` is declared).",
+)
+@click.option(
+    "--mode",
+    type=click.Choice([each.value for each in WriteKind]),
+    help="What becomes of existing rows (default: as declared).",
+)
+@click.option("--allow-empty", is_flag=True, help="Accept partitions without rows.")
+@click.option(
+    "--tables",
+    metavar="PATH",
+    type=PATHS,
+    multiple=True,
+    envvar=TABLES_VARIABLE,
+    help=f"The declarations (default: ${TABLES_VARIABLE}).",
+)
+@click.option("--dry-run", is_flag=True, help="Print the partitions; write nothing.")
+def backfill(
+    call: Call,
+    *,
+    partitions: list[str] | None,
+    where: str | None,
+    missing: bool,
+    failed: bool,
+    batch: int | None,
+    mode: str | None,
+    allow_empty: bool,
+    tables: tuple[Path, ...],
+) -> Answer:
+    """Write partitions of a table from its source, wherever they lie."""
+    from lakewright.assets.backfill import can_be_backfilled, partitions_per_batch
+    from lakewright.platform.orchestration.partition_choice import (
+        PartitionChoice,
+        chosen_partitions,
+    )
+    from lakewright.storage import Catalog
+
+    declaration = _declared(call.table_name, tables)
+    if not can_be_backfilled(declaration):
+        raise InvalidRequestError(
+            f"{declaration.table} is not written by partition: it has no source, no columns, or no "
+            "partition keys in its declaration",
+            table=declaration.table,
+        )
+    if failed and not os.environ.get(_HOME):
+        raise InvalidRequestError(
+            f"--failed asks Dagster which partitions failed; set {_HOME} to its folder"
+        )
+    keys = tuple(partitions or ())
+    choice = PartitionChoice(keys=keys, where=where, missing=missing, failed=failed)
+    with _instance() as instance:
+        chosen = chosen_partitions(choice, declaration, Catalog.open(call.warehouse), instance)
+        size = partitions_per_batch(declaration, batch) or len(chosen)
+        if call.dry_run or not chosen:
+            return _planned(chosen, size)
+        config = {"partitions": list(chosen), "batch": size}
+        config |= {"mode": mode} if mode else {}
+        config |= {"allow_empty": True} if allow_empty else {}
+        return _run(call, declaration, tables, instance, config)
+
+
+def _declared(table: str, tables: Sequence[Path]) -> TableDeclaration:
+    found = workspace_of(tables, ()).declaration(table)
+    if found is None:
+        raise NotFoundError(
+            f"{table} is not declared; name its file or folder with --tables or ${TABLES_VARIABLE}"
+        )
+    return found
+
+
+@contextmanager
+def _instance() -> Iterator[dg.DagsterInstance]:
+    """The Dagster that the variable names, or one that forgets."""
+    import dagster as dg
+
+    if os.environ.get(_HOME):
+        with dg.DagsterInstance.get() as instance:
+            yield instance
+    else:
+        with dg.DagsterInstance.ephemeral() as instance:
+            yield instance
+
+
+def _run(
+    call: Call,
+    declaration: TableDeclaration,
+    tables: Sequence[Path],
+    instance: dg.DagsterInstance,
+    config: dict[str, object],
+) -> Answer:
+    import dagster as dg
+
+    from lakewright.definitions import build_definitions
+    from lakewright.platform.orchestration.resources import WarehouseResource
+    from lakewright.platform.orchestration.warm_launcher import PROCESS_TAG, process_identity
+
+    warehouse = WarehouseResource(uri=call.warehouse)
+    job = build_definitions(tables, warehouse=warehouse).resolve_job_def("backfill")
+    result = job.execute_in_process(
+        instance=instance,
+        # Else a command that was killed would leave a run that never ends, and a busy table.
+        tags={PROCESS_TAG: process_identity(os.getpid())},
+        run_config={
+            "ops": {"backfill": {"config": {"tables": {declaration.table: config}}}},
+            "loggers": {"console": {"config": {"log_level": "CRITICAL"}}},
+        },
+        raise_on_error=False,
+    )
+    metadata: dict[str, object] = {}
+    told = ""
+    for event in result.all_events:
+        if event.event_type is dg.DagsterEventType.STEP_FAILURE:
+            data = event.step_failure_data
+            failure = data.user_failure_data
+            told = "" if data.error is None else data.error.message
+            if failure is not None:
+                told, metadata = str(failure.description), dict(failure.metadata)
+        elif event.event_type is dg.DagsterEventType.STEP_OUTPUT:
+            metadata = dict(event.step_output_data.metadata)
+    found = metadata.get(declaration.table)
+    if not isinstance(found, dg.TableMetadataValue):
+        raise InvalidRequestError(told, table=declaration.table)
+    records = [dict(each.data) for each in found.records]
+    return Answer(
+        text=lambda: [
+            TextTable(_COLUMNS, [[str(e["partition"]), _rows(e), str(e["told"])] for e in records]),
+            *([told] if told else []),
+            f"run: {result.run_id}",
+        ],
+        value=lambda: {"run": result.run_id, "failure": told or None, "partitions": records},
+        records=lambda: records,
+        code=0 if result.success else CONFLICT,
+    )
+
+
+_COLUMNS = [TextColumn("partition"), TextColumn("rows", right=True), TextColumn("told")]
+
+
+def _rows(record: dict[str, object]) -> str:
+    return "" if record["rows"] is None else f"{record['rows']:,}"
+
+
+def _planned(chosen: Sequence[str], size: int) -> Answer:
+    from lakewright.platform.upkeep.words import counted
+
+    def text() -> list[Block]:
+        if not chosen:
+            return ["no partition is chosen: there is nothing to write"]
+        told = f"{counted(len(chosen), 'partition')}, {size:,} at a time"
+        return [*chosen, f"{told}; dry run: nothing was written"]
+
+    return Answer(
+        text=text,
+        value=lambda: {"partitions": list(chosen), "batch": size},
+        records=lambda: [{"partition": key} for key in chosen],
+    )

@@ -1,0 +1,215 @@
+"""The job `backfill`: many partitions in one run, wherever they lie."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+from dagster._core.storage.partition_status_cache import AssetPartitionStatus
+
+from lakewright.cli import main
+from lakewright.cli.exit_codes import CONFLICT
+from lakewright.platform.ingest.sources import SourceRequest
+from lakewright.platform.orchestration.names import TableNames
+from tests.pipelines import sources
+from tests.pipelines.lake import EVENTS, Lake, Outcome, events
+
+SCATTERED = ["2024-01-01", "2024-01-03", "2024-01-05", "2024-01-09"]
+
+
+def test_scattered_partitions_are_one_run_of_batches_and_each_has_its_own_event(lake: Lake) -> None:
+    lake.declare(EVENTS)
+    lake.give([row for day in SCATTERED for row in events(day, 0, 2)])
+
+    done = _backfill(lake, partitions=SCATTERED, batch=3)
+
+    assert done.success, done.failure
+    assert [_days(each) for each in sources.REQUESTS] == [SCATTERED[:3], SCATTERED[3:]]
+    assert len(lake.table().history.snapshots()) == 2
+    assert _states(lake) == dict.fromkeys(SCATTERED, AssetPartitionStatus.MATERIALIZED)
+    told = _materialized(lake, done)
+    assert set(told) == set(SCATTERED)
+    assert told["2024-01-05"]["dagster/partition_row_count"].value == 2
+    assert told["2024-01-05"]["dagster/table_name"].value == "shop.events"
+
+
+def test_a_rejected_partition_is_told_shown_as_failed_and_alone_written_again(lake: Lake) -> None:
+    lake.declare(EVENTS)
+    bad = events("2024-01-03", 0, 2, amount=-1.0)
+    good = [row for day in SCATTERED if day != "2024-01-03" for row in events(day, 0, 2)]
+    lake.give([*good, *bad])
+
+    done = _backfill(lake, partitions=SCATTERED, batch=2)
+
+    assert not done.success
+    assert "1 partition of shop.events could not be published: 2024-01-03 (amount" in done.failure
+    assert "published 3 other partitions, with 6 rows" in done.failure
+    others = dict.fromkeys(SCATTERED, AssetPartitionStatus.MATERIALIZED)
+    assert _states(lake) == others | {"2024-01-03": AssetPartitionStatus.FAILED}
+    lake.give([*good, *events("2024-01-03", 0, 2)])
+    sources.REQUESTS.clear()
+    again = _backfill(lake, failed=True)
+    assert again.success, again.failure
+    assert [_days(each) for each in sources.REQUESTS] == [["2024-01-03"]]
+    assert _states(lake) == others
+    assert len(lake.rows()) == 8
+
+
+def test_a_run_that_goes_on_after_a_failure_writes_only_what_is_left(lake: Lake) -> None:
+    lake.declare(EVENTS)
+
+    def broken(request: SourceRequest) -> pa.Table:
+        if "2024-01-05" in request.values("dt"):
+            raise ConnectionError("the server is gone")
+        return _rows_of(request)
+
+    sources.give("shop.events", broken)
+    first = _backfill(lake, partitions=SCATTERED, batch=1, mode="append")
+    assert "2024-01-05 (ConnectionError: the server is gone)" in first.failure
+    sources.give("shop.events", _rows_of)
+    sources.REQUESTS.clear()
+
+    again = _backfill(
+        lake,
+        {"dagster/root_run_id": first.run_id, "dagster/is_resume_retry": "true"},
+        partitions=SCATTERED,
+        batch=4,
+        mode="append",
+    )
+
+    assert again.success, again.failure
+    assert [_days(each) for each in sources.REQUESTS] == [["2024-01-05"]]
+    assert len(lake.rows()) == len(SCATTERED)
+
+
+def test_partitions_are_chosen_by_a_filter_and_by_what_the_table_lacks(lake: Lake) -> None:
+    lake.declare(EVENTS)
+    sources.give("shop.events", _rows_of)
+    assert _backfill(lake, partitions=["2024-01-02"]).success
+    sources.REQUESTS.clear()
+
+    told = lake.run_job(
+        "backfill",
+        _config({"where": "dt <= '2024-01-03'", "missing": True}, dry_run=True),
+    )
+    assert [each.data["partition"] for each in told.outputs["shop.events"].records] == [
+        "2024-01-01",
+        "2024-01-03",
+    ]
+    assert not sources.REQUESTS
+    assert _backfill(lake, where="dt <= '2024-01-03'", missing=True).success
+    assert sorted({row["dt"] for row in lake.rows()}) == ["2024-01-01", "2024-01-02", "2024-01-03"]
+
+
+def test_a_choice_that_names_nothing_or_what_is_no_partition_is_refused(lake: Lake) -> None:
+    lake.declare(EVENTS)
+    for choice, said in (
+        ({}, "no partitions of shop.events are chosen"),
+        ({"partitions": ["2023-01-01"]}, "2023-01-01: no partitions of the asset shop.events"),
+        ({"where": "amount > 1"}, "amount"),
+        ({"missing": True, "batch": 0}, "batch is 0"),
+    ):
+        refused = _backfill(lake, **choice)
+        assert not refused.success
+        assert said in refused.failure
+    unknown = lake.run_job("backfill", {"ops": {"backfill": {"config": {"tables": {"a.b": {}}}}}})
+    assert "a.b is no table that is written here by partition; there are shop.events" in (
+        unknown.failure
+    )
+    assert not lake.catalog.table_exists("shop.events")
+
+
+def test_keys_of_two_dimensions_and_new_ones_of_a_dynamic_one_are_written(lake: Lake) -> None:
+    lake.declare(
+        EVENTS.replace("partition_keys: [dt]", "partition_keys: [dt, shop]")
+        .replace("- {name: amount", "- {name: shop, type: STRING NOT NULL}\n      - {name: amount")
+        .replace(
+            "daily: {column: dt, start: 2024-01-01, end: 2024-02-01}",
+            "daily: {column: dt, start: 2024-01-01, end: 2024-02-01}\n"
+            "      dynamic: {columns: [shop]}",
+        )
+    )
+    found = [{**row, "shop": "north"} for row in events("2024-01-02", 0, 3)]
+    lake.give(found)
+
+    done = _backfill(lake, partitions=["2024-01-02|north"])
+
+    assert done.success, done.failure
+    assert lake.rows() == sorted(found, key=str)
+    assert set(_materialized(lake, done)) == {"2024-01-02|north"}
+    assert lake.instance.get_dynamic_partitions("lakewright/shop.events/shop") == ["north"]
+
+
+def test_the_command_runs_the_job_in_the_dagster_that_is_named(
+    lake: Lake,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lake.declare(EVENTS)
+    (tmp_path / "home").mkdir()
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("LAKEWRIGHT_TABLES", str(tmp_path / "tables"))
+    lake.give([*events("2024-01-01", 0, 2), *events("2024-01-03", 0, 2, amount=-1.0)])
+
+    def lakewright(*arguments: str) -> tuple[int, Any]:
+        capsys.readouterr()
+        code = main(["--warehouse", lake.warehouse.location, "backfill", "shop.events", *arguments])
+        out = capsys.readouterr().out
+        return code, json.loads(out) if "json" in arguments else out
+
+    which = ("--where", "dt IN ('2024-01-01', '2024-01-03')")
+    code, told = lakewright(*which, "--missing", "--batch", "1", "--dry-run")
+    assert (code, told.splitlines()[:2]) == (0, ["2024-01-01", "2024-01-03"])
+    assert "2 partitions, 1 at a time; dry run: nothing was written" in told
+    code, told = lakewright(*which, "--format", "json")
+    assert code == CONFLICT
+    assert [(each["partition"], each["rows"]) for each in told["partitions"]] == [
+        ("2024-01-03", None),
+        ("2024-01-01", 2),
+    ]
+    assert "1 partition of shop.events could not be published" in told["failure"]
+    lake.give(events("2024-01-03", 0, 2))
+    code, told = lakewright("--failed")
+    assert code == 0, told
+    assert "2024-01-03" in told
+    assert {row["dt"] for row in lake.rows()} == {"2024-01-01", "2024-01-03"}
+    code, told = lakewright("--failed")
+    assert (code, told) == (0, "no partition is chosen: there is nothing to write\n")
+
+
+def _rows_of(request: SourceRequest) -> pa.Table:
+    rows = [row for day in request.values("dt") for row in events(str(day), 0, 1)]
+    return pa.Table.from_pylist(rows)
+
+
+def _days(request: SourceRequest) -> list[object]:
+    return list(request.values("dt"))
+
+
+def _config(choice: Mapping[str, Any], **others: Any) -> dict[str, Any]:
+    return {"ops": {"backfill": {"config": {"tables": {"shop.events": dict(choice)}, **others}}}}
+
+
+def _backfill(lake: Lake, tags: Mapping[str, str] | None = None, **choice: Any) -> Outcome:
+    return lake.run_job("backfill", _config(choice), **(tags or {}))
+
+
+def _materialized(lake: Lake, done: Outcome) -> dict[str | None, Mapping[str, Any]]:
+    logs = lake.instance.all_logs(done.run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION)
+    found: Sequence[Any] = [each.asset_materialization for each in logs]
+    return {each.partition: each.metadata for each in found}
+
+
+def _states(lake: Lake) -> dict[str, AssetPartitionStatus]:
+    """What the asset's page shows of the partitions that were ever tried."""
+    key = TableNames("shop.events").asset_key
+    known = lake.definitions.get_repository_def().asset_graph.get(key).partitions_def
+    assert known is not None
+    found = lake.instance.get_status_by_partition(key, known.get_partition_keys(), known)
+    return {name: each for name, each in (found or {}).items() if each is not None}
