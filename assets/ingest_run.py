@@ -279,6 +279,7 @@ class IngestRun:
             for each in self._found(table, outcome):
                 self.context.log_event(each)
             return
+        assert isinstance(self.context, dg.AssetExecutionContext)
         scheme = self.declaration.scheme
         totals = {scheme.key_of(each.spec): each for each in outcome.partitions}
         earlier = {scheme.key_of(each) for each in outcome.earlier}

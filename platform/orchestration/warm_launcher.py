@@ -29,17 +29,19 @@ from typing import Any, Self
 import dagster as dg
 from dagster._cli.api import _execute_run_command_body
 from dagster._config import UserConfigSchema
+from dagster._core.errors import DagsterLaunchFailedError
 from dagster._core.instance import InstanceRef
 from dagster._core.launcher.base import CheckRunHealthResult, LaunchRunContext, WorkerStatus
 from dagster._core.launcher.default_run_launcher import DefaultRunLauncher
 from dagster._serdes import ConfigurableClassData
 from dagster._utils.interrupts import capture_interrupts
 
-from lakewright.storage.env import seed_after_fork
+from lakewright.storage.env import SystemEnv, seed_after_fork
 
 # The host, the process and when it started, since numbers of processes come back.
 PROCESS_TAG = "lakewright/process"
 _PRELOADED = ("lakewright.definitions",)
+_ASKS_MS = 1000
 
 
 class WarmRunLauncher(DefaultRunLauncher):
@@ -82,10 +84,23 @@ class WarmRunLauncher(DefaultRunLauncher):
             process = server.Process(
                 target=_execute, args=(self._instance.get_ref(), run.run_id), name=run.run_id
             )
-            process.start()
+            try:
+                process.start()
+            except (EOFError, ConnectionError) as error:
+                raise DagsterLaunchFailedError(
+                    "the process that forks runs ended before it forked this one; it imports "
+                    f"{', '.join(self._preloaded())}: what this process writes to its standard "
+                    "error says why"
+                ) from error
         assert process.pid is not None
+<<<<<<< HEAD
         self._instance.add_run_tags(run.run_id, {PROCESS_TAG: process_identity(process.pid)})
         waiting = Thread(target=self._wait, args=(process, run.run_id), daemon=True)
+=======
+        identity = _identity(process.pid)
+        self._instance.add_run_tags(run.run_id, {PROCESS_TAG: identity})
+        waiting = Thread(target=self._wait, args=(process, identity, run.run_id), daemon=True)
+>>>>>>> attack-warm
         waiting.start()
         self._waiting = [*(each for each in self._waiting if each.is_alive()), waiting]
 
@@ -107,8 +122,11 @@ class WarmRunLauncher(DefaultRunLauncher):
         for each in self._waiting:
             each.join(timeout)
 
-    def _wait(self, process: ForkServerProcess, run_id: str) -> None:
+    def _wait(self, process: ForkServerProcess, identity: str, run_id: str) -> None:
         process.join()
+        # A run outlives the process that forked it, which then cannot tell when the run ends.
+        while _living(identity) is not None:
+            SystemEnv().sleep_ms(_ASKS_MS)
         run = self._instance.get_run_by_id(run_id)
         if run is None or run.is_finished:
             return

@@ -195,12 +195,12 @@ class KeyedChange:
         places = NewPlaces(now, self._counts)
         move = partial(move_partition, files, places, run_id, level, self.verify)
         try:
-            done = self.engine.map(move, moves)
+            written = self.engine.map(move, moves)
         except (FilesGone, FileMissing):
             # The next round does not know what other tasks of this one have written.
             sweep_after_failure(files, [run_id], since_snapshot_id=snapshot.id)
             raise
-        for task, moved in zip(moves, done, strict=True):
+        for task, moved in zip(moves, written, strict=True):
             self._done[task.partition] = _PartitionFiles(*held[task.partition], moved)
         for task in moves:
             self.rewritten.read(file for split in task.splits for file in split.files)

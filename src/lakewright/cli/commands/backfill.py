@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -193,7 +193,7 @@ def _run(
 _COLUMNS = [TextColumn("partition"), TextColumn("rows", right=True), TextColumn("told")]
 
 
-def _rows(record: dict[str, object]) -> str:
+def _rows(record: Mapping[str, object]) -> str:
     return "" if record["rows"] is None else f"{record['rows']:,}"
 
 

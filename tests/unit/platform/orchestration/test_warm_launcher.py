@@ -11,6 +11,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 import yaml
+from dagster._core.errors import DagsterLaunchFailedError
 from dagster._core.launcher.base import WorkerStatus
 
 from lakewright.platform.orchestration.warm_launcher import PROCESS_TAG
@@ -92,6 +93,26 @@ def test_a_run_whose_process_is_killed_has_failed(
     assert f"pid: {process}) ended with -9" in str(instance.all_logs(run_id))
     # What the monitoring asks after a crash of the launcher, too.
     assert launcher.check_run_worker_health(run).status is WorkerStatus.FAILED
+
+
+def test_a_run_outlives_the_process_that_forked_it(
+    instance: dg.DagsterInstance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = launched(instance, tmp_path / "notes", seconds=LONG)
+    ((_, parent),) = noted(tmp_path / "notes")
+    os.kill(parent, signal.SIGKILL)
+    # The next run finds that process gone, and the one after it begins with another.
+    monkeypatch.setattr(instance.run_launcher, "_preload", ["tests.support.processes.no_import"])
+    with pytest.raises(DagsterLaunchFailedError, match=r"it imports tests.support.processes.no_"):
+        launched(instance, tmp_path / "notes")
+    monkeypatch.undo()
+    other = launched(instance, tmp_path / "notes")
+    until(lambda: run_of(instance, other).is_finished)
+    assert run_of(instance, other).is_success
+    assert run_of(instance, run_id).status is dg.DagsterRunStatus.STARTED
+    assert instance.run_launcher.terminate(run_id)
+    until(lambda: run_of(instance, run_id).is_finished)
+    assert run_of(instance, run_id).status is dg.DagsterRunStatus.CANCELED
 
 
 def test_a_run_that_is_cancelled_ends_as_cancelled(
