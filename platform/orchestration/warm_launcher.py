@@ -93,14 +93,9 @@ class WarmRunLauncher(DefaultRunLauncher):
                     "error says why"
                 ) from error
         assert process.pid is not None
-<<<<<<< HEAD
-        self._instance.add_run_tags(run.run_id, {PROCESS_TAG: process_identity(process.pid)})
-        waiting = Thread(target=self._wait, args=(process, run.run_id), daemon=True)
-=======
-        identity = _identity(process.pid)
+        identity = process_identity(process.pid)
         self._instance.add_run_tags(run.run_id, {PROCESS_TAG: identity})
         waiting = Thread(target=self._wait, args=(process, identity, run.run_id), daemon=True)
->>>>>>> attack-warm
         waiting.start()
         self._waiting = [*(each for each in self._waiting if each.is_alive()), waiting]
 
