@@ -87,7 +87,7 @@ class WarmRunLauncher(DefaultRunLauncher):
             try:
                 process.start()
             except (EOFError, ConnectionError) as error:
-                raise DagsterLaunchFailedError(
+                raise DagsterLaunchFailedError(  # type: ignore[no-untyped-call]  # Dagster's
                     "the process that forks runs ended before it forked this one; it imports "
                     f"{', '.join(self._preloaded())}: what this process writes to its standard "
                     "error says why"
