@@ -350,18 +350,13 @@ def _hash_indexes(
 ) -> tuple[IndexEntry, ...]:
     """The hash indexes of the table's keys, as the change wrote them or other clients since.
 
-    The rows of the recorded entries hold: pypaimon writes all rows anew as it commits, by the keys
-    that it knows.
+    Recorded entries hold, whatever later snapshots name: as pypaimon commits, it writes all rows
+    anew by the keys that it knows, and of rows that become equal it keeps one.
     """
     keys = files.schema.partition_keys
     told = [e for e in index_entries(files, recorded) if e.file.index_type == HASH_INDEX]
     now = [e for e in index_entries(files, latest) if e.file.index_type == HASH_INDEX]
-    left = {each.file.file_name for each in now}
-    own = [
-        each
-        for each in told
-        if row_arity(each.partition) == len(keys) and each.file.file_name in left
-    ]
+    own = [each for each in told if row_arity(each.partition) == len(keys)]
     names = {each.file.file_name for each in told}
     written = {
         each.place
