@@ -147,7 +147,6 @@ class Catalog:
 
     @property
     def names(self) -> Names:
-        """Where the names are kept."""
         return FolderNames(self.fs, self.root) if self.listed is None else self.listed
 
     def list_databases(self) -> tuple[str, ...]:
@@ -431,16 +430,17 @@ class Catalog:
         return drift
 
     def sync_partitions(
-        self, name: str, *, mode: str | RepairMode = RepairMode.ADD
+        self, name: str, *, mode: str | RepairMode = RepairMode.ADD, age_ms: int | None = None
     ) -> RepairResult | FolderDrift:
         """Bring a table's partitions in step with the folders that it took over or registers.
 
-        The same as `repair_partitions` of the table, which says more.
+        The same as `repair_partitions` of the table, which says more; `age_ms` is not one of
+        format tables.
         """
         table = self.table(name)
         if is_format_table(table.schema):
             return FormatTable(table.table_files).repair_partitions(mode)
-        return table.upkeep.repair_partitions(mode=mode)
+        return table.upkeep.repair_partitions(mode=mode, age_ms=age_ms)
 
     def _sync(self, listed: DatabaseNames) -> CatalogSync:
         return CatalogSync(self.fs, self.root, self.env, listed)

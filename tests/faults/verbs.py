@@ -26,6 +26,7 @@ from lakewright.storage.errors import (
     AlreadyExistsError,
     BranchNotFound,
     ConsumerNotFound,
+    DatabaseNotFound,
     InvalidRequestError,
     NotFoundError,
     PartitionExists,
@@ -334,7 +335,7 @@ def _repair(at: Place) -> object:
 
 
 def _sync_partitions(at: Place) -> object:
-    return at.catalog.sync_partitions(at.table.name, mode="sync")
+    return at.catalog.sync_partitions(at.table.name, mode="sync", age_ms=0)
 
 
 def _overwrite(**how: Any) -> Callable[[Place], object]:
@@ -411,10 +412,10 @@ def _create_format_table(at: Place) -> object:
     return at.catalog.format_table("db.plain").read()
 
 
-def _drop_database(at: Place) -> object:
-    """Made first, so that a second try finds one."""
-    at.catalog.create_database("made")
-    return at.catalog.drop_database("made")
+def _beside_a_database(table: Table) -> None:
+    """A database without tables."""
+    warehouse = table.table_files.paths.root.rsplit("/", 2)[0]
+    table.table_files.fs.make_dirs(f"{warehouse}/made.db")
 
 
 def _create_table(at: Place) -> object:
@@ -757,7 +758,13 @@ CASES = (
     ),
     # The warehouse.
     Case("create a database", lambda at: at.catalog.create_database("made")),
-    Case("drop a database", _drop_database, (NO_TABLE,)),
+    Case(
+        "drop a database",
+        lambda at: at.catalog.drop_database("made"),
+        ("append",),
+        _beside_a_database,
+        done=(DatabaseNotFound,),
+    ),
     Case("create a table", _create_table, (NO_TABLE, "keyed"), done=THERE),
     Case("create a format table", _create_format_table, (NO_TABLE,), done=THERE, names_places=True),
     Case("drop a table", lambda at: at.catalog.drop_table(NAME), EVERY_KIND, done=GONE),
