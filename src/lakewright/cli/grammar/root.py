@@ -17,7 +17,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "sync": "list in a catalog's database what lies in the warehouse",
         "show": "a table: schema, keys, options, contents, health",
         "read": "rows, with an optional filter, as a table, JSON or CSV",
-        "sql": "statements: INSERT, SHOW PARTITIONS, ALTER TABLE, SELECT, …",
+        "sql": "statements: INSERT, ALTER TABLE, SHOW PARTITIONS, …",
         "lookup": "the rows of single keys",
         "inspect": "system tables, and what changed between two states",
         "snapshots": "the snapshots of a table",
