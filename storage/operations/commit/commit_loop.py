@@ -33,6 +33,7 @@ from lakewright.storage.errors import (
     InvalidRequestError,
     NotWritten,
     RetriesExhausted,
+    SchemaNotFound,
     SnapshotNotFound,
     StalePlan,
     StorageError,
@@ -173,9 +174,15 @@ def _has_replaced_keys(files: TableFiles, metas: Sequence[ManifestFileMeta]) -> 
     """
     if not files.schema.has_primary_key:
         return False
-    ids = {each.schema_id for each in metas}
-    keys = files.schema.partition_keys
-    return any(files.at_schema(each).schema.partition_keys != keys for each in ids)
+    return any(_has_other_keys(files, each) for each in {each.schema_id for each in metas})
+
+
+def _has_other_keys(files: TableFiles, schema_id: int) -> bool:
+    try:
+        return files.at_schema(schema_id).schema.partition_keys != files.schema.partition_keys
+    except SchemaNotFound:
+        # Of a branch that began late. Its first schema had the keys of the next ones.
+        return False
 
 
 def end_change_of_keys(files: TableFiles) -> CommitResult:
