@@ -65,4 +65,4 @@ def test_manifests_beyond_the_limit_are_read_again(
     monkeypatch.setattr(manifest_store, "_MOST_KEPT_BYTES", 0)
     table.write(rows(table, events(7, 9)))
     read = manifests_read(fs)
-    assert len(read) == 2 * len(set(read))
+    assert len(read) > len(set(read)) > 1
