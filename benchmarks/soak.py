@@ -46,6 +46,9 @@ LOOK_SECONDS = 10
 REST_SECONDS = 600
 CLIENTS = ("ours", "pypaimon", "java")
 SHARED = "soak.shared"
+# Java gives up after ten lost attempts, and beside two other writers it loses more without upkeep.
+PATIENT = {"commit.max-retries": "1000"}
+OPTIONS = {True: {**PATIENT, "bucket": "1", "write-only": "true"}, False: PATIENT}
 
 
 class Writer(Protocol):
@@ -115,7 +118,7 @@ def make(warehouse: Path) -> None:
             COLUMNS,
             partition_keys=["day"],
             primary_keys=["day", "id"] if keyed else [],
-            options={"bucket": "1", "write-only": "true"} if keyed else {},
+            options=OPTIONS[keyed],
         )
 
 
