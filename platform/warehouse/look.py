@@ -22,7 +22,8 @@ from lakewright.storage.operations.running.concurrency import map_ahead
 # A state is read again after so long although no commit was made: tags, consumers and quarantines
 # change without one.
 _STATE_HOLDS_MS = 600_000
-# Most of a first look waits for the store.
+# Most of a look waits for a store that is not a local disk. On a local disk, threads would only
+# share one processor, and a look whose time is over would have begun with many tables.
 _READ_AT_ONCE = 8
 
 
@@ -140,7 +141,8 @@ class Watch:
             return name, self._state(catalog, name, clock.now_ms)
 
         in_turn = sorted(names, key=self._read_ms)
-        for answer in map_ahead(catalog.env, read, in_turn, at_once=_READ_AT_ONCE):
+        at_once = 1 if catalog.fs.scheme == "file" else _READ_AT_ONCE
+        for answer in map_ahead(catalog.env, read, in_turn, at_once=at_once):
             if answer is None:
                 continue
             name, known = answer

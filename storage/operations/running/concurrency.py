@@ -58,7 +58,7 @@ def map_ahead(
     Raises:
         Exception: the error of the first failed item, after the calls that have begun ended.
     """
-    if env.cores() == 1 or len(items) <= 1:
+    if env.cores() == 1 or min(len(items), at_once) <= 1:
         yield from map(function, items)
         return
     with ThreadPoolExecutor(at_once) as threads:
