@@ -23,7 +23,8 @@ from lakewright.platform.orchestration.past_runs import past_runs
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import WarehouseResource
 from lakewright.platform.upkeep.retention import read_outlook
-from lakewright.platform.warehouse.decide import Clock, decide
+from lakewright.platform.warehouse.clock import Clock
+from lakewright.platform.warehouse.decide import decide
 from lakewright.platform.warehouse.kept_tables import KeptTables
 from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.platform.warehouse.past import LedgerPast, day_of, recent_actions

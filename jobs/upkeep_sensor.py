@@ -24,7 +24,8 @@ from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import WarehouseResource
 from lakewright.platform.orchestration.table_news import TableNews
 from lakewright.platform.warehouse.budget import batches
-from lakewright.platform.warehouse.decide import Clock, Past
+from lakewright.platform.warehouse.clock import Clock
+from lakewright.platform.warehouse.decide import Past
 from lakewright.platform.warehouse.intents import Intent
 from lakewright.platform.warehouse.kept_tables import KeptTables
 from lakewright.platform.warehouse.ledger import Ledger

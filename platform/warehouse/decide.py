@@ -7,7 +7,7 @@ gives equal decisions, so a decision that was lost is made again at the next loo
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lakewright.platform.declare.declared_values import Declared
@@ -16,6 +16,7 @@ from lakewright.platform.upkeep.health import PartitionHealth
 from lakewright.platform.upkeep.measures import Measures, bytes_after
 from lakewright.platform.upkeep.words import counted, duration_text, size_text, time_text
 from lakewright.platform.warehouse.calibrate import Calibration
+from lakewright.platform.warehouse.clock import Clock
 from lakewright.platform.warehouse.intents import (
     Benefit,
     Cost,
@@ -87,14 +88,6 @@ class Past:
     spent: Cost = field(default_factory=Cost)
     learned: Calibration = field(default_factory=Calibration)
     taken_back: Mapping[tuple[str, str], TakenBack] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Clock:
-    """The time, and the last time at which a cron schedule was due in a time zone."""
-
-    now_ms: int
-    last_tick_ms: Callable[[str, str], int]
 
 
 def decide(

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from lakewright.platform.declare.upkeep_policies import UpkeepMode
 from lakewright.platform.upkeep.words import counted, size_text
 from lakewright.platform.warehouse.budget import Choice, choose
-from lakewright.platform.warehouse.decide import Clock, Past, decide, intents
+from lakewright.platform.warehouse.clock import Clock
+from lakewright.platform.warehouse.decide import Past, decide, intents
 from lakewright.platform.warehouse.intents import Decision, Declined, Intent
 from lakewright.platform.warehouse.kept_tables import KeptTables
 from lakewright.platform.warehouse.ledger import Ledger

@@ -12,8 +12,9 @@ from functools import cache, partial
 
 from lakewright.platform.upkeep.measures import Cost
 from lakewright.platform.warehouse.action import Action, Verdict
+from lakewright.platform.warehouse.clock import Clock
 from lakewright.platform.warehouse.debt import Debt, debt_of
-from lakewright.platform.warehouse.decide import Clock, Past
+from lakewright.platform.warehouse.decide import Past
 from lakewright.platform.warehouse.intents import Decision, Declined, Intent
 from lakewright.platform.warehouse.kept_tables import KeptTables
 from lakewright.platform.warehouse.ledger import Ledger

@@ -25,7 +25,8 @@ from lakewright.platform.upkeep.words import time_text
 from lakewright.platform.warehouse.action import Action, Verdict
 from lakewright.platform.warehouse.budget import choose
 from lakewright.platform.warehouse.calibrate import Calibration
-from lakewright.platform.warehouse.decide import EVERY_VERB, Clock, Past, decide
+from lakewright.platform.warehouse.clock import Clock
+from lakewright.platform.warehouse.decide import EVERY_VERB, Past, decide
 from lakewright.platform.warehouse.intents import Decision, Declined, Intent
 from lakewright.platform.warehouse.keepers import KEEPERS
 from lakewright.platform.warehouse.past import day_of, decided_verb

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from enum import Enum
 from functools import cache, partial
 
-from lakewright.platform.warehouse.decide import Clock
+from lakewright.platform.warehouse.clock import Clock
 from lakewright.platform.warehouse.intents import Declined, Intent, WhyNot
 from lakewright.platform.warehouse.look import Look, Watch
 from lakewright.platform.warehouse.past import day_of

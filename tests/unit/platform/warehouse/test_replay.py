@@ -20,7 +20,7 @@ from lakewright.platform.orchestration.cron import last_tick_ms, ticks_back
 from lakewright.platform.upkeep.health import partition_columns
 from lakewright.platform.upkeep.measures import Measures
 from lakewright.platform.upkeep.verb import Work
-from lakewright.platform.warehouse.decide import Clock
+from lakewright.platform.warehouse.clock import Clock
 from lakewright.platform.warehouse.intents import Intent
 from lakewright.platform.warehouse.keepers import KEEPERS
 from lakewright.platform.warehouse.kept_tables import KeptTables

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lakewright.platform.declare.upkeep_policies import CompactionPolicy, UpkeepPolicy
-from lakewright.platform.warehouse.decide import Clock, decide, intents
+from lakewright.platform.warehouse.clock import Clock
+from lakewright.platform.warehouse.decide import decide, intents
 from lakewright.platform.warehouse.past import Past
 from lakewright.platform.warehouse.table_state import read_state
 from lakewright.storage import Catalog

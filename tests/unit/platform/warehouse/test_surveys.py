@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 from lakewright.platform.declare.upkeep_policies import UpkeepPolicy
-from lakewright.platform.warehouse.decide import Clock, Past, decide
+from lakewright.platform.warehouse.clock import Clock
+from lakewright.platform.warehouse.decide import Past, decide
 from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.platform.warehouse.surveys import SURVEYS, SurveyLog, Surveys
 from lakewright.platform.warehouse.table_state import TableState, read_state
