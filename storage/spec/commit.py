@@ -258,31 +258,19 @@ class EncodedManifest:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RewrittenManifests:
-    """Manifests of the latest state: new ones replace some, those `before` and `after` stay.
-
-    New manifests and those before them hold no deletion; those after them may delete their files.
-    """
-
-    before: Sequence[ManifestFileMeta]
-    new: Sequence[EncodedManifest]
-    after: Sequence[ManifestFileMeta]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Change:
     """The changes of a commit to the latest state.
 
     A `base` replaces the manifests of that state by manifests of the same files, a `prepared` one
-    by those of a list that is written already, and `manifests` replace some of them. `bridged`
-    entries are added with rows of their own keys.
+    by those of a list that is written already, and `manifests` by these, which are written, too.
+    `bridged` entries are added with rows of their own keys.
     """
 
     base: RestatedBase | None = None
     prepared: PreparedBase | None = None
     bridged: RestatedBase | None = None
-    manifests: RewrittenManifests | None = None
+    manifests: Sequence[ManifestFileMeta] | None = None
     entries: Sequence[ManifestEntry] = ()
     changelog: Sequence[ManifestEntry] = ()
     new_indexes: Sequence[IndexEntry] = ()

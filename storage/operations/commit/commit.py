@@ -21,7 +21,6 @@ from lakewright.storage.spec.commit import (
     CommitResult,
     Committable,
     OverwriteScope,
-    RewrittenManifests,
     StagedWrite,
     WriteMode,
 )
@@ -31,8 +30,8 @@ from lakewright.storage.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
 
 # Takes buckets and returns those that the rewriting process gave up to other processes.
 GivenUp = Callable[[Collection[Place]], Collection[Place]]
-# Takes the manifests of the latest state.
-BuildManifests = Callable[[Sequence[ManifestFileMeta]], RewrittenManifests]
+# Takes the manifests of the latest state, and returns those that are to replace them.
+BuildManifests = Callable[[Sequence[ManifestFileMeta]], Sequence[ManifestFileMeta]]
 
 
 def commit_write(files: TableFiles, staged: StagedWrite) -> CommitResult:
@@ -191,7 +190,11 @@ def commit_statistics(
 def commit_manifests(
     files: TableFiles, build: BuildManifests, *, user: str, base_snapshot_id: int
 ) -> CommitResult:
-    """Publish other manifests of the latest state, in a snapshot that changes no data."""
+    """Publish other manifests of the latest state, in a snapshot that changes no data.
+
+    The manifests are written before. After a failure the caller deletes them, unless the outcome
+    is unknown.
+    """
 
     def change(latest: Snapshot | None, live_files: LiveFiles) -> Change | None:
         if latest is None:

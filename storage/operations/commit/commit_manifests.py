@@ -13,7 +13,6 @@ from lakewright.storage.operations.commit.merge_manifests import (
     write_base,
     write_group,
 )
-from lakewright.storage.operations.commit.rewritten_manifests import write_rewritten
 from lakewright.storage.operations.state.live_files import LiveFiles, index_entries
 from lakewright.storage.spec.commit import Change, Committable, RestatedBase
 from lakewright.storage.spec.index import IndexEntry, check_known_indexes
@@ -138,12 +137,13 @@ def _write_base_list(
     """The name and the size of the list of the manifests that the change begins with."""
     if change.prepared is not None:
         return change.prepared.list_name, change.prepared.list_size
-    before = live_files.manifests(latest) if latest else ()
+    merged: Sequence[ManifestFileMeta]
     if change.manifests is not None:
-        merged = write_rewritten(files, before, change.manifests, written)
+        merged = change.manifests
     elif change.base is not None:
         merged = write_base(files, change.base, written)
     else:
+        before = live_files.manifests(latest) if latest else ()
         merged = merge_manifests(files, before, written)
     return files.manifests.write_list(
         merged, compression=files.options.manifest_compression, written=written

@@ -1,7 +1,10 @@
-"""Writes manifests that replace others of the latest state, and proves that the state is the same.
+"""Writes manifests that replace others of a table, and proves that the same files are live.
 
 1. Write the new manifests, and read them back from the store: they hold the entries as given.
-2. Compare the live files of both states, which are folded from all their manifests.
+2. Compare the live files of both sets, which are folded from all their manifests.
+
+Manifests that later commits added follow both sets alike, so they need no proof. So a committer
+that loses against other writers need not write and prove again.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from lakewright.storage.errors import VerificationFailed
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.state.live_columns import live_columns
 from lakewright.storage.operations.state.partition_filter import PartitionFilter
-from lakewright.storage.spec.commit import RewrittenManifests
+from lakewright.storage.spec.commit import EncodedManifest
 from lakewright.storage.spec.manifest import ManifestFileMeta
 
 # What tells one live file from another, and its rows.
@@ -27,26 +30,29 @@ _TEXTS = ("_FILE._FILE_NAME", "_PARTITION")
 def write_rewritten(
     files: TableFiles,
     replaced: Sequence[ManifestFileMeta],
-    rewritten: RewrittenManifests,
+    kept: Sequence[ManifestFileMeta],
+    new: Sequence[EncodedManifest],
     written: list[str],
 ) -> tuple[ManifestFileMeta, ...]:
-    """All manifests of the state, in order; names of new files are added to `written`.
+    """The kept manifests and the new ones, in order; names of new files are added to `written`.
+
+    None of them holds a deletion. `replaced` are the manifests whose place they take.
 
     Raises:
-        VerificationFailed: the state would not be that of the manifests to be replaced.
+        VerificationFailed: other files would be live than by the manifests to be replaced.
     """
-    new: list[ManifestFileMeta] = []
-    for each in rewritten.new:
+    metas: list[ManifestFileMeta] = []
+    for each in new:
         meta = files.manifests.write_encoded(
             each.data, each.entries, keys=each.keys, written=written
         )
         if list(files.manifests.read_manifest(meta.file_name)) != list(each.entries):
             raise _differs(files, f"manifest {meta.file_name} does not hold what was written to it")
-        new.append(meta)
+        metas.append(meta)
+    files.fs.make_durable(list(map(files.paths.manifest, written)), below=files.paths.root)
     # A committer joins small manifests with those that follow them.
     target = files.options.manifest_target_file_size
-    first = sorted((*rewritten.before, *new), key=lambda meta: meta.file_size < target)
-    state = (*first, *rewritten.after)
+    state = tuple(sorted((*kept, *metas), key=lambda meta: meta.file_size < target))
     old, now = _live(files, replaced), _live(files, state)
     if not now.equals(old):
         raise _differs(

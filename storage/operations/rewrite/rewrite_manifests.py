@@ -3,9 +3,9 @@
 1. Plan: find the manifests that hold deleted entries, that are small, or whose partitions overlap
    (`manifest_layout`). Others stay as they are.
 2. Run: fold the entries of these, sort the live ones by partition and bucket, and divide them.
-3. Commit them in a COMPACT snapshot without changes, once the live files are proved to be the same.
-   A commit that wins in between only adds manifests, unless it merges the planned ones: then the
-   plan is stale.
+3. Write them, once, and prove that the live files are the same.
+4. Commit them in a COMPACT snapshot without changes. A commit that wins in between only adds
+   manifests, unless it merges the planned ones: then the plan is stale.
 
 Source: Paimon `FileStoreCommitImpl.compactManifest`, `ManifestFileSorter`.
 """
@@ -13,29 +13,32 @@ Source: Paimon `FileStoreCommitImpl.compactManifest`, `ManifestFileSorter`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import chain, groupby, islice
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakewright.storage.errors import StalePlan
+from lakewright.storage.errors import CommitOutcomeUnknownError, StalePlan, StorageError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.commit import commit_manifests
+from lakewright.storage.operations.commit.rewritten_manifests import write_rewritten
 from lakewright.storage.operations.rewrite.manifest_layout import Fault, pick_manifests
 from lakewright.storage.operations.rewrite.sized_manifests import (
     bytes_per_entry,
     sized_manifests,
     target_bytes_of_entries,
 )
+from lakewright.storage.operations.running.delete_files import discard_files
 from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.operations.state.latest import read_latest
 from lakewright.storage.operations.state.live_columns import live_columns
 from lakewright.storage.operations.state.live_files import snapshot_manifests
 from lakewright.storage.operations.state.partition_filter import PartitionFilter
 from lakewright.storage.spec.arguments import whole_number
-from lakewright.storage.spec.commit import EncodedManifest, RewrittenManifests
+from lakewright.storage.spec.commit import EncodedManifest
 from lakewright.storage.spec.manifest import (
     FileKind,
     ManifestEntry,
@@ -48,6 +51,8 @@ from lakewright.storage.spec.supported_options import Use, check_supported
 
 # Entries of which the size of all others is estimated.
 _SAMPLE = 1000
+
+Metas = Sequence[ManifestFileMeta]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,51 +219,76 @@ def run_rewrite_manifests(files: TableFiles, plan: RewriteManifestsPlan) -> Rewr
     """
     started = files.env.now_ms()
     files = files.reading_once()
-    runs = [
-        [each.name for each in run] for _, run in groupby(plan.manifests, lambda each: each.run)
-    ]
-    new: list[EncodedManifest] = []
-    dropped = 0
-
-    def build(metas: Sequence[ManifestFileMeta]) -> RewrittenManifests:
-        nonlocal dropped
-        before, planned, after = _parted(files, plan, metas)
-        live = _live_by_manifest(files, planned, before)
-
-        def order(entry: ManifestEntry) -> tuple[object, int]:
-            return files.partitions.of_entry(entry).order, entry.bucket
-
-        new[:] = [
-            manifest
-            for run in runs
-            for manifest in sized_manifests(
-                files,
-                sorted(chain.from_iterable(live[name] for name in run), key=order),
-                plan.bytes_per_entry,
-            )
-        ]
-        dropped = sum(map(_entries_of, planned)) - sum(len(each.entries) for each in new)
-        return RewrittenManifests(before=before, new=new, after=after)
-
+    rewrite = _Rewrite(files, plan)
     snapshot, attempts = None, 0
-    if plan.snapshot_id is not None and runs:
-        result = commit_manifests(
-            files, build, user=files.env.new_id(), base_snapshot_id=plan.snapshot_id
-        )
+    if plan.snapshot_id is not None and plan.manifests:
+        try:
+            result = commit_manifests(
+                files, rewrite.state, user=files.env.new_id(), base_snapshot_id=plan.snapshot_id
+            )
+        except CommitOutcomeUnknownError:
+            raise
+        except BaseException:
+            # A second store failure must not hide why the commit failed.
+            with suppress(StorageError):
+                rewrite.give_up()
+            raise
         snapshot, attempts = result.snapshot, result.attempts
     return RewriteManifestsResult(
         snapshot=snapshot,
         manifests_before=len(plan.manifests),
-        manifests_after=len(new),
+        manifests_after=len(rewrite.new),
         bytes_before=plan.bytes,
-        bytes_after=sum(len(each.data) for each in new),
-        entries_dropped=dropped,
+        bytes_after=sum(len(each.data) for each in rewrite.new),
+        entries_dropped=sum(each.entries for each in plan.manifests)
+        - sum(len(each.entries) for each in rewrite.new),
         attempts=attempts,
         duration_ms=files.env.now_ms() - started,
     )
 
 
-Metas = Sequence[ManifestFileMeta]
+@dataclass(slots=True)
+class _Rewrite:
+    """The new manifests of a plan; they are written once, however often the commit tries again."""
+
+    files: TableFiles
+    plan: RewriteManifestsPlan
+    new: list[EncodedManifest] = field(default_factory=list)
+    _replaced: tuple[ManifestFileMeta, ...] = ()
+    _state: tuple[ManifestFileMeta, ...] = ()
+    _written: list[str] = field(default_factory=list)
+
+    def state(self, metas: Metas) -> Metas:
+        """The manifests that replace those of the latest state."""
+        before, planned, after = _parted(self.files, self.plan, metas)
+        replaced = (*before, *planned)
+        if replaced != self._replaced or not self._are_there():
+            self.give_up()
+            self.new = list(self._manifests(planned, before))
+            self._state = write_rewritten(self.files, replaced, before, self.new, self._written)
+            self._replaced = replaced
+        return (*self._state, *after)
+
+    def _are_there(self) -> bool:
+        """Whether the new manifests exist: a rollback may have deleted them with a lost attempt."""
+        fs, paths = self.files.fs, self.files.paths
+        return all(fs.exists(paths.manifest(name)) for name in self._written)
+
+    def give_up(self) -> None:
+        """Delete what was written."""
+        discard_files(self.files.fs, map(self.files.paths.manifest, self._written))
+        self._written.clear()
+
+    def _manifests(self, planned: Metas, before: Metas) -> Iterator[EncodedManifest]:
+        files, plan = self.files, self.plan
+        live = _live_by_manifest(files, planned, before)
+
+        def order(entry: ManifestEntry) -> tuple[object, int]:
+            return files.partitions.of_entry(entry).order, entry.bucket
+
+        for _, run in groupby(plan.manifests, lambda each: each.run):
+            entries = chain.from_iterable(live[each.name] for each in run)
+            yield from sized_manifests(files, sorted(entries, key=order), plan.bytes_per_entry)
 
 
 def _parted(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -14,14 +15,21 @@ from hypothesis import strategies as st
 from lakewright.storage import Catalog, Table
 from lakewright.storage.codec.column_stats import partition_stats
 from lakewright.storage.errors import InvalidRequestError, StalePlan, VerificationFailed
-from lakewright.storage.operations.commit import rewritten_manifests
+from lakewright.storage.operations.rewrite import rewrite_manifests as verb
 from lakewright.storage.operations.rewrite.manifest_layout import Fault, pick_manifests
 from lakewright.storage.operations.rewrite.rewrite_manifests import RewriteManifestsPlan
 from lakewright.storage.operations.state.live_files import live_entries, snapshot_manifests
 from lakewright.storage.operations.state.partition_filter import PartitionFilter
+from lakewright.storage.spec.commit import EncodedManifest
 from lakewright.storage.spec.manifest import FileKind, ManifestFileMeta
 from lakewright.storage.spec.snapshot import CommitKind
-from tests.support.stores.watched_files import interrupted, puts_snapshot
+from tests.support.stores.watched_files import (
+    Meanwhile,
+    WatchedFiles,
+    interrupted,
+    over,
+    puts_snapshot,
+)
 from tests.support.tables.builders import (
     compact,
     content,
@@ -196,6 +204,38 @@ def test_rows_that_are_committed_meanwhile_stay(catalog: Catalog) -> None:
     assert table.read().sort_by("id")["id"].to_pylist() == [0, 1, 2, 3, 50]
 
 
+def test_a_rewrite_that_loses_writes_its_manifests_once(catalog: Catalog) -> None:
+    table = piled(catalog, 6)
+
+    def meanwhile() -> None:
+        table.write(rows(table, events(50, 51, day="b")))
+
+    other = Meanwhile(puts_snapshot, meanwhile)
+    fs = WatchedFiles(table.table_files.fs, before=other)
+    assert over(table, fs).upkeep.rewrite_manifests().attempts == 2
+
+    names = [each.path.rpartition("/")[2] for each in fs.changes if each.name == "write_bytes"]
+    kinds = Counter(name.startswith("manifest-list-") for name in names)
+    # Each attempt has its own base list and delta list.
+    assert kinds == {True: 4, False: 1}
+
+
+def test_a_rewrite_whose_manifests_a_rollback_deleted_writes_them_again(catalog: Catalog) -> None:
+    table = piled(catalog, 6)
+    before, files = content(table), table.table_files
+    known = {each.name for each in files.fs.list_dir(files.paths.manifest_dir)}
+
+    def meanwhile() -> None:
+        for each in files.fs.list_dir(files.paths.manifest_dir):
+            if each.name not in known and "list" not in each.name:
+                files.fs.delete(files.paths.manifest(each.name))
+        table.write(rows(table, events(50, 51, day="b")))
+
+    seen, _ = interrupted(table, when=puts_snapshot, meanwhile=meanwhile)
+    assert seen.upkeep.rewrite_manifests().attempts == 2
+    assert len(content(table)) == len(before) + 1
+
+
 def test_a_plan_whose_manifests_another_merged_is_stale(catalog: Catalog) -> None:
     table = piled(catalog, 4)
     plan = table.upkeep.plan_rewrite_manifests()
@@ -234,17 +274,14 @@ def test_a_rewrite_that_would_lose_a_file_is_not_published(
     before, files = manifests(table), table.table_files
     listed = set(files.fs.list_dir(files.paths.manifest_dir))
     plan = table.upkeep.plan_rewrite_manifests()
-    real = rewritten_manifests.RewrittenManifests
-    from lakewright.storage.operations.rewrite import rewrite_manifests as verb
+    real = verb.sized_manifests
 
-    def losing(**parts: Any) -> Any:
-        (new,) = parts["new"]
+    def losing(*given: Any) -> Iterator[EncodedManifest]:
         if lost == "an entry":
-            other = replace(new, entries=new.entries[:-1])
-            return real(**{**parts, "new": [other]})
-        return real(**{**parts, "new": []})
+            (new,) = real(*given)
+            yield replace(new, entries=new.entries[:-1])
 
-    monkeypatch.setattr(verb, "RewrittenManifests", losing)
+    monkeypatch.setattr(verb, "sized_manifests", losing)
     with pytest.raises(VerificationFailed, match="nothing was published"):
         table.upkeep.run(plan)
     assert manifests(table) == before
