@@ -10,7 +10,7 @@ from lakewright.platform.upkeep.words import counted, size_text
 from lakewright.platform.warehouse.budget import Choice, choose
 from lakewright.platform.warehouse.clock import Clock
 from lakewright.platform.warehouse.decide import Past, decide, intents
-from lakewright.platform.warehouse.intents import Decision, Declined, Intent
+from lakewright.platform.warehouse.intents import Decision, Declined, Intent, Why, WhyNot
 from lakewright.platform.warehouse.kept_tables import KeptTables
 from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.platform.warehouse.past import LedgerPast
@@ -34,7 +34,7 @@ class Look:
 
     `decisions` has every decision by table. `choice` is what is carried out now, and what waits for
     budget or for another verb of the same table. `shadows` are intents of tables that are only
-    watched. `news` are reasons that the look before did not give. `left` is the number of tables
+    watched. `news` are reasons of a kind that the look before did not give. `left` is the number of tables
     that the time did not suffice for.
     """
 
@@ -81,7 +81,7 @@ class _Known:
     snapshot_id: int | None
     read_ms: int
     state: TableState
-    told: frozenset[str] = frozenset()
+    told: frozenset[tuple[str, Why | WhyNot]] = frozenset()
 
 
 @dataclass(slots=True)
@@ -152,9 +152,9 @@ class Watch:
             decisions[name] = found
             due = intents(found)
             (shadows if kept.policy.mode is UpkeepMode.SHADOW else live).extend(due)
-            told = frozenset(each.reason for each in _worth_telling(found))
-            news += sorted(told - known.told)
-            known.told = told
+            told = {_kind(each): each.reason for each in _worth_telling(found)}
+            news += sorted(told[each] for each in told.keys() - known.told)
+            known.told = frozenset(told)
         budget = self.tables.warehouse.budget
         choice = choose(live, budget, past.spent, day_ends_ms=day_ends_ms)
         return Look(
@@ -199,7 +199,7 @@ class Watch:
         ):
             return known
         state = read_state(catalog, name, now_ms=now_ms)
-        told = frozenset() if known is None else known.told
+        told: frozenset[tuple[str, Why | WhyNot]] = frozenset() if known is None else known.told
         self._known[name] = _Known(snapshot_id, now_ms, state, told)
         return self._known[name]
 
@@ -209,6 +209,11 @@ def _worth_telling(decisions: Iterable[Decision]) -> Iterator[Decision]:
     for each in decisions:
         if isinstance(each, Intent) or each.why_not.waits:
             yield each
+
+
+def _kind(decision: Decision) -> tuple[str, Why | WhyNot]:
+    """The verb and why it is due or not; numbers in the reason change with each commit."""
+    return decision.verb, decision.why if isinstance(decision, Intent) else decision.why_not
 
 
 def _declined(decisions: Mapping[str, Sequence[Decision]]) -> list[Declined]:
