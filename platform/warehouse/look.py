@@ -34,8 +34,8 @@ class Look:
 
     `decisions` has every decision by table. `choice` is what is carried out now, and what waits for
     budget or for another verb of the same table. `shadows` are intents of tables that are only
-    watched. `news` are reasons of a kind that the look before did not give. `left` is the number of tables
-    that the time did not suffice for.
+    watched. `news` are reasons of a kind that the look before did not give. `left` is the number of
+    tables that the time did not suffice for.
     """
 
     decisions: Mapping[str, tuple[Decision, ...]]
