@@ -7,6 +7,7 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
+from lakewright.jobs.warehouse_job import build_warehouse_job
 from lakewright.platform.declare.durations import duration_ms
 from lakewright.platform.declare.policies import PolicySet
 from lakewright.platform.declare.policy_files import load_policies, parse_policies
@@ -14,15 +15,13 @@ from lakewright.platform.declare.workspace import Workspace
 from lakewright.platform.declare.yaml_files import DeclarationError
 from lakewright.platform.orchestration.cron import ticks_back
 from lakewright.platform.orchestration.dagster_checks import check_schedules
-from lakewright.platform.orchestration.failures import failures_for_dagster
 from lakewright.platform.orchestration.names import UpkeepNames
 from lakewright.platform.orchestration.reports import markdown_table
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
-from lakewright.platform.orchestration.resources import WarehouseResource
 from lakewright.platform.warehouse import replay_text as text
 from lakewright.platform.warehouse.kept_tables import check_patterns, names_of_tables
 from lakewright.platform.warehouse.recorded_history import read_history
-from lakewright.platform.warehouse.replay import replay
+from lakewright.platform.warehouse.replay import Replay, replay
 from lakewright.platform.warehouse.surveys import OWN_TABLES
 from lakewright.storage import Catalog
 from lakewright.storage.errors import InvalidRequestError
@@ -54,51 +53,42 @@ def build_replay_job(
     resources: ResourceKeys | None = None,
 ) -> dg.JobDefinition:
     """The job; `maintenance` of the workspace's declarations counts under the replayed policy."""
-    names = names or UpkeepNames()
-    keys = resources or ResourceKeys()
 
-    @dg.op(
-        name=names.op(VERB),
-        pool=names.pool(VERB),
-        required_resource_keys={keys.warehouse},
-        description=_DESCRIPTION,
+    def run(context: dg.OpExecutionContext, catalog: Catalog, config: ReplayConfig) -> None:
+        policies = _policies(config, workspace)
+        tables = _tables(catalog, config.only)
+        since_ms = catalog.env.now_ms() - duration_ms(config.since)
+        history = read_history(catalog, tables, since_ms=max(since_ms, 0))
+        found = replay(
+            history,
+            lambda name: policies.of(name).policy,
+            policies.warehouse.budget,
+            ticks_back=ticks_back,
+        )
+        context.add_output_metadata(_told(found, rebuilt=sum(history.rebuilt.values())))
+
+    return build_warehouse_job(
+        VERB, run, description=_DESCRIPTION, names=names, resources=resources
     )
-    def replay_policy(context: dg.OpExecutionContext, config: ReplayConfig) -> None:
-        warehouse: WarehouseResource = getattr(context.resources, keys.warehouse)
-        with failures_for_dagster():
-            policies = _policies(config, workspace)
-            catalog = warehouse.catalog()
-            tables = _tables(catalog, config.only)
-            since_ms = catalog.env.now_ms() - duration_ms(config.since)
-            history = read_history(catalog, tables, since_ms=max(since_ms, 0))
-            found = replay(
-                history,
-                lambda name: policies.of(name).policy,
-                policies.warehouse.budget,
-                ticks_back=ticks_back,
-            )
-        shown: dict[str, Any] = {"time": text.span_text(found)}
-        rows = found.rows()
-        if rows:
-            cells = [text.compared_cells(each) for each in (*rows, found.total())]
-            shown["then / now"] = _shown(text.COMPARED, cells)
-        else:
-            shown["then / now"] = "neither did anything"
-        if files := text.changed_files(found):
-            cells = [text.file_cells(each) for each in files]
-            shown["files of a table, on average"] = _shown(text.OPEN_FILES, cells)
-        if found.differences:
-            cells = [text.difference_cells(each) for each in found.differences]
-            shown["decisions that differ"] = _shown(text.DIFFERENCES, cells)
-        notes = [*text.notes(found, rebuilt=sum(history.rebuilt.values()))]
-        shown["notes"] = dg.MetadataValue.md("\n".join(f"- {each}" for each in notes))
-        context.add_output_metadata(shown)
 
-    @dg.job(name=names.job(VERB), executor_def=dg.in_process_executor, description=_DESCRIPTION)
-    def replay_job() -> None:
-        replay_policy.alias(names.job(VERB))()
 
-    return replay_job
+def _told(found: Replay, *, rebuilt: int) -> dict[str, Any]:
+    shown: dict[str, Any] = {"time": text.span_text(found)}
+    rows = found.rows()
+    if rows:
+        cells = [text.compared_cells(each) for each in (*rows, found.total())]
+        shown["then / now"] = _shown(text.COMPARED, cells)
+    else:
+        shown["then / now"] = "neither did anything"
+    if files := text.changed_files(found):
+        cells = [text.file_cells(each) for each in files]
+        shown["files of a table, on average"] = _shown(text.OPEN_FILES, cells)
+    if found.differences:
+        cells = [text.difference_cells(each) for each in found.differences]
+        shown["decisions that differ"] = _shown(text.DIFFERENCES, cells)
+    notes = [*text.notes(found, rebuilt=rebuilt)]
+    shown["notes"] = dg.MetadataValue.md("\n".join(f"- {each}" for each in notes))
+    return shown
 
 
 def _policies(config: ReplayConfig, workspace: Workspace) -> PolicySet:

@@ -3,11 +3,11 @@
 import dagster as dg
 from pydantic import Field
 
-from lakewright.platform.orchestration.failures import failures_for_dagster
+from lakewright.jobs.warehouse_job import build_warehouse_job
 from lakewright.platform.orchestration.names import UpkeepNames
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
-from lakewright.platform.orchestration.resources import WarehouseResource
 from lakewright.platform.orchestration.run_identity import commit_user
+from lakewright.storage import Catalog
 
 VERB = "sql"
 _DESCRIPTION = "Run SQL statements on the tables of the warehouse."
@@ -29,45 +29,31 @@ def build_statements_job(
     A retry of the run repeats them. An INSERT that the run committed before is not made twice; what
     else is done already may have to say IF EXISTS or IF NOT EXISTS.
     """
-    names = names or UpkeepNames()
-    keys = resources or ResourceKeys()
-
-    @dg.op(
-        name=names.op(VERB),
-        pool=names.pool(VERB),
-        required_resource_keys={keys.warehouse},
-        description=_DESCRIPTION,
+    return build_warehouse_job(
+        VERB, _run, description=_DESCRIPTION, names=names, resources=resources
     )
-    def run_statements(context: dg.OpExecutionContext, config: StatementsConfig) -> None:
-        # A process that runs no statement does not load the parser.
-        from lakewright.storage.session import Session  # noqa: PLC0415
-        from lakewright.storage.session.settings import DATABASE, Settings  # noqa: PLC0415
 
-        warehouse: WarehouseResource = getattr(context.resources, keys.warehouse)
-        told = []
-        with failures_for_dagster():
-            settings = Settings()
-            given = {DATABASE: config.database} if config.database else {}
-            for name, value in {**given, **config.settings}.items():
-                settings = settings.with_value(name, value)
-            session = Session(
-                warehouse.catalog(), settings, run_name=commit_user(context.run, VERB)
+
+def _run(context: dg.OpExecutionContext, catalog: Catalog, config: StatementsConfig) -> None:
+    # A process that runs no statement does not load the parser.
+    from lakewright.storage.session import Session  # noqa: PLC0415
+    from lakewright.storage.session.settings import DATABASE, Settings  # noqa: PLC0415
+
+    settings = Settings()
+    given = {DATABASE: config.database} if config.database else {}
+    for name, value in {**given, **config.settings}.items():
+        settings = settings.with_value(name, value)
+    session = Session(catalog, settings, run_name=commit_user(context.run, VERB))
+    told = []
+    for result in session.run(config.statements):
+        rows = "" if result.rows is None else f"{result.rows.num_rows} rows"
+        told.append((result.statement, result.message or rows))
+        context.log.info("%s: %s", *told[-1])
+    context.add_output_metadata(
+        {
+            "statements": dg.MetadataValue.table(
+                records=[dg.TableRecord({"statement": a, "told": b}) for a, b in told],
+                schema=dg.TableSchema([dg.TableColumn("statement"), dg.TableColumn("told")]),
             )
-            for result in session.run(config.statements):
-                rows = "" if result.rows is None else f"{result.rows.num_rows} rows"
-                told.append((result.statement, result.message or rows))
-                context.log.info("%s: %s", *told[-1])
-        context.add_output_metadata(
-            {
-                "statements": dg.MetadataValue.table(
-                    records=[dg.TableRecord({"statement": a, "told": b}) for a, b in told],
-                    schema=dg.TableSchema([dg.TableColumn("statement"), dg.TableColumn("told")]),
-                )
-            }
-        )
-
-    @dg.job(name=names.job(VERB), executor_def=dg.in_process_executor, description=_DESCRIPTION)
-    def statements_job() -> None:
-        run_statements.alias(names.job(VERB))()
-
-    return statements_job
+        }
+    )

@@ -5,16 +5,16 @@ from typing import Any, NoReturn
 import dagster as dg
 from pydantic import Field
 
-from lakewright.platform.orchestration.failures import failures_for_dagster
+from lakewright.jobs.warehouse_job import build_warehouse_job
 from lakewright.platform.orchestration.names import TABLE_TAG, TableNames, UpkeepNames, table_tag
 from lakewright.platform.orchestration.reports import whole_table_metadata
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
-from lakewright.platform.orchestration.resources import WarehouseResource
 from lakewright.platform.orchestration.run_identity import commit_user
 from lakewright.platform.upkeep.verb import Work
 from lakewright.platform.upkeep.words import counted
 from lakewright.platform.warehouse.recording import Recorder
 from lakewright.platform.warehouse.undo import Undo, plan_undo, run_undo
+from lakewright.storage import Catalog
 
 VERB = "undo"
 _DESCRIPTION = "Take back all that a run did: its snapshots go, and what it set aside comes back."
@@ -39,55 +39,42 @@ def build_undo_job(
     The run fails if nothing is undone, or later work stands in the way of a part; all other parts
     are undone first.
     """
-    names = names or UpkeepNames()
-    keys = resources or ResourceKeys()
-
-    @dg.op(
-        name=names.op(VERB),
-        pool=names.pool(VERB),
-        required_resource_keys={keys.warehouse},
-        description=_DESCRIPTION,
+    return build_warehouse_job(
+        VERB, _run, description=_DESCRIPTION, names=names, resources=resources
     )
-    def undo_run(context: dg.OpExecutionContext, config: UndoConfig) -> None:
-        warehouse: WarehouseResource = getattr(context.resources, keys.warehouse)
-        with failures_for_dagster():
-            catalog = warehouse.catalog()
-            found = plan_undo(catalog, config.run, tables=config.tables or None)
-            _tag(context, found)
-            for each in found.parts:
-                context.log.info("%s: %s", each.table, each.summary)
-            if not config.dry_run:
-                work = Work(run=commit_user(context.run, VERB), session=_no_session)
-                recorder = Recorder.of(catalog, warn=context.log.warning, make=True)
-                found = run_undo(catalog, found, work, recorder=recorder)
-        context.add_output_metadata(_metadata(found))
-        if config.dry_run:
-            context.log.info("dry run: nothing was written")
-            return
-        for each in found.parts:
-            context.log_event(
-                dg.AssetObservation(
-                    TableNames(each.table).asset_key,
-                    metadata={
-                        "lakewright/verb": each.verb,
-                        "lakewright/undone_run": found.run,
-                        **whole_table_metadata(catalog.table(each.table)),
-                    },
-                    description=each.summary,
-                )
-            )
-        if not found.is_whole:
-            told = "; ".join(f"{each.table}, {each.what}: {each.why}" for each in found.left_alone)
-            count = counted(len(found.left_alone), "part")
-            raise dg.Failure(
-                f"{count} of run {found.run} cannot be undone: {told}", allow_retries=False
-            )
 
-    @dg.job(name=names.job(VERB), executor_def=dg.in_process_executor, description=_DESCRIPTION)
-    def undo_job() -> None:
-        undo_run.alias(names.job(VERB))()
 
-    return undo_job
+def _run(context: dg.OpExecutionContext, catalog: Catalog, config: UndoConfig) -> None:
+    found = plan_undo(catalog, config.run, tables=config.tables or None)
+    _tag(context, found)
+    for each in found.parts:
+        context.log.info("%s: %s", each.table, each.summary)
+    if not config.dry_run:
+        work = Work(run=commit_user(context.run, VERB), session=_no_session)
+        recorder = Recorder.of(catalog, warn=context.log.warning, make=True)
+        found = run_undo(catalog, found, work, recorder=recorder)
+    context.add_output_metadata(_metadata(found))
+    if config.dry_run:
+        context.log.info("dry run: nothing was written")
+        return
+    for each in found.parts:
+        context.log_event(
+            dg.AssetObservation(
+                TableNames(each.table).asset_key,
+                metadata={
+                    "lakewright/verb": each.verb,
+                    "lakewright/undone_run": found.run,
+                    **whole_table_metadata(catalog.table(each.table)),
+                },
+                description=each.summary,
+            )
+        )
+    if not found.is_whole:
+        told = "; ".join(f"{each.table}, {each.what}: {each.why}" for each in found.left_alone)
+        count = counted(len(found.left_alone), "part")
+        raise dg.Failure(
+            f"{count} of run {found.run} cannot be undone: {told}", allow_retries=False
+        )
 
 
 def _tag(context: dg.OpExecutionContext, found: Undo) -> None:
