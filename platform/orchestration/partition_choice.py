@@ -118,16 +118,21 @@ def _present(declaration: TableDeclaration, catalog: Catalog) -> Iterator[str]:
 
 
 def _named(asked: Sequence[str], known: Sequence[str], declaration: TableDeclaration) -> list[str]:
-    """The keys that are named; partitions that are found in the data may be new ones."""
-    there, unknown = set(known), []
+    """The keys that are named; partitions that are found in the data may be new ones.
+
+    Another text of the same values is no key: Dagster would record a partition that no page shows.
+    """
+    scheme, there, unknown = declaration.scheme, set(known), []
     for key in asked:
         try:
-            declaration.scheme.spec_of(key)
+            usual = scheme.key_of(scheme.spec_of(key))
         except InvalidPartitionKeyError:
             unknown.append(key)
-        else:
-            if key not in there and not _is_dynamic(declaration):
-                unknown.append(key)
+            continue
+        if usual != key:
+            unknown.append(f"{key} (whose key is {usual})")
+        elif key not in there and not _is_dynamic(declaration):
+            unknown.append(key)
     if unknown:
         have = f"; it has {first_few(known)}" if known else ""
         raise InvalidRequestError(

@@ -143,6 +143,9 @@ def test_keys_of_two_dimensions_and_new_ones_of_a_dynamic_one_are_written(lake: 
     assert lake.rows() == sorted(found, key=str)
     assert set(_materialized(lake, done)) == {"2024-01-02|north"}
     assert lake.instance.get_dynamic_partitions("lakewright/shop.events/shop") == ["north"]
+    refused = _backfill(lake, partitions=["2024-01-02|%C3%85"])
+    assert not refused.success
+    assert "2024-01-02|%C3%85 (whose key is 2024-01-02|Å)" in refused.failure
 
 
 def test_the_command_runs_the_job_in_the_dagster_that_is_named(
