@@ -15,6 +15,7 @@ from lakewright.platform.upkeep.words import counted
 from lakewright.platform.warehouse.recording import Recorder
 from lakewright.platform.warehouse.undo import Undo, plan_undo, run_undo
 from lakewright.storage import Catalog
+from lakewright.storage.errors import InvalidRequestError
 
 VERB = "undo"
 _DESCRIPTION = "Take back all that a run did: its snapshots go, and what it set aside comes back."
@@ -46,6 +47,12 @@ def build_undo_job(
 
 def _run(context: dg.OpExecutionContext, catalog: Catalog, config: UndoConfig) -> None:
     found = plan_undo(catalog, config.run, tables=config.tables or None)
+    undone = context.instance.get_run_by_id(found.run)
+    if undone is not None and not undone.is_finished:
+        raise InvalidRequestError(
+            f"run {found.run} still works ({undone.status.value.lower()}), and would go on with "
+            "what is taken back: terminate it, or wait until it ended"
+        )
     _tag(context, found)
     for each in found.parts:
         context.log.info("%s: %s", each.table, each.summary)

@@ -42,8 +42,8 @@ _MOST_RUNS = 10
 class HealthEvaluation:
     """Whether nothing is due in a table, nor held up longer than its policy allows.
 
-    `told` are the verbs that are due or wait. As long as it and `passed` stay, the sensor reports
-    no further evaluation.
+    What a schedule asks for counts once it is late, or a run of it failed. `told` are the verbs
+    that are due or wait. As long as it and `passed` stay, the sensor reports no further evaluation.
     """
 
     passed: bool
@@ -102,7 +102,13 @@ def evaluate_health(
     due = [each for each in decisions if isinstance(each, Intent)]
     others = [each for each in decisions if isinstance(each, Declined)]
     waiting = [each for each in others if each.why_not.waits]
-    held_up = [each for each in waiting if each.why_not not in _ALLOWED]
+    ill = [each for each in due if not each.in_time]
+    held_up = [
+        each
+        for each in waiting
+        if each.why_not not in _ALLOWED
+        and not (each.in_time and each.why_not is not WhyNot.ASKED_BEFORE)
+    ]
     unreadable = state.survey.problem is not None
     concerned: list[Decision] = [*due, *waiting]
     told = [*dict.fromkeys(each.verb for each in concerned)]
@@ -136,7 +142,7 @@ def evaluate_health(
     metadata["lakewright/upkeep_sensor"] = names.sensor
     metadata["lakewright/mode"] = kept.policy.mode.value
     return HealthEvaluation(
-        passed=not due and not held_up and not unreadable,
+        passed=not ill and not held_up and not unreadable,
         description=_description(state, due, waiting, others),
         metadata={name: value for name, value in metadata.items() if value is not None},
         told=frozenset(told),

@@ -49,12 +49,12 @@ def choose(
         may_exceed = is_urgent or is_first
         if first is not None:
             told = f"waits for {first.replace('_', ' ')} of the same table"
-            declined.append(_declined(intent, WhyNot.CAPPED, told))
+            declined.append(intent.waiting(WhyNot.CAPPED, told))
             continue
         if left_bytes is not None and cost.bytes > max(left_bytes, 0) and not may_exceed:
             told = f"{size_text(cost.bytes)} of {size_text(max(left_bytes, 0))} left of the day's"
             declined.append(
-                _declined(intent, WhyNot.OUT_OF_BYTES, f"waits, {told} budget", day_ends_ms)
+                intent.waiting(WhyNot.OUT_OF_BYTES, f"waits, {told} budget", day_ends_ms)
             )
             continue
         is_late = left_ms is not None and (left_ms <= 0 or cost.milliseconds > left_ms)
@@ -62,7 +62,7 @@ def choose(
             left = duration_text(max(left_ms or 0, 0))
             told = f"{duration_text(cost.milliseconds)} of {left} left of the day's"
             declined.append(
-                _declined(intent, WhyNot.OUT_OF_TIME, f"waits, {told} budget", day_ends_ms)
+                intent.waiting(WhyNot.OUT_OF_TIME, f"waits, {told} budget", day_ends_ms)
             )
             continue
         busy[intent.table] = intent.verb
@@ -106,13 +106,3 @@ def _is_cut(intent: Intent, budget: Budget, left_bytes: int) -> bool:
 def _order(intent: Intent) -> tuple[float, bool, str, str]:
     """By score; of two with the highest, a verb on a schedule, which rewrites have held up."""
     return (-intent.score, intent.why is not Why.SCHEDULED, intent.table, intent.verb)
-
-
-def _declined(intent: Intent, why_not: WhyNot, told: str, again_ms: int | None = None) -> Declined:
-    return Declined(
-        table=intent.table,
-        verb=intent.verb,
-        why_not=why_not,
-        reason=f"{intent.reason}: {told}",
-        again_ms=again_ms,
-    )

@@ -47,6 +47,8 @@ EVERY_VERB = "upkeep"
 # The first delay before a verb is asked for again in an unchanged state; it doubles each time.
 _ASKED_AGAIN_AFTER_MS = 600_000
 _MOST_TIMES_ASKED = 8
+# A table is not ill because of work that its schedule asked for so shortly ago.
+_LATE_AFTER_MS = 3_600_000
 _MOST_TOLD = 5
 # So many times the files from which a compaction is due, it is worth its while however small.
 _CROWDED = 20
@@ -404,6 +406,7 @@ class _Look:
                 table_uuid=self.state.survey.uuid,
                 # A table that is always due for a compaction would never get to another verb.
                 score=float("inf") if compacted_ms >= tick_ms else _score(cost, later or benefit),
+                in_time=self.clock.now_ms - tick_ms < _LATE_AFTER_MS,
             ),
             policy,
         )
@@ -419,35 +422,26 @@ class _Look:
         intent = replace(intent, policy=policy_digest(section))
         held = self._held(intent.verb, section)
         if held is not None and intent.verb != COMPACT:
-            return self._waits(intent, WhyNot.UNDONE, f"{intent.reason}: {held.told}")
+            return intent.waiting(WhyNot.UNDONE, held.told)
         running = self.past.in_flight.get(self.table)
         if running:
-            told = f"{intent.reason}: waits for {', '.join(running)}"
-            return self._waits(intent, WhyNot.IN_FLIGHT, told)
+            return intent.waiting(WhyNot.IN_FLIGHT, f"waits for {', '.join(running)}")
         tried = self.past.tries.get((self.table, intent.verb))
         if tried is None or tried.state != intent.state or self._is_of_another(tried):
             return intent
-        told = f"{intent.reason}: was asked for already in this state"
+        told = "was asked for already in this state"
         if tried.times >= _MOST_TIMES_ASKED:
-            return self._waits(intent, WhyNot.ASKED_BEFORE, told)
+            return intent.waiting(WhyNot.ASKED_BEFORE, told)
         again_ms = tried.ended_ms + (_ASKED_AGAIN_AFTER_MS << (tried.times - 1))
         if self.clock.now_ms >= again_ms:
             return intent
         told += f", and is again from {time_text(again_ms)} on"
-        return self._waits(intent, WhyNot.ASKED_BEFORE, told, again_ms)
+        return intent.waiting(WhyNot.ASKED_BEFORE, told, again_ms)
 
     def _is_of_another(self, tried: Try) -> bool:
         """Whether it was a table of the same name that has been dropped since."""
         created_ms = self.state.created_ms
         return created_ms is not None and tried.ended_ms + _SECOND_MS < created_ms
-
-    def _waits(
-        self, intent: Intent, why_not: WhyNot, reason: str, again_ms: int | None = None
-    ) -> Declined:
-        verb = intent.verb
-        return Declined(
-            table=self.table, verb=verb, why_not=why_not, reason=reason, again_ms=again_ms
-        )
 
     def _declined(
         self, verb: str, why_not: WhyNot, told: str, again_ms: int | None = None

@@ -70,7 +70,8 @@ class Intent:
     `partitions` are the keys of the partitions concerned, None for the whole table. `options` are
     those of the verb, as run config has them. `state` changes whenever the reason does, so that
     what was asked for is known again. `score` orders intents: benefit for each MiB rewritten.
-    `policy` is the digest of the section of the policy that asks for it.
+    `policy` is the digest of the section of the policy that asks for it. `in_time` says that a
+    schedule asks for it, and its time came only now: the table lacks nothing yet.
     """
 
     table: str
@@ -85,13 +86,26 @@ class Intent:
     score: float = 0.0
     table_uuid: str = ""
     policy: str = ""
+    in_time: bool = False
+
+    def waiting(self, why_not: WhyNot, told: str, again_ms: int | None = None) -> Declined:
+        """The same work, which something passing keeps back."""
+        return Declined(
+            table=self.table,
+            verb=self.verb,
+            why_not=why_not,
+            reason=f"{self.reason}: {told}",
+            again_ms=again_ms,
+            in_time=self.in_time,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declined:
     """A verb that is not carried out on a table now, and why.
 
-    `again_ms` is when the answer may change although nothing is written.
+    `again_ms` is when the answer may change although nothing is written. `in_time` is that of the
+    intent that waits.
     """
 
     table: str
@@ -100,6 +114,7 @@ class Declined:
     reason: str
     partition: str | None = None
     again_ms: int | None = None
+    in_time: bool = False
 
 
 Decision = Intent | Declined

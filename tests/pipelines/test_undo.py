@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import dagster as dg
+
 from lakewright.platform.orchestration.names import TableNames
+from lakewright.storage import Table
 from tests.pipelines.lake import EVENTS, Lake, Outcome, events
 
 STANDARD = {
@@ -33,6 +38,25 @@ def test_a_run_is_undone_by_its_id_and_a_second_undo_says_that_it_was(lake: Lake
     again = _undo(lake, compacted)
     assert not again.success
     assert "taken back already" in again.failure
+
+
+def test_a_run_that_still_works_is_not_undone(lake: Lake) -> None:
+    lake.declare(EVENTS)
+    lake.give(events("2024-01-01", 0, 3))
+    lake.materialize(partitions="2024-01-01")
+    lake.write_small_files("2024-01-01", 3)
+    working = lake.instance.create_run_for_job(
+        lake.definitions.resolve_job_def("compact"), status=dg.DagsterRunStatus.STARTED
+    )
+    catalog = lake.catalog
+    files = replace(catalog.table("shop.events").table_files, run=f"dagster-{working.run_id}")
+    Table(files).upkeep.compact(full=True)
+
+    refused = _undo(lake, working.run_id)
+
+    assert not refused.success
+    assert f"run {working.run_id} still works (started)" in refused.failure
+    assert len(lake.table().at().files()) == 1
 
 
 def test_the_sensor_leaves_alone_what_was_undone_until_rows_come(lake: Lake) -> None:

@@ -1,0 +1,54 @@
+"""The evaluation of a table's health: what makes a table ill, and what does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lakewright.platform.declare.policy_watch import PolicyFiles
+from lakewright.platform.orchestration.health_reports import HealthEvaluation, evaluate_health
+from lakewright.platform.orchestration.names import UpkeepNames
+from lakewright.platform.warehouse.clock import Clock
+from lakewright.platform.warehouse.decide import Past, Try, decide
+from lakewright.platform.warehouse.kept_tables import KeptTables
+from lakewright.platform.warehouse.table_state import read_state
+from lakewright.storage import Catalog
+from tests.support.tables.builders import events, new_table, rows
+from tests.support.tables.environment import START_MS, FixedEnv
+from tests.support.tables.fixtures import memory_uri
+
+MINUTE_MS = 60_000
+VERB = "expire_partitions"
+POLICY = """
+warehouse:
+  partitions: {older_than: 300d, schedule: 0 0 * * *}
+  snapshots: {enabled: false}
+  orphans: {enabled: false}
+"""
+
+
+@pytest.mark.parametrize(
+    ("minutes", "failed", "ill"), [(1, False, False), (61, False, True), (2, True, True)]
+)
+def test_daily_work_makes_a_table_ill_once_it_is_late_or_failed(
+    tmp_path: Path, minutes: int, failed: bool, ill: bool
+) -> None:
+    (tmp_path / "policy.yaml").write_text(POLICY)
+    catalog = Catalog.open(memory_uri(), env=FixedEnv())
+    table = new_table(catalog, name="db.events", partitions=["day"])
+    table.write(rows(table, events(0, 1)))
+    kept = KeptTables(files=PolicyFiles([tmp_path / "policy.yaml"]), adopted=("db.*",))
+    tick_ms = START_MS + 60 * MINUTE_MS
+
+    def found() -> HealthEvaluation:
+        now_ms = tick_ms + minutes * MINUTE_MS
+        tried = Try(state=f"tick {tick_ms}", ended_ms=now_ms - MINUTE_MS)
+        past = Past(tries={("db.events", VERB): tried} if failed else {})
+        one = kept.table("db.events")
+        state = read_state(catalog, "db.events", now_ms=now_ms)
+        clock = Clock(now_ms=now_ms, last_tick_ms=lambda cron, zone: tick_ms)
+        return evaluate_health(state, decide(state, one.policy, past, clock), one, UpkeepNames())
+
+    assert found().told == {VERB}
+    assert found().passed is not ill
