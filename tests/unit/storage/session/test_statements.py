@@ -133,7 +133,7 @@ def test_a_filter_on_partition_columns_leaves_out_the_others(views: Session) -> 
     assert (facts["files read"], facts["filter"]) == ("1", "date = '2019-8-31'")
 
 
-@pytest.mark.mission("PT19", "RS1", "RS3")
+@pytest.mark.mission("PT6", "PT17", "PT19", "RS1", "RS3")
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
@@ -143,6 +143,10 @@ def test_a_filter_on_partition_columns_leaves_out_the_others(views: Session) -> 
         ),
         ("CREATE TABLE v (u INT) PARTITIONED BY RANGE (u)", "RANGE is not supported"),
         ("CREATE TABLE v (u TIMESTAMP) PARTITIONED BY (days(u))", "rule that computes partitions"),
+        (
+            "CREATE TABLE v (u INT) PARTITIONED BY (HASH(u))",
+            r"instead of hash partitions, DISTRIBUTED BY \(column\) INTO n BUCKETS",
+        ),
         (
             "CREATE TABLE v (u INT, d STRING) PARTITIONED BY (d STRING)",
             "column d is declared twice",
