@@ -188,6 +188,7 @@ class Catalog:
         self.names.drop_database(name)
         # Another process may make a table there by now: then the folder stays, with it.
         remove_empty_folders(self.fs, [path], below=self.root)
+        self.fs.make_durable([path])
 
     def list_tables(self, database: str) -> tuple[str, ...]:
         """Names of the tables of a database.

@@ -727,7 +727,7 @@ CASES = (
     Case(
         "take a dropped partition back",
         lambda at: at.table.history.run(at.table.history.plan_revert(at.ready)),
-        ("append", "fixed", "vectors", "dynamic", "tagging"),
+        ("append", "fixed", "vectors", "dynamic"),
         _dropped_and_written,
     ),
     Case(

@@ -183,8 +183,10 @@ def test_upkeep_whose_worker_was_killed_is_done_by_the_next_run(
         until(lambda: status_of(server, run) in ("FAILURE", "SUCCESS"))
         assert status_of(server, run) == "FAILURE"
         assert sorted(table.read().column("id").to_pylist()) == before
-        # The dead holds it for minutes yet, but Dagster knows that its run has ended.
-        assert len(table.upkeep.leases()) == 1
+        # The dead holds it for minutes yet, but Dagster knows that its run has ended. On a busy
+        # machine an expiry may have come to its end before the kill.
+        ended = verb != "compact" and len(table.table_files.snapshots.ids()) == 1
+        assert ended or len(table.upkeep.leases()) == 1
 
         again = server.launch_job(verb, config)
         until(lambda: status_of(server, again) in ("FAILURE", "SUCCESS"))
