@@ -168,13 +168,13 @@ def test_upkeep_whose_worker_was_killed_is_done_by_the_next_run(
         expiry = {"retain_min": 1, "retain_max": 1, "time_retained": "0s", "max_deletes": 999}
         given: dict[str, object] = {"full": True} if verb == "compact" else expiry
         config = {"ops": {verb: {"config": {"tables": {"shop.events": given}}}}}
+        written = entries(table)
 
         run = server.launch_job(verb, config)
         until(lambda: platform.worker_of(run) is not None)
         worker = platform.worker_of(run)
         assert worker is not None
         if verb == "compact":
-            written = entries(table)
             until(lambda: entries(table) > written, every=0.001)
         else:
             until(lambda: len(table.table_files.snapshots.ids()) < snapshots, every=0.001)
