@@ -7,7 +7,6 @@ the first try has published.
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import signal
 import time
@@ -22,6 +21,7 @@ import pyarrow as pa
 import pytest
 
 from lakewright.demo.dagster_server import DagsterServer
+from lakewright.platform.orchestration.warm_launcher import PROCESS_TAG
 from lakewright.storage import Catalog, Table
 from tests.kills.processes import descendants, kill, of_session
 from tests.kills.slow_source import NOTES_VARIABLE, ROWS
@@ -103,19 +103,15 @@ class Platform:
     def has_published(self) -> bool:
         return bool(list(self.folder.glob("warehouse/shop.db/events/snapshot/snapshot-*")))
 
-    def worker_of(self, run_id: str) -> int | None:
-        """The process that does a run, by what it said of itself."""
+    @contextmanager
+    def instance(self) -> Iterator[dg.DagsterInstance]:
+        """What the processes share; it takes a second to open."""
         home = str(self.folder / "home")
         # The log of events finds its folder by the variable, as for every command of Dagster.
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("DAGSTER_HOME", home)
-            opened = dg.DagsterInstance.from_config(home)
-        with opened as instance:
-            for entry in instance.all_logs(run_id):
-                found = re.search(r"Started process for run \(pid: (\d+)\)", entry.message or "")
-                if found:
-                    return int(found[1])
-        return None
+            with dg.DagsterInstance.from_config(home) as instance:
+                yield instance
 
 
 @pytest.fixture
@@ -160,7 +156,8 @@ def test_upkeep_whose_worker_was_killed_is_done_by_the_next_run(
         first = launch_ingest(server)
         until(lambda: status_of(server, first) == "SUCCESS")
         table = platform.table
-        for number in range(60):
+        # So many that the work goes on after its worker is known.
+        for number in range(300):
             values = [{"dt": DAY, "id": ROWS + number * 100 + each} for each in range(100)]
             table.write(pa.Table.from_pylist(values, table.arrow_schema))
         before = sorted(table.read().column("id").to_pylist())
@@ -170,9 +167,10 @@ def test_upkeep_whose_worker_was_killed_is_done_by_the_next_run(
         config = {"ops": {verb: {"config": {"tables": {"shop.events": given}}}}}
         written = entries(table)
 
-        run = server.launch_job(verb, config)
-        until(lambda: platform.worker_of(run) is not None)
-        worker = platform.worker_of(run)
+        with platform.instance() as instance:
+            run = server.launch_job(verb, config)
+            until(lambda: worker_of(instance, run) is not None, every=0.005)
+            worker = worker_of(instance, run)
         assert worker is not None
         if verb == "compact":
             until(lambda: entries(table) > written, every=0.001)
@@ -252,6 +250,13 @@ def swept(table: Table) -> Table:
     """The table without what the dead left behind."""
     remove_orphans(table)
     return table
+
+
+def worker_of(instance: dg.DagsterInstance, run_id: str) -> int | None:
+    """The process that does a run, as soon as the launcher has told it."""
+    run = instance.get_run_by_id(run_id)
+    told = None if run is None else run.tags.get(PROCESS_TAG)
+    return None if told is None else int(told.split()[-2])
 
 
 def entries(table: Table) -> int:
