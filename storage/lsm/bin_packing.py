@@ -12,7 +12,7 @@ from lakewright.storage.spec.manifest import DataFileMeta
 # A file below this share of the target size counts as small (Paimon: compaction.small-file-ratio).
 SMALL_FILE_RATIO = 0.7
 # A bin, or a window of neighbours, holds at most this many times the target size.
-_TARGETS_PER_GROUP = 2
+TARGETS_PER_GROUP = 2
 
 
 def is_small(file: DataFileMeta, target_bytes: int, ratio: float = SMALL_FILE_RATIO) -> bool:
@@ -41,7 +41,7 @@ def pack_small_files(
     for file in sorted(small, key=lambda each: (each.file_size, each.file_name)):
         current.append(file)
         weight += file.file_size + open_cost_bytes
-        if len(current) > 1 and weight >= _TARGETS_PER_GROUP * target_bytes:
+        if len(current) > 1 and weight >= TARGETS_PER_GROUP * target_bytes:
             groups.append(tuple(current))
             current, weight = [], 0
     if len(current) >= max(2, min_files):
@@ -70,7 +70,7 @@ def pack_neighbours(
             groups.append(tuple(window))
             window, grows = [], False
         window.append(file)
-        while not grows and _size(window) >= _TARGETS_PER_GROUP * target_bytes:
+        while not grows and _size(window) >= TARGETS_PER_GROUP * target_bytes:
             window.pop(0)
     if len(window) >= min_files:
         groups.append(tuple(window))
@@ -97,7 +97,7 @@ def pack_all(files: Sequence[DataFileMeta], *, target_bytes: int) -> list[tuple[
     """All files in groups of neighbours, each of about twice the target size."""
     groups: list[list[DataFileMeta]] = []
     for file in sorted(files, key=lambda each: each.min_sequence_number):
-        if not groups or _size(groups[-1]) >= _TARGETS_PER_GROUP * target_bytes:
+        if not groups or _size(groups[-1]) >= TARGETS_PER_GROUP * target_bytes:
             groups.append([])
         groups[-1].append(file)
     return [tuple(group) for group in groups]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.bin_packing import (
+    TARGETS_PER_GROUP,
     pack_all,
     pack_neighbours,
     pack_small_files,
@@ -32,6 +33,10 @@ from lakewright.storage.spec.options import BucketMode
 PickUnits = Callable[
     [Sequence[DataFileMeta], Sequence[IndexFileMeta]], tuple[list[CompactionUnit], str]
 ]
+
+# As many small files as this one task opens in any case. Groups of fewer would become files that
+# are small again, and a plan right after the run would join these.
+_FILES_OF_A_TASK = 1_000
 
 
 def pick_append(
@@ -83,7 +88,9 @@ def _pack_append(
         target_bytes=target,
         min_files=needed,
         # The open-file cost limits the files of a task; a full compaction has no such limit.
-        open_cost_bytes=0 if full else options.compaction_open_file_cost,
+        open_cost_bytes=0
+        if full
+        else min(options.compaction_open_file_cost, TARGETS_PER_GROUP * target // _FILES_OF_A_TASK),
         small_ratio=ratio,
     )
     return [tuple(sorted(group, key=_by_age)) for group in groups]

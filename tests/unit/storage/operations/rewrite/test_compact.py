@@ -21,6 +21,7 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.operations.commit.commit import commit_compaction
 from lakewright.storage.operations.read.file_rows import FileRows
+from lakewright.storage.operations.rewrite.pick_units import pick_append
 from lakewright.storage.operations.state.live_files import index_entries
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.manifest import FileSource
@@ -80,6 +81,15 @@ def test_a_second_compaction_finds_nothing_to_do(catalog: Catalog) -> None:
         result = watching.upkeep.run(watching.upkeep.plan_compact(full=True))
         assert (result.snapshot, result.files_before) == (None, 0)
         assert fs.changes == []
+
+
+def test_hundreds_of_tiny_files_become_one_at_once(catalog: Catalog) -> None:
+    table = new_table(catalog, options={"target-file-size": "128 mb"})
+    for at in range(150):
+        table.write(rows(table, events(at, at + 1)))
+    compact(table)
+    assert len(table.at().files()) == 1
+    assert not table.upkeep.plan_compact().tasks
 
 
 def test_a_plan_says_what_why_and_how_much(catalog: Catalog) -> None:
@@ -549,14 +559,24 @@ def test_sorting_leaves_deleted_rows_behind(catalog: Catalog) -> None:
 
 
 @pytest.mark.mission("FS7")
-def test_many_tiny_files_are_tasks_of_their_own_unless_all_is_asked_for(catalog: Catalog) -> None:
+def test_the_cost_to_open_files_does_not_divide_few_of_them(catalog: Catalog) -> None:
     table = new_table(
         catalog, options={"target-file-size": "1 mb", "source.split.open-file-cost": "512 kb"}
     )
     small_appends(table, 9)
-    # A file weighs half a target more than it has bytes; four make up two targets.
-    assert [len(task.files) for task in table.upkeep.plan_compact().tasks] == [4, 4]
-    assert [len(task.files) for task in table.upkeep.plan_compact(full=True).tasks] == [9]
-    assert compact(table).files_after == 2
-    assert compact(table, full=True).files_after == 1
-    assert table.upkeep.plan_compact(full=True).tasks == ()
+    # Of four files a group would become a file that is small again.
+    assert [len(task.files) for task in table.upkeep.plan_compact().tasks] == [9]
+    compact(table)
+    assert table.upkeep.plan_compact().tasks == ()
+
+
+@pytest.mark.parametrize(("full", "sizes"), [(False, [1_000, 1_000, 500]), (True, [2_500])])
+def test_thousands_of_tiny_files_are_several_tasks_unless_all_is_asked_for(
+    catalog: Catalog, full: bool, sizes: list[int]
+) -> None:
+    table = new_table(catalog, options={"target-file-size": "128 mb"})
+    small_appends(table, 1)
+    (entry,) = table.at().files()
+    metas = [replace(entry.file, file_name=f"{each}.parquet", file_size=1) for each in range(2_500)]
+    units, _ = pick_append(table.table_files, metas, [], full=full, least=None)
+    assert [len(each.files) for each in units] == sizes
