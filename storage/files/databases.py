@@ -24,9 +24,7 @@ _POSTGRES = re.compile(
     r"(?:\?(?P<given>[A-Za-z_]+=[^@#&\s]*(?:&[A-Za-z_]+=[^@#&\s]*)*)?)?"
 )
 _SECRET_KEY = re.compile(r"(?i)(?:pass|pwd|secret|token|credential|scram)\w*\s*=")
-_ADVICE = (
-    "leave a password out, and put it into PGPASSWORD, or into a file that PGPASSFILE names"
-)
+_ADVICE = "leave a password out, and put it into PGPASSWORD, or into a file that PGPASSFILE names"
 # Each statement of ours is short, so a file that is busy for longer is stuck.
 _BUSY_SECONDS = 60
 

@@ -171,6 +171,25 @@ def dying(catalog: Catalog, monkeypatch: pytest.MonkeyPatch, at: str) -> None:
     monkeypatch.setattr(f"lakewright.storage.{at}", die)
 
 
+def test_a_table_that_is_made_during_the_drop_of_its_database_keeps_both(
+    catalog: Catalog, warehouse: str, options: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog.create_database("db")
+    drop = DatabaseNames.drop_database
+
+    def made_before(self: DatabaseNames, *given: Any, **more: Any) -> None:
+        table = new_table(Catalog.open(warehouse, options=options, durable=False), EVENTS)
+        table.write(rows(table, events(0, 3)))
+        drop(self, *given, **more)
+
+    monkeypatch.setattr(DatabaseNames, "drop_database", made_before)
+    with pytest.raises(InvalidRequestError, match="database db is not empty: t; drop its tables"):
+        catalog.drop_database("db")
+    assert catalog.list_databases() == ("db",)
+    assert len(content(catalog.table("db.t"))) == 3
+    assert catalog.plan_sync_tables(age_ms=0).is_none
+
+
 @pytest.mark.mission("CT2")
 def test_a_creation_that_died_is_told_and_a_sync_lists_its_table(
     catalog: Catalog, monkeypatch: pytest.MonkeyPatch
