@@ -64,8 +64,8 @@ _WITHOUT_TABLES = (
     "(SELECT 1 FROM paimon_tables WHERE catalog_key = ? AND database_name = ?)"
 )
 _DROP_DATABASE = tuple(
-    f"{delete} {_WITHOUT_TABLES}"
-    for delete in (
+    f"{statement} {_WITHOUT_TABLES}"
+    for statement in (
         "DELETE FROM paimon_table_properties",
         "DELETE FROM paimon_database_properties",
     )
