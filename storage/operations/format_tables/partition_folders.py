@@ -57,8 +57,8 @@ def folder_of(files: TableFiles, spec: FormatSpec, partition: Partition) -> str:
 
 def _name_of(files: TableFiles, spec: FormatSpec, field: DataField, value: Value) -> str:
     text = partition_value_text(value, field, legacy_name=False)
-    has_name = text is not None and text.strip()
-    name = escape_path(text) if text and has_name else files.options.partition_default_name
+    default = files.options.partition_default_name
+    name = escape_path(text) if text and text.strip() else default
     return name if spec.only_values else f"{escape_path(field.name)}={name}"
 
 
