@@ -28,7 +28,7 @@ from lakewright.storage.errors import (
     InvalidRequestError,
     TableNotFound,
 )
-from lakewright.storage.files.catalog_names import DatabaseNames, FolderNames, Names
+from lakewright.storage.files.catalog_names import DatabaseNames, FolderNames, Names, not_empty
 from lakewright.storage.files.catalog_options import FILESYSTEM, catalog_options
 from lakewright.storage.files.databases import open_database
 from lakewright.storage.files.file_systems import open_file_system, with_lock
@@ -179,13 +179,10 @@ class Catalog:
         path = self._database_path(name)
         within = merged(self.names.tables(name), self.fs.list_subdirs(path))
         if within:
-            raise InvalidRequestError(
-                f"database {name} is not empty: {', '.join(within)}; drop its tables first, and "
-                f"delete what else lies in {path}"
-            )
+            raise not_empty(name, path, within)
         if name not in self.names.databases():
             raise self._no_database(name)
-        self.names.drop_database(name)
+        self.names.drop_database(name, location=path)
         # Another process may make a table there by now: then the folder stays, with it.
         remove_empty_folders(self.fs, [path], below=self.root)
         self.fs.make_durable([path])

@@ -102,6 +102,15 @@ def check_name(name: str, kind: str) -> None:
         )
 
 
+def can_be_name(name: str, kind: str) -> bool:
+    """Whether a table or database of that name could be made, and opened by `database.table`."""
+    try:
+        check_name(name, kind)
+    except InvalidRequestError:
+        return False
+    return "." not in name
+
+
 def merged(names: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
     """Names of both, each once, in order."""
     return tuple(sorted({*names, *others}))

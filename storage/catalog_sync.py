@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lakewright.storage.catalog_arguments import can_be_name
 from lakewright.storage.env import Env, FileSystem
 from lakewright.storage.errors import InvalidRequestError, StorageError
 from lakewright.storage.files.catalog_names import DatabaseNames, FolderNames, properties_of
@@ -18,6 +19,7 @@ from lakewright.storage.spec.schema import TableSchema
 
 # A client lists a table within moments of writing its schema.
 AGE_MS = 60_000
+_NO_NAME = "cannot be opened by this name; rename its folder to letters, digits and underscores"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +34,7 @@ class CatalogDrift:
     gone: tuple[str, ...] = ()
     # Tables whose options or keys the database repeats from an older schema.
     outdated: tuple[str, ...] = ()
-    # Tables that no sync changes, with the reasons.
+    # Tables and databases that no sync changes, with the reasons.
     left: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -66,7 +68,8 @@ class CatalogSync:
             )
         asked = [database] if database is not None else sorted(lying | listed)
         found: dict[str, list[str]] = {"unlisted": [], "gone": [], "outdated": []}
-        left: list[tuple[str, str]] = []
+        left = [(each, _NO_NAME) for each in asked if not can_be_name(each, "database")]
+        asked = [each for each in asked if can_be_name(each, "database")]
         for each in asked:
             there, rows = set(folders.tables(each)), set(self.names.tables(each))
             properties = self.names.properties(each) if there & rows else {}
@@ -74,6 +77,9 @@ class CatalogSync:
                 name = f"{each}.{table}"
                 if table not in there:
                     found["gone"].append(name)
+                    continue
+                if not can_be_name(table, "table"):
+                    left.append((name, _NO_NAME))
                     continue
                 schema = self._schema(each, table)
                 if isinstance(schema, str):
@@ -98,14 +104,14 @@ class CatalogSync:
                 location = f"{self.root}/{database}{DATABASE_SUFFIX}"
                 self.names.add_database(database, location=location)
             for name in (*drift.unlisted, *drift.outdated):
-                database, table = name.split(".")
+                database, table = _split(name)
                 schema = self._schema(database, table)
                 if not isinstance(schema, str):
                     self.names.add_table(database, table, schema)
         if mode is not RepairMode.ADD:
             folders = FolderNames(self.fs, self.root)
             for name in drift.gone:
-                database, table = name.split(".")
+                database, table = _split(name)
                 # Another client may have made it anew.
                 if not folders.has_table(database, table):
                     self.names.drop_table(database, table)
@@ -126,3 +132,9 @@ class CatalogSync:
         files = self.fs.list_dir(self._paths(database, table).schema_dir)
         newest = max((each.modified_ms for each in files), default=0)
         return self.env.now_ms() - newest < age_ms
+
+
+def _split(name: str) -> tuple[str, str]:
+    # A table that is gone may have any name, and a database that is synced has no dot in its own.
+    database, _, table = name.partition(".")
+    return database, table

@@ -6,7 +6,7 @@ ours see the same names. The files of a table, schemas too, lie where they would
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -57,10 +57,18 @@ _ADD_DATABASE = (
     "INSERT INTO paimon_database_properties (catalog_key, database_name, property_key, "
     "property_value) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
 )
-_DROP_DATABASE = (
-    "DELETE FROM paimon_tables WHERE catalog_key = ? AND database_name = ?",
-    "DELETE FROM paimon_table_properties WHERE catalog_key = ? AND database_name = ?",
-    "DELETE FROM paimon_database_properties WHERE catalog_key = ? AND database_name = ?",
+# Rows of tables stay: another process may list a table at any moment. Where statements of a
+# transaction see what others commit meanwhile, each asks anew.
+_WITHOUT_TABLES = (
+    "WHERE catalog_key = ? AND database_name = ? AND NOT EXISTS "
+    "(SELECT 1 FROM paimon_tables WHERE catalog_key = ? AND database_name = ?)"
+)
+_DROP_DATABASE = tuple(
+    f"{statement} {_WITHOUT_TABLES}"
+    for statement in (
+        "DELETE FROM paimon_table_properties",
+        "DELETE FROM paimon_database_properties",
+    )
 )
 _DROP_TABLE = (
     "DELETE FROM paimon_tables WHERE catalog_key = ? AND database_name = ? AND table_name = ?"
@@ -86,8 +94,12 @@ class Names(Protocol):
         """List a table whose schema is written; one that is listed stays so."""
         ...
 
-    def drop_database(self, database: str) -> None:
-        """Take a database off the list, but not its files."""
+    def drop_database(self, database: str, *, location: str) -> None:
+        """Take a database off the list, but not its files.
+
+        Raises:
+            InvalidRequestError: a table of it is listed.
+        """
         ...
 
     def drop_table(self, database: str, table: str) -> None:
@@ -122,7 +134,7 @@ class FolderNames:
     def add_table(self, database: str, table: str, schema: TableSchema) -> None:
         """Do nothing: the schema file is the name."""
 
-    def drop_database(self, database: str) -> None:
+    def drop_database(self, database: str, *, location: str) -> None:
         """Do nothing: the name goes with the folder."""
 
     def drop_table(self, database: str, table: str) -> None:
@@ -180,10 +192,13 @@ class DatabaseNames:
             for name, value in properties_of(schema).items():
                 session.change(_ADD_PROPERTY, self.key, database, table, name, value)
 
-    def drop_database(self, database: str) -> None:
+    def drop_database(self, database: str, *, location: str) -> None:
         with self._changing(f"drop database {database}") as session, session.transaction():
             for statement in _DROP_DATABASE:
-                session.change(statement, self.key, database)
+                session.change(statement, *(self.key, database) * 2)
+            tables = session.rows(_TABLES_OF, self.key, database)
+            if tables:
+                raise not_empty(database, location, [name for (name,) in tables])
 
     def drop_table(self, database: str, table: str) -> None:
         with self._changing(f"drop table {database}.{table}") as session, session.transaction():
@@ -206,6 +221,14 @@ class DatabaseNames:
         with self.database.session() as session:
             create_missing(self.database, session, _TABLES)
             yield session
+
+
+def not_empty(database: str, location: str, within: Sequence[str]) -> InvalidRequestError:
+    """The error for a database that cannot be dropped."""
+    return InvalidRequestError(
+        f"database {database} is not empty: {', '.join(sorted(within))}; drop its tables first, "
+        f"and delete what else lies in {location}"
+    )
 
 
 def create_missing(database: Database, session: Session, tables: dict[str, str]) -> None:

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import unquote
 
 from lakewright.storage.errors import InvalidRequestError, UnavailableError, UnsupportedError
 from lakewright.storage.files.store_failures import harmless, without_secrets
 
 CONNECT_SECONDS = 10
+_SQLITE = re.compile(r"sqlite:(?:///+|/)(?P<path>[^/?#][^?#]*)")
+_HOST = r"(?:\[[0-9A-Fa-f:.%]+\]|[^\[\]:@/?#,\s]*)(?::\d*)?"
+_POSTGRES = re.compile(
+    r"postgres(?:ql)?://(?!\?|$)(?:(?P<user>[^:@/?#\s]*)@)?"
+    rf"{_HOST}(?:,{_HOST})*(?:/[^@/?#\s]*)?"
+    r"(?:\?(?P<given>[A-Za-z_]+=[^@#&\s]*(?:&[A-Za-z_]+=[^@#&\s]*)*)?)?"
+)
+_SECRET_KEY = re.compile(r"(?i)(?:pass|pwd|secret|token|credential|scram)\w*\s*=")
+_ADVICE = "leave a password out, and put it into PGPASSWORD, or into a file that PGPASSFILE names"
 # Each statement of ours is short, so a file that is busy for longer is stuck.
 _BUSY_SECONDS = 60
 
@@ -147,28 +157,44 @@ def open_database(url: str, *, use: str) -> Database:
     `sqlite:///path` or `postgresql://host/database`, as they are or with `jdbc:` in front. `use`
     is the noun of errors, such as "lock".
 
+    No message repeats more of a URL than its scheme, since the rest may hold a secret.
+
     Raises:
-        InvalidRequestError: the URL names no database, or holds a password.
+        InvalidRequestError: the URL names no database, or may hold a password.
         UnsupportedError: a package is missing; the message says how to install it.
     """
     url = url.removeprefix("jdbc:")
-    parts = urlsplit(url)
-    if parts.scheme == "sqlite" and not parts.netloc and parts.path.strip("/"):
-        if parts.path.startswith("/") and not parts.query + parts.fragment:
-            return SqliteDatabase("/" + parts.path.lstrip("/"))
-    elif parts.scheme in ("postgresql", "postgres") and parts.netloc + parts.path:
-        if parts.password is not None or any("pass" in key for key, _ in parse_qsl(parts.query)):
-            raise InvalidRequestError(
-                f"the {use} at {parts.scheme}://{parts.hostname} is given with a password; leave "
-                "it out, and put it into PGPASSWORD, or into a file that PGPASSFILE names"
-            )
+    scheme = url.partition(":")[0] if ":" in url else ""
+    if (file := _SQLITE.fullmatch(url)) is not None:
+        return SqliteDatabase(f"/{file['path']}")
+    if scheme.strip().lower() in ("postgresql", "postgres"):
+        _check_postgres(url, use)
         psycopg()
         return PostgresDatabase(url)
     raise InvalidRequestError(
         # A relative path would mean different files for writers in different folders.
-        f"{use} {without_secrets(url)!r} is of an unknown kind; write sqlite:///path or "
-        "postgresql://host/database"
+        f"the {use}'s URL {f'{scheme}:…' if scheme.isalnum() else 'without a scheme'} is of an "
+        "unknown kind; write sqlite:///path, with an absolute path, or postgresql://host/database"
     )
+
+
+def _check_postgres(url: str, use: str) -> None:
+    """Refuse a URL in which the client could find a password, or show one as a part of it.
+
+    The client takes all up to an `@` for user and password, with a `#` or `?` too. So each part
+    has to be written in the one way that all readers of URLs read alike.
+    """
+    parts = _POSTGRES.fullmatch(url)
+    if parts is None or ":" in unquote(parts["user"] or ""):
+        raise InvalidRequestError(
+            f"the {use}'s URL holds a password, or is not of the form "
+            "postgresql://user@host:port/database?key=value, with other characters as %XX; "
+            f"{_ADVICE}"
+        )
+    if _SECRET_KEY.search(unquote(parts["given"] or "")):
+        raise InvalidRequestError(
+            f"the {use}'s URL holds a password or another secret after its ?; {_ADVICE}"
+        )
 
 
 def psycopg() -> Any:

@@ -78,6 +78,30 @@ def external_uri(fs: FileSystem, path: str) -> str:
     return f"file:{path}" if fs.uri("/").startswith("file:") else fs.uri(path)
 
 
+class RealPlaces:
+    """Where files lie, by their URIs: one place for all paths that lead there by symbolic links.
+
+    Only a local disk tells its links. The last name of a URI is taken for a file's own.
+    """
+
+    def __init__(self) -> None:
+        # Files lie in few folders, and each folder of a path is asked for.
+        self._folders: dict[str, str] = {}
+
+    def of(self, uri: str) -> str:
+        """A URI that is equal for two of the same file."""
+        folder, _, name = uri.rpartition("/")
+        if folder not in self._folders:
+            path = _path(f"{folder}/", "file") if folder.startswith("file:") else None
+            self._folders[folder] = folder if path is None else f"file:{os.path.realpath(path)}"
+        return f"{self._folders[folder]}/{name}"
+
+
+def real_folder(fs: FileSystem, path: str) -> str:
+    """The path of a folder without symbolic links, as far as its store tells them."""
+    return os.path.realpath(path) if fs.uri("/").startswith("file:") else path
+
+
 def path_in_store(fs: FileSystem, place: str, *, root: str, table: str) -> str:
     """The path of a folder that a caller names by a URI or, on a local disk, by a path.
 

@@ -187,10 +187,11 @@ def _repair_folders(table: FormatTable, mode: str) -> StatementResult:
     found, gone = ([clause_text(each.spec) for each in part] for part in (drift.found, drift.gone))
     return done(
         f"{table.name} is repaired ({mode}): {counted(len(found), 'folder')} found, "
-        f"{len(gone)} gone",
+        f"{len(gone)} gone, {len(drift.left)} left",
         table=table.name,
         found=found,
         gone=gone,
+        left=dict(drift.left),
     )
 
 

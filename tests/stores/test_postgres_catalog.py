@@ -6,6 +6,7 @@ import importlib
 import pickle
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,13 @@ from typing import Any
 import pytest
 
 from lakewright.storage import Catalog
-from lakewright.storage.errors import AlreadyExistsError, NotWritten, UnavailableError
+from lakewright.storage.errors import (
+    AlreadyExistsError,
+    DatabaseNotFound,
+    InvalidRequestError,
+    NotWritten,
+    UnavailableError,
+)
 from lakewright.storage.files.remote_files import RemoteFiles
 from lakewright.storage.files.row_lock import RowLock
 from tests.support.stores.servers import SECRET, ftp_server, postgres_server
@@ -56,6 +63,29 @@ def test_creators_and_readers_share_one_list(url: str, tmp_path: Path) -> None:
     catalog.drop_table("db.a")
     assert opened().list_tables("db") == ("b",)
     assert Catalog.open(str(tmp_path), options=options(url, "other")).list_databases() == ()
+
+
+@pytest.mark.mission("CT11")
+def test_a_table_that_is_made_beside_the_drop_of_its_database_stays_listed(
+    url: str, tmp_path: Path
+) -> None:
+    def opened() -> Catalog:
+        return Catalog.open(str(tmp_path), options=options(url, "beside"), durable=False)
+
+    def drop(database: str) -> None:
+        with suppress(InvalidRequestError, DatabaseNotFound):
+            opened().drop_database(database)
+
+    for number in range(20):
+        database = f"db{number}"
+        opened().create_database(database)
+        with ThreadPoolExecutor(3) as pool:
+            made = pool.submit(new_table, opened(), EVENTS, name=f"{database}.t")
+            for each in [pool.submit(drop, database) for _ in range(2)]:
+                each.result()
+            made.result()
+        assert opened().list_tables(database) == ("t",)
+        assert content(opened().table(f"{database}.t")) == []
 
 
 def test_a_store_without_conditional_creates_is_locked_by_rows(url: str, tmp_path: Path) -> None:

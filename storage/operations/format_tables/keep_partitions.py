@@ -26,10 +26,15 @@ Specs = Sequence[Mapping[str, object]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderDrift(Shown):
-    """Folders that the registry lacks, and registered partitions whose folders are gone."""
+    """Folders that the registry lacks, and registered partitions whose folders are gone.
+
+    `left` are folders that no repair registers, with the reasons: a registry names partitions, and
+    these are not the folders of the partitions that their names tell.
+    """
 
     found: tuple[Partition, ...]
     gone: tuple[Partition, ...]
+    left: tuple[tuple[str, str], ...] = ()
 
 
 def add_format_partitions(
@@ -38,10 +43,12 @@ def add_format_partitions(
     """Make the folders of partitions, and register them.
 
     Raises:
-        InvalidRequestError: a name is not a partition key, or a key has no value.
+        InvalidRequestError: a name is not a partition key, a key has no value, or readers would not
+            find the partition by the name of its folder.
         PartitionExists: a partition exists, and `if_not_exists` is False.
     """
     wanted = _partitions(files, specs)
+    folders = {each: folder_of(files, spec, each) for each in wanted}
     known = {each.partition for each in list_partitions(files, spec)}
     there = [each for each in wanted if each in known]
     if there and not if_not_exists:
@@ -50,7 +57,7 @@ def add_format_partitions(
         )
     new = tuple(each for each in wanted if each not in known)
     for each in new:
-        files.fs.make_dirs(folder_of(files, spec, each))
+        files.fs.make_dirs(folders[each])
     if spec.is_registered and new:
         change_registry(files, lambda present: {*present, *new})
     return new
@@ -72,19 +79,20 @@ def drop_format_partitions(
             table=files.name,
         )
     wanted = _partitions(files, specs)
-    known = {each.partition: each for each in list_partitions(files, spec)}
+    folders = list_partitions(files, spec)
+    known = {each.partition for each in folders}
     missing = [each for each in wanted if each not in known]
     if missing and not if_exists:
         raise PartitionNotFound(
             f"{files.name} has no partition {missing[0].text}", table=files.name
         )
-    going = tuple(each for each in wanted if each in known)
+    going = {each: None for each in wanted if each in known}
     if spec.is_registered and going:
         # Readers do not open its files any more when they are deleted.
         change_registry(files, lambda present: present - {*going})
     if delete_files_too:
-        _delete(files, spec, [known[each] for each in going])
-    return going
+        _delete(files, spec, [each for each in folders if each.partition in going])
+    return tuple(going)
 
 
 def _delete(files: TableFiles, spec: FormatSpec, folders: list[PartitionFolder]) -> None:
@@ -104,9 +112,30 @@ def folder_drift(files: TableFiles, spec: FormatSpec) -> FolderDrift:
             "folders, so there is nothing to repair",
             table=files.name,
         )
-    there = [each.partition for each in folders_on_disk(files, spec)]
+    there, left = [], []
+    for each in folders_on_disk(files, spec):
+        reason = _not_its_own(files, spec, each)
+        if reason is None:
+            there.append(each.partition)
+        else:
+            left.append((each.folder, reason))
     known = read_registry(files).partitions
-    return FolderDrift(found=tuple(_without(there, known)), gone=tuple(_without(known, there)))
+    return FolderDrift(
+        found=tuple(_without(there, known)),
+        gone=tuple(_without(known, there)),
+        left=tuple(left),
+    )
+
+
+def _not_its_own(files: TableFiles, spec: FormatSpec, each: PartitionFolder) -> str | None:
+    """Why a folder is not that of the partition that its name tells; None if it is."""
+    try:
+        own = folder_of(files, spec, each.partition)
+    except InvalidRequestError as error:
+        return error.message
+    if own == each.folder:
+        return None
+    return f"the folder of partition {each.partition.text} is {own}; move the files there"
 
 
 def _without(some: Iterable[Partition], others: Iterable[Partition]) -> Iterable[Partition]:
@@ -121,7 +150,7 @@ def repair_format_partitions(files: TableFiles, spec: FormatSpec, mode: RepairMo
     gone = () if mode is RepairMode.ADD else drift.gone
     if found or gone:
         change_registry(files, lambda present: (present | {*found}) - {*gone})
-    return FolderDrift(found=found, gone=gone)
+    return FolderDrift(found=found, gone=gone, left=drift.left)
 
 
 def _partitions(files: TableFiles, specs: Specs) -> list[Partition]:

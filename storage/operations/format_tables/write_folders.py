@@ -33,6 +33,7 @@ from lakewright.storage.operations.format_tables.format_spec import FormatSpec
 from lakewright.storage.operations.format_tables.partition_folders import (
     PartitionFolder,
     folder_of,
+    folders_on_disk,
     list_data_files,
     list_partitions,
 )
@@ -76,7 +77,8 @@ def write_folders(
     partitions of the static values, or the whole table.
 
     Raises:
-        InvalidRequestError: the partition names an unknown column.
+        InvalidRequestError: the partition names an unknown column, or readers would not find a
+            partition by the name of its folder.
         InvalidRows: a row does not fit the table or the partition.
     """
     static = files.partitions.stored(partition or {})
@@ -85,15 +87,15 @@ def write_folders(
     if not parts and len(static) == len(files.partitions.keys.fields):
         # A static write makes its partition, also without rows.
         parts = [(files.partitions.of_values(tuple(static.values())), conformed)]
-    old = _replaced(files, spec, mode, static, [each for each, _ in parts], dynamic=dynamic)
+    touched = [PartitionFolder(each, folder_of(files, spec, each)) for each, _ in parts]
+    old = _replaced(files, spec, mode, static, touched, dynamic=dynamic)
     write_id = files.env.new_id()
     hidden: list[tuple[str, str]] = []
     published: list[str] = []
     try:
-        for number, (each, part) in enumerate(parts):
-            folder = folder_of(files, spec, each)
+        for number, (each, (_, part)) in enumerate(zip(touched, parts, strict=True)):
             name = f"data-{write_id}-{number}.{spec.format}"
-            hidden.append((f"{folder}/.{name}.tmp", f"{folder}/{name}"))
+            hidden.append((f"{each.folder}/.{name}.tmp", f"{each.folder}/{name}"))
             _write_file(files, spec, part.select([f.name for f in spec.data_fields]), hidden[-1][0])
         files.fs.make_durable([source for source, _ in hidden], below=spec.location)
         for source, target in hidden:
@@ -161,20 +163,20 @@ def _replaced(
     spec: FormatSpec,
     mode: WriteMode,
     static: Mapping[str, Value],
-    touched: list[Partition],
+    touched: list[PartitionFolder],
     *,
     dynamic: bool,
 ) -> list[FileStatus]:
     """The files that an overwrite deletes once the new ones are published."""
     if mode is WriteMode.APPEND:
         return []
-    if dynamic:
-        folders = [PartitionFolder(each, folder_of(files, spec, each)) for each in touched]
-    else:
-        known = {each.partition: each for each in list_partitions(files, spec)}
-        for each in touched:
-            known.setdefault(each, PartitionFolder(each, folder_of(files, spec, each)))
-        folders = [each for each in known.values() if each.partition.is_named(static)]
+    there: list[PartitionFolder] = []
+    if not dynamic:
+        listed = list_partitions(files, spec)
+        there = [each for each in listed if each.partition.is_named(static)]
+    elif not spec.is_registered:
+        there = folders_on_disk(files, spec, [each.partition for each in touched])
+    folders = list({each.folder: each for each in (*touched, *there)}.values())
     return [status for _, status in list_data_files(files, folders)]
 
 

@@ -26,7 +26,12 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.files.data_file import let_go, writing
 from lakewright.storage.files.data_files import format_of_path
-from lakewright.storage.files.external_files import external_uri, path_in_store
+from lakewright.storage.files.external_files import (
+    RealPlaces,
+    external_uri,
+    path_in_store,
+    real_folder,
+)
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.register_files import Joins, commit_registered
 from lakewright.storage.operations.partitions.external_folders import (
@@ -212,7 +217,8 @@ def folder_path(files: TableFiles, folder: str) -> str:
     """
     own = files.paths.root
     root = path_in_store(files.fs, text_argument(folder, "folder"), root=own, table=files.name)
-    if f"{root}/".startswith(f"{own}/") or f"{own}/".startswith(f"{root}/"):
+    real, real_own = real_folder(files.fs, root), real_folder(files.fs, own)
+    if f"{real}/".startswith(f"{real_own}/") or f"{real_own}/".startswith(f"{real}/"):
         raise InvalidRequestError(
             f"folder {folder} and table {files.name} lie in each other, and the table would take "
             "the files for its own and delete them some day; move the folder elsewhere",
@@ -256,8 +262,9 @@ def files_to_add(
         PartitionExists: a partition has other files.
         InvalidRequestError: a file is part of another partition.
     """
+    places = RealPlaces()
     taken = {
-        entry.file.external_path: entry.partition
+        places.of(entry.file.external_path): entry.partition
         for entry in live
         if entry.file.external_path is not None
     }
@@ -265,16 +272,16 @@ def files_to_add(
     unknown = []
     for each in found:
         row = each.partition.row
-        uris = {status.path: external_uri(files.fs, status.path) for status in each.files}
-        elsewhere = [p for p, uri in uris.items() if uri in taken and taken[uri] != row]
+        lies = {s.path: places.of(external_uri(files.fs, s.path)) for s in each.files}
+        elsewhere = [p for p, place in lies.items() if taken.get(place, row) != row]
         if elsewhere:
-            other = files.partitions.of_row(taken[uris[elsewhere[0]]])
+            other = files.partitions.of_row(taken[lies[elsewhere[0]]])
             raise InvalidRequestError(
                 f"file {elsewhere[0]} is part of partition {other.text} of {files.name} already, "
                 f"and its rows would count again in {each.partition.text}; leave the folder out",
                 table=files.name,
             )
-        left = tuple(s for s in each.files if copy or uris[s.path] not in taken)
+        left = tuple(s for s in each.files if copy or lies[s.path] not in taken)
         if left and counts[row] and not into_existing:
             raise PartitionExists(
                 f"partition {each.partition.text or '(all)'} of {files.name} exists, with "

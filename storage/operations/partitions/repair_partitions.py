@@ -17,7 +17,7 @@ from enum import Enum
 from itertools import permutations
 
 from lakewright.storage.errors import InvalidRequestError, StalePlan
-from lakewright.storage.files.external_files import external_uri, path_in_store
+from lakewright.storage.files.external_files import RealPlaces, external_uri, path_in_store
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.register_files import Joins, commit_registered
 from lakewright.storage.operations.leases.leases import list_leases
@@ -248,9 +248,13 @@ class _Drift:
         self._files = files
         self._leased = leased
         self._described = ExternalFiles(files)
-        self._foreign = {
-            entry.file.external_path: entry for entry in live if files.is_foreign(entry.file)
-        }
+        self._places = RealPlaces()
+        self._foreign = [
+            (entry.file.external_path, entry)
+            for entry in live
+            if entry.file.external_path is not None and files.is_foreign(entry.file)
+        ]
+        self._by_place = {self._places.of(uri): entry for uri, entry in self._foreign}
         self._owned = {entry.partition for entry in live if not files.is_foreign(entry.file)}
         self.found: list[AddedPartition] = []
         self.gone: list[GoneFiles] = []
@@ -262,8 +266,8 @@ class _Drift:
         start = external_uri(self._files.fs, root)
         return [
             (root + uri.removeprefix(start), entry)
-            for uri, entry in self._foreign.items()
-            if uri is not None and uri.startswith(f"{start}/")
+            for uri, entry in self._foreign
+            if uri.startswith(f"{start}/")
         ]
 
     def compare(self, asked: FolderQuestion) -> None:
@@ -285,7 +289,8 @@ class _Drift:
     def _compare_partition(self, found: FoundPartition) -> None:
         unknown = []
         for status in found.files:
-            entry = self._foreign.get(external_uri(self._files.fs, status.path))
+            uri = external_uri(self._files.fs, status.path)
+            entry = self._by_place.get(self._places.of(uri))
             if entry is None:
                 unknown.append(status)
             elif entry.partition != found.partition.row:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing as mp
 import pickle
+import shutil
 import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
@@ -171,6 +172,25 @@ def dying(catalog: Catalog, monkeypatch: pytest.MonkeyPatch, at: str) -> None:
     monkeypatch.setattr(f"lakewright.storage.{at}", die)
 
 
+def test_a_table_that_is_made_during_the_drop_of_its_database_keeps_both(
+    catalog: Catalog, warehouse: str, options: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog.create_database("db")
+    drop = DatabaseNames.drop_database
+
+    def made_before(self: DatabaseNames, *given: Any, **more: Any) -> None:
+        table = new_table(Catalog.open(warehouse, options=options, durable=False), EVENTS)
+        table.write(rows(table, events(0, 3)))
+        drop(self, *given, **more)
+
+    monkeypatch.setattr(DatabaseNames, "drop_database", made_before)
+    with pytest.raises(InvalidRequestError, match="database db is not empty: t; drop its tables"):
+        catalog.drop_database("db")
+    assert catalog.list_databases() == ("db",)
+    assert len(content(catalog.table("db.t"))) == 3
+    assert catalog.plan_sync_tables(age_ms=0).is_none
+
+
 @pytest.mark.mission("CT2")
 def test_a_creation_that_died_is_told_and_a_sync_lists_its_table(
     catalog: Catalog, monkeypatch: pytest.MonkeyPatch
@@ -233,6 +253,43 @@ def test_a_sync_takes_what_is_gone_off_the_list_only_if_asked(
     with pytest.raises(InvalidRequestError, match="check the warehouse"):
         elsewhere.sync_tables(mode="sync")
     assert catalog.list_tables("db") == ("kept",)
+
+
+@pytest.mark.mission("CT2")
+def test_a_sync_leaves_folders_whose_names_open_no_table_and_tells_them(
+    catalog: Catalog, warehouse: str
+) -> None:
+    table = new_table(catalog, EVENTS)
+    table.write(rows(table, events(0, 3)))
+    root = Path(warehouse)
+    odd = ["db.db/t.old", "db.db/ ", "db.db/t$branch_x", "db.db/.hidden", "x.y.db/t"]
+    for folder in (*odd, "db.db/a;b"):
+        shutil.copytree(root / "db.db" / "t", root / folder)
+    drift = catalog.sync_tables(age_ms=0, mode="sync")
+    assert {name for name, _ in drift.left} == {
+        "db.t.old", "db. ", "db.t$branch_x", "db..hidden", "x.y"
+    }  # fmt: skip
+    assert all("rename its folder" in reason for _, reason in drift.left)
+    assert (drift.databases, drift.unlisted) == ((), ("db.a;b",))
+    assert catalog.list_databases() == ("db",)
+    assert catalog.list_tables("db") == ("a;b", "t")
+    assert len(content(catalog.table("db.a;b"))) == 3
+
+
+@pytest.mark.mission("CT2")
+@pytest.mark.parametrize("name", [" ", "t.old", "t$branch_x"])
+def test_a_sync_takes_a_name_that_opens_no_table_off_the_list_once_its_folder_is_gone(
+    catalog: Catalog, warehouse: str, name: str
+) -> None:
+    table = new_table(catalog, EVENTS)
+    assert catalog.listed is not None
+    catalog.listed.add_table("db", name, table.schema)
+    folder = Path(warehouse, "db.db", name)
+    shutil.copytree(Path(warehouse, "db.db", "t"), folder)
+    assert catalog.sync_tables(mode="sync", age_ms=0).gone == ()
+    folder.rename(folder.with_name("renamed"))
+    assert catalog.sync_tables(mode="sync", age_ms=0).gone == (f"db.{name}",)
+    assert catalog.list_tables("db") == ("renamed", "t")
 
 
 @pytest.mark.mission("CT2")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
+from collections.abc import Callable
 from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
@@ -23,6 +25,7 @@ from lakewright.storage.errors import (
     StorageError,
     UnsupportedError,
 )
+from lakewright.storage.operations.format_tables.registry import change_registry
 from tests.support.stores.watched_files import Crashed, Fault, WatchedFiles
 from tests.support.tables.builders import comparable, new_table
 from tests.support.tables.fixtures import empty_memory, memory_catalog
@@ -252,6 +255,129 @@ def test_an_overwrite_that_fails_at_any_call_loses_no_row_and_is_repeated_whole(
         assert ids(table) == [10, 11, 12, 13], watched.failed
     assert points > 5
     empty_memory()
+
+
+@pytest.mark.parametrize(
+    "options", [ONLY_VALUES, ONLY_VALUES | REGISTERED], ids=["own", "registry"]
+)
+@pytest.mark.parametrize("day", ["..", ".", "../../x", ".hidden", "_tmp"])
+def test_a_value_whose_folder_lies_elsewhere_or_is_passed_over_is_refused(
+    catalog: Catalog, tmp_path: Path, options: dict[str, str], day: str
+) -> None:
+    others = land(tmp_path / "exports" / "payroll.parquet", rows_of(0, 2))
+    table = made(catalog, location=str(tmp_path / "exports" / "clicks"), options=options)
+    table.write(some(0, 2))
+    attempts: list[Callable[[], object]] = [
+        lambda: table.write(pa.concat_tables([some(5, 6, "b"), some(6, 7, day)])),
+        lambda: table.write(some(5, 6, day), mode="overwrite"),
+        lambda: table.write(some(5, 6).drop_columns(["day"]), partition={"day": day}),
+        lambda: table.add_partitions({"day": "b"}, {"day": day}),
+    ]
+    for attempt in attempts:
+        with pytest.raises(InvalidRequestError, match=f"partition day = '{re.escape(day)}'.*pass"):
+            attempt()
+    with pytest.raises(PartitionNotFound):
+        table.drop_partitions({"day": day}, delete_files=True)
+    assert others.exists()
+    assert table.partitions() == ({"day": "a"},)
+    left = {str(each.relative_to(others.parent)) for each in others.parent.rglob("*")}
+    assert {each for each in left if not each.startswith("clicks/a/")} == {
+        "clicks", "clicks/a", "payroll.parquet"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "options", [{}, ONLY_VALUES, REGISTERED], ids=["keys", "values", "registry"]
+)
+@pytest.mark.parametrize("day", ["", " ", "__DEFAULT_PARTITION__", "__HIVE_DEFAULT_PARTITION__"])
+def test_a_value_that_would_share_the_folder_of_null_is_refused(
+    catalog: Catalog, options: dict[str, str], day: str
+) -> None:
+    table = made(catalog, options=options)
+    table.write(some(0, 2, None))
+    for mode in ("append", "overwrite"):
+        with pytest.raises(InvalidRequestError, match=r"which is the folder of null; write null"):
+            table.write(some(5, 6, day), mode=mode)
+    with pytest.raises(InvalidRequestError, match="folder of null"):
+        table.add_partitions({"day": day})
+    assert ids(table, "day IS NULL") == ids(table) == [0, 1]
+
+
+def test_a_key_whose_folders_are_passed_over_is_refused(catalog: Catalog) -> None:
+    columns = {"id": "BIGINT", "_day": "STRING"}
+    table = catalog.create_format_table("db.f", columns, partition_keys=["_day"])
+    with pytest.raises(InvalidRequestError, match="make a table whose key is not named _day"):
+        table.write([{"id": 1, "_day": "a"}])
+
+
+@pytest.mark.parametrize(
+    "options", [{}, ONLY_VALUES, REGISTERED], ids=["keys", "values", "registry"]
+)
+def test_rows_with_odd_values_are_read_and_replaced_alone(
+    catalog: Catalog, options: dict[str, str]
+) -> None:
+    table = made(catalog, options=options)
+    days = ["a/b", "%2E%2E", " a ", "a=b", "ü", "a.", "null", "a%2Fb", None]
+    table.write(pa.concat_tables([some(n, n + 1, day) for n, day in enumerate(days)]))
+    for number, day in enumerate(days):
+        table.write(some(10 + number, 11 + number, day), mode="overwrite")
+        read = table.read().sort_by("id").to_pylist()
+        assert {row["id"]: row["day"] for row in read} == {
+            n if n > number else 10 + n: each for n, each in enumerate(days)
+        }
+
+
+@pytest.mark.parametrize("dynamic", [True, False])
+def test_a_partition_with_several_folders_is_replaced_and_dropped_whole(
+    catalog: Catalog, tmp_path: Path, *, dynamic: bool
+) -> None:
+    columns = {"id": "BIGINT", "v": "STRING", "hour": "INT"}
+    root = tmp_path / "landed"
+    for number, hour in enumerate(["1", "01", "2", "__HIVE_DEFAULT_PARTITION__"]):
+        land(root / f"hour={hour}" / "f.parquet", rows_of(number, number + 1))
+    table = catalog.create_format_table(
+        "db.f", columns, partition_keys=["hour"], location=str(root)
+    )
+    new = [{"id": 10, "v": "v", "hour": 1}, {"id": 11, "v": "v", "hour": None}]
+    table.write(new, mode="overwrite", dynamic=dynamic)
+    assert ids(table) == ([2, 10, 11] if dynamic else [10, 11])
+    land(root / "hour=01" / "f.parquet", rows_of(20, 21))
+    table.drop_partitions({"hour": 1}, delete_files=True)
+    assert ids(table, "hour = 1") == []
+
+
+def test_a_repair_tells_folders_that_are_not_those_of_their_partitions(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    root = tmp_path / "landed"
+    for day in ("a", "%2E%2E", "%61"):
+        land(root / day / "f.parquet", rows_of(0, 2))
+    table = made(catalog, location=str(root), options=ONLY_VALUES | REGISTERED)
+    drift = table.repair_partitions("sync")
+    assert [each.text for each in drift.found] == ["a"]
+    (passed_over, elsewhere) = sorted(drift.left)
+    assert passed_over[0] == f"{root}/%2E%2E"
+    assert "readers pass over" in passed_over[1]
+    assert elsewhere == (
+        f"{root}/%61",
+        f"the folder of partition a is {root}/a; move the files there",
+    )
+    assert ids(table) == [0, 1]
+
+
+def test_a_registry_with_a_partition_that_has_no_folder_is_told_and_repaired(
+    catalog: Catalog,
+) -> None:
+    table = made(catalog, options=REGISTERED)
+    table.write(some(0, 2, None))
+    change_registry(
+        table.table_files,
+        lambda known: {*known, table.table_files.partitions.of_values(("",))},
+    )
+    with pytest.raises(CorruptionError, match="a repair of the partitions in mode sync"):
+        table.read()
+    table.repair_partitions("sync")
+    assert ids(table) == [0, 1]
 
 
 MISFITS: list[tuple[dict[str, Any], type[StorageError], str]] = [

@@ -166,9 +166,19 @@ def _repair(call: Call, *, mode: str, only_shows: bool) -> Answer:
     table = _table(call)
     drift = table.drift() if only_shows else table.repair_partitions(mode)
     found, gone = ([each.text for each in part] for part in (drift.found, drift.gone))
-    lines = [f"found: {text}" for text in found] + [f"gone: {text}" for text in gone]
+    lines = [
+        *(f"found: {text}" for text in found),
+        *(f"gone: {text}" for text in gone),
+        *(f"left: {folder}: {reason}" for folder, reason in drift.left),
+    ]
     done = "dry run: nothing was written" if only_shows else f"{table.name} is repaired: {mode}"
-    return said(*(lines or ["the registry and the folders agree"]), done, found=found, gone=gone)
+    return said(
+        *(lines or ["the registry and the folders agree"]),
+        done,
+        found=found,
+        gone=gone,
+        left=[{"folder": folder, "reason": reason} for folder, reason in drift.left],
+    )
 
 
 format_table = group(

@@ -346,6 +346,41 @@ def test_a_folder_of_the_table_itself_or_of_another_is_refused(
         table.upkeep.add_partitions("s3://bucket/landed", **NOW)
 
 
+def test_rows_do_not_count_again_through_a_symbolic_link(catalog: Catalog, tmp_path: Path) -> None:
+    table = landed_table(catalog)
+    root = land_days(tmp_path / "landed", ["a"])
+    link, above = tmp_path / "link", tmp_path / "above"
+    link.symlink_to(root)
+    above.symlink_to(tmp_path)
+    table.upkeep.add_partitions(str(root / "day=a"), partition={"day": "a"}, **NOW)
+    table = catalog.table("db.t")
+    for folder in (link / "day=a", above / "landed" / "day=a"):
+        with pytest.raises(InvalidRequestError, match="is part of partition a of"):
+            table.upkeep.add_partitions(str(folder), partition={"day": "b"}, **NOW)
+        plan = table.upkeep.plan_add_partitions(str(folder), partition={"day": "a"}, **NOW)
+        assert (plan.files, plan.known_files) == (0, 2)
+    assert days(catalog.table("db.t")) == [("a", 6)]
+
+
+def test_a_file_that_a_link_placed_is_known_by_its_own_path(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    root = land_days(tmp_path / "landed", ["a"])
+    (tmp_path / "link").symlink_to(root)
+    landed_table(catalog).upkeep.add_partitions(str(tmp_path / "link"), **NOW)
+    table = catalog.table("db.t")
+    assert table.upkeep.plan_add_partitions(str(root), **NOW).files == 0
+    assert table.read().num_rows == 6
+
+
+def test_a_link_to_the_table_itself_is_refused(catalog: Catalog, tmp_path: Path) -> None:
+    table = landed_table(catalog)
+    table.write(rows(table, [{"id": 1, "day": "a"}]))
+    (tmp_path / "link").symlink_to(f"{catalog.root}/db.db/t/day=a")
+    with pytest.raises(InvalidRequestError, match="lie in each other"):
+        table.upkeep.add_partitions(str(tmp_path / "link"), partition={"day": "b"}, **NOW)
+
+
 def test_tables_with_keys_or_buckets_are_refused(catalog: Catalog, tmp_path: Path) -> None:
     root = str(land_days(tmp_path / "landed"))
     keyed = new_table(catalog, LANDED, keys=["id", "day"], partitions=["day"])

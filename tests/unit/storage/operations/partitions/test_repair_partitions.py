@@ -130,6 +130,14 @@ def test_a_file_that_was_written_over_is_told(table: Table, root: Path) -> None:
     assert left.partition == {"day": "a"}
 
 
+def test_a_repair_through_a_symbolic_link_adds_nothing_again(
+    table: Table, root: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "link").symlink_to(root)
+    plan = table.upkeep.plan_repair_partitions(str(tmp_path / "link"), **NOW)
+    assert (plan.found, plan.gone, plan.left, plan.known_files) == ((), (), (), 4)
+
+
 def test_an_empty_folder_is_taken_for_a_disk_that_is_not_mounted(table: Table, root: Path) -> None:
     shutil.rmtree(root)
     with pytest.raises(InvalidRequestError, match="look whether its disk is mounted"):
