@@ -18,7 +18,7 @@ from lakewright.storage.spec.data_types import (
     RowType,
     TypeRoot,
 )
-from lakewright.storage.spec.values import Value, from_python
+from lakewright.storage.spec.values import Value, from_python, to_python
 
 # Python's parser cuts digits after the sixth, which would change the moment.
 _FRACTION = re.compile(r"[.,](\d+)")
@@ -76,8 +76,9 @@ def fitted(value: object, data_type: DataType) -> object:
 
 def _fitted_atom(value: object, data_type: AtomicType) -> object:
     if isinstance(value, Moment):
-        if not data_type.root.is_text:
-            converted(value.text, data_type, value.kind)
+        if data_type.root.is_text and value.kind is not TypeRoot.TIMESTAMP_LTZ:
+            return _text_of(value)
+        converted(value.text, data_type, value.kind)
         return value.text
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         converted(value, data_type)
@@ -88,6 +89,17 @@ def _fitted_atom(value: object, data_type: AtomicType) -> object:
     if isinstance(value, int) and isinstance(held, float) and held != value:
         raise InvalidRequestError(f"no {data_type} is equal to it, the nearest is {int(held)}")
     return value
+
+
+def _text_of(moment: Moment) -> str:
+    """A moment as Spark's casts write it, such as `2024-01-31 10:00:00.5`.
+
+    Raises:
+        InvalidRequestError: its text is no such moment.
+    """
+    own = AtomicType(moment.kind, precision=6 if moment.kind.is_timestamp else 0)
+    text = str(to_python(converted(moment.text, own, moment.kind), own))
+    return text.rstrip("0") if "." in text else text
 
 
 def check_default(value: object, data_type: DataType) -> None:

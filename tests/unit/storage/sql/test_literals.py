@@ -31,6 +31,7 @@ DAY = Moment("2024-01-31", TypeRoot.DATE)
         ("\u0663", "INT", "is not a number"),
         (Moment("2024-01-31 10:00:00", TypeRoot.DATE), "TIMESTAMP(3)", "it is no date"),
         (Moment("2024-01-31 10:00:00", TypeRoot.TIMESTAMP), "DATE", "it is a timestamp"),
+        (Moment("2024-01-31 10:00:00", TypeRoot.DATE), "STRING", "Invalid isoformat"),
         (DAY, "INT", "it is a date"),
         ([1, DAY], "ARRAY<INT>", "it is a date"),
         ({"a": 5}, "MAP<STRING, DATE>", "write DATE"),
@@ -67,6 +68,18 @@ def test_a_moment_is_written_as_its_text() -> None:
         assert fitted(DAY, parse_data_type(column)) == DAY.text
     nested = parse_data_type("ROW<a ARRAY<DATE>, b MULTISET<STRING>>")
     assert fitted({"a": [DAY], "b": {"x": 1}}, nested) == {"a": [DAY.text], "b": {"x": 1}}
+
+
+def test_a_moment_in_a_column_of_text_is_the_text_that_spark_writes() -> None:
+    found = [
+        fitted(Moment(text, kind), parse_data_type("STRING"))
+        for text, kind in [
+            ("2024-01-31", TypeRoot.TIMESTAMP),
+            ("2024-01-31T10:00:00.500", TypeRoot.TIMESTAMP),
+            ("10:00:00", TypeRoot.TIME),
+        ]
+    ]
+    assert found == ["2024-01-31 00:00:00", "2024-01-31 10:00:00.5", "10:00:00"]
 
 
 @pytest.mark.parametrize(
