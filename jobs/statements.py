@@ -6,7 +6,7 @@ from pydantic import Field
 from lakewright.jobs.warehouse_job import build_warehouse_job
 from lakewright.platform.orchestration.names import UpkeepNames
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
-from lakewright.platform.orchestration.run_identity import commit_user
+from lakewright.platform.orchestration.run_identity import commit_user, tried_since_ms
 from lakewright.storage import Catalog
 
 VERB = "sql"
@@ -26,8 +26,8 @@ def build_statements_job(
 ) -> dg.JobDefinition:
     """The job that runs the statements of its config, one after the other.
 
-    A retry of the run repeats them. An INSERT that the run committed before is not made twice; what
-    else is done already may have to say IF EXISTS or IF NOT EXISTS.
+    A retry of the run goes on behind the last statement whose commit it finds. What leaves no
+    commit may have to say IF EXISTS or IF NOT EXISTS.
     """
     return build_warehouse_job(
         VERB, _run, description=_DESCRIPTION, names=names, resources=resources
@@ -43,7 +43,12 @@ def _run(context: dg.OpExecutionContext, catalog: Catalog, config: StatementsCon
     given = {DATABASE: config.database} if config.database else {}
     for name, value in {**given, **config.settings}.items():
         settings = settings.with_value(name, value)
-    session = Session(catalog, settings, run_name=commit_user(context.run, VERB))
+    session = Session(
+        catalog,
+        settings,
+        run_name=commit_user(context.run, VERB),
+        tried_since_ms=tried_since_ms(context.instance, context.run, context.retry_number),
+    )
     told = []
     for result in session.run(config.statements):
         rows = "" if result.rows is None else f"{result.rows.num_rows} rows"

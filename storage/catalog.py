@@ -73,6 +73,7 @@ class Catalog:
     listed: DatabaseNames | None = None
     # Where the tables of a session lie, which hide others of their names.
     session: Catalog | None = None
+    run: str | None = None  # See TableFiles.
 
     @classmethod
     def open(
@@ -296,7 +297,7 @@ class Catalog:
                 table=name,
             )
         schema = store.latest(table=name)
-        return Table(TableFiles(name, self.fs, paths, schema, self.env))
+        return Table(TableFiles(name, self.fs, paths, schema, self.env, run=self.run))
 
     def create_format_table(
         self,

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lakewright.storage.errors import (
-    CommitOutcomeUnknownError,
-    InvalidRequestError,
-    StorageError,
-)
+from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.history import History
 from lakewright.storage.inspection import Inspection
 from lakewright.storage.operations.changes.change_plan import incremental_mode
@@ -23,13 +18,12 @@ from lakewright.storage.operations.commit.commit import commit_write
 from lakewright.storage.operations.commit.commit_loop import find_committed
 from lakewright.storage.operations.commit.pending import (
     abort_pending,
+    commit_or_abort,
     commit_pending,
     keep_pending,
     pending_batches,
 )
-from lakewright.storage.operations.references.tags import (
-    tag_what_is_due,
-)
+from lakewright.storage.operations.references.tags import tag_what_is_due
 from lakewright.storage.operations.rewrite.compact_written import (
     WriteResult,
     check_writer_may_compact,
@@ -301,19 +295,7 @@ class Table(Readable):
             commit_user=commit_user,
             commit_identifier=commit_identifier,
         )
-        try:
-            result = once.commit(staged)
-        except CommitOutcomeUnknownError:
-            raise
-        except StorageError:
-            # A second failure of the store must not hide the first error.
-            with suppress(StorageError):
-                self.abort(staged)
-            raise
-        if result.already_committed or result.snapshot is None:
-            # The earlier commit stands, even if the deletion of this attempt's files fails.
-            with suppress(StorageError):
-                self.abort(staged)
+        result = commit_or_abort(once.table_files, staged)
         touched = [dict(each.spec) for each in staged.partitions]
         return WriteResult(
             snapshot=result.snapshot,

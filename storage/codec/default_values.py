@@ -39,14 +39,18 @@ def check_default(field: DataField, table: str) -> None:
         ) from error
 
 
+def unquoted(text: str) -> str:
+    """The text of a default as Paimon reads it, without quotes around it."""
+    is_quoted = len(text) > 1 and text.startswith("'") and text.endswith("'")
+    return text[1:-1] if is_quoted else text
+
+
 class _NoValue(ValueError):
     pass
 
 
 def _value_of(field: DataField) -> pa.Scalar:
-    text = field.default_value or ""
-    if len(text) > 1 and text.startswith("'") and text.endswith("'"):
-        text = text[1:-1]
+    text = unquoted(field.default_value or "")
     try:
         if isinstance(field.type, AtomicType):
             return evolved(pa.array([text], pa.string()), STRING, field.type)[0]

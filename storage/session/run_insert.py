@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from lakewright.storage.catalog import Catalog
 from lakewright.storage.codec.arrow_types import to_arrow_schema
+from lakewright.storage.operations.commit.pending import commit_or_abort
 from lakewright.storage.operations.format_tables.format_spec import TABLE_TYPES, TYPE_OPTION
 from lakewright.storage.rows import Rows, is_dataframe
 from lakewright.storage.session.insert_columns import filled_columns
 from lakewright.storage.session.results import StatementResult, counted, done
+from lakewright.storage.session.run_partitions import clause_values
 from lakewright.storage.session.run_query import (
     answer,
     checked_width,
+    fitted_literal,
     names_of,
     simple_of,
     spark_frame,
@@ -43,17 +47,20 @@ def run_insert(
     Raises:
         InvalidStatement: the columns of the query do not fit the table and the clause.
         InvalidRows: a row does not fit; nothing is written.
+        StalePlan: the query reads the table that it replaces, and another commit changed its rows.
     """
     table = catalog.table(names[insert.table])
-    static = dict(insert.static)
+    static = clause_values(table, insert.static)
     table.table_files.partitions.stored(
         {name: value for name, value in static.items() if name in table.schema.partition_keys}
     )
+    base = table.table_files.snapshots.latest()
     rows = _rows(catalog, insert, names, settings, table)
     if table.schema.options.get(TYPE_OPTION) in TABLE_TYPES:
         return _into_folders(catalog, table.name, insert, rows, settings)
     covers_all = set(static) == set(table.schema.partition_keys)
-    result = table.write(
+    once = replace(table, table_files=table.table_files.reading_once())
+    staged = once.stage(
         rows.given,
         mode="overwrite" if insert.overwrite else "append",
         partition=static or None,
@@ -61,6 +68,16 @@ def run_insert(
         commit_user=None if commit is None else commit[0],
         commit_identifier=None if commit is None else commit[1],
     )
+    sources = {names[each].partition("$")[0] for each in insert.query.tables}
+    replaces_itself = insert.overwrite and names[insert.table].partition("$")[0] in sources
+    if replaces_itself:
+        # The rows were read at this snapshot or a later one.
+        staged = replace(
+            staged,
+            base_snapshot_id=None if base is None else base.id,
+            base_commit=None if base is None else base.delta_manifest_list,
+        )
+    result = commit_or_abort(once.table_files, staged, reads_base=replaces_itself)
     snapshot = None if result.snapshot is None else result.snapshot.id
     ended = ": nothing changed" if snapshot is None else f", snapshot {snapshot}"
     if result.already_committed:
@@ -107,7 +124,16 @@ def _rows(
         width = checked_width(simple.rows)
         named = tuple(item.name for item in simple.items) or None
         filled = filled_columns(insert, schema, table.name, width, named)
-        rows = _Counted([dict(zip(filled, row, strict=True)) for row in simple.rows])
+        into = schema.fields_of(filled)
+        rows = _Counted(
+            [
+                {
+                    field.name: fitted_literal(value, field, at)
+                    for field, value in zip(into, row, strict=True)
+                }
+                for at, row in enumerate(simple.rows, start=1)
+            ]
+        )
         rows.count = len(simple.rows)
         return rows
     assert simple.table is not None

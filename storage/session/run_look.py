@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
 from lakewright.storage.catalog import Catalog
+from lakewright.storage.codec.default_values import unquoted
 from lakewright.storage.operations.state.table_stats import PartitionStats
 from lakewright.storage.session.results import StatementResult, table_of
-from lakewright.storage.session.run_partitions import clause_text, is_format_table
+from lakewright.storage.session.run_partitions import clause_text, clause_values, is_format_table
 from lakewright.storage.spec.data_types import DataField, quote_name
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.sql.grammar.statements import Describe, ShowTables
@@ -51,7 +52,7 @@ def show_tables(catalog: Catalog, database: str, asked: ShowTables) -> Statement
                 table.location,
                 ", ".join(schema.partition_keys),
                 ", ".join(schema.primary_keys),
-                *_counted(table, dict(asked.spec)),
+                *_counted(table, clause_values(table, asked.spec)),
             )
         )
     return table_of(
@@ -106,7 +107,7 @@ def _time(millis: int) -> str:
 def describe(catalog: Catalog, name: str, asked: Describe) -> StatementResult:
     """Columns; with `extended` keys, options and contents too; contents alone with `detail`."""
     table = catalog.table(name)
-    spec = dict(asked.spec or {})
+    spec = clause_values(table, asked.spec or ())
     table.table_files.partitions.stored(spec)
     if asked.detail:
         return _detail(table, spec)
@@ -234,7 +235,7 @@ def create_text(table: Table) -> str:
 def _column_text(field: DataField) -> str:
     text = f"{quote_name(field.name)} {field.type}"
     if field.default_value is not None:
-        text += f" DEFAULT {_quoted(field.default_value)}"
+        text += f" DEFAULT {_quoted(unquoted(field.default_value))}"
     return text if field.description is None else f"{text} COMMENT {_quoted(field.description)}"
 
 

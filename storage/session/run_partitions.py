@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 
 from lakewright.storage.catalog import Catalog
-from lakewright.storage.errors import InvalidStatement
+from lakewright.storage.errors import InvalidRequestError, InvalidStatement
 from lakewright.storage.format_table import FormatTable
 from lakewright.storage.operations.format_tables.format_spec import TABLE_TYPES, TYPE_OPTION
 from lakewright.storage.session.results import StatementResult, counted, done, table_of
@@ -20,7 +20,9 @@ from lakewright.storage.sql.grammar.statements import (
     RenamePartition,
     RepairTable,
     ShowPartitions,
+    Spec,
 )
+from lakewright.storage.sql.literals import fitted
 from lakewright.storage.table import Table
 
 
@@ -44,6 +46,25 @@ def _literal(value: object) -> str:
             return f"'{text}'"
 
 
+def clause_values(table: Table, spec: Spec) -> dict[str, object]:
+    """The values of a clause; columns that are no partition columns are left to the verb.
+
+    Raises:
+        InvalidStatement: a literal is of another type than its column.
+    """
+    fields = {field.name: field for field in table.schema.partition_fields}
+    for name, value in spec:
+        try:
+            if name in fields:
+                fitted(value, fields[name].type)
+        except InvalidRequestError as error:
+            raise InvalidStatement(
+                f"partition column {name} of {table.name} is {fields[name].type}, and {value!r} is "
+                f"not: {error.__cause__ or error.message}"
+            ) from error
+    return dict(spec)
+
+
 def is_format_table(table: Table) -> bool:
     """Whether a table is one of plain files."""
     return table.schema.options.get(TYPE_OPTION) in TABLE_TYPES
@@ -52,7 +73,7 @@ def is_format_table(table: Table) -> bool:
 def show_partitions(catalog: Catalog, name: str, asked: ShowPartitions) -> StatementResult:
     """The partitions in the order of their texts."""
     table = _partitioned(catalog.table(name))
-    wanted = dict(asked.spec)
+    wanted = clause_values(table, asked.spec)
     stored = table.table_files.partitions.stored(wanted)
     if is_format_table(table):
         specs = list(catalog.format_table(name).partitions())
@@ -74,14 +95,14 @@ def add_partitions(
             raise InvalidStatement(
                 f"partitions of {name} lie in its own folder; leave LOCATION out"
             )
-        specs = [_whole(table, dict(spec)) for spec, _ in asked.partitions]
+        specs = [_whole(table, spec) for spec, _ in asked.partitions]
         catalog.format_table(name).add_partitions(*specs, if_not_exists=asked.if_not_exists)
         return done(
             f"{counted(len(specs), 'partition')} of {name} added", table=name, partitions=len(specs)
         )
     wanted = []
     for spec, folder in asked.partitions:
-        whole = _whole(table, dict(spec))
+        whole = _whole(table, spec)
         if folder is None:
             raise InvalidStatement(
                 f"say where the files of ({clause_text(whole)}) lie: ADD PARTITION "
@@ -111,10 +132,10 @@ def add_partitions(
 def drop_partitions(catalog: Catalog, name: str, asked: DropPartitions) -> StatementResult:
     """Drop all partitions that have the values of a spec."""
     table = _partitioned(catalog.table(name))
-    specs = [dict(spec) for spec in asked.specs]
+    specs = [clause_values(table, spec) for spec in asked.specs]
     if is_format_table(table):
         catalog.format_table(name).drop_partitions(
-            *(_whole(table, spec) for spec in specs),
+            *(_whole(table, spec) for spec in asked.specs),
             delete_files=asked.purge,
             if_exists=asked.if_exists,
         )
@@ -136,7 +157,7 @@ def drop_partitions(catalog: Catalog, name: str, asked: DropPartitions) -> State
 def rename_partition(catalog: Catalog, name: str, asked: RenamePartition) -> StatementResult:
     """Other values for the keys of a partition."""
     table = _partitioned(catalog.table(name))
-    spec, to = _whole(table, dict(asked.spec)), _whole(table, dict(asked.to))
+    spec, to = _whole(table, asked.spec), _whole(table, asked.to)
     result = table.upkeep.rename_partition(spec, to)
     return done(
         f"partition ({clause_text(spec)}) of {name} is ({clause_text(to)}) now",
@@ -151,7 +172,8 @@ def exchange_partitions(
 ) -> StatementResult:
     """Partitions move from the source to the table."""
     table = _partitioned(catalog.table(name))
-    result = table.upkeep.exchange_partition(source, [dict(spec) for spec in asked.specs])
+    specs = [clause_values(table, spec) for spec in asked.specs]
+    result = table.upkeep.exchange_partition(source, specs)
     moved = len(result.partitions)
     return done(
         f"{counted(moved, 'partition')} moved from {source} to {name}",
@@ -206,13 +228,14 @@ def _partitioned(table: Table) -> Table:
     return table
 
 
-def _whole(table: Table, spec: dict[str, object]) -> dict[str, object]:
+def _whole(table: Table, given: Spec) -> dict[str, object]:
     """A spec that names one partition: each key has a value, and the order is the table's.
 
     Raises:
         InvalidStatement: a key has no value.
     """
     keys = table.schema.partition_keys
+    spec = clause_values(table, given)
     table.table_files.partitions.stored(spec)
     missing = [key for key in keys if key not in spec]
     if missing:

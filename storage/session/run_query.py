@@ -13,14 +13,26 @@ import pyarrow.compute as pc
 from lakewright.storage.catalog import Catalog
 from lakewright.storage.codec.arrow_types import columns_from_arrow, to_arrow_schema
 from lakewright.storage.codec.python_columns import UnfitValueError, python_column
-from lakewright.storage.errors import InvalidStatement, UnsupportedError
+from lakewright.storage.errors import (
+    InvalidRequestError,
+    InvalidRows,
+    InvalidStatement,
+    UnsupportedError,
+)
 from lakewright.storage.operations.format_tables.format_spec import TABLE_TYPES, TYPE_OPTION
 from lakewright.storage.session.results import StatementResult, table_of
-from lakewright.storage.spec.data_types import DataField, DataType, parse_data_type
+from lakewright.storage.spec.data_types import (
+    AtomicType,
+    DataField,
+    DataType,
+    TypeRoot,
+    parse_data_type,
+)
 from lakewright.storage.spec.predicate import Predicate
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.sql import condition_of
 from lakewright.storage.sql.grammar.query import Item, Query, SimpleQuery
+from lakewright.storage.sql.literals import Moment, fitted, plain
 
 if TYPE_CHECKING:
     from lakewright.storage.spark import DataFrame
@@ -74,22 +86,27 @@ def answer(
     if simple.is_count:
         # A column must be read for its rows to be counted; the first is as good as any.
         count = sum(each.num_rows for each in source.pieces(where, source.schema.field_names[:1]))
-        field = DataField(0, "count(*)", parse_data_type("BIGINT NOT NULL"))
+        field = DataField(0, simple.items[0].name, parse_data_type("BIGINT NOT NULL"))
         rows = pa.table([pa.array([count], pa.int64())], to_arrow_schema([field]))
         return Answer((field,), iter([rows.slice(0, simple.limit)]))
     items = _items(simple, source.schema)
     fields = tuple(_field(at, item, source.schema, into) for at, item in enumerate(items))
+    literals = {
+        at: _one(item.value, fields[at] if into is None else into[at])
+        for at, item in enumerate(items)
+        if item.column is None
+    }
     wanted = [item.column for item in items if item.column is not None]
-    wanted += [name for name, _ in simple.order]
+    order = _order(simple, items, source.schema)
     # A row of literals alone still needs rows.
-    columns = list(dict.fromkeys(wanted)) or list(source.schema.field_names[:1])
+    columns = list(dict.fromkeys([*wanted, *order])) or list(source.schema.field_names[:1])
     source.schema.fields_of(columns)
     pieces = source.pieces(where, columns)
-    if simple.order:
-        pieces = iter([_sorted(source.empty(columns), pieces, simple)])
+    if order:
+        pieces = iter([_sorted(source.empty(columns), pieces, order, simple)])
     elif simple.limit is not None:
         pieces = _first(pieces, simple.limit)
-    return Answer(fields, (_projected(each, items, fields) for each in pieces))
+    return Answer(fields, (_projected(each, items, fields, literals) for each in pieces))
 
 
 def names_of(catalog: Catalog, simple: SimpleQuery, table: str) -> tuple[str, ...] | None:
@@ -97,7 +114,7 @@ def names_of(catalog: Catalog, simple: SimpleQuery, table: str) -> tuple[str, ..
     if simple.table is None:
         return tuple(item.name for item in simple.items) or None
     if simple.is_count:
-        return ("count(*)",)
+        return (simple.items[0].name,)
     return tuple(item.name for item in _items(simple, _source(catalog, table).schema))
 
 
@@ -232,6 +249,10 @@ def _type_of(value: object, name: str) -> DataType:
             return parse_data_type("BIGINT" if abs(value) > 0x7FFFFFFF else "INT")
         case str() | None:
             return parse_data_type("STRING")
+        case Moment(kind=TypeRoot.TIME):
+            return parse_data_type("TIME(3)")
+        case Moment(kind=kind):
+            return AtomicType(kind, precision=6) if kind.is_timestamp else AtomicType(kind)
         case float():
             return parse_data_type("DOUBLE")
         case bytes():
@@ -244,22 +265,89 @@ def _type_of(value: object, name: str) -> DataType:
             return parse_data_type(f"DECIMAL({min(38, max(len(digits), scale + 1))}, {scale})")
 
 
-def _projected(rows: pa.Table, items: Sequence[Item], fields: Sequence[DataField]) -> pa.Table:
+def _one(value: object, field: DataField) -> pa.Array:
+    """A literal of a query as a column of one row.
+
+    Raises:
+        InvalidRows: it does not fit the column.
+    """
+    try:
+        return python_column([fitted_literal(value, field)], field)
+    except UnfitValueError as error:
+        raise InvalidRows(f"column {error.path} {error.why}", column=field.name) from error
+
+
+def fitted_literal(value: object, field: DataField, row: int | None = None) -> object:
+    """A literal as the Python value that a column takes.
+
+    Raises:
+        InvalidRows: it does not fit the column; the message names the `row`, if there are some.
+    """
+    try:
+        return fitted(value, field.type)
+    except InvalidRequestError as error:
+        at = "" if row is None else f"row {row}: "
+        raise InvalidRows(
+            f"{at}column {field.name} is {field.type}, and {plain(value)!r} is not: "
+            f"{error.__cause__ or error.message}",
+            column=field.name,
+        ) from error
+
+
+def _projected(
+    rows: pa.Table,
+    items: Sequence[Item],
+    fields: Sequence[DataField],
+    literals: Mapping[int, pa.Array],
+) -> pa.Table:
+    first = pa.array([0] * rows.num_rows, pa.int64())
     columns = [
-        python_column([item.value] * rows.num_rows, field)
-        if item.column is None
-        else rows[item.column]
-        for item, field in zip(items, fields, strict=True)
+        literals[at].take(first) if item.column is None else rows[item.column]
+        for at, item in enumerate(items)
     ]
     return pa.table(columns, schema=to_arrow_schema(fields))
 
 
-def _sorted(empty: pa.Table, pieces: Iterator[pa.Table], simple: SimpleQuery) -> pa.Table:
+def _order(simple: SimpleQuery, items: Sequence[Item], schema: TableSchema) -> tuple[str, ...]:
+    """The columns of the table to sort by; a name means a column of the result first, as in Spark.
+
+    Raises:
+        InvalidStatement: the result has two columns of a name.
+        UnsupportedError: a column is of a type without an order here.
+    """
+    found = []
+    for each in simple.order:
+        named = {item.column for item in items if item.name == each.name and not each.of_table}
+        if len(named) > 1:
+            raise InvalidStatement(
+                f"ORDER BY {each.name}: the result has several columns {each.name}; give them "
+                "other names by AS"
+            )
+        found += [column for column in named or {each.name} if column is not None]
+    for field in schema.fields_of(found):
+        if not isinstance(field.type, AtomicType):
+            raise UnsupportedError(
+                f"ORDER BY {field.name}, a {field.type}, needs an engine: SET 'query.engine' = "
+                f"'spark'; {_WITHOUT_ENGINE}"
+            )
+    return tuple(dict.fromkeys(found))
+
+
+def _sorted(
+    empty: pa.Table, pieces: Iterator[pa.Table], order: Sequence[str], simple: SimpleQuery
+) -> pa.Table:
+    """The rows in their order, in which null is the least of all values, and NaN the greatest."""
     rows = pa.concat_tables(list(pieces) or [empty])
-    is_descending = simple.order[0][1]
-    # In Spark's SQL null is the least of all values.
+    is_descending = simple.order[0].is_descending
     how = ("descending", "at_end") if is_descending else ("ascending", "at_start")
-    rows = rows.take(pc.sort_indices(rows, sort_keys=[(name, *how) for name, _ in simple.order]))
+    columns = []
+    for name in order:
+        column = rows[name]
+        if pa.types.is_floating(column.type):
+            columns.append(pc.is_nan(column))
+        columns.append(column)
+    keys = pa.table(columns, [str(at) for at in range(len(columns))])
+    rows = rows.take(pc.sort_indices(keys, sort_keys=[(name, *how) for name in keys.column_names]))
     return rows if simple.limit is None else rows.slice(0, simple.limit)
 
 
@@ -284,7 +372,7 @@ def _literals(simple: SimpleQuery) -> Answer:
         first = next((each for each in values if each is not None), None)
         field = DataField(at, name, _widest(values, _type_of(first, name), name))
         try:
-            columns.append(python_column(values, field))
+            columns.append(python_column([plain(each) for each in values], field))
         except UnfitValueError as error:
             raise InvalidStatement(
                 f"row {error.at + 1}, column {error.path} of VALUES {error.why}"

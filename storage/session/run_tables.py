@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lakewright.storage.catalog import Catalog
-from lakewright.storage.errors import InvalidStatement
+from lakewright.storage.errors import InvalidRequestError, InvalidStatement
 from lakewright.storage.operations.format_tables.format_spec import (
     FORMAT_OPTION,
     PATH_OPTION,
@@ -13,7 +13,9 @@ from lakewright.storage.operations.format_tables.format_spec import (
     TYPE_OPTION,
 )
 from lakewright.storage.session.results import StatementResult, counted, done
+from lakewright.storage.session.run_partitions import clause_values
 from lakewright.storage.session.settings import Settings
+from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.schema import Column, SchemaSpec
 from lakewright.storage.spec.schema_change_text import shown
 from lakewright.storage.sql.grammar.statements import (
@@ -24,6 +26,7 @@ from lakewright.storage.sql.grammar.statements import (
     Rescale,
     Respec,
 )
+from lakewright.storage.sql.literals import check_default
 
 
 def create_table(
@@ -91,7 +94,11 @@ def drop_table(catalog: Catalog, name: str, asked: DropTable) -> StatementResult
 
 def alter_table(catalog: Catalog, name: str, asked: AlterTable) -> StatementResult:
     """All changes by one schema file."""
-    altered = catalog.table(name).alter(*asked.changes)
+    table = catalog.table(name)
+    for column, value in asked.defaults:
+        if column in table.schema.field_names:
+            _check_default(table.schema.field(column), value)
+    altered = table.alter(*asked.changes)
     changes = [shown(each) for each in asked.changes]
     return done(
         f"{name}: {'; '.join(changes)}; schema {altered.schema.id}",
@@ -101,10 +108,20 @@ def alter_table(catalog: Catalog, name: str, asked: AlterTable) -> StatementResu
     )
 
 
+def _check_default(field: DataField, value: object) -> None:
+    try:
+        check_default(value, field.type)
+    except InvalidRequestError as error:
+        raise InvalidStatement(
+            f"the default of {field.name} {field.type} cannot be {value!r}: "
+            f"{error.__cause__ or error.message}"
+        ) from error
+
+
 def compact(catalog: Catalog, name: str, asked: Compact) -> StatementResult:
     """Merge the small files of the table, or of the partitions with the values of the spec."""
     table = catalog.table(name)
-    partitions = [dict(asked.spec)] if asked.spec else None
+    partitions = [clause_values(table, asked.spec)] if asked.spec else None
     result = table.upkeep.compact(partitions, full=asked.full)
     before, after = len(result.file_sizes_before), len(result.file_sizes_after)
     if result.snapshot is None:
@@ -120,8 +137,9 @@ def compact(catalog: Catalog, name: str, asked: Compact) -> StatementResult:
 
 def rescale(catalog: Catalog, name: str, asked: Rescale) -> StatementResult:
     """Another number of buckets for the table, or for some partitions."""
-    partitions = [dict(asked.spec)] if asked.spec else None
-    result = catalog.table(name).upkeep.rescale(asked.buckets, partitions)
+    table = catalog.table(name)
+    partitions = [clause_values(table, asked.spec)] if asked.spec else None
+    result = table.upkeep.rescale(asked.buckets, partitions)
     return done(
         f"{name}: {asked.buckets} buckets, {counted(result.partitions, 'partition')} moved",
         table=name,

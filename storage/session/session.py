@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from lakewright.storage.catalog import Catalog
 from lakewright.storage.errors import DatabaseNotFound, InvalidStatement
+from lakewright.storage.session.earlier_tries import EarlierTries, changed_tables, statement_user
 from lakewright.storage.session.results import StatementResult, done, table_of
 from lakewright.storage.session.run_insert import run_insert
 from lakewright.storage.session.run_look import (
@@ -76,13 +78,22 @@ from lakewright.storage.sql.grammar.statements import (
 class Session:
     """Runs statements on a warehouse; `settings` change by SET, RESET and USE.
 
-    With `run_name`, which a repeated run has again, INSERTs are committed once: each is found by
-    that name and its number among the statements.
+    With `run_name`, which a repeated run has again with the same statements, each is carried out
+    once: its commit is found by that name and its number among the statements of the session.
+    `tried_since_ms` is when the first try of the run began, None if this one is the first; without
+    it, a commit that has expired since is not missed, and made again.
     """
 
     catalog: Catalog
     settings: Settings = field(default_factory=Settings)
     run_name: str | None = None
+    tried_since_ms: int | None = None
+    _number: int = field(default=0, init=False, repr=False)
+    _tries: EarlierTries | None = field(default=None, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.run_name is not None:
+            self._tries = EarlierTries(self.run_name, self.tried_since_ms)
 
     def run(self, text: str) -> Iterator[StatementResult]:
         """Run statements, separated by `;`, each when its result is asked for.
@@ -96,21 +107,59 @@ class Session:
         parsed = parse_statements(text)
         if not parsed:
             raise InvalidStatement("there is no statement; write one, such as SHOW TABLES")
-        return (self._one(each, number) for number, each in enumerate(parsed, start=1))
+        return self._each(parsed)
 
     def sql(self, text: str) -> StatementResult:
         """Run statements, all of them; the result is that of the last."""
         return list(self.run(text))[-1]
 
-    def _one(self, parsed: Parsed, number: int) -> StatementResult:
-        return replace(self._ran(parsed.statement, number), statement=parsed.text)
+    def _each(self, parsed: Sequence[Parsed]) -> Iterator[StatementResult]:
+        if self._tries is not None:
+            self._tries.look_at(self.catalog, self._tables_of(parsed))
+        for each in parsed:
+            self._number += 1
+            result = self._found(each.statement) or self._ran(each.statement)
+            yield replace(result, statement=each.text)
 
-    def _ran(self, statement: Statement, number: int) -> StatementResult:
+    def _tables_of(self, parsed: Sequence[Parsed]) -> Iterator[str]:
+        """The tables that statements may commit to, as the database will be when they run."""
+        settings = self.settings
+        for each in parsed:
+            match each.statement:
+                case UseDatabase(name=name) | SetSetting(name="database", value=str(name)):
+                    settings = settings.with_value(DATABASE, name)
+                case ResetSetting(name=name):
+                    settings = settings.without(name)
+                case statement:
+                    # A table without a database is refused when the statement runs.
+                    with suppress(InvalidStatement):
+                        for table in changed_tables(statement):
+                            yield _full_name(settings, table)
+
+    def _found(self, statement: Statement) -> StatementResult | None:
+        """The result of a statement that an earlier try of the run has carried out."""
+        if self._tries is None:
+            return None
+        tables = changed_tables(statement)
+        names = tuple(self._names(*tables).values())
+        if self._tries.have_done(self._number, statement, names):
+            return done("done by an earlier try", by_earlier_try=True)
+        self._tries.check_known(self.catalog, self._number, statement, names)
+        return None
+
+    @property
+    def _working(self) -> Catalog:
+        """The catalog whose tables name the statement in the users of their commits."""
+        if self.run_name is None:
+            return self.catalog
+        return replace(self.catalog, run=statement_user(self.run_name, self._number))
+
+    def _ran(self, statement: Statement) -> StatementResult:
         match statement:
             case Insert(query=query):
                 names = self._names(statement.table, *query.tables)
-                commit = None if self.run_name is None else (self.run_name, number)
-                return run_insert(self.catalog, statement, names, self.settings, commit)
+                commit = None if self.run_name is None else (self.run_name, self._number)
+                return run_insert(self._working, statement, names, self.settings, commit)
             case Select(query=query):
                 return self._select(query)
             case Explain(query=query):
@@ -149,7 +198,7 @@ class Session:
         | ExchangePartitions
         | RepairTable,
     ) -> StatementResult:
-        catalog, name = self.catalog, self._name(asked.table)
+        catalog, name = self._working, self._name(asked.table)
         match asked:
             case ShowPartitions():
                 return show_partitions(catalog, name, asked)
@@ -175,7 +224,7 @@ class Session:
             case ShowTables():
                 return show_tables(self.catalog, self._database(asked.database), asked)
             case ShowCreateTable():
-                return show_create_table(self.catalog, self._name(asked.table))
+                return show_create_table(self._working, self._name(asked.table))
             case Describe():
                 return describe(self.catalog, self._name(asked.table), asked)
             case _:
@@ -186,13 +235,13 @@ class Session:
         match asked:
             case CreateTable():
                 like = None if asked.like is None else self._name(asked.like)
-                return create_table(self.catalog, name, asked, like, self.settings)
+                return create_table(self._working, name, asked, like, self.settings)
             case DropTable():
-                return drop_table(self.catalog, name, asked)
+                return drop_table(self._working, name, asked)
             case AlterTable():
-                return alter_table(self.catalog, name, asked)
+                return alter_table(self._working, name, asked)
             case Analyze():
-                return analyze(self.catalog, name)
+                return analyze(self._working, name)
             case _:
                 assert_never(asked)
 
@@ -200,11 +249,11 @@ class Session:
         name = self._name(asked.table)
         match asked:
             case Compact():
-                return compact(self.catalog, name, asked)
+                return compact(self._working, name, asked)
             case Rescale():
-                return rescale(self.catalog, name, asked)
+                return rescale(self._working, name, asked)
             case Respec():
-                return respec(self.catalog, name, asked)
+                return respec(self._working, name, asked)
             case _:
                 assert_never(asked)
 
@@ -234,19 +283,23 @@ class Session:
         return {each: self._name(each) for each in tables}
 
     def _name(self, table: str) -> str:
-        """`database.table`, with the database of the session if the statement says none.
+        return _full_name(self.settings, table)
 
-        Raises:
-            InvalidStatement: neither says one.
-        """
-        if "." in table.partition("$")[0]:
-            return table
-        return f"{self._database(None, table)}.{table}"
-
-    def _database(self, said: str | None, table: str | None = None) -> str:
+    def _database(self, said: str | None) -> str:
         database = said or self.settings.database
-        if database is not None:
-            return database
-        if table is None:
+        if database is None:
             raise InvalidStatement("no database is said; write SHOW TABLES IN db, or USE db before")
+        return database
+
+
+def _full_name(settings: Settings, table: str) -> str:
+    """`database.table`, with the database of the settings if the statement says none.
+
+    Raises:
+        InvalidStatement: neither says one.
+    """
+    if "." in table.partition("$")[0]:
+        return table
+    if settings.database is None:
         raise InvalidStatement(f"{table} is in no database; write db.{table}, or USE db before")
+    return f"{settings.database}.{table}"

@@ -123,6 +123,12 @@ def _convert(value: object, data_type: AtomicType) -> Value:
     return _nanoseconds(value, data_type)
 
 
+def _check_digits(value: object) -> None:
+    """Refuse texts that only Python reads as numbers, such as `1_000`."""
+    if isinstance(value, str) and ("_" in value or not value.isascii()):
+        raise ValueError("it is not a number")
+
+
 def _boolean(value: object) -> bool:
     if isinstance(value, bool):
         return value
@@ -134,6 +140,7 @@ def _boolean(value: object) -> bool:
 def _floating(value: object, *, single: bool) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float, str, Decimal)):
         raise TypeError("a number is expected")
+    _check_digits(value)
     try:
         number = float(value)
     except ValueError:
@@ -152,6 +159,7 @@ def _integer(value: object, bits: int) -> int:
         raise TypeError("a whole number is expected")
     if isinstance(value, float) and not value.is_integer():
         raise ValueError("it is not a whole number")
+    _check_digits(value)
     # 1e9999999 as an integer would have ten million digits.
     if isinstance(value, Decimal) and value.is_finite() and value.adjusted() >= bits:
         raise ValueError(f"it does not fit in {bits} bits")
@@ -169,6 +177,7 @@ def _integer(value: object, bits: int) -> int:
 def _decimal(value: object, data_type: AtomicType) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, (int, float, str, Decimal)):
         raise TypeError("a number is expected")
+    _check_digits(value)
     try:
         exact = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
     except InvalidOperation:

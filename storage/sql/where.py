@@ -9,8 +9,6 @@ counterpart in `spec.predicate` are refused with an alternative.
 
 from __future__ import annotations
 
-import datetime as dt
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
@@ -25,7 +23,8 @@ from lakewright.storage.errors import InvalidPredicate, InvalidRequestError
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
 from lakewright.storage.spec.predicate import And, Leaf, Not, Operator, Or, Predicate
 from lakewright.storage.spec.schema import TableSchema
-from lakewright.storage.spec.values import Value, from_python
+from lakewright.storage.spec.values import Value
+from lakewright.storage.sql.literals import converted
 
 POSSIBLE = (
     "a filter compares columns with literals: =, <>, <, <=, >, >=, [NOT] IN (…), "
@@ -59,7 +58,8 @@ _FLIPPED = {
     Operator.GT: Operator.LT,
     Operator.GE: Operator.LE,
 }
-_DATED = {
+# Types that stand before a text, and those of columns.
+DATED = {
     exp.DType.DATE: TypeRoot.DATE,
     exp.DType.TIME: TypeRoot.TIME,
     exp.DType.TIMESTAMP: TypeRoot.TIMESTAMP,
@@ -296,8 +296,8 @@ def _literal_of(node: exp.Expr) -> _Literal | None:
             return None
         case exp.TryCast():
             return None
-        case exp.Cast() if node.to.this in _DATED and isinstance(node.this, exp.Literal):
-            return _Literal(node.this.this, _DATED[node.to.this])
+        case exp.Cast() if node.to.this in DATED and isinstance(node.this, exp.Literal):
+            return _Literal(node.this.this, DATED[node.to.this])
         case _:
             return None
 
@@ -320,66 +320,9 @@ def _converted(literal: _Literal, field: DataField) -> Value:
     Raises:
         InvalidRequestError: the literal is not of the column's type, or finer than the type.
     """
-    value, data_type = literal.value, field.type
-    if not isinstance(data_type, AtomicType):
+    if not isinstance(field.type, AtomicType):
         raise InvalidRequestError("only IS NULL and IS NOT NULL are possible for nested columns")
-    if value is None:
-        return None
-    root = data_type.root
-    if literal.kind is not None and not _comparable(literal.kind, root):
-        raise InvalidRequestError(f"it is a {literal.kind.value.lower()}")
-    if isinstance(value, Decimal):
-        if root is TypeRoot.DATE:
-            raise InvalidRequestError("write DATE '2024-01-31'")
-        return from_python(value, data_type)
-    if isinstance(value, str):
-        if root.is_bytes:
-            raise InvalidRequestError("write X'…' in hexadecimal")
-        if root is TypeRoot.TIME:
-            return _time_of_day(value, data_type)
-        if root.is_timestamp:
-            return _timestamp(value, data_type)
-    return from_python(value, data_type)
-
-
-def _comparable(kind: TypeRoot, root: TypeRoot) -> bool:
-    if root.is_timestamp:
-        return kind is TypeRoot.DATE or kind.is_timestamp
-    return kind is root
-
-
-# Python's parser cuts digits after the sixth, which would change the moment.
-_FRACTION = re.compile(r"[.,](\d+)")
-
-
-def _time_of_day(text: str, data_type: AtomicType) -> Value:
-    match = _FRACTION.search(text)
-    if match is not None and len(match.group(1).rstrip("0")) > 3:
-        raise InvalidRequestError("the column holds milliseconds")
-    try:
-        if dt.time.fromisoformat(text).tzinfo is not None:
-            raise InvalidRequestError("it has a time zone, the column has none")
-    except ValueError as error:
-        if isinstance(error, InvalidRequestError):
-            raise
-        raise InvalidRequestError("write TIME '13:45:00'") from None
-    return from_python(text, data_type)
-
-
-def _timestamp(text: str, data_type: AtomicType) -> Value:
-    digits = 9 if data_type.precision > 6 else 6 if data_type.precision > 3 else 3
-    match = _FRACTION.search(text)
-    fraction = match.group(1).rstrip("0") if match is not None else ""
-    if len(fraction) > digits:
-        raise InvalidRequestError(f"the column holds {digits} digits of a second")
-    try:
-        value = from_python(_FRACTION.sub("", text, count=1), data_type)
-    except InvalidRequestError as error:
-        raise InvalidRequestError(
-            f"{error.__cause__ or error}; write TIMESTAMP '2024-01-31 13:45:00'"
-        ) from None
-    assert isinstance(value, int)
-    return value + int(fraction.ljust(9, "0"))
+    return None if literal.value is None else converted(literal.value, field.type, literal.kind)
 
 
 def _prefix_of(pattern: str) -> str | None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from lakewright.storage.errors import CommitOutcomeUnknownError, SchemaMoved, UnsupportedError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.commit_conflicts import (
+    check_rows_of_base,
     check_schema,
     check_staged_files,
     still_applies,
@@ -34,8 +35,12 @@ GivenUp = Callable[[Collection[Place]], Collection[Place]]
 BuildManifests = Callable[[Sequence[ManifestFileMeta]], Sequence[ManifestFileMeta]]
 
 
-def commit_write(files: TableFiles, staged: StagedWrite) -> CommitResult:
+def commit_write(
+    files: TableFiles, staged: StagedWrite, *, reads_base: bool = False
+) -> CommitResult:
     """Publish a staged write.
+
+    With `reads_base` the rows were made of those that the table had at the base of the write.
 
     Raises:
         CommitConflictError: the table changed in a way that conflicts with the rows. Nothing is
@@ -48,6 +53,8 @@ def commit_write(files: TableFiles, staged: StagedWrite) -> CommitResult:
 
     def build(latest: Snapshot | None, live_files: LiveFiles) -> Change | None:
         check_staged_files(files, staged)
+        if reads_base:
+            check_rows_of_base(files, staged, latest)
         return _change_of_write(files, write.on_top_of(latest, live_files), latest, live_files)
 
     committable = Committable(

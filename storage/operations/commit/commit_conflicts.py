@@ -11,6 +11,7 @@ from lakewright.storage.errors import (
     IndexMoved,
     KeyRangesOverlap,
     SchemaMoved,
+    StalePlan,
 )
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.sections import first_overlap
@@ -54,6 +55,26 @@ def check_schema(files: TableFiles, staged: StagedWrite) -> None:
             f"were staged with, and schema {files.schema.id}; stage the rows again",
             table=files.name,
         )
+
+
+def check_rows_of_base(files: TableFiles, staged: StagedWrite, latest: Snapshot | None) -> None:
+    """Check that the table has the rows that it had at the base of a staged write.
+
+    Raises:
+        StalePlan: a commit since then may have changed rows.
+    """
+    for snapshot in () if latest is None else files.snapshots.back_from(latest):
+        if snapshot.delta_manifest_list == staged.base_commit:
+            return
+        is_beyond = snapshot.id <= (staged.base_snapshot_id or 0)
+        if is_beyond or snapshot.commit_kind not in (CommitKind.COMPACT, CommitKind.ANALYZE):
+            raise StalePlan(
+                f"{files.name} changed after snapshot {staged.base_snapshot_id or 0}, whose rows "
+                f"were read to replace it: {snapshot.commit_user} committed snapshot {snapshot.id} "
+                f"({snapshot.commit_kind.value}) since; nothing was written, run the statement "
+                "again",
+                table=files.name,
+            )
 
 
 def check_staged_files(files: TableFiles, staged: StagedWrite) -> None:

@@ -13,11 +13,17 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 
-from lakewright.storage.errors import FileMissing, InvalidRequestError, StorageError
+from lakewright.storage.errors import (
+    CommitOutcomeUnknownError,
+    FileMissing,
+    InvalidRequestError,
+    StorageError,
+)
 from lakewright.storage.files.rounds import Rounds
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.commit import commit_write
 from lakewright.storage.operations.references.sweep import abort_staged
+from lakewright.storage.operations.references.tags import tag_what_is_due
 from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.operations.write.write import partition_writes
 from lakewright.storage.spec.arguments import text_argument, whole_or_none
@@ -52,6 +58,33 @@ def keep_pending(files: TableFiles, staged: StagedWrite) -> StagedWrite:
                 abort_staged(files, staged)
             return _whole(files, earlier)
     return staged
+
+
+def commit_or_abort(
+    files: TableFiles, staged: StagedWrite, *, reads_base: bool = False
+) -> CommitResult:
+    """Publish a staged write; its files are deleted if they are published by no snapshot.
+
+    They stay if a snapshot may exist after a failure of the store. With `reads_base` the rows were
+    made of those that the table had at the base of the write, and another commit of rows conflicts.
+    """
+    # What is published is asked anew before anything is deleted.
+    now = replace(files, read_manifests=None)
+    try:
+        result = commit_write(files, staged, reads_base=reads_base)
+        tag_what_is_due(now)
+    except CommitOutcomeUnknownError:
+        raise
+    except StorageError:
+        # A second failure of the store must not hide the first error.
+        with suppress(StorageError):
+            abort_pending(now, staged)
+        raise
+    if result.already_committed or result.snapshot is None:
+        # The earlier commit stands, even if the deletion of this attempt's files fails.
+        with suppress(StorageError):
+            abort_pending(now, staged)
+    return result
 
 
 def pending_batches(files: TableFiles, user: str | None = None) -> tuple[StagedWrite, ...]:

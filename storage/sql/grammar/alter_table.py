@@ -19,9 +19,9 @@ from lakewright.storage.sql.grammar.columns import (
     ColumnText,
     column_text,
     data_type,
+    default_of,
     option,
     option_name,
-    option_text,
     options,
     place,
 )
@@ -69,9 +69,10 @@ def alter(cursor: Cursor) -> Statement:
         case "RENAME":
             return AlterTable(table, _rename(cursor))
         case "ALTER":
-            return AlterTable(table, _alter_column(cursor))
+            cursor.expect("COLUMN")
+            return _of_column(cursor, table, cursor.path())
         case "CHANGE":
-            return AlterTable(table, _change(cursor))
+            return _change(cursor, table)
         case "MODIFY":
             return _modify(cursor, table)
         case "SET":
@@ -131,20 +132,20 @@ def _rename(cursor: Cursor) -> tuple[SchemaChange, ...]:
     return (RenameColumn(column, cursor.name("the new name")),)
 
 
-def _alter_column(cursor: Cursor) -> tuple[SchemaChange, ...]:
-    cursor.expect("COLUMN")
-    return _of_column(cursor, cursor.path())
+def _of_column(cursor: Cursor, table: str, column: str) -> AlterTable:
+    if cursor.take("SET", "DEFAULT"):
+        value, text = default_of(cursor, None)
+        return AlterTable(table, (ChangeDefault(column, text),), ((column, value),))
+    return AlterTable(table, _changed_column(cursor, column))
 
 
-def _of_column(cursor: Cursor, column: str) -> tuple[SchemaChange, ...]:
+def _changed_column(cursor: Cursor, column: str) -> tuple[SchemaChange, ...]:
     if cursor.take("TYPE") or cursor.take("SET", "DATA", "TYPE"):
         return (ChangeType(column, data_type(cursor, column)),)
     if cursor.take("SET", "NOT", "NULL"):
         return (ChangeNullability(column, nullable=False),)
     if cursor.take("DROP", "NOT", "NULL"):
         return (ChangeNullability(column, nullable=True),)
-    if cursor.take("SET", "DEFAULT"):
-        return (ChangeDefault(column, option_text(cursor.value("the default"))),)
     if cursor.take("DROP", "DEFAULT"):
         return (ChangeDefault(column, None),)
     if cursor.take("COMMENT"):
@@ -152,15 +153,15 @@ def _of_column(cursor: Cursor, column: str) -> tuple[SchemaChange, ...]:
     return (MoveColumn(column, place(cursor)),)
 
 
-def _change(cursor: Cursor) -> tuple[SchemaChange, ...]:
+def _change(cursor: Cursor, table: str) -> AlterTable:
     """Spark's `CHANGE COLUMN c TYPE t`, or Hive's `CHANGE old new type`."""
     cursor.take("COLUMN")
     old = cursor.path()
     if any(map(cursor.peek, ("TYPE", "SET", "DROP", "COMMENT", "FIRST", "AFTER"))):
-        return _of_column(cursor, old)
+        return _of_column(cursor, table, old)
     new = cursor.name("the new name")
     changed = _modified(column_text(cursor, new if old == new else old))
-    return changed if old == new else (*changed, RenameColumn(old, new))
+    return AlterTable(table, changed if old == new else (*changed, RenameColumn(old, new)))
 
 
 def _modify(cursor: Cursor, table: str) -> Statement:
@@ -180,7 +181,7 @@ def _modified(column: ColumnText) -> tuple[SchemaChange, ...]:
     changes: list[SchemaChange] = [ChangeType(column.name, column.type)]
     if column.not_null:
         changes.append(ChangeNullability(column.name, nullable=False))
-    if column.default is not None:
+    if column.says_default:
         changes.append(ChangeDefault(column.name, column.default))
     if column.comment is not None:
         changes.append(ChangeComment(column.name, column.comment))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakewright.storage.errors import InvalidSchema
-from lakewright.storage.spec.data_types import parse_data_type
+from lakewright.storage.errors import InvalidRequestError, InvalidSchema
+from lakewright.storage.spec.data_types import DataType, parse_data_type
 from lakewright.storage.spec.schema import Column
 from lakewright.storage.spec.schema_change import Position, Side
 from lakewright.storage.sql.grammar.cursor import Cursor
 from lakewright.storage.sql.grammar.partitions import once
+from lakewright.storage.sql.literals import check_default, default_text
 
 # Words that end a type.
 _AFTER_TYPE = (
@@ -39,6 +40,7 @@ class ColumnText:
     comment: str | None
     position: Position | None
     is_key: bool
+    says_default: bool = False
 
     @property
     def full_type(self) -> str:
@@ -52,7 +54,7 @@ class ColumnText:
 def column_text(cursor: Cursor, name: str) -> ColumnText:
     """`type [NOT NULL] [DEFAULT x] [PRIMARY KEY …] [COMMENT '…'] [FIRST | AFTER c]`."""
     type_text = data_type(cursor, name)
-    not_null = is_key = False
+    not_null = is_key = says_default = False
     default = comment = position = None
     while True:
         if cursor.take("NOT", "NULL"):
@@ -60,7 +62,8 @@ def column_text(cursor: Cursor, name: str) -> ColumnText:
         elif cursor.take("NULL"):
             not_null = False
         elif cursor.take("DEFAULT"):
-            default = option_text(cursor.value("the default"))
+            says_default = True
+            default = default_of(cursor, parse_data_type(type_text))[1]
         elif cursor.take("PRIMARY", "KEY"):
             not_enforced(cursor)
             is_key = True
@@ -75,7 +78,22 @@ def column_text(cursor: Cursor, name: str) -> ColumnText:
             position = place(cursor)
         else:
             break
-    return ColumnText(name, type_text, not_null, default, comment, position, is_key)
+    return ColumnText(name, type_text, not_null, default, comment, position, is_key, says_default)
+
+
+def default_of(cursor: Cursor, kind: DataType | None) -> tuple[object, str | None]:
+    """The literal of a default, and its text in a schema; None for NULL."""
+    value = cursor.value("the default")
+    try:
+        if kind is not None:
+            check_default(value, kind)
+        return value, default_text(value)
+    except InvalidRequestError as error:
+        kind_text = "" if kind is None else f"of {kind} "
+        cursor.refuse(
+            f"the default {kind_text}cannot be {value!r}: {error.__cause__ or error.message}",
+            back=1,
+        )
 
 
 def data_type(cursor: Cursor, name: str) -> str:
@@ -127,17 +145,15 @@ def option(cursor: Cursor, seen: set[str]) -> tuple[str, str]:
     """`'name' = 'value'`."""
     name = once(cursor, option_name(cursor), seen)
     cursor.expect("=")
-    return name, option_text(cursor.value(f"the value of {name}"))
+    value = cursor.value(f"the value of {name}")
+    if value is None or isinstance(value, bytes):
+        cursor.refuse(f"the value of {name} is a text: '…'; RESET ('{name}') takes it away", back=1)
+    if isinstance(value, bool):
+        return name, "true" if value else "false"
+    return name, str(value)
 
 
 def option_name(cursor: Cursor) -> str:
     """The name of an option, in quotes or as its words: `bucket`, `file.format`."""
     name = cursor.take_text()
     return cursor.source_until("=", ",", ")").strip() if name is None else name
-
-
-def option_text(value: object) -> str:
-    """A literal as the text of an option or default."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return "null" if value is None else str(value)

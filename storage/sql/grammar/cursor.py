@@ -5,9 +5,12 @@ The words come from sqlglot's tokenizer for Spark's SQL, in which a doubled quot
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import groupby
 from typing import ClassVar, NoReturn, TypeVar
 
 from sqlglot.errors import SqlglotError
@@ -19,7 +22,9 @@ from lakewright.storage.sql.where import FilterDialect
 
 Item = TypeVar("Item")
 
-_PLAIN, _QUOTED, _TEXT, _NUMBER, _BYTES, _SIGN = range(6)
+# A number with the letters of its type (7d is a double) is no value and no name, only a text.
+_PLAIN, _QUOTED, _TEXT, _NUMBER, _BYTES, _SIGN, _TYPED_NUMBER = range(7)
+_WORD = re.compile(r"\S+")
 _KINDS = {
     TokenType.IDENTIFIER: _QUOTED,
     TokenType.STRING: _TEXT,
@@ -64,28 +69,31 @@ def split_statements(text: str) -> Iterator[Cursor]:
             "closed, or X'…' holds no hexadecimal digits"
         ) from error
     words: list[Word] = []
-    for token in tokens:
-        if token.token_type is TokenType.SEMICOLON:
+    for (start, end), group in groupby(tokens, key=lambda each: (each.start, each.end + 1)):
+        same = list(group)
+        if len(same) > 1:
+            # The tokenizer makes a cast of a number with the letters of a type.
+            words.append(Word(_TYPED_NUMBER, text[start:end], start, end))
+        elif same[0].token_type is not TokenType.SEMICOLON:
+            words += _words(same[0], text[start:end])
+        else:
             if words:
                 yield Cursor(text, words)
             words = []
-        else:
-            words += _words(token)
     if words:
         yield Cursor(text, words)
 
 
-def _words(token: Token) -> Iterator[Word]:
+def _words(token: Token, source: str) -> Iterator[Word]:
     kind = _KINDS.get(token.token_type)
     if kind is not None:
         yield Word(kind, token.text, token.start, token.end + 1)
         return
     # The tokenizer makes one token of some pairs of words, such as PARTITIONED BY.
-    at = token.start
-    for part in token.text.split():
+    for found in _WORD.finditer(source):
+        part, at = found[0], token.start + found.start()
         kind = _PLAIN if part[0].isalnum() or part[0] == "_" else _SIGN
         yield Word(kind, part, at, at + len(part))
-        at += len(part) + 1
 
 
 class Cursor:
@@ -301,7 +309,17 @@ class Cursor:
 
 
 def number(text: str) -> object:
-    """The number of a literal: whole, decimal, or with an exponent a double."""
-    if "e" in text.lower():
-        return float(text)
-    return Decimal(text) if "." in text else int(text)
+    """The number of a literal: whole, decimal, or with an exponent a double.
+
+    Raises:
+        InvalidStatement: it is too large for a double, or lacks digits, as in `1e`.
+    """
+    if "e" not in text.lower():
+        return Decimal(text) if "." in text else int(text)
+    try:
+        found = float(text)
+    except ValueError:
+        raise InvalidStatement(f"{text} is no number; text needs quotes: 'a'") from None
+    if math.isinf(found):
+        raise InvalidStatement(f"{text} is larger than every DOUBLE, which ends at 1.8e308")
+    return found

@@ -6,16 +6,20 @@ count(*). What is beyond that is left to an engine, with the tables that the tex
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 from sqlglot.errors import ParseError, SqlglotError
 
+from lakewright.storage.errors import InvalidStatement
 from lakewright.storage.sql.grammar.cursor import Cursor, StatementDialect, number
+from lakewright.storage.sql.literals import Moment, plain
 from lakewright.storage.sql.table_names import named_tables, with_views
+from lakewright.storage.sql.where import DATED
 
-_NAMED_TYPES = (exp.DType.DATE, exp.DType.TIME, *exp.DataType.TEMPORAL_TYPES)
+# A table has no more rows than Arrow can count.
+_MOST_ROWS = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,18 +31,27 @@ class Item:
     value: object = None
 
 
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A column to sort by: one of the result, unless `of_table`, or else one of the table."""
+
+    name: str
+    is_descending: bool
+    of_table: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimpleQuery:
     """A query that needs no engine.
 
-    `rows` are those of VALUES. `order` has columns of the table, and whether each is descending.
+    `rows` are those of VALUES. All of `order` have one direction. The item of a count has its name.
     """
 
     table: str | None = None
     items: tuple[Item, ...] = ()
     where: exp.Expr | None = None
     where_text: str = ""
-    order: tuple[tuple[str, bool], ...] = ()
+    order: tuple[Order, ...] = ()
     limit: int | None = None
     is_count: bool = False
     rows: tuple[tuple[object, ...], ...] | None = None
@@ -81,9 +94,14 @@ def parse_query(cursor: Cursor) -> Query:
         cursor.refuse_at(begin + _offset(text, found), f"the query cannot be parsed: {why}")
     except (SqlglotError, RecursionError) as error:
         cursor.refuse_at(begin, f"the query cannot be parsed: {error}")
+    except IndexError:
+        # So sqlglot fails on a call such as MAP('a').
+        cursor.refuse_at(begin, "the query cannot be parsed: a function lacks an argument")
     if len(trees) != 1 or not isinstance(trees[0], (exp.Query, exp.Values)):
         cursor.refuse_at(begin, "expected one query: SELECT … or VALUES (…), (…)")
     tree = trees[0]
+    if not all(each.expressions for each in tree.find_all(exp.Select)):
+        cursor.refuse_at(begin, "SELECT names no column; write SELECT * or the columns")
     tables = []
     for table in named_tables(tree):
         first, last = table.args.get("db") or table.this, table.this
@@ -155,7 +173,11 @@ def _simple(tree: exp.Expr) -> SimpleQuery:
     is_count = _is_count(tree)
     return SimpleQuery(
         table=table,
-        items=() if is_count else tuple(_item(each, qualifiers) for each in tree.expressions),
+        items=(
+            (Item(tree.expressions[0].alias or "count(*)"),)
+            if is_count
+            else tuple(_item(each, qualifiers) for each in tree.expressions)
+        ),
         where=condition,
         where_text="" if condition is None else condition.sql(dialect=StatementDialect),
         order=_order(given.get("order"), qualifiers),
@@ -230,10 +252,10 @@ def _limit(tree: exp.Expr | None) -> int | None:
     count = tree.args.get("expression")
     if not isinstance(count, exp.Literal) or count.is_string or not count.this.isdecimal():
         raise _BeyondError(_shown(tree).strip())
-    return int(count.this)
+    return min(int(count.this), _MOST_ROWS)
 
 
-def _order(tree: exp.Expr | None, qualifiers: frozenset[str]) -> tuple[tuple[str, bool], ...]:
+def _order(tree: exp.Expr | None, qualifiers: frozenset[str]) -> tuple[Order, ...]:
     """Columns with their directions; null is the least of all values, as in Spark."""
     found = []
     for each in tree.expressions if tree is not None else ():
@@ -242,8 +264,8 @@ def _order(tree: exp.Expr | None, qualifiers: frozenset[str]) -> tuple[tuple[str
         if not isinstance(each.this, exp.Column) or first is is_descending:
             raise _BeyondError(f"ORDER BY {_shown(each)}")
         _check_qualifier(each.this, qualifiers)
-        found.append((each.this.name, is_descending))
-    if len({is_descending for _, is_descending in found}) > 1:
+        found.append(Order(each.this.name, is_descending, of_table=bool(each.this.table)))
+    if len({each.is_descending for each in found}) > 1:
         raise _BeyondError("ORDER BY in two directions")
     return tuple(found)
 
@@ -258,10 +280,11 @@ def _rows(tree: exp.Values) -> tuple[tuple[object, ...], ...]:
 
 
 def constant(tree: exp.Expr) -> object:
-    """A literal as a Python value; DATE '…' and its like are their texts.
+    """A literal as a Python value; DATE '…' and its like are `Moment`.
 
     Raises:
         _BeyondError: it is an expression.
+        InvalidStatement: it is no value.
     """
     match tree:
         case exp.Paren():
@@ -276,8 +299,8 @@ def constant(tree: exp.Expr) -> object:
             return bytes.fromhex(tree.this)
         case exp.Neg() if isinstance(tree.this, exp.Literal) and not tree.this.is_string:
             return number(f"-{tree.this.this}")
-        case exp.Cast() if tree.to.this in _NAMED_TYPES and tree.this.is_string:
-            return str(tree.this.this)
+        case exp.Cast() if tree.to.this in DATED and tree.this.is_string:
+            return Moment(str(tree.this.this), DATED[tree.to.this])
         case exp.Array():
             return [constant(each) for each in tree.expressions]
         case exp.VarMap():
@@ -285,8 +308,23 @@ def constant(tree: exp.Expr) -> object:
                 [constant(each) for each in part.expressions]
                 for part in (tree.args["keys"], tree.args["values"])
             )
-            return dict(zip(keys, values, strict=True))
-        case exp.Struct():
-            return {each.name: constant(each.expression) for each in tree.expressions}
+            return _mapping(keys, values, tree)
+        case exp.Struct() if all(isinstance(each, exp.PropertyEQ) for each in tree.expressions):
+            names = [each.name for each in tree.expressions]
+            return _mapping(names, [constant(each.expression) for each in tree.expressions], tree)
         case _:
             raise _BeyondError(_shown(tree))
+
+
+def _mapping(keys: Sequence[object], values: Sequence[object], tree: exp.Expr) -> object:
+    """Keys with their values.
+
+    Raises:
+        InvalidStatement: a key stands twice.
+    """
+    if any(isinstance(key, (list, dict)) for key in keys):
+        raise _BeyondError(_shown(tree))
+    twice = next((key for at, key in enumerate(keys) if key in keys[:at]), None)
+    if twice is not None:
+        raise InvalidStatement(f"{_shown(tree)} has the key {plain(twice)!r} twice; write it once")
+    return dict(zip(keys, values, strict=True))

@@ -166,10 +166,14 @@ class DropTable:
 
 @dataclass(frozen=True, slots=True)
 class AlterTable:
-    """Changes of the schema, made at once."""
+    """Changes of the schema, made at once.
+
+    `defaults` are the literals of new defaults of columns whose types the statement does not say.
+    """
 
     table: str
     changes: tuple[SchemaChange, ...]
+    defaults: tuple[tuple[str, object], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

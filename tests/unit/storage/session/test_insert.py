@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from lakewright.storage.errors import InvalidRows, InvalidStatement
+from lakewright.storage.errors import InvalidRows, InvalidStatement, StalePlan
 from lakewright.storage.session import Session
+from lakewright.storage.spec.commit import StagedWrite
+from lakewright.storage.table import Table
 from tests.unit.storage.session.conftest import first_column, rows_of
 
 CHINA = "date='2019-8-30',country='china'"
@@ -135,3 +139,92 @@ def test_literals_take_the_types_of_the_columns_that_they_fill(session: Session)
          "[1, None]"),
         ("7", "2024-02-01", "None", "None", "None", "None", "None", "None"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ("(20240131, NULL, NULL, NULL)", "row 1: column d is DATE, and 20240131 is not: write"),
+        ("(NULL, 1700000000, NULL, NULL)", r"column t is TIMESTAMP\(3\), and 1700000000 is not"),
+        ("(NULL, NULL, NULL, NULL), (NULL, NULL, 'cafe', NULL)", "row 2: column b is BYTES"),
+        ("(NULL, NULL, NULL, 9007199254740993)", "the nearest is 9007199254740992"),
+        ("(NULL, CAST('2024-01-31 10:00:00' AS DATE), NULL, NULL)", "it is no date"),
+    ],
+)
+def test_a_literal_of_another_type_is_refused_as_a_filter_refuses_it(
+    session: Session, values: str, said: str
+) -> None:
+    session.sql("CREATE TABLE t (d DATE, t TIMESTAMP(3), b BYTES, f DOUBLE)")
+    with pytest.raises(InvalidRows, match=said):
+        session.sql(f"INSERT INTO t VALUES {values}")
+    assert rows_of(session, "SELECT count(*) FROM t") == [(0,)]
+
+
+def test_a_map_with_a_key_twice_is_refused(session: Session) -> None:
+    session.sql("CREATE TABLE t (m MAP<STRING, INT>)")
+    with pytest.raises(InvalidStatement, match="has the key 'a' twice"):
+        session.sql("INSERT INTO t VALUES (MAP('a', 1, 'a', 2))")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT INTO t PARTITION (d = 20240131) VALUES (1)",
+        "ALTER TABLE t DROP IF EXISTS PARTITION (d = 20240131)",
+        "SHOW PARTITIONS t PARTITION (d = 20240131)",
+        "ALTER TABLE t PARTITION (d = 20240131) COMPACT",
+        "DESCRIBE EXTENDED t PARTITION (d = 20240131)",
+    ],
+)
+def test_a_number_is_no_date_of_a_partition(session: Session, statement: str) -> None:
+    session.sql("CREATE TABLE t (id INT) PARTITIONED BY (d DATE)")
+    with pytest.raises(InvalidStatement, match="is DATE, and 20240131 is not: write DATE"):
+        session.sql(statement)
+
+
+def _in_between(monkeypatch: pytest.MonkeyPatch, session: Session, statement: str) -> None:
+    """Run a statement after the rows of the next INSERT are staged, and before their commit."""
+    staged = Table.stage
+
+    def staged_late(table: Table, *args: Any, **kwargs: Any) -> StagedWrite:
+        found = staged(table, *args, **kwargs)
+        monkeypatch.setattr(Table, "stage", staged)
+        session.sql(statement)
+        return found
+
+    monkeypatch.setattr(Table, "stage", staged_late)
+
+
+@pytest.mark.parametrize("order", ["", "ORDER BY id"])
+def test_an_overwrite_by_its_own_rows_conflicts_with_rows_that_came_after_they_were_read(
+    session: Session, monkeypatch: pytest.MonkeyPatch, order: str
+) -> None:
+    session.sql("CREATE TABLE t (id INT); INSERT INTO t VALUES (1), (2)")
+    _in_between(monkeypatch, session, "INSERT INTO t VALUES (3)")
+
+    with pytest.raises(StalePlan, match=r"db\.t changed after snapshot 1, .* run the statement"):
+        session.sql(f"INSERT OVERWRITE t SELECT * FROM t WHERE id <> 1 {order}")
+
+    assert rows_of(session, "SELECT id FROM t ORDER BY id") == [(1,), (2,), (3,)]
+
+
+def test_an_overwrite_by_its_own_rows_is_committed_after_a_rewrite_of_files(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session.sql("CREATE TABLE t (id INT); INSERT INTO t VALUES (1); INSERT INTO t VALUES (2)")
+    _in_between(monkeypatch, session, "ALTER TABLE t COMPACT 'major'")
+
+    session.sql("INSERT OVERWRITE t SELECT * FROM t WHERE id <> 1")
+
+    assert rows_of(session, "SELECT id FROM t") == [(2,)]
+
+
+def test_an_overwrite_by_rows_of_another_table_replaces_what_came_meanwhile(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session.sql("CREATE TABLE t (id INT); CREATE TABLE s (id INT); INSERT INTO s VALUES (1)")
+    _in_between(monkeypatch, session, "INSERT INTO t VALUES (3)")
+
+    session.sql("INSERT OVERWRITE t SELECT * FROM s")
+
+    assert rows_of(session, "SELECT id FROM t") == [(1,)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 import shutil
 from pathlib import Path
@@ -207,3 +208,56 @@ def test_the_text_of_a_statement_is_parsed_to_equal_values() -> None:
     assert parse_statements(text) == parse_statements(text)
     (parsed,) = parse_statements(f"  {text} ; ")
     assert parsed.text == text
+
+
+def test_a_duration_without_quotes_keeps_its_unit(session: Session) -> None:
+    session.sql("SET folder.age = 7d; SET table-storage.snapshot.time-retained = 10s -- short")
+    assert session.settings.age_ms == 7 * 86_400_000
+    session.sql("CREATE TABLE t (id INT)")
+    retained = session.catalog.table("db.t").schema.options["snapshot.time-retained"]
+    assert retained == "10s"
+    with pytest.raises(InvalidStatement, match="found '1d'; text needs quotes"):
+        session.sql("ALTER TABLE t SET ('snapshot.time-retained' = 1d)")
+
+
+def test_words_of_a_type_may_stand_apart(session: Session) -> None:
+    session.sql(
+        "CREATE TABLE t (c DOUBLE   PRECISION   COMMENT 'x', PRIMARY   KEY (c) NOT ENFORCED)"
+    )
+    (field,) = session.catalog.table("db.t").schema.fields
+    assert (str(field.type), field.description) == ("DOUBLE NOT NULL", "x")
+
+
+def test_a_default_is_the_value_that_the_statement_says(session: Session) -> None:
+    session.sql(
+        """CREATE TABLE t (id INT, s STRING DEFAULT NULL, i INT DEFAULT NULL,
+          b BYTES DEFAULT X'6162', q STRING DEFAULT '''x''', d DATE DEFAULT DATE '2024-01-31');
+        INSERT INTO t (id) VALUES (1)"""
+    )
+    row = (1, None, None, b"ab", "'x'", dt.date(2024, 1, 31))
+    assert rows_of(session, "SELECT * FROM t") == [row]
+    statement = first_column(session.sql("SHOW CREATE TABLE t"))[0]
+    session.sql(f"DROP TABLE t; {statement}; INSERT INTO t (id) VALUES (1)")
+    assert rows_of(session, "SELECT * FROM t") == [row]
+    session.sql("ALTER TABLE t ALTER COLUMN q SET DEFAULT NULL; ALTER TABLE t MODIFY b BYTES")
+    session.sql("ALTER TABLE t MODIFY d DATE DEFAULT NULL")
+    defaults = [each.default_value for each in session.catalog.table("db.t").schema.fields]
+    assert defaults == [None, None, None, "ab", None, None]
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("CREATE TABLE u (d DATE DEFAULT 20240131)", "default of DATE cannot be 20240131: write"),
+        ("ALTER TABLE t ADD COLUMN e TIMESTAMP DEFAULT 1700000000", "a timestamp is expected"),
+        ("ALTER TABLE t ALTER COLUMN d SET DEFAULT 20240131", "default of d DATE cannot be"),
+        ("CREATE TABLE u (b BYTES DEFAULT X'ff')", "none in UTF-8"),
+        ("ALTER TABLE t SET ('k' = NULL)", "the value of k is a text"),
+    ],
+)
+def test_a_default_or_option_that_would_mean_another_value_is_refused(
+    session: Session, statement: str, said: str
+) -> None:
+    session.sql("CREATE TABLE t (id INT, d DATE)")
+    with pytest.raises(InvalidStatement, match=said):
+        session.sql(statement)
