@@ -5,7 +5,7 @@
 2. A batch has the changes after one offset, up to the latest snapshot. Spark's tasks read them,
    each a few buckets.
 3. A consumer keeps the snapshots that the query still needs, and moves when Spark says that a batch
-   is done.
+   is done. Until its first move it says that all rows come first, since its position does not.
 4. If the snapshot of an offset is not the one that was read, a rollback came in between: the query
    fails, since it has told rows that are gone.
 
@@ -36,6 +36,7 @@ from lakewright.storage.spark.pickling import dumps, loads
 from lakewright.storage.spark.read import check_reachable, for_spark
 from lakewright.storage.spark.spark_types import to_spark_schema
 from lakewright.storage.spec.arguments import whole_or_none
+from lakewright.storage.spec.snapshot import FIRST_SNAPSHOT_ID
 
 _FORMAT, _OPTION = "lakewright-changes", "asked"
 _SNAPSHOT, _COMMIT = "snapshot", "commit"
@@ -69,6 +70,20 @@ def stream_changes(
 ) -> DataFrame:
     """The rows of a table and their changes as a stream; see `Table.read_stream`."""
     check_reachable(files)
+    asked = ask(files, after=after, consumer=consumer, columns=columns)
+    spark.dataSource.register(ChangesSource)
+    text = base64.b64encode(dumps(asked)).decode()
+    return spark.readStream.format(_FORMAT).option(_OPTION, text).load()
+
+
+def ask(
+    files: TableFiles,
+    *,
+    after: int | None = None,
+    consumer: str | None = None,
+    columns: Sequence[str] | None = None,
+) -> Asked:
+    """What a stream reads, and from where; a new consumer holds its snapshots from now on."""
     after, latest = whole_or_none(after, "after", minimum=0), files.snapshots.latest_id() or 0
     if after is not None and after > latest:
         raise InvalidRequestError(
@@ -78,14 +93,12 @@ def stream_changes(
     if consumer is not None:
         position = files.references.consumers().get(consumer)
         if position is None:
-            begins = 1 if after is None else after + 1
-            set_consumer(files, consumer, max(begins, files.snapshots.earliest_id() or 1))
-        elif after is None:
+            earliest = files.snapshots.earliest_id() or FIRST_SNAPSHOT_ID
+            begins = earliest if after is None else after + 1
+            set_consumer(files, consumer, begins, without_rows=after is None)
+        elif after is None and consumer not in files.references.consumers_without_rows():
             after = position - 1
-    asked = Asked(files, tuple(files.schema.names_of(columns)), after, consumer)
-    spark.dataSource.register(ChangesSource)
-    text = base64.b64encode(dumps(asked)).decode()
-    return spark.readStream.format(_FORMAT).option(_OPTION, text).load()
+    return Asked(files, tuple(files.schema.names_of(columns)), after, consumer)
 
 
 class ChangesSource(DataSource):
