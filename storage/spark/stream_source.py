@@ -27,9 +27,13 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 
 from lakewright.storage.errors import InvalidRequestError, SnapshotNotFound, StalePlan
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.changes.change_plan import ChangePlan, ChangeSplit
+from lakewright.storage.operations.changes.change_plan import ChangeSplit
 from lakewright.storage.operations.changes.change_read import ChangeReader
-from lakewright.storage.operations.changes.incremental import plan_audit_log, plan_incremental
+from lakewright.storage.operations.changes.stream_plan import (
+    check_streamable,
+    first_needed,
+    plan_stream,
+)
 from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
 from lakewright.storage.operations.references.consumers import set_consumer
 from lakewright.storage.spark.pickling import dumps, loads
@@ -84,6 +88,7 @@ def ask(
     columns: Sequence[str] | None = None,
 ) -> Asked:
     """What a stream reads, and from where; a new consumer holds its snapshots from now on."""
+    check_streamable(files)
     after, latest = whole_or_none(after, "after", minimum=0), files.snapshots.latest_id() or 0
     if after is not None and after > latest:
         raise InvalidRequestError(
@@ -94,7 +99,7 @@ def ask(
         position = files.references.consumers().get(consumer)
         if position is None:
             earliest = files.snapshots.earliest_id() or FIRST_SNAPSHOT_ID
-            begins = earliest if after is None else after + 1
+            begins = earliest if after is None else first_needed(files, after)
             set_consumer(files, consumer, begins, without_rows=after is None)
         elif after is None and consumer not in files.references.consumers_without_rows():
             after = position - 1
@@ -160,7 +165,7 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         first, last = _snapshot_of(start), _snapshot_of(end)
         if first == last:
             return []
-        plan = self._plan(first, last)
+        plan = plan_stream(self._asked.files, first, last)
         shares = min(_MOST_TASKS, len(plan.splits))
         return [Share(plan.splits[each::shares], plan.snapshot_ids) for each in range(shares)]
 
@@ -181,13 +186,8 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def commit(self, end: dict[str, object]) -> None:
         asked = self._asked
         if asked.consumer is not None:
-            asked.files.references.set_consumer(asked.consumer, _snapshot_of(end) + 1)
-
-    def _plan(self, first: int, last: int) -> ChangePlan:
-        files = self._asked.files
-        if first > 0:
-            return plan_incremental(files, first, last)
-        return plan_audit_log(files, files.snapshots.read(last))
+            needed = first_needed(asked.files, _snapshot_of(end))
+            asked.files.references.set_consumer(asked.consumer, needed)
 
     def _offset(self, snapshot_id: int) -> dict[str, object]:
         snapshot = self._asked.files.snapshots.read(snapshot_id)

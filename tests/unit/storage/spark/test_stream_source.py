@@ -115,6 +115,17 @@ def test_a_stream_that_is_started_again_before_its_first_batch_begins_with_all_r
     assert told(again, again.initialOffset(), first) == []
 
 
+def test_a_consumer_keeps_the_state_to_which_an_overwrite_is_compared(catalog: Catalog) -> None:
+    table = new_table(catalog, keys=["id"], options={"streaming-read-overwrite": "true"})
+    write(table, 1, 3)
+    reader = reader_of(table, consumer="c")
+    first = latest(reader, reader.initialOffset())
+    reader.commit(first)
+    table.write(rows(table, events(2, 3)), mode="overwrite")
+    expire(table)
+    assert told(reader, first, latest(reader, first)) == [("-D", 1)]
+
+
 def test_a_stream_that_would_begin_at_expired_changes_makes_no_consumer(table: Table) -> None:
     for number in range(1, 5):
         write(table, number, number + 1)
