@@ -82,11 +82,22 @@ def commit_batch(
     without rows leaves no snapshot and no record.
 
     Raises:
+        InvalidRequestError: the time lies outside of the calendar.
         CommitConflictError: the table changed and conflicts; stage the rows again.
         CommitOutcomeUnknownError: the store failed; a repeated batch finds out what happened.
     """
     if not staged.messages and staged.overwrite is None:
         return CommitResult(snapshot=None, attempts=0)
+    if clock is not None and time_ms is not None and not clock.tells(time_ms):
+        with suppress(StorageError):
+            abort_staged(files, staged)
+        raise InvalidRequestError(
+            f"batch {batch.number} for {files.name} has rows of the time {time_ms} (milliseconds "
+            f"since 1970) in column {clock.column}, which is not in the years 1 to 9999; the "
+            "partitions before it would all count as over; correct these rows or filter them out, "
+            "and start the stream again",
+            table=files.name,
+        )
     before = files.streams.read(batch.stream)
     record = StreamRecord(
         stream=batch.stream,
@@ -195,8 +206,9 @@ def _was_committed(files: TableFiles, batch: StreamBatch, record: StreamRecord) 
 def _settle(files: TableFiles, record: StreamRecord, clock: PartitionClock | None) -> None:
     """Mark the partitions that are over, and record that the batch is committed."""
     over: list[Partition] = []
-    if clock is not None and record.watermark is not None:
-        moment = clock.local(record.watermark)
+    watermark = record.watermark
+    if clock is not None and watermark is not None and clock.tells(watermark):
+        moment = clock.local(watermark)
         known = [each for text in record.waiting if (each := _partition(files, text)) is not None]
         over = [each for each in known if clock.is_over(each, moment)]
         if over:
@@ -228,6 +240,9 @@ def _watermark(
     earlier = None if before is None else before.watermark
     if clock is None or time_ms is None:
         return earlier
+    if earlier is not None and not clock.tells(earlier):
+        # No time of rows would pass it.
+        earlier = None
     now = time_ms - int(clock.delay.total_seconds() * 1000)
     return now if earlier is None else max(now, earlier)
 

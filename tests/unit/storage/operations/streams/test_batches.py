@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,11 @@ def write(
         commit_identifier=which.number,
     )
     return commit_batch(files, which, staged, clock=clock, time_ms=time_ms)
+
+
+def clock_of(table: Table, **given: dt.timedelta) -> PartitionClock:
+    fields = {field.name: field for field in table.schema.partition_fields}
+    return partition_clock(fields, {"day": EventTime("ts", **given)}, table=table.name)
 
 
 @pytest.fixture
@@ -183,9 +189,7 @@ def test_a_batch_that_lost_to_another_change_leaves_no_file_and_no_doubt(catalog
 @pytest.mark.mission("PT48")
 def test_partitions_are_done_once_the_watermark_has_passed_them(catalog: Catalog) -> None:
     table = new_table(catalog, partitions=["day"])
-    fields = {field.name: field for field in table.schema.partition_fields}
-    late = EventTime("ts", delay=dt.timedelta(hours=2))
-    clock = partition_clock(fields, {"day": late}, table=table.name)
+    clock = clock_of(table, delay=dt.timedelta(hours=2))
 
     def done() -> list[str]:
         folder = Path(table.location.removeprefix("file://"))
@@ -204,3 +208,35 @@ def test_partitions_are_done_once_the_watermark_has_passed_them(catalog: Catalog
     assert table.at(watermark=first).snapshot is not None
     (record,) = table.history.streams()
     assert (record.watermark, record.waiting) == (first, ("2024-01-02",))
+
+
+@pytest.mark.parametrize("bad", [START_MS * 1000, -START_MS * 1000, 10**30])
+def test_a_time_outside_of_the_calendar_is_refused_before_the_commit(
+    catalog: Catalog, bad: int
+) -> None:
+    table = new_table(catalog, partitions=["day"])
+    clock = clock_of(table)
+    write(table, batch(0), day="2024-01-01", clock=clock, time_ms=START_MS)
+    before = table.history.streams()
+    for _ in range(2):
+        with pytest.raises(InvalidRequestError, match=f"batch 1 for db.t .* time {bad} .*column ts"):
+            write(table, batch(1), day="2024-01-02", clock=clock, time_ms=bad)
+    assert values_of(table, "id") == [0, 1]
+    assert table.history.streams() == before
+    assert_only_reachable_files(table)
+    write(table, batch(1), day="2024-01-02", clock=clock, time_ms=START_MS + DAY_MS)
+    assert values_of(table, "id") == [0, 1, 10, 11]
+
+
+def test_a_stream_goes_on_after_a_recorded_watermark_outside_of_the_calendar(
+    catalog: Catalog,
+) -> None:
+    table = new_table(catalog, partitions=["day"])
+    clock = clock_of(table)
+    write(table, batch(0), day="2024-01-01", clock=clock, time_ms=START_MS)
+    (record,) = table.history.streams()
+    table.table_files.streams.put(replace(record, committed=False, watermark=START_MS * 1000))
+    assert write(table, batch(0), clock=clock) is None
+    write(table, batch(1), day="2024-01-02", clock=clock, time_ms=START_MS + DAY_MS)
+    (record,) = table.history.streams()
+    assert (record.watermark, record.waiting) == (START_MS + DAY_MS, ("2024-01-02",))
