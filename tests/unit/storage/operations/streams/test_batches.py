@@ -21,7 +21,15 @@ from lakewright.storage.operations.streams.batches import commit_batch, is_commi
 from lakewright.storage.spec.commit import CommitResult
 from lakewright.storage.spec.partition_clock import PartitionClock, partition_clock
 from lakewright.storage.spec.stream import StreamBatch
-from tests.support.stores.watched_files import Crashed, Fault, puts_snapshot, watched
+from tests.support.stores.watched_files import (
+    Call,
+    Crashed,
+    Fault,
+    WatchedFiles,
+    over,
+    puts_snapshot,
+    watched,
+)
 from tests.support.tables.builders import compact, events, expire, new_table, rows, values_of
 from tests.support.tables.environment import START_MS
 from tests.support.tables.fixtures import memory_catalog
@@ -167,6 +175,52 @@ def test_a_checkpoint_that_is_older_than_the_table_is_refused(table: Table) -> N
         write(table, batch(0))
 
 
+def two_more_batches_and_expiry(table: Table) -> None:
+    """What another driver of the query does meanwhile: batches 1 and 2, whose snapshots expire."""
+    for number in (1, 2):
+        write(table, batch(number))
+    table.write(rows(table, events(100, 101)))
+    expire(table)
+
+
+@pytest.mark.mission("PT13", "PT49")
+def test_a_driver_that_settles_late_does_not_take_the_record_back(table: Table) -> None:
+    write(table, batch(0))
+    records: list[Call] = []
+
+    def meanwhile(call: Call) -> None:
+        if call.name == "replace" and "/stream-q1" in call.path:
+            records.append(call)
+            # The first one says that the batch is tried, the second one that it is committed.
+            if len(records) == 2:
+                two_more_batches_and_expiry(table)
+
+    write(over(table, WatchedFiles(table.table_files.fs, before=meanwhile)), batch(1))
+    (record,) = table.history.streams()
+    assert (record.batch, record.committed) == (2, True)
+    assert write(table, batch(2)) is None
+    assert values_of(table, "id") == [0, 1, 10, 11, 20, 21, 100]
+
+
+@pytest.mark.mission("PT13", "PT49")
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_driver_that_stages_while_another_one_goes_on_writes_nothing(
+    table: Table, number: int
+) -> None:
+    write(table, batch(0))
+    staged = table.stage(rows(table, events(50, 52)), commit_user="q1", commit_identifier=number)
+    two_more_batches_and_expiry(table)
+    if number == 1:
+        with pytest.raises(InvalidRequestError, match="holds batch 2 of stream q1"):
+            commit_batch(table.table_files, batch(number), staged)
+    else:
+        assert commit_batch(table.table_files, batch(number), staged).already_committed
+    assert values_of(table, "id") == [0, 1, 10, 11, 20, 21, 100]
+    (record,) = table.history.streams()
+    assert (record.batch, record.committed) == (2, True)
+    assert_only_reachable_files(table)
+
+
 def test_a_batch_without_rows_makes_no_snapshot(table: Table) -> None:
     staged = table.stage(rows(table, []), commit_user="q1", commit_identifier=0)
     assert commit_batch(table.table_files, batch(0), staged).snapshot is None
@@ -219,7 +273,9 @@ def test_a_time_outside_of_the_calendar_is_refused_before_the_commit(
     write(table, batch(0), day="2024-01-01", clock=clock, time_ms=START_MS)
     before = table.history.streams()
     for _ in range(2):
-        with pytest.raises(InvalidRequestError, match=f"batch 1 for db.t .* time {bad} .*column ts"):
+        with pytest.raises(
+            InvalidRequestError, match=f"batch 1 for db.t .* time {bad} .*column ts"
+        ):
             write(table, batch(1), day="2024-01-02", clock=clock, time_ms=bad)
     assert values_of(table, "id") == [0, 1]
     assert table.history.streams() == before
