@@ -110,7 +110,8 @@ def folder_rows(
 ) -> DataFrame:
     """The files that are in a folder, and arrive there, as a stream of a table's columns.
 
-    They lack the columns of `partition`, and have those whose time the partitions follow.
+    They lack the columns of `partition`, and have those whose time the partitions follow, which
+    come last. Columns of CSV have this order too; a header with other names ends the stream.
     """
     times = [each.column for each in partition.values() if isinstance(each, EventTime)]
     stored = [each for each in files.schema.fields if each.name not in partition]
@@ -122,6 +123,8 @@ def folder_rows(
     if file_format in ("json", "csv"):
         # By default Spark makes nulls of values that it cannot read.
         reader = reader.option("mode", "FAILFAST").option("header", "true")
+        # By default Spark takes columns of CSV by their position, whatever the header names.
+        reader = reader.option("enforceSchema", "false")
     if files_at_once is not None:
         reader = reader.option("maxFilesPerTrigger", files_at_once)
     return reader.load(folder)
