@@ -435,10 +435,12 @@ class Table(Readable):
         """The rows and then their changes as a streaming DataFrame, with kinds in `_rowkind`.
 
         `after` leaves out what the table held at that snapshot. `consumer` names a position that
-        keeps snapshots until a batch with them is done, and from which a new stream goes on.
+        keeps snapshots until a batch with them is done, and from which a new stream goes on; a
+        stream that has not ended its first batch begins again.
 
         Raises:
-            InvalidRequestError: `after` is beyond the latest snapshot.
+            InvalidRequestError: `after` is beyond the latest snapshot, or the changes after it,
+                which a new consumer would keep, have expired.
             UnsupportedError: executors cannot reach the table, or a column has no Spark type.
         """
         from lakewright.storage.spark.stream_source import stream_changes

@@ -33,6 +33,9 @@ from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.snapshot import FIRST_SNAPSHOT_ID, Snapshot
 from lakewright.storage.spec.tag import Tag
 
+# What Paimon's clients do not know in a consumer's file, they pass over.
+_WITHOUT_ROWS = "withoutRows"
+
 
 @dataclass(frozen=True, slots=True)
 class SchemaStore:
@@ -356,7 +359,14 @@ class ReferenceStore:
 
     def consumers(self) -> dict[str, int]:
         """The next snapshot of each consumer, without consumers deleted during the call."""
-        positions = {}
+        return {name: position for name, (position, _) in self._consumers().items()}
+
+    def consumers_without_rows(self) -> frozenset[str]:
+        """Consumers whose reader begins with all rows of the table, and has not read them."""
+        return frozenset(name for name, (_, has_none) in self._consumers().items() if has_none)
+
+    def _consumers(self) -> dict[str, tuple[int, bool]]:
+        found = {}
         for status in self.fs.list_dir(self.paths.consumer_dir):
             if status.name.startswith("consumer-"):
                 try:
@@ -364,23 +374,35 @@ class ReferenceStore:
                 except FileMissing:
                     continue
                 try:
-                    position = as_whole(read_object(data)["nextSnapshot"])
+                    read = read_object(data)
+                    position = as_whole(read["nextSnapshot"])
                 except (ValueError, KeyError) as error:
                     raise CorruptionError(
                         f"{status.path} is not a consumer: {error!r}; delete the consumer, or let "
                         "it write its position again",
                         path=status.path,
                     ) from error
-                positions[status.name.removeprefix("consumer-")] = position
-        return positions
+                has_none = read.get(_WITHOUT_ROWS) is True
+                found[status.name.removeprefix("consumer-")] = position, has_none
+        return found
 
     def consumer_modified_ms(self) -> dict[str, int]:
         """The time of each consumer's last progress, by the store's clock."""
         return _modified_ms(self.fs, self.paths.consumer_dir, "consumer-")
 
-    def set_consumer(self, name: str, next_snapshot_id: int) -> None:
-        data = json.dumps({"nextSnapshot": next_snapshot_id}, indent=2).encode()
+    def set_consumer(self, name: str, next_snapshot_id: int, *, without_rows: bool = False) -> None:
+        """Set a position; `without_rows` says that the reader lacks all rows before it as well."""
+        content: dict[str, object] = {"nextSnapshot": next_snapshot_id}
+        if without_rows:
+            content[_WITHOUT_ROWS] = True
+        data = json.dumps(content, indent=2).encode()
         self.fs.replace(self.paths.consumer(name), data)
+
+    def set_back_consumers(self, names: Sequence[str], next_snapshot_id: int) -> None:
+        """Set consumers to an earlier snapshot; the rows that they lack, they lack still."""
+        without_rows = self.consumers_without_rows() if names else frozenset()
+        for name in names:
+            self.set_consumer(name, next_snapshot_id, without_rows=name in without_rows)
 
     def branches(self) -> dict[str, TablePaths]:
         """The paths of every branch by name, including half-made and half-deleted branches."""

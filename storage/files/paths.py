@@ -159,8 +159,8 @@ class TablePaths:
         """The folder of the records of streams; each branch has its own."""
         return f"{self.metadata_root}/{UPKEEP_FOLDER}/streams"
 
-    def stream(self, stream: str) -> str:
-        return f"{self.stream_dir}/stream-{escape_path(stream)}"
+    def stream(self, stream: str, batch: int) -> str:
+        return f"{self.stream_dir}/stream-{escape_path(stream)}.{batch}"
 
     @property
     def lease_dir(self) -> str:

@@ -1,4 +1,8 @@
-"""Records of the streams that write into a table: <table>/.lakewright/streams/stream-<id>."""
+"""Records of the streams that write into a table: <table>/.lakewright/streams/stream-<id>.<batch>.
+
+Each batch has a file of its own, and the greatest batch counts: a driver that wakes up late cannot
+put an earlier batch in the place of a later one.
+"""
 
 from __future__ import annotations
 
@@ -22,23 +26,34 @@ class StreamStore:
     paths: TablePaths
 
     def read(self, stream: str) -> StreamRecord | None:
-        """The record of a stream; None if it has written nothing."""
-        path = self.paths.stream(stream)
-        try:
-            return decode_record(self.fs.read_bytes(path), name=path)
-        except FileMissing:
-            return None
+        """The record of a stream's last batch; None if it has written nothing."""
+        found = self._files(stream).values()
+        return max(found, key=lambda record: record.batch, default=None)
 
     def all(self) -> tuple[StreamRecord, ...]:
         """The records of all streams, the one that wrote last first."""
-        found = []
+        last: dict[str, StreamRecord] = {}
+        for record in sorted(self._files().values(), key=lambda record: record.batch):
+            last[record.stream] = record
+        return tuple(sorted(last.values(), key=lambda record: (-record.time_ms, record.stream)))
+
+    def put(self, record: StreamRecord) -> None:
+        """Set the record of a batch."""
+        self.fs.replace(self.paths.stream(record.stream, record.batch), encode_record(record))
+
+    def files_before(self, stream: str, batch: int) -> list[str]:
+        """The files of a stream's batches before one."""
+        found = self._files(stream).items()
+        return [path for path, record in found if record.batch < batch]
+
+    def _files(self, stream: str | None = None) -> dict[str, StreamRecord]:
+        found = {}
         for status in self.fs.list_dir(self.paths.stream_dir):
             if status.name.startswith(_PREFIX):
                 # Another process may have removed it since the listing.
                 with suppress(FileMissing):
                     data = self.fs.read_bytes(status.path)
-                    found.append(decode_record(data, name=status.path))
-        return tuple(sorted(found, key=lambda record: (-record.time_ms, record.stream)))
-
-    def put(self, record: StreamRecord) -> None:
-        self.fs.replace(self.paths.stream(record.stream), encode_record(record))
+                    record = decode_record(data, name=status.path)
+                    if stream in (None, record.stream):
+                        found[status.path] = record
+        return found

@@ -5,7 +5,7 @@
 2. A batch has the changes after one offset, up to the latest snapshot. Spark's tasks read them,
    each a few buckets.
 3. A consumer keeps the snapshots that the query still needs, and moves when Spark says that a batch
-   is done.
+   is done. Until its first move it says that all rows come first, since its position does not.
 4. If the snapshot of an offset is not the one that was read, a rollback came in between: the query
    fails, since it has told rows that are gone.
 
@@ -27,15 +27,20 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 
 from lakewright.storage.errors import InvalidRequestError, SnapshotNotFound, StalePlan
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.changes.change_plan import ChangePlan, ChangeSplit
+from lakewright.storage.operations.changes.change_plan import ChangeSplit
 from lakewright.storage.operations.changes.change_read import ChangeReader
-from lakewright.storage.operations.changes.incremental import plan_audit_log, plan_incremental
+from lakewright.storage.operations.changes.stream_plan import (
+    check_streamable,
+    first_needed,
+    plan_stream,
+)
 from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
 from lakewright.storage.operations.references.consumers import set_consumer
 from lakewright.storage.spark.pickling import dumps, loads
 from lakewright.storage.spark.read import check_reachable, for_spark
 from lakewright.storage.spark.spark_types import to_spark_schema
 from lakewright.storage.spec.arguments import whole_or_none
+from lakewright.storage.spec.snapshot import FIRST_SNAPSHOT_ID
 
 _FORMAT, _OPTION = "lakewright-changes", "asked"
 _SNAPSHOT, _COMMIT = "snapshot", "commit"
@@ -69,6 +74,21 @@ def stream_changes(
 ) -> DataFrame:
     """The rows of a table and their changes as a stream; see `Table.read_stream`."""
     check_reachable(files)
+    asked = ask(files, after=after, consumer=consumer, columns=columns)
+    spark.dataSource.register(ChangesSource)
+    text = base64.b64encode(dumps(asked)).decode()
+    return spark.readStream.format(_FORMAT).option(_OPTION, text).load()
+
+
+def ask(
+    files: TableFiles,
+    *,
+    after: int | None = None,
+    consumer: str | None = None,
+    columns: Sequence[str] | None = None,
+) -> Asked:
+    """What a stream reads, and from where; a new consumer holds its snapshots from now on."""
+    check_streamable(files)
     after, latest = whole_or_none(after, "after", minimum=0), files.snapshots.latest_id() or 0
     if after is not None and after > latest:
         raise InvalidRequestError(
@@ -78,14 +98,12 @@ def stream_changes(
     if consumer is not None:
         position = files.references.consumers().get(consumer)
         if position is None:
-            begins = 1 if after is None else after + 1
-            set_consumer(files, consumer, max(begins, files.snapshots.earliest_id() or 1))
-        elif after is None:
+            earliest = files.snapshots.earliest_id() or FIRST_SNAPSHOT_ID
+            begins = earliest if after is None else first_needed(files, after)
+            set_consumer(files, consumer, begins, without_rows=after is None)
+        elif after is None and consumer not in files.references.consumers_without_rows():
             after = position - 1
-    asked = Asked(files, tuple(files.schema.names_of(columns)), after, consumer)
-    spark.dataSource.register(ChangesSource)
-    text = base64.b64encode(dumps(asked)).decode()
-    return spark.readStream.format(_FORMAT).option(_OPTION, text).load()
+    return Asked(files, tuple(files.schema.names_of(columns)), after, consumer)
 
 
 class ChangesSource(DataSource):
@@ -147,7 +165,7 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         first, last = _snapshot_of(start), _snapshot_of(end)
         if first == last:
             return []
-        plan = self._plan(first, last)
+        plan = plan_stream(self._asked.files, first, last)
         shares = min(_MOST_TASKS, len(plan.splits))
         return [Share(plan.splits[each::shares], plan.snapshot_ids) for each in range(shares)]
 
@@ -168,13 +186,8 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def commit(self, end: dict[str, object]) -> None:
         asked = self._asked
         if asked.consumer is not None:
-            asked.files.references.set_consumer(asked.consumer, _snapshot_of(end) + 1)
-
-    def _plan(self, first: int, last: int) -> ChangePlan:
-        files = self._asked.files
-        if first > 0:
-            return plan_incremental(files, first, last)
-        return plan_audit_log(files, files.snapshots.read(last))
+            needed = first_needed(asked.files, _snapshot_of(end))
+            asked.files.references.set_consumer(asked.consumer, needed)
 
     def _offset(self, snapshot_id: int) -> dict[str, object]:
         snapshot = self._asked.files.snapshots.read(snapshot_id)

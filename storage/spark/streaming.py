@@ -15,6 +15,7 @@ Source: Spark `MicroBatchExecution`, `ForeachBatchSink`.
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -59,6 +60,8 @@ _AVAILABLE_NOW = "available-now"
 _TRIES = 3
 _OUTPUTS = ("append", "update", "complete")
 _LATEST = "latest"
+# Names of one store, of which Hadoop has several clients.
+_SAME_STORES = {"s3a": "s3", "s3n": "s3"}
 _EPOCH = "1970-01-01 00:00:00"
 
 
@@ -110,7 +113,8 @@ def folder_rows(
 ) -> DataFrame:
     """The files that are in a folder, and arrive there, as a stream of a table's columns.
 
-    They lack the columns of `partition`, and have those whose time the partitions follow.
+    They lack the columns of `partition`, and have those whose time the partitions follow, which
+    come last. Columns of CSV have this order too; a header with other names ends the stream.
     """
     times = [each.column for each in partition.values() if isinstance(each, EventTime)]
     stored = [each for each in files.schema.fields if each.name not in partition]
@@ -122,6 +126,8 @@ def folder_rows(
     if file_format in ("json", "csv"):
         # By default Spark makes nulls of values that it cannot read.
         reader = reader.option("mode", "FAILFAST").option("header", "true")
+        # By default Spark takes columns of CSV by their position, whatever the header names.
+        reader = reader.option("enforceSchema", "false")
     if files_at_once is not None:
         reader = reader.option("maxFilesPerTrigger", files_at_once)
     return reader.load(folder)
@@ -191,9 +197,11 @@ def make_sink(
         fields = {field.name: field for field in files.schema.partition_fields}
         formatter = read_partition_expiry(files.schema, table=table).times.formatter
         clock = partition_clock(fields, times, table=table, formatter=formatter)
+    place = place_of(text_argument(checkpoint, "checkpoint"))
     sink = Sink(
         files=files,
-        checkpoint=_place(text_argument(checkpoint, "checkpoint")),
+        checkpoint=checkpoint if _is_remote(checkpoint) else place,
+        place=place,
         fixed=fixed,
         clock=clock,
         mode=WriteMode.OVERWRITE if output == "complete" else WriteMode.APPEND,
@@ -237,12 +245,13 @@ def _check_columns(sink: Sink, rows: DataFrame) -> None:
 class Sink:
     """What Spark calls with each batch.
 
-    `fixed` are the partition columns that have one value for the whole stream. `failures` are the
-    errors of batches.
+    `checkpoint` is as Spark takes it, and `place` in one spelling. `fixed` are the partition
+    columns that have one value for the whole stream. `failures` are the errors of batches.
     """
 
     files: TableFiles
     checkpoint: str
+    place: str
     fixed: Mapping[str, object]
     clock: PartitionClock | None
     mode: WriteMode
@@ -264,7 +273,7 @@ class Sink:
                 "the default (PYSPARK_PIN_THREAD)",
                 table=self.files.name,
             )
-        batch = StreamBatch(stream=stream, checkpoint=self.checkpoint, number=number)
+        batch = StreamBatch(stream=stream, checkpoint=self.place, number=number)
         if is_committed(self._now(), batch, self.clock):
             # States of a query that did not advance would fail the batch after this one.
             rows.write.format("noop").mode("overwrite").save()
@@ -360,7 +369,16 @@ def _named(name: str) -> Column:
     return f.col("`" + name.replace("`", "``") + "`")
 
 
-def _place(checkpoint: str) -> str:
+def place_of(checkpoint: str) -> str:
     """The place of a checkpoint, in one spelling."""
-    place = checkpoint.removeprefix("file://").rstrip("/")
-    return place if "://" in place else str(Path(place.removeprefix("file:")).absolute())
+    scheme, mark, rest = checkpoint.partition("://")
+    if not _is_remote(checkpoint):
+        return str(Path(rest if mark else checkpoint.removeprefix("file:")).resolve())
+    store, _, path = rest.partition("/")
+    scheme = _SAME_STORES.get(scheme.lower(), scheme.lower())
+    return f"{scheme}://{store}{posixpath.normpath('/' + path.lstrip('/'))}"
+
+
+def _is_remote(place: str) -> bool:
+    scheme, mark, _ = place.partition("://")
+    return bool(mark) and scheme.lower() != "file"

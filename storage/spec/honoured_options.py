@@ -172,6 +172,11 @@ HONOURED_OPTIONS: tuple[Option, ...] = (
         Option("changelog-file.prefix", Kind.TEXT, "changelog-"),
     ),
     *honoured(
+        "whether streams tell overwrites",
+        Option("streaming-read-overwrite", Kind.BOOLEAN, "false"),
+        Option("streaming-read-append-overwrite", Kind.BOOLEAN, "false"),
+    ),
+    *honoured(
         "how long snapshots, changelogs and consumers stay",
         Option("snapshot.num-retained.min", Kind.INTEGER, "10"),
         Option("snapshot.num-retained.max", Kind.INTEGER, "2147483647"),

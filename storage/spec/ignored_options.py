@@ -185,8 +185,6 @@ IGNORED_OPTIONS: tuple[Option, ...] = (
         Option("consumer-id", Kind.TEXT),
         Option("consumer.mode", Kind.CHOICE, "exactly-once"),
         Option("consumer.ignore-progress", Kind.BOOLEAN, "false"),
-        Option("streaming-read-overwrite", Kind.BOOLEAN, "false"),
-        Option("streaming-read-append-overwrite", Kind.BOOLEAN, "false"),
         Option("streaming-read-atomic", Kind.BOOLEAN, "false"),
         Option("streaming-read-mode", Kind.CHOICE),
         Option("streaming-read.shuffle-bucket-with-partition", Kind.BOOLEAN, "true"),

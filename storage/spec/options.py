@@ -127,6 +127,8 @@ class TableOptions:
     changelog_file_prefix: str
     changelog_row_deduplicate: bool
     changelog_row_deduplicate_ignore_fields: tuple[str, ...]
+    streaming_read_overwrite: bool
+    streaming_read_append_overwrite: bool
     force_lookup: bool
     dynamic_bucket_target_row_num: int
     dynamic_bucket_initial_buckets: int
@@ -312,6 +314,8 @@ def read_options(
         changelog_row_deduplicate_ignore_fields=reader.names(
             "changelog-producer.row-deduplicate-ignore-fields"
         ),
+        streaming_read_overwrite=reader.boolean("streaming-read-overwrite"),
+        streaming_read_append_overwrite=reader.boolean("streaming-read-append-overwrite"),
         force_lookup=reader.boolean("force-lookup"),
         dynamic_bucket_target_row_num=reader.integer(
             "dynamic-bucket.target-row-num", minimum=1, bits=64

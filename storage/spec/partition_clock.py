@@ -104,6 +104,14 @@ class PartitionClock:
         except ValueError:
             return None
 
+    def tells(self, time_ms: int) -> bool:
+        """Whether an instant lies in the years 1 to 9999, which the clock can tell."""
+        try:
+            self.local(time_ms)
+        except OverflowError:
+            return False
+        return True
+
     def local(self, time_ms: int) -> dt.datetime:
         """An instant on the clock of the partitions."""
         moment = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(milliseconds=time_ms)

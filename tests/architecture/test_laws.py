@@ -35,7 +35,7 @@ DELETIONS = {"delete", "delete_tree", "remove_empty_dir"}
 RAW_DELETIONS = {"rm", "rm_file", "rmdir", "removedirs", "unlink", "rmtree", "delete_dir"}
 # Plans that are answers themselves: reading them is all that is done with them.
 # Plans of reads, and the plan of an expiry that is run as a deletion of tags.
-PLANS_WITHOUT_RUN = {"plan_scan", "plan_incremental", "plan_audit_log"}
+PLANS_WITHOUT_RUN = {"plan_scan", "plan_incremental", "plan_audit_log", "plan_stream"}
 EMPTY_NAMES = {"utils", "util", "helpers", "common", "manager", "base", "impl", "misc"}
 
 

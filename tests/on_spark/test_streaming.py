@@ -210,6 +210,22 @@ def test_the_states_of_a_query_advance_with_a_batch_that_the_table_holds_already
     assert batches_of(table) == [0, 1, 2]
 
 
+def test_a_csv_file_whose_header_names_other_columns_ends_the_stream(
+    catalog: Catalog, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = new_table(catalog, {"id": "BIGINT", "first": "STRING", "last": "STRING"})
+    folder = tmp_path / "feed"
+    folder.mkdir()
+    command = ["--warehouse", catalog.uri, "stream", "run", "db.t", "--csv", str(folder)]
+    command += ["--checkpoint", str(tmp_path / "checkpoint")]
+    (folder / "a.csv").write_text("id,first,last\n1,Ada,Lovelace\n")
+    assert main(command) == 0
+    (folder / "b.csv").write_text("id,last,first\n2,Hopper,Grace\n")
+    assert main(command) != 0
+    assert "CSV header does not conform to the schema" in capsys.readouterr().err
+    assert table.read().to_pylist() == [{"id": 1, "first": "Ada", "last": "Lovelace"}]
+
+
 def test_what_is_no_stream_of_the_table_is_refused_before_the_query_starts(
     catalog: Catalog, feed: Feed
 ) -> None:

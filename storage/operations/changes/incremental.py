@@ -87,11 +87,15 @@ def _checked(bound: Bound, name: str) -> Bound:
 
 
 def plan_audit_log(
-    files: TableFiles, snapshot: Snapshot | None, predicate: Predicate | None = None
+    files: TableFiles,
+    snapshot: Snapshot | None,
+    predicate: Predicate | None = None,
+    *,
+    levels: range | None = None,
 ) -> ChangePlan:
-    """Plan the rows of one state, with the deletions that its files still hold."""
+    """Plan the rows of one state, or of some levels, with the deletions that files still hold."""
     check_supported(files.schema, Use.READ, table=files.name)
-    plan = plan_scan(files, snapshot, predicate)
+    plan = plan_scan(files, snapshot, predicate, levels=levels)
     splits = [
         ChangeSplit(
             source=ChangeSource.STATE if split.merge else ChangeSource.WRITTEN, after=(split,)
@@ -156,16 +160,27 @@ def _between_ids(
     if mode is IncrementalMode.DIFF:
         before, after = files.snapshots.read(start), files.snapshots.read(end)
         return difference_plan(files, before, after, predicate)
+    return written_plan(files, snapshots_between(files, start, end, mode), mode, predicate)
+
+
+def snapshots_between(
+    files: TableFiles, start: int, end: int, mode: IncrementalMode
+) -> list[Snapshot]:
+    """The snapshots after `start` up to `end`, or their changelogs, all of them.
+
+    Raises:
+        SnapshotNotFound: one of them never existed, or expired.
+        HistoryGap: snapshots between them are missing.
+    """
     kept = _kept_changelogs(files, mode)
-    earliest = min([earliest, *kept])
+    earliest = min([files.snapshots.earliest_id() or end + 1, *kept])
     # The first bound is exclusive, so it may be the snapshot before the earliest.
-    if start < earliest - 1 or end > latest:
+    if start < earliest - 1 or end > (files.snapshots.latest_id() or 0):
         raise _expired(files, (start, end), earliest)
     there = {*kept, *files.snapshots.ids()}
     between = sorted(each for each in there if start < each <= end)
     _check_no_gap(files, between, (start, end), mode)
-    snapshots = [kept.get(each) or files.snapshots.read(each) for each in range(start + 1, end + 1)]
-    return written_plan(files, snapshots, mode, predicate)
+    return [kept.get(each) or files.snapshots.read(each) for each in range(start + 1, end + 1)]
 
 
 def _expired(files: TableFiles, bounds: tuple[int, int], earliest: int) -> SnapshotNotFound:

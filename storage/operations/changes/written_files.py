@@ -36,30 +36,43 @@ def written_plan(
     snapshots: Sequence[Snapshot],
     mode: IncrementalMode,
     predicate: Predicate | None,
+    *,
+    streamed: bool = False,
 ) -> ChangePlan:
-    """Plan the files that the snapshots added, in commit order."""
+    """Plan the files that the snapshots added, in commit order.
+
+    A stream takes rows of postponed buckets as they are written, if no changelog will tell them,
+    and the files of those overwrites that an option wants.
+    """
     entries: list[ManifestEntry] = []
     if mode is IncrementalMode.CHANGELOG:
-        snapshots = [each for each in snapshots if each.commit_kind is not CommitKind.OVERWRITE]
+        if not streamed:
+            snapshots = [each for each in snapshots if each.commit_kind is not CommitKind.OVERWRITE]
         _check_changelogs(files, snapshots)
-        lists = [(each.id, each.changelog_manifest_list) for each in snapshots]
+        lists = [(each, each.changelog_manifest_list) for each in snapshots]
     else:
-        snapshots = [each for each in snapshots if each.commit_kind is CommitKind.APPEND]
-        lists = [(each.id, each.delta_manifest_list) for each in snapshots]
-    for snapshot_id, name in lists:
+        kinds = {CommitKind.APPEND}
+        if streamed and not files.schema.is_keyed and files.options.streaming_read_append_overwrite:
+            kinds.add(CommitKind.OVERWRITE)
+        snapshots = [each for each in snapshots if each.commit_kind in kinds]
+        lists = [(each, each.delta_manifest_list) for each in snapshots]
+    for snapshot, name in lists:
         if name is not None:
-            with told_if_expired(files, snapshot_id, changes=True):
+            with told_if_expired(files, snapshot.id, changes=True):
                 found = list(files.manifests.entries(files.manifests.read_list(name)))
-            _check_only_added(files, snapshot_id, found)
+            if snapshot.commit_kind is CommitKind.OVERWRITE:
+                found = [entry for entry in found if entry.kind is FileKind.ADD]
+            _check_only_added(files, snapshot.id, found)
             entries += found
     wanted = PartitionFilter(files, predicate=predicate)
     # Readers see rows of postponed buckets only after a compaction.
-    chosen = [entry for entry in entries if entry.bucket >= 0 and wanted.takes(entry)]
+    sees_all = streamed and mode is IncrementalMode.DELTA
+    chosen = [entry for entry in entries if (sees_all or entry.bucket >= 0) and wanted.takes(entry)]
     return ChangePlan(
         table=files.name,
         mode=mode,
         snapshot_ids=tuple(each.id for each in snapshots),
-        splits=tuple(_written_splits(chosen)),
+        splits=tuple(written_splits(chosen)),
     )
 
 
@@ -82,7 +95,7 @@ def _check_only_added(files: TableFiles, snapshot_id: int, found: Iterable[Manif
         )
 
 
-def _written_splits(entries: Iterable[ManifestEntry]) -> Iterator[ChangeSplit]:
+def written_splits(entries: Iterable[ManifestEntry]) -> Iterator[ChangeSplit]:
     """Splits of each bucket of about the task size; files keep their order."""
     for place, group in grouped_by_bucket(entries).items():
         chosen: list[DataFileMeta] = []

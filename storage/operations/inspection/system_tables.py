@@ -133,10 +133,11 @@ def _merged_already(
 ) -> pa.Table:
     """The rows of the deepest level, which need no merge."""
     check_supported(files.schema, Use.READ, table=files.name)
-    level = files.options.max_level if files.schema.has_primary_key else None
+    deepest = range(files.options.max_level, files.options.num_levels)
+    levels = deepest if files.schema.has_primary_key else None
     snapshot_id = None if snapshot is None else snapshot.id
     with told_if_expired(files, snapshot_id):
-        plan = plan_scan(files, snapshot, predicate, level=level)
+        plan = plan_scan(files, snapshot, predicate, levels=levels)
     reader = SplitReader(files, columns=None, predicate=predicate, snapshot_id=snapshot_id)
     schema = reader.arrow_schema
     with logged(reader.nulled, files.name):

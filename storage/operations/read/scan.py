@@ -83,11 +83,11 @@ def plan_scan(
     snapshot: Snapshot | None,
     predicate: Predicate | None = None,
     *,
-    level: int | None = None,
+    levels: range | None = None,
 ) -> ScanPlan:
     """The splits to read; `files` must have the read schema.
 
-    With a level only its files are read: the state after some compaction.
+    With levels only their files are read: the state after some compaction.
     """
     total = snapshot_manifests(files, snapshot) if snapshot is not None else ()
     wanted = PartitionFilter(files, predicate=predicate)
@@ -95,8 +95,8 @@ def plan_scan(
     bridged = has_bridged_rows(files, total)
     check_keys_of_files(files, live, bridged=bridged)
     rows = live.rows
-    if level is not None:
-        rows = rows[live.numbers("_FILE._LEVEL", rows) == level]
+    if levels is not None:
+        rows = rows[np.isin(live.numbers("_FILE._LEVEL", rows), levels)]
     return ScanPlan(
         snapshot=snapshot,
         predicate=predicate,

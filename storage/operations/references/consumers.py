@@ -3,7 +3,9 @@
 1. A consumer is a file with the id of the next snapshot that its reader needs. The reader moves
    it forward.
 2. Set a consumer to let its reader start at another snapshot. Delete an unused consumer.
-3. Expire: a consumer that has not moved for longer than `consumer.expiration-time`, by the
+3. A reader that begins with all rows of the table marks its new consumer: it lacks these rows until
+   it moves the consumer for the first time, and begins with them again if it starts anew.
+4. Expire: a consumer that has not moved for longer than `consumer.expiration-time`, by the
    store's clock, holds no snapshot and is deleted.
 
 Source: Paimon specification, chapter Consumer ID; `ConsumerManager`.
@@ -40,8 +42,12 @@ def list_consumers(files: TableFiles) -> tuple[Consumer, ...]:
     )
 
 
-def set_consumer(files: TableFiles, name: str, next_snapshot_id: int) -> None:
+def set_consumer(
+    files: TableFiles, name: str, next_snapshot_id: int, *, without_rows: bool = False
+) -> None:
     """Set the next snapshot that a consumer reads; it may be the one that is committed next.
+
+    `without_rows` marks a reader that needs all rows of the table first.
 
     Raises:
         InvalidRequestError: the name is invalid, or the snapshot is expired or beyond the next one.
@@ -57,7 +63,7 @@ def set_consumer(files: TableFiles, name: str, next_snapshot_id: int) -> None:
             f"consumer {name} of {files.name} cannot continue at snapshot {next_snapshot_id}; "
             f"name a snapshot from {earliest} to {latest + 1}, the next one"
         )
-    files.references.set_consumer(name, next_snapshot_id)
+    files.references.set_consumer(name, next_snapshot_id, without_rows=without_rows)
 
 
 def delete_consumer(files: TableFiles, name: str) -> None:

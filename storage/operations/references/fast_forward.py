@@ -195,9 +195,8 @@ def run_fast_forward(files: TableFiles, plan: FastForwardPlan) -> BranchResult:
     delete_files(files.fs, [files.paths.tag(each) for each in plan.lost_tags])
     for tag in seen.references.tag_names():
         files.references.replace_tag(tag, seen.references.read_tag_file(tag))
-    for consumer in plan.consumers:
-        read_on = max(plan.shared_id + 1, min(plan.new_snapshot_ids))
-        files.references.set_consumer(consumer, read_on)
+    read_on = max(plan.shared_id + 1, min(plan.new_snapshot_ids))
+    files.references.set_back_consumers(plan.consumers, read_on)
     deleted = delete_unreachable(files, plan.files)
     last = max(plan.new_snapshot_ids)
     check_nothing_newer(files, last, f"it was forwarded to branch {plan.branch}")

@@ -233,8 +233,7 @@ def run_rollback(files: TableFiles, plan: RollbackPlan) -> RollbackResult:
     snapshots = _delete_later(files, plan, snapshot_file, pin)
     delete_changelogs_from(files, plan.changelog_ids)
     tags = delete_files(files.fs, [files.paths.tag(name) for name in plan.tags])
-    for name in plan.consumers:
-        files.references.set_consumer(name, plan.target_id + 1)
+    files.references.set_back_consumers(plan.consumers, plan.target_id + 1)
     deleted = _delete_files_of(files, plan.files)
     _restore_target(files, plan, snapshot_file, pin)
     strays, deleted_with_them = _delete_strays(files, target)

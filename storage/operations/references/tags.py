@@ -319,7 +319,11 @@ def _time_of(files: TableFiles, snapshot: Snapshot) -> dt.datetime | None:
         return local_time(snapshot.time_millis, files.options.process_time_zone)
     if snapshot.watermark in (None, _NO_WATERMARK):
         return None
-    return local_time(snapshot.watermark or 0, files.options.watermark_time_zone)
+    try:
+        return local_time(snapshot.watermark or 0, files.options.watermark_time_zone)
+    except OverflowError:
+        # Streams of other clients end with a watermark beyond the calendar.
+        return None
 
 
 def _put_automatic(files: TableFiles, name: str, snapshot: Snapshot) -> bool:

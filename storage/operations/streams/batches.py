@@ -5,7 +5,7 @@
    identifier, so that a repeated batch is found by its snapshot.
 2. Snapshots expire. So a record beside the table says which batch of the stream came last. Before
    a commit it names the batch and the snapshot that the commit follows, after it that the batch is
-   committed.
+   committed. Two drivers may run the same query for a while: the record of a later batch stays.
 3. Of a batch that was about to be committed, the snapshot is looked for. If it may have expired,
    live files of the batch prove the commit; without such proof nothing is written.
 4. A number below the last one is refused: the checkpoint is older than the table. So is a new
@@ -52,13 +52,7 @@ def is_committed(files: TableFiles, batch: StreamBatch, clock: PartitionClock | 
     if record is None:
         _check_not_begun_anew(files, batch)
         return find_committed(files, batch.stream, batch.number) is not None
-    if batch.number < record.batch:
-        raise InvalidRequestError(
-            f"{files.name} holds batch {record.batch} of stream {batch.stream}, and its checkpoint "
-            f"{batch.checkpoint} is back at batch {batch.number}; bring back the newer checkpoint, "
-            "or begin a new one where the rows of the table end",
-            table=files.name,
-        )
+    _check_not_behind(files, batch, record)
     if batch.number > record.batch:
         return False
     if not record.committed:
@@ -82,12 +76,29 @@ def commit_batch(
     without rows leaves no snapshot and no record.
 
     Raises:
+        InvalidRequestError: the time lies outside of the calendar.
         CommitConflictError: the table changed and conflicts; stage the rows again.
         CommitOutcomeUnknownError: the store failed; a repeated batch finds out what happened.
     """
     if not staged.messages and staged.overwrite is None:
         return CommitResult(snapshot=None, attempts=0)
+    if clock is not None and time_ms is not None and not clock.tells(time_ms):
+        with suppress(StorageError):
+            abort_staged(files, staged)
+        raise InvalidRequestError(
+            f"batch {batch.number} for {files.name} has rows of the time {time_ms} (milliseconds "
+            f"since 1970) in column {clock.column}, which is not in the years 1 to 9999; the "
+            "partitions before it would all count as over; correct these rows or filter them out, "
+            "and start the stream again",
+            table=files.name,
+        )
     before = files.streams.read(batch.stream)
+    if before is not None and (before.batch, before.committed) >= (batch.number, True):
+        # Another driver of the same query went on while this one staged.
+        with suppress(StorageError):
+            abort_staged(files, staged)
+        _check_not_behind(files, batch, before)
+        return CommitResult(snapshot=None, attempts=0, already_committed=True)
     record = StreamRecord(
         stream=batch.stream,
         checkpoint=batch.checkpoint,
@@ -110,7 +121,7 @@ def commit_batch(
         # The first error matters more. Without these steps the next try has more to look for.
         with suppress(StorageError):
             abort_staged(files, staged)
-            _restore(files, batch, before)
+            _restore(files, record, before)
         raise
     if result.already_committed or result.snapshot is None:
         with suppress(StorageError):
@@ -143,7 +154,7 @@ def forget_stream(files: TableFiles, stream: str) -> StreamRecord:
         NotFoundError: no stream of that id has written into the table.
     """
     record = _known(files, stream)
-    delete_files(files.fs, [files.paths.stream(stream)])
+    delete_files(files.fs, files.streams.files_before(stream, record.batch + 1))
     return record
 
 
@@ -156,6 +167,16 @@ def _known(files: TableFiles, stream: str) -> StreamRecord:
             table=files.name,
         )
     return record
+
+
+def _check_not_behind(files: TableFiles, batch: StreamBatch, record: StreamRecord) -> None:
+    if batch.number < record.batch:
+        raise InvalidRequestError(
+            f"{files.name} holds batch {record.batch} of stream {batch.stream}, and its checkpoint "
+            f"{batch.checkpoint} is back at batch {batch.number}; bring back the newer checkpoint, "
+            "or begin a new one where the rows of the table end",
+            table=files.name,
+        )
 
 
 def _check_not_begun_anew(files: TableFiles, batch: StreamBatch) -> None:
@@ -195,8 +216,9 @@ def _was_committed(files: TableFiles, batch: StreamBatch, record: StreamRecord) 
 def _settle(files: TableFiles, record: StreamRecord, clock: PartitionClock | None) -> None:
     """Mark the partitions that are over, and record that the batch is committed."""
     over: list[Partition] = []
-    if clock is not None and record.watermark is not None:
-        moment = clock.local(record.watermark)
+    watermark = record.watermark
+    if clock is not None and watermark is not None and clock.tells(watermark):
+        moment = clock.local(watermark)
         known = [each for text in record.waiting if (each := _partition(files, text)) is not None]
         over = [each for each in known if clock.is_over(each, moment)]
         if over:
@@ -204,6 +226,9 @@ def _settle(files: TableFiles, record: StreamRecord, clock: PartitionClock | Non
     gone = {each.text for each in over}
     waiting = tuple(text for text in record.waiting if text not in gone)
     files.streams.put(replace(record, committed=True, waiting=waiting))
+    # What is left of earlier batches means nothing.
+    with suppress(StorageError):
+        delete_files(files.fs, files.streams.files_before(record.stream, record.batch))
 
 
 def _mark_done(files: TableFiles, over: list[Partition]) -> None:
@@ -228,6 +253,9 @@ def _watermark(
     earlier = None if before is None else before.watermark
     if clock is None or time_ms is None:
         return earlier
+    if earlier is not None and not clock.tells(earlier):
+        # No time of rows would pass it.
+        earlier = None
     now = time_ms - int(clock.delay.total_seconds() * 1000)
     return now if earlier is None else max(now, earlier)
 
@@ -241,8 +269,11 @@ def _waiting(
     return tuple(dict.fromkeys((*earlier, *sorted(written))))
 
 
-def _restore(files: TableFiles, batch: StreamBatch, before: StreamRecord | None) -> None:
-    if before is None:
-        delete_files(files.fs, [files.paths.stream(batch.stream)])
-    else:
+def _restore(files: TableFiles, tried: StreamRecord, before: StreamRecord | None) -> None:
+    if files.streams.read(tried.stream) != tried:
+        # Another driver of the same query went on.
+        return
+    if before is not None and before.batch == tried.batch:
         files.streams.put(before)
+    else:
+        delete_files(files.fs, [files.paths.stream(tried.stream, tried.batch)])

@@ -26,8 +26,10 @@ _FORMATS = ("json", "csv", "parquet", "orc")
     "run",
     notes="""
 Each new file becomes rows once. CHECKPOINT is a folder in which Spark keeps what it has read; after
-a crash the same command goes on. Columns of CSV have the names in the header; a row of JSON or CSV
-that does not fit ends the stream. Without --every, the command ends when all is written.
+a crash the same command goes on. CSV has the columns of the table in their order, without those of
+--partition and --event-time; a time that is no column of the table comes last. A header with other
+names, or a row of JSON or CSV that does not fit, ends the stream. Without --every, the command ends
+when all is written.
 Partition values come with the rows, or from --partition or --event-time; of K=COLUMN:LAYOUT the
 layout says how the time is written, such as yyyy-MM-dd or HH. Partitions by time are marked as
 done once rows are later than they are, and later than --delay.

@@ -10,16 +10,17 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from lakewright.storage import Catalog, Table
-from lakewright.storage.errors import StalePlan
+from lakewright.storage.errors import InvalidRequestError, StalePlan
 from lakewright.storage.spark.pickling import dumps, loads
-from lakewright.storage.spark.stream_source import Asked, ChangesReader, ChangesSource
+from lakewright.storage.spark.stream_source import ChangesReader, ChangesSource, ask
 from tests.support.tables.builders import compact, events, expire, new_table, rows
 
 Offset = dict[str, Any]
 
 
 def reader_of(table: Table, after: int | None = None, consumer: str | None = None) -> ChangesReader:
-    asked = Asked(table.table_files, ("id",), after, consumer)
+    """What Spark makes of a query, which it starts anew each time."""
+    asked = ask(table.table_files, columns=["id"], after=after, consumer=consumer)
     source = ChangesSource({"asked": base64.b64encode(dumps(asked)).decode()})
     return source.streamReader(source.schema())
 
@@ -82,9 +83,56 @@ def test_a_stream_goes_on_where_its_consumer_keeps_the_snapshots(table: Table) -
     reader.commit({"snapshot": 1, "commit": ""})
     expire(table)
     assert [each.id for each in table.history.snapshots()] == [2, 3]
-    again = reader_of(table, after=1, consumer="c")
+    again = reader_of(table, consumer="c")
     start = again.initialOffset()
     assert told(again, start, latest(again, start)) == [("+I", 2), ("+I", 3)]
+
+
+@pytest.mark.parametrize("meanwhile", ["nothing", "rollback"])
+def test_a_stream_that_is_started_again_before_its_first_batch_begins_with_all_rows_still(
+    table: Table, meanwhile: str
+) -> None:
+    for number in range(1, 7):
+        write(table, number, number + 1)
+    expire(table, keep=2)
+    all_rows = [("+I", number) for number in range(1, 7)]
+    for _ in range(2):
+        reader = reader_of(table, consumer="c")
+        start = reader.initialOffset()
+        first = latest(reader, start)
+        assert told(reader, start, first) == all_rows
+    if meanwhile == "rollback":
+        write(table, 9, 10)
+        table.history.set_consumer("d", 8)
+        table.table_files.references.set_consumer("c", 8, without_rows=True)
+        table.history.rollback(snapshot=6)
+        again = reader_of(table, consumer="c")
+        assert told(again, again.initialOffset(), first) == all_rows
+        other = reader_of(table, consumer="d")
+        assert told(other, other.initialOffset(), first) == []
+    reader.commit(first)
+    again = reader_of(table, consumer="c")
+    assert told(again, again.initialOffset(), first) == []
+
+
+def test_a_consumer_keeps_the_state_to_which_an_overwrite_is_compared(catalog: Catalog) -> None:
+    table = new_table(catalog, keys=["id"], options={"streaming-read-overwrite": "true"})
+    write(table, 1, 3)
+    reader = reader_of(table, consumer="c")
+    first = latest(reader, reader.initialOffset())
+    reader.commit(first)
+    table.write(rows(table, events(2, 3)), mode="overwrite")
+    expire(table)
+    assert told(reader, first, latest(reader, first)) == [("-D", 1)]
+
+
+def test_a_stream_that_would_begin_at_expired_changes_makes_no_consumer(table: Table) -> None:
+    for number in range(1, 5):
+        write(table, number, number + 1)
+    expire(table, keep=2)
+    with pytest.raises(InvalidRequestError, match="cannot continue at snapshot 2; name a snapshot"):
+        reader_of(table, after=1, consumer="c")
+    assert table.history.consumers() == ()
 
 
 def test_a_stream_that_has_told_rows_of_a_rollback_ends(table: Table) -> None:

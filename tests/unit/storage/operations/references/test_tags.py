@@ -445,6 +445,14 @@ def test_watermarks_make_tags_of_event_time(catalog: Catalog) -> None:
         table.at(watermark=start + DAY).read()
 
 
+def test_a_watermark_beyond_the_calendar_makes_no_tag_and_stops_no_commit(catalog: Catalog) -> None:
+    table = automatic(catalog, tag__automatic_creation="watermark", tag__creation_period="hourly")
+    for watermark in (1_704_067_200_000, 2**63 - 1):
+        staged = table.stage(rows(table, events(0, 1)))
+        table.commit(replace(staged, watermark=watermark))
+    assert [tag.name for tag in table.history.tags()] == ["2023-12-31 23"]
+
+
 def test_batch_tables_tag_their_latest_snapshot_by_the_day(catalog: Catalog, env: FixedEnv) -> None:
     table = automatic(catalog, tag__automatic_creation="batch")
     for number in range(3):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,15 @@ from lakewright.storage.operations.streams.batches import commit_batch, is_commi
 from lakewright.storage.spec.commit import CommitResult
 from lakewright.storage.spec.partition_clock import PartitionClock, partition_clock
 from lakewright.storage.spec.stream import StreamBatch
-from tests.support.stores.watched_files import Crashed, Fault, puts_snapshot, watched
+from tests.support.stores.watched_files import (
+    Call,
+    Crashed,
+    Fault,
+    WatchedFiles,
+    over,
+    puts_snapshot,
+    watched,
+)
 from tests.support.tables.builders import compact, events, expire, new_table, rows, values_of
 from tests.support.tables.environment import START_MS
 from tests.support.tables.fixtures import memory_catalog
@@ -52,6 +61,11 @@ def write(
         commit_identifier=which.number,
     )
     return commit_batch(files, which, staged, clock=clock, time_ms=time_ms)
+
+
+def clock_of(table: Table, **given: dt.timedelta) -> PartitionClock:
+    fields = {field.name: field for field in table.schema.partition_fields}
+    return partition_clock(fields, {"day": EventTime("ts", **given)}, table=table.name)
 
 
 @pytest.fixture
@@ -161,6 +175,52 @@ def test_a_checkpoint_that_is_older_than_the_table_is_refused(table: Table) -> N
         write(table, batch(0))
 
 
+def two_more_batches_and_expiry(table: Table) -> None:
+    """What another driver of the query does meanwhile: batches 1 and 2, whose snapshots expire."""
+    for number in (1, 2):
+        write(table, batch(number))
+    table.write(rows(table, events(100, 101)))
+    expire(table)
+
+
+@pytest.mark.mission("PT13", "PT49")
+def test_a_driver_that_settles_late_does_not_take_the_record_back(table: Table) -> None:
+    write(table, batch(0))
+    records: list[Call] = []
+
+    def meanwhile(call: Call) -> None:
+        if call.name == "replace" and "/stream-q1" in call.path:
+            records.append(call)
+            # The first one says that the batch is tried, the second one that it is committed.
+            if len(records) == 2:
+                two_more_batches_and_expiry(table)
+
+    write(over(table, WatchedFiles(table.table_files.fs, before=meanwhile)), batch(1))
+    (record,) = table.history.streams()
+    assert (record.batch, record.committed) == (2, True)
+    assert write(table, batch(2)) is None
+    assert values_of(table, "id") == [0, 1, 10, 11, 20, 21, 100]
+
+
+@pytest.mark.mission("PT13", "PT49")
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_driver_that_stages_while_another_one_goes_on_writes_nothing(
+    table: Table, number: int
+) -> None:
+    write(table, batch(0))
+    staged = table.stage(rows(table, events(50, 52)), commit_user="q1", commit_identifier=number)
+    two_more_batches_and_expiry(table)
+    if number == 1:
+        with pytest.raises(InvalidRequestError, match="holds batch 2 of stream q1"):
+            commit_batch(table.table_files, batch(number), staged)
+    else:
+        assert commit_batch(table.table_files, batch(number), staged).already_committed
+    assert values_of(table, "id") == [0, 1, 10, 11, 20, 21, 100]
+    (record,) = table.history.streams()
+    assert (record.batch, record.committed) == (2, True)
+    assert_only_reachable_files(table)
+
+
 def test_a_batch_without_rows_makes_no_snapshot(table: Table) -> None:
     staged = table.stage(rows(table, []), commit_user="q1", commit_identifier=0)
     assert commit_batch(table.table_files, batch(0), staged).snapshot is None
@@ -183,9 +243,7 @@ def test_a_batch_that_lost_to_another_change_leaves_no_file_and_no_doubt(catalog
 @pytest.mark.mission("PT48")
 def test_partitions_are_done_once_the_watermark_has_passed_them(catalog: Catalog) -> None:
     table = new_table(catalog, partitions=["day"])
-    fields = {field.name: field for field in table.schema.partition_fields}
-    late = EventTime("ts", delay=dt.timedelta(hours=2))
-    clock = partition_clock(fields, {"day": late}, table=table.name)
+    clock = clock_of(table, delay=dt.timedelta(hours=2))
 
     def done() -> list[str]:
         folder = Path(table.location.removeprefix("file://"))
@@ -204,3 +262,37 @@ def test_partitions_are_done_once_the_watermark_has_passed_them(catalog: Catalog
     assert table.at(watermark=first).snapshot is not None
     (record,) = table.history.streams()
     assert (record.watermark, record.waiting) == (first, ("2024-01-02",))
+
+
+@pytest.mark.parametrize("bad", [START_MS * 1000, -START_MS * 1000, 10**30])
+def test_a_time_outside_of_the_calendar_is_refused_before_the_commit(
+    catalog: Catalog, bad: int
+) -> None:
+    table = new_table(catalog, partitions=["day"])
+    clock = clock_of(table)
+    write(table, batch(0), day="2024-01-01", clock=clock, time_ms=START_MS)
+    before = table.history.streams()
+    for _ in range(2):
+        with pytest.raises(
+            InvalidRequestError, match=f"batch 1 for db.t .* time {bad} .*column ts"
+        ):
+            write(table, batch(1), day="2024-01-02", clock=clock, time_ms=bad)
+    assert values_of(table, "id") == [0, 1]
+    assert table.history.streams() == before
+    assert_only_reachable_files(table)
+    write(table, batch(1), day="2024-01-02", clock=clock, time_ms=START_MS + DAY_MS)
+    assert values_of(table, "id") == [0, 1, 10, 11]
+
+
+def test_a_stream_goes_on_after_a_recorded_watermark_outside_of_the_calendar(
+    catalog: Catalog,
+) -> None:
+    table = new_table(catalog, partitions=["day"])
+    clock = clock_of(table)
+    write(table, batch(0), day="2024-01-01", clock=clock, time_ms=START_MS)
+    (record,) = table.history.streams()
+    table.table_files.streams.put(replace(record, committed=False, watermark=START_MS * 1000))
+    assert write(table, batch(0), clock=clock) is None
+    write(table, batch(1), day="2024-01-02", clock=clock, time_ms=START_MS + DAY_MS)
+    (record,) = table.history.streams()
+    assert (record.watermark, record.waiting) == (START_MS + DAY_MS, ("2024-01-02",))
