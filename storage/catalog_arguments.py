@@ -102,6 +102,14 @@ def check_name(name: str, kind: str) -> None:
         )
 
 
+def new_name(name: str) -> tuple[str, str]:
+    """The checked parts of the name of a new table."""
+    database, table = split_name(name)
+    check_name(database, "database")
+    check_name(table, "table")
+    return database, table
+
+
 def merged(names: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
     """Names of both, each once, in order."""
     return tuple(sorted({*names, *others}))
