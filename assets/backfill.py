@@ -15,7 +15,7 @@ import dagster as dg
 from pydantic import Field
 
 from lakewright.assets.checks import check_results
-from lakewright.assets.ingest_run import IngestConfig, IngestRun, WriteConfig
+from lakewright.assets.ingest_run import IngestConfig, IngestRun, WriteConfig, fitting_kind
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.open_declared import check_rows_fit
 from lakewright.platform.declare.partition_keys import InvalidPartitionKeyError, first_few
@@ -45,6 +45,9 @@ from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.operations.commit.commits_of_user import partitions_of_commit
 
 VERB = "backfill"
+# The key of the metadata that tells what came of all partitions.
+OUTCOME = "outcome"
+NO_ROWS = "no rows in the source"
 _DESCRIPTION = "Write partitions of tables from their sources, many in a run, wherever they lie."
 _MOST_SHOWN = 1000
 
@@ -52,7 +55,11 @@ _MOST_SHOWN = 1000
 class BackfilledTable(WriteConfig):
     """Which partitions of a table are written; all that is given must hold."""
 
-    partitions: list[str] = Field(default=[], description="Keys of partitions of the asset.")
+    partitions: list[str] = Field(
+        default=[],
+        description="Keys of partitions of the asset, such as 2024-01-31, or "
+        "region=eu/hour=7 where they are found in the data.",
+    )
     where: str | None = Field(
         default=None,
         description="A filter on the partition columns, such as dt >= '2024-01-01'.",
@@ -123,7 +130,10 @@ def build_backfill_job(
             for backfill in backfills:
                 backfill.tell_missed()
             _raise_for(backfills)
-        yield dg.Output(None, metadata={each.declaration.table: each.table() for each in backfills})
+        metadata: dict[str, Any] = {each.declaration.table: each.table() for each in backfills}
+        if not config.dry_run:
+            metadata[OUTCOME] = "; ".join(each.outcome() for each in backfills)
+        yield dg.Output(None, metadata=metadata)
 
     @dg.job(
         name=names.job(VERB),
@@ -171,6 +181,7 @@ class _Backfill:
     reasons: dict[str, str] = field(default_factory=dict)
     again: dg.RetryRequested | None = None
     rows: dict[str, int] = field(default_factory=dict)
+    makes_table: bool = False
 
     @property
     def names(self) -> TableNames:
@@ -184,6 +195,8 @@ class _Backfill:
     def choose(self) -> None:
         """Find the partitions that are to be written, without those of an earlier try."""
         catalog, given = self.warehouse.catalog(), self.given
+        fitting_kind(self.declaration, None if given.mode is None else given.mode.value)
+        self.makes_table = not catalog.table_exists(self.declaration.table)
         self.batch = partitions_per_batch(self.declaration, given.batch)
         choice = PartitionChoice(
             keys=tuple(given.partitions),
@@ -309,13 +322,39 @@ class _Backfill:
         for key, why in self.reasons.items():
             self.context.log.error("%s, %s: %s", self.declaration.table, key, why)
 
+    def outcome(self, *, with_reasons: bool = False) -> str:
+        """How many partitions were published, had no rows, and could not be published."""
+        name = self.declaration.table
+        written = [rows for rows in self.rows.values() if rows]
+        what = counted(len(written), "other partition" if self.reasons else "partition")
+        told = [f"published {what}, with {counted(sum(written), 'row')}"]
+        if self.reasons:
+            bad = f"{counted(len(self.reasons), 'partition')} of {name} could not be published"
+            told.insert(0, f"{bad}: {self._grouped()}" if with_reasons else bad)
+        else:
+            told[0] = f"{name}: {told[0]}"
+        if empty := len(self.rows) - len(written):
+            told.append(f"{counted(empty, 'partition')} had {NO_ROWS}")
+        if self.makes_table and not written:
+            catalog = self.warehouse.catalog()
+            told += [f"{name} was created, without rows"] if catalog.table_exists(name) else []
+        return "; ".join(told)
+
+    def _grouped(self) -> str:
+        """The partitions that were not published, by their reasons."""
+        by_reason: dict[str, list[str]] = {}
+        for key, why in self.reasons.items():
+            by_reason.setdefault(why, []).append(key)
+        return first_few([f"{first_few(keys)} ({why})" for why, keys in by_reason.items()])
+
+    def _told(self, key: str) -> str:
+        return self.reasons.get(key) or (NO_ROWS if self.rows.get(key) == 0 else "")
+
     def table(self) -> dg.TableMetadataValue:
         """The partitions with what came of each, those that failed first."""
         shown = [*self.reasons, *(key for key in self.keys if key not in self.reasons)]
         records = [
-            dg.TableRecord(
-                {"partition": key, "rows": self.rows.get(key), "told": self.reasons.get(key, "")}
-            )
+            dg.TableRecord({"partition": key, "rows": self.rows.get(key), "told": self._told(key)})
             for key in shown[:_MOST_SHOWN]
         ]
         columns = [dg.TableColumn("partition"), dg.TableColumn("rows", "int")]
@@ -328,21 +367,15 @@ def _raise_for(backfills: Sequence[_Backfill]) -> None:
     for each in backfills:
         if each.again is not None:
             raise each.again
-    bad = [each for each in backfills if each.reasons]
-    if not bad:
+    if not any(each.reasons for each in backfills):
         return
-    told = []
-    for each in bad:
-        reasons = first_few([f"{key} ({why})" for key, why in each.reasons.items()])
-        partitions = counted(len(each.reasons), "partition")
-        others = counted(len(each.rows), "other partition")
-        told.append(
-            f"{partitions} of {each.declaration.table} could not be published: {reasons}; "
-            f"published {others}, with {counted(sum(each.rows.values()), 'row')}"
-        )
+    told = "; ".join(each.outcome(with_reasons=True) for each in backfills)
     raise dg.Failure(
-        description=f"{'; '.join(told)}; run again from the failure, or with failed: true, to "
-        "write only these",
-        metadata={each.declaration.table: each.table() for each in backfills},
+        description=f"{told}; run again from the failure, or with failed: true, to write only "
+        "these",
+        metadata={
+            **{each.declaration.table: each.table() for each in backfills},
+            OUTCOME: "; ".join(each.outcome() for each in backfills),
+        },
         allow_retries=False,
     )

@@ -82,6 +82,25 @@ class IngestConfig(WriteConfig):
     )
 
 
+def fitting_kind(declaration: TableDeclaration, asked: WriteKind | None) -> WriteKind:
+    """How a run writes a table: as it is asked to, by default as declared.
+
+    Raises:
+        InvalidRequestError: upserts need a primary key, and appends a table without one.
+    """
+    if asked is None:
+        return declaration.write_kind
+    fitting = WriteKind.UPSERT if declaration.primary_key else WriteKind.APPEND
+    if asked not in (fitting, WriteKind.OVERWRITE):
+        raise InvalidRequestError(
+            f"mode {asked.value} does not fit {declaration.table}, which has "
+            f"{'a' if declaration.primary_key else 'no'} primary key; write {fitting.value} or "
+            "overwrite",
+            table=declaration.table,
+        )
+    return asked
+
+
 @dataclass(frozen=True)
 class IngestRun:
     """The write of one table by one run, or of some of its partitions by a part of one.
@@ -203,17 +222,8 @@ class IngestRun:
 
     @property
     def write_kind(self) -> WriteKind:
-        if self.config.mode is None:
-            return self.declaration.write_kind
-        kind = self.config.mode.value
-        fitting = WriteKind.UPSERT if self.declaration.primary_key else WriteKind.APPEND
-        if kind not in (fitting, WriteKind.OVERWRITE):
-            raise InvalidRequestError(
-                f"mode {kind.value} does not fit {self.declaration.table}, which has "
-                f"{'a' if self.declaration.primary_key else 'no'} primary key; "
-                f"write {fitting.value} or overwrite"
-            )
-        return kind
+        mode = self.config.mode
+        return fitting_kind(self.declaration, None if mode is None else mode.value)
 
     def judged_rows(self, outcome: Published | AlreadyPublished | Rejected) -> JudgedRows:
         """The requested or found partitions, and those whose rows were evaluated.
@@ -262,7 +272,7 @@ class IngestRun:
         known = partitions_def(scheme, self.names)
         if known is None:
             return False
-        if not any(isinstance(each, DynamicDimension) for each in scheme.dimensions):
+        if not scheme.is_found_in_data:
             return known.has_partition_key(key)
         # Rejected rows register no partition in Dagster.
         try:

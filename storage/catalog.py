@@ -16,11 +16,13 @@ from lakewright.storage.catalog_arguments import (
     check_name,
     folder_name,
     merged,
+    new_name,
     option_texts,
     schema_spec,
     split_name,
 )
 from lakewright.storage.catalog_sync import AGE_MS, CatalogDrift, CatalogSync
+from lakewright.storage.dropped_table import DroppedTable, folders_outside
 from lakewright.storage.env import Env, FileSystem, SystemEnv
 from lakewright.storage.errors import (
     AlreadyExistsError,
@@ -56,7 +58,7 @@ from lakewright.storage.operations.running.delete_files import (
 from lakewright.storage.operations.schema.create_table import create_table
 from lakewright.storage.rows import Where
 from lakewright.storage.spec.arguments import text_argument, whole_number
-from lakewright.storage.spec.schema import SchemaSpec, listed_names
+from lakewright.storage.spec.schema import SchemaSpec, TableSchema, listed_names
 from lakewright.storage.table import Table
 
 _SYNC_HINT = "`lakewright sync` lists it, and then it can be read or dropped"
@@ -248,19 +250,18 @@ class Catalog:
             options=option_texts(options),
             comment=comment,
         )
-        database, table = split_name(name)
-        check_name(database, "database")
-        check_name(table, "table")
+        database, table = new_name(name)
         if if_not_exists and self.names.has_table(database, table):
             return self._own_table(name)
-        self._prepare(database, table)
+        if self.listed is not None:
+            self.listed.check_new(database, table)
         try:
             made = create_table(self.fs, self._table_path(name), spec, table=name, env=self.env)
         except AlreadyExistsError as error:
             if not if_not_exists or not self.names.has_table(database, table):
                 raise self._taken(error, database, table) from error
         else:
-            self.names.add_table(database, table, made)
+            self._list(database, table, made)
         return self._own_table(name)
 
     def table_exists(self, name: str) -> bool:
@@ -329,10 +330,9 @@ class Catalog:
             options=option_texts(options),
             comment=comment,
         )
-        database, table = split_name(name)
-        check_name(database, "database")
-        check_name(table, "table")
-        self._prepare(database, table)
+        database, table = new_name(name)
+        if self.listed is not None:
+            self.listed.check_new(database, table)
         try:
             files = create_format_table(
                 self.fs,
@@ -345,7 +345,7 @@ class Catalog:
             )
         except AlreadyExistsError as error:
             raise self._taken(error, database, table) from error
-        self.names.add_table(database, table, files.schema)
+        self._list(database, table, files.schema)
         return FormatTable(files)
 
     def format_table(self, name: str) -> FormatTable:
@@ -373,11 +373,11 @@ class Catalog:
             )
         return self.table(table).inspect.table(system_table, where)
 
-    def drop_table(self, name: str) -> None:
+    def drop_table(self, name: str, *, if_exists: bool = False) -> DroppedTable:
         """Delete a table with everything in it; a second call continues a stopped drop.
 
         Raises:
-            TableNotFound: the table does not exist.
+            TableNotFound: it does not exist, and `if_exists` is False or its files lie there.
             InvalidRequestError: the name is that of a branch.
         """
         if BRANCH_MARK in text_argument(name, "table name"):
@@ -386,16 +386,19 @@ class Catalog:
                 f"{name} is a branch, not a table: delete branch {branch} of {table}"
             )
         if self.session is not None and self._is_of_session(name):
-            self.session.drop_table(name)
-            return
+            return self.session.drop_table(name)
         path = self._table_path(name)
         database, table = split_name(name)
         # A table whose schema cannot be read can be dropped too.
         if not is_half_dropped(self.fs, path) and not self.names.has_table(database, table):
+            if if_exists and not FolderNames(self.fs, self.root).has_table(database, table):
+                return DroppedTable(existed=False)
             raise self._no_table(name)
+        stays = folders_outside(self.fs, path, self.env, table=name)
         self.names.drop_table(database, table)
         if self.listed is None or self.fs.exists(path):
             drop_table_files(self.fs, path)
+        return DroppedTable(stays=stays)
 
     def plan_sync_tables(
         self, database: str | None = None, *, age_ms: int | None = None
@@ -444,16 +447,11 @@ class Catalog:
     def _sync(self, listed: DatabaseNames) -> CatalogSync:
         return CatalogSync(self.fs, self.root, self.env, listed)
 
-    def _prepare(self, database: str, table: str) -> None:
-        """Make the database of a new table if it is listed apart from its folder."""
-        if self.listed is None:
-            return
-        self.listed.check_new(database, table)
-        if self.listed.has_table(database, table):
-            raise AlreadyExistsError(
-                f"table {database}.{table} exists already in catalog {self.listed.key!r}"
-            )
-        self.create_database(database)
+    def _list(self, database: str, table: str, schema: TableSchema) -> None:
+        """List a table whose schema is written: a table that was refused leaves no database."""
+        if self.listed is not None:
+            self.create_database(database)
+            self.listed.add_table(database, table, schema)
 
     def _taken(self, error: AlreadyExistsError, database: str, table: str) -> AlreadyExistsError:
         if self.listed is None or self.listed.has_table(database, table):

@@ -111,6 +111,14 @@ def can_be_name(name: str, kind: str) -> bool:
     return "." not in name
 
 
+def new_name(name: str) -> tuple[str, str]:
+    """The checked parts of the name of a new table."""
+    database, table = split_name(name)
+    check_name(database, "database")
+    check_name(table, "table")
+    return database, table
+
+
 def merged(names: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
     """Names of both, each once, in order."""
     return tuple(sorted({*names, *others}))

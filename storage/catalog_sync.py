@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from lakewright.storage.catalog_arguments import can_be_name
 from lakewright.storage.env import Env, FileSystem
-from lakewright.storage.errors import InvalidRequestError, StorageError
+from lakewright.storage.errors import DatabaseNotFound, InvalidRequestError, StorageError
 from lakewright.storage.files.catalog_names import DatabaseNames, FolderNames, properties_of
 from lakewright.storage.files.metadata_stores import SchemaStore
 from lakewright.storage.files.paths import DATABASE_SUFFIX, TablePaths
@@ -56,6 +56,7 @@ class CatalogSync:
         """Compare; nothing is written.
 
         Raises:
+            DatabaseNotFound: the database is neither listed nor a folder.
             InvalidRequestError: the warehouse is empty, as where its disk is not mounted, and the
                 database lists tables of it.
         """
@@ -65,6 +66,11 @@ class CatalogSync:
             raise InvalidRequestError(
                 f"no database lies in {self.root}, and catalog {self.names.key!r} lists "
                 f"{', '.join(sorted(listed))}; check the warehouse and the catalog-key"
+            )
+        if database is not None and database not in lying | listed:
+            have = ", ".join(sorted(lying | listed)) or "none"
+            raise DatabaseNotFound(
+                f"no database {database} is listed or lies in {self.root}; there are {have}"
             )
         asked = [database] if database is not None else sorted(lying | listed)
         found: dict[str, list[str]] = {"unlisted": [], "gone": [], "outdated": []}

@@ -94,6 +94,10 @@ class TimeDimension:
     def zone(self) -> ZoneInfo:
         return ZoneInfo(self.timezone)
 
+    @property
+    def key_form(self) -> str:
+        return self.start.strftime(self.cadence.key_format)
+
     def key_of(self, spec: Mapping[str, object]) -> str:
         moment = self._moment_in(spec)
         key = self._written(moment)
@@ -255,6 +259,10 @@ class StaticDimension:
     def keys(self) -> tuple[str, ...]:
         return tuple(self.key_of({self.name: value}) for value in self.values)
 
+    @property
+    def key_form(self) -> str:
+        return self.keys[0]
+
     def key_of(self, spec: Mapping[str, object]) -> str:
         return encode_partition(spec, (self.column,))
 
@@ -275,6 +283,12 @@ class DynamicDimension:
     @property
     def column_names(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.columns)
+
+    @property
+    def key_form(self) -> str:
+        if len(self.columns) == 1:
+            return f"<value of {self.name}>"
+        return "/".join(f"{name}=…" for name in self.column_names)
 
     def key_of(self, spec: Mapping[str, object]) -> str:
         return encode_partition(spec, self.columns)
@@ -300,6 +314,16 @@ class PartitionScheme:
     def by_name(self) -> tuple[Dimension, ...]:
         """The dimensions in the order in which Dagster joins their keys."""
         return tuple(sorted(self.dimensions, key=lambda each: each.name))
+
+    @property
+    def key_form(self) -> str:
+        """How keys look, for messages: `2024-01-31|region=…/hour=…`."""
+        return _DIMENSION_SEPARATOR.join(each.key_form for each in self.by_name)
+
+    @property
+    def is_found_in_data(self) -> bool:
+        """Whether rows make partitions that no declaration lists."""
+        return any(isinstance(each, DynamicDimension) for each in self.dimensions)
 
     def key_of(self, spec: Mapping[str, object]) -> str:
         """The asset's partition key of a table partition.

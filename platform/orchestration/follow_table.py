@@ -54,7 +54,7 @@ def follow_table(
     present, outside = _by_key(scheme, table)
     _register(scheme, names, present, instance)
     told = instance.get_materialized_partitions(names.asset_key)
-    is_fixed = not any(isinstance(each, DynamicDimension) for each in scheme.dimensions)
+    is_fixed = not scheme.is_found_in_data
     events, common = [], table_metadata(table)
     for key, partition in present.items():
         if is_fixed and not known.has_partition_key(key):

@@ -11,13 +11,12 @@ from dagster._core.definitions.partitions.context import partition_loading_conte
 
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.partition_keys import InvalidPartitionKeyError, first_few
-from lakewright.platform.declare.partition_schemes import DynamicDimension
 from lakewright.platform.orchestration.asset_partitions import partitions_def
 from lakewright.platform.orchestration.names import TableNames
 from lakewright.storage import Catalog
 from lakewright.storage.errors import InvalidRequestError
-from lakewright.storage.spec.data_types import DataField
-from lakewright.storage.spec.predicate import matches
+from lakewright.storage.spec.data_types import DataField, parse_data_type
+from lakewright.storage.spec.predicate import columns_of, matches
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.values import from_python
 from lakewright.storage.sql import parse_where
@@ -67,6 +66,12 @@ def chosen_partitions(
             table=declaration.table,
         )
     keys = _known(declaration, catalog, instance)
+    if not keys and not choice.keys and declaration.scheme.is_found_in_data:
+        raise InvalidRequestError(
+            f"no partition of {declaration.table} is known yet; {only_in_source(declaration)}, or "
+            f"name partitions by keys such as {declaration.scheme.key_form}",
+            table=declaration.table,
+        )
     if choice.keys:
         keys = _named(choice.keys, keys, declaration)
     if choice.where is not None:
@@ -80,6 +85,15 @@ def chosen_partitions(
     return tuple(sorted(dict.fromkeys(keys)))
 
 
+def only_in_source(declaration: TableDeclaration) -> str:
+    """How partitions become known that only the source of a table has."""
+    return (
+        "partitions that are found in data are known once they are written: run the job "
+        f"{TableNames(declaration.table).job('ingest')} without a partition, which writes all of "
+        "the source and registers what it found"
+    )
+
+
 def attempts(declaration: TableDeclaration, instance: dg.DagsterInstance) -> Mapping[str, str]:
     """The last run that began with each partition and has not written it."""
     found = instance.event_log_storage.get_latest_asset_partition_materialization_attempts_without_materializations(  # noqa: E501
@@ -91,7 +105,7 @@ def attempts(declaration: TableDeclaration, instance: dg.DagsterInstance) -> Map
 def _known(
     declaration: TableDeclaration, catalog: Catalog, instance: dg.DagsterInstance
 ) -> list[str]:
-    """The partitions of the asset; of those found in the data, also the ones of the table."""
+    """The partitions of the asset; of those found in the data, also those that a run has tried."""
     definition = partitions_def(declaration.scheme, TableNames(declaration.table))
     if definition is None:
         raise InvalidRequestError(
@@ -99,13 +113,17 @@ def _known(
         )
     with partition_loading_context(dynamic_partitions_store=instance):
         keys = [str(key) for key in definition.get_partition_keys()]
-    if _is_dynamic(declaration):
-        keys += _present(declaration, catalog)
+    if declaration.scheme.is_found_in_data:
+        keys += [*_present(declaration, catalog), *_tried(declaration, instance)]
     return keys
 
 
-def _is_dynamic(declaration: TableDeclaration) -> bool:
-    return any(isinstance(each, DynamicDimension) for each in declaration.scheme.dimensions)
+def _tried(declaration: TableDeclaration, instance: dg.DagsterInstance) -> Iterator[str]:
+    """The keys with which a run began and which it has not written."""
+    for key in attempts(declaration, instance):
+        with suppress(InvalidPartitionKeyError):
+            declaration.scheme.spec_of(key)
+            yield key
 
 
 def _present(declaration: TableDeclaration, catalog: Catalog) -> Iterator[str]:
@@ -131,23 +149,32 @@ def _named(asked: Sequence[str], known: Sequence[str], declaration: TableDeclara
             continue
         if usual != key:
             unknown.append(f"{key} (whose key is {usual})")
-        elif key not in there and not _is_dynamic(declaration):
+        elif key not in there and not scheme.is_found_in_data:
             unknown.append(key)
     if unknown:
-        have = f"; it has {first_few(known)}" if known else ""
+        have = f"it has {first_few(known)}" if known else f"keys look like {scheme.key_form}"
         raise InvalidRequestError(
-            f"{first_few(unknown)}: no partitions of the asset {declaration.table}{have}",
+            f"{first_few(unknown)}: no partitions of the asset {declaration.table}; {have}",
             table=declaration.table,
         )
     return list(asked)
 
 
 def _matching(where: str, keys: Sequence[str], declaration: TableDeclaration) -> list[str]:
-    columns = declaration.partition_columns
-    fields = tuple(DataField(at, each.name, each.type) for at, each in enumerate(columns))
+    fields = tuple(
+        DataField(at, each.name, parse_data_type(each.type))
+        for at, each in enumerate(declaration.columns)
+    )
     schema = TableSchema(id=0, fields=fields, highest_field_id=len(fields))
     predicate = parse_where(where, schema)
-    types = {each.name: each.type for each in columns}
+    types = {each.name: each.type for each in declaration.partition_columns}
+    others = sorted(columns_of(predicate) - types.keys())
+    if others:
+        raise InvalidRequestError(
+            f"the filter looks at {', '.join(others)}, and partitions are chosen by partition "
+            f"keys alone; those of {declaration.table} are {', '.join(types)}",
+            table=declaration.table,
+        )
     found = []
     for key in keys:
         spec = declaration.scheme.spec_of(key)

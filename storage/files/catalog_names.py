@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from lakewright.storage.env import FileSystem
-from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.errors import AlreadyExistsError, InvalidRequestError
 from lakewright.storage.files.databases import Database, Session
 from lakewright.storage.files.metadata_stores import SchemaStore
 from lakewright.storage.files.paths import DATABASE_SUFFIX, TablePaths
@@ -174,11 +174,16 @@ class DatabaseNames:
 
         Raises:
             InvalidRequestError: a name is too long, or the catalog is read only.
+            AlreadyExistsError: the table is listed.
+            UnavailableError: the database cannot be written.
         """
-        if not self.can_write:
-            raise InvalidRequestError(_READ_ONLY.format(f"create table {database}.{table}"))
-        _check_length(database)
-        _check_length(table)
+        with self._changing(f"create table {database}.{table}"):
+            _check_length(database)
+            _check_length(table)
+        if self.has_table(database, table):
+            raise AlreadyExistsError(
+                f"table {database}.{table} exists already in catalog {self.key!r}"
+            )
 
     def add_database(self, database: str, *, location: str) -> None:
         with self._changing(f"create database {database}") as session, session.transaction():

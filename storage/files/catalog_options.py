@@ -75,7 +75,8 @@ def catalog_options(given: Mapping[str, str] | None) -> CatalogOptions:
     if bool(uri) != (metastore == "jdbc"):
         raise InvalidRequestError(
             f"catalog option metastore is {metastore}, and uri is {'' if uri else 'not '}given; a "
-            "catalog in a database needs metastore jdbc and a uri, a catalog of folders neither"
+            "catalog in a database needs metastore jdbc and a uri, a catalog of folders neither "
+            f"({_VARIABLES['metastore']} and {_VARIABLES['uri']}, where they come from variables)"
         )
     enabled = read["lock.enabled"].lower()
     if enabled not in ("", "true", "false"):

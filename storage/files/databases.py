@@ -98,8 +98,19 @@ class SqliteDatabase:
         return bool(found)
 
     def exists(self) -> bool:
-        """Whether the file is there; the first connection makes it."""
-        return Path(self.path).exists()
+        """Whether the file is there; the first connection makes it, but not its folder.
+
+        Raises:
+            UnavailableError: the folder is not there, so the path is wrong, or its disk is gone.
+        """
+        file = Path(self.path)
+        if not file.parent.is_dir():
+            raise UnavailableError(
+                f"there is no folder {file.parent} for the database at {self.path}; check the path "
+                "and whether its disk is mounted, or make the folder",
+                path=self.path,
+            )
+        return file.exists()
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from dagster._core.storage.partition_status_cache import AssetPartitionStatus
 
 from lakewright.cli import main
-from lakewright.cli.exit_codes import CONFLICT
+from lakewright.cli.exit_codes import CONFLICT, INVALID_REQUEST
 from lakewright.platform.ingest.sources import SourceRequest
 from lakewright.platform.orchestration.names import TableNames
 from tests.pipelines import sources
@@ -148,6 +149,103 @@ def test_keys_of_two_dimensions_and_new_ones_of_a_dynamic_one_are_written(lake: 
     assert "2024-01-02|%C3%85 (whose key is 2024-01-02|Å)" in refused.failure
 
 
+def test_partitions_without_rows_in_the_source_are_told_and_reasons_stand_once(lake: Lake) -> None:
+    lake.declare(EVENTS)
+    lake.give(events("2024-01-01", 0, 2))
+
+    done = _backfill(lake, partitions=SCATTERED, batch=2)
+
+    assert not done.success
+    said = "published 1 other partition, with 2 rows; 1 partition had no rows in the source"
+    assert said in done.failure
+    assert "shop.events could not be published: 2024-01-05; 2024-01-09 (InvalidRows" in done.failure
+    (failed,) = [e for e in done.result.all_events if e.event_type_value == "STEP_FAILURE"]
+    metadata = failed.event_specific_data.user_failure_data.metadata
+    told = {e.data["partition"]: e.data["told"] for e in metadata["shop.events"].records}
+    assert told["2024-01-03"] == "no rows in the source"
+    assert told["2024-01-01"] == ""
+    lake.give(events("2024-01-04", 0, 2))
+    again = _backfill(lake, partitions=["2024-01-03"])
+    assert "1 partition of shop.events could not be published" in again.failure
+
+
+def test_a_mode_that_needs_a_primary_key_is_refused_before_the_table_is_made(lake: Lake) -> None:
+    lake.declare(EVENTS)
+    lake.give(events("2024-01-01", 0, 2))
+    refused = _backfill(lake, partitions=["2024-01-01"], mode="upsert")
+    assert "mode upsert does not fit shop.events, which has no primary key" in refused.failure
+    assert "could not be published" not in refused.failure
+    assert not lake.catalog.table_exists("shop.events")
+
+
+FOUND_IN_DATA = EVENTS.replace("partition_keys: [dt]", "partition_keys: [dt, id]").replace(
+    "partitions:\n      daily: {column: dt, start: 2024-01-01, end: 2024-02-01}\n", "\n"
+)
+
+
+def test_partitions_that_are_found_in_data_are_known_after_the_first_run(lake: Lake) -> None:
+    lake.declare(FOUND_IN_DATA)
+    lake.give(events("2024-01-01", 0, 2))
+    for choice in ({"missing": True}, {"where": "dt > '2024'"}, {"failed": True}):
+        refused = _backfill(lake, **choice)
+        assert "run the job ingest__shop__events without a partition" in refused.failure
+        assert "keys such as dt=…/id=…" in refused.failure
+    refused = _backfill(lake, partitions=["2024-01-01|0"])
+    assert "2024-01-01|0: no partitions of the asset shop.events; keys look like dt=…/id=…" in (
+        refused.failure
+    )
+    assert lake.run("ingest").success
+    assert _backfill(lake, where="id = 1").success
+    assert _backfill(lake, partitions=["dt=2024-01-01/id=0"]).success
+    sources.give("shop.events", _broken)
+    assert not _backfill(lake, partitions=["dt=2024-01-09/id=4"]).success
+    lake.give(events("2024-01-09", 4, 5))
+    sources.REQUESTS.clear()
+    assert _backfill(lake, failed=True).success
+    assert [_days(each) for each in sources.REQUESTS] == [["2024-01-09"]]
+
+
+def _broken(request: SourceRequest) -> pa.Table:
+    raise ConnectionError("the server is gone")
+
+
+def test_the_command_says_what_a_caller_of_it_can_do(
+    lake: Lake,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lake.declare(EVENTS)
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    declared = str(tmp_path / "tables")
+
+    def lakewright(*arguments: str, table: str = "shop.events") -> tuple[int, str]:
+        capsys.readouterr()
+        command = ["--warehouse", lake.warehouse.location, "backfill", table, "--tables", declared]
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", dg.BetaWarning)
+            code = main([*command, *arguments])
+        return code, "".join(capsys.readouterr())
+
+    lake.give(events("2024-01-05", 0, 2))
+    code, told = lakewright("--partitions", "2024-01-01,2024-01-03")
+    assert code == CONFLICT
+    assert told.count("InvalidRows") == 1
+    assert "2024-01-03        as 2024-01-01\n" in told
+    assert "2 partitions of shop.events could not be published; published 0 other" in told
+    assert "shop.events was created, without rows; run again with --partitions" in told
+    assert "--failed needs DAGSTER_HOME" in told
+    assert "failed: true" not in told
+    code, told = lakewright("--missing", "--mode", "upsert", "--dry-run")
+    assert code == INVALID_REQUEST
+    assert "has no primary key; write append or overwrite" in told
+    code, told = lakewright("--where", "amount > 1")
+    assert code == INVALID_REQUEST
+    assert "the filter looks at amount, and partitions are chosen by partition keys alone" in told
+    _, told = lakewright("--missing", table="shop.other")
+    assert f"shop.other is not declared in {declared}; declared there: shop.events" in told
+
+
 def test_the_command_runs_the_job_in_the_dagster_that_is_named(
     lake: Lake,
     tmp_path: Path,
@@ -177,6 +275,7 @@ def test_the_command_runs_the_job_in_the_dagster_that_is_named(
         ("2024-01-01", 2),
     ]
     assert "1 partition of shop.events could not be published" in told["failure"]
+    assert told["failure"].endswith("run again with --failed to write only these")
     lake.give(events("2024-01-03", 0, 2))
     code, told = lakewright("--failed")
     assert code == 0, told

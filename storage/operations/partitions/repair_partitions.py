@@ -128,7 +128,8 @@ def plan_repair_partitions(
     """Compare the table with a folder, by default with all that it took over.
 
     `partition`, `keys` and `age_ms` are those of `add_partitions`. Without `keys`, folders that
-    hold values alone are read as the files that the table has there.
+    hold values alone are read as the files that the table has there. A folder that the table took
+    over is left alone if no file and no name says its partitions.
 
     Raises:
         InvalidRequestError: nothing was taken over, a folder does not fit, or it is empty, as
@@ -152,6 +153,9 @@ def plan_repair_partitions(
             asked = replace(asked, given=_partition_of(files, root, below))
             if not asked.given:
                 asked = replace(asked, keys=_keys_of_values(files, asked, below))
+            if folder is None and not below:
+                report.compare_without_files(asked)
+                continue
         report.compare(asked)
     return RepairPlan(
         table=files.name,
@@ -285,6 +289,17 @@ class _Drift:
             self._compare_partition(each)
         seen = {status.path for each in folders.partitions for status in each.files}
         self._note_gone((entry for path, entry in live if path not in seen), folders.busy)
+
+    def compare_without_files(self, asked: FolderQuestion) -> None:
+        """Compare one folder of which the table refers to no file.
+
+        It may be one partition that was dropped, renamed or compacted; only files say its values.
+        """
+        try:
+            self.compare(asked)
+        except InvalidRequestError as error:
+            reason = f"the table refers to no file there, and {error.message}"
+            self.left.append(LeftFolder(partition={}, folder=asked.root, reason=reason))
 
     def _compare_partition(self, found: FoundPartition) -> None:
         unknown = []

@@ -19,6 +19,7 @@ from lakewright.storage.errors import (
 )
 from tests.support.stores.watched_files import watched_catalog
 from tests.support.tables.builders import EVENTS, events, new_table, rows, spec
+from tests.support.tables.landed import LANDED, land_days
 
 
 @pytest.mark.mission("SE30", "FS4", "CT11")
@@ -116,6 +117,21 @@ def test_a_dropped_table_is_gone_and_its_successor_is_another(catalog: Catalog) 
     again = new_table(catalog)
     assert again.read().num_rows == 0
     assert again.uuid != first
+
+
+def test_a_drop_says_in_which_folders_files_stay(catalog: Catalog, tmp_path: Path) -> None:
+    root = land_days(tmp_path / "landed")
+    new_table(catalog, LANDED, partitions=["day"])
+    catalog.table("db.t").upkeep.add_partitions(str(root), age_ms=0)
+    dropped = catalog.drop_table("db.t")
+    assert dropped.stays == (f"file:{root}",)
+    assert list(root.rglob("*.parquet"))
+    catalog.create_format_table("db.f", LANDED, partition_keys=["day"], location=str(root))
+    assert catalog.drop_table("db.f").stays == (f"file:{root}",)
+    assert list(root.rglob("*.parquet"))
+    catalog.create_format_table("db.f", LANDED, partition_keys=["day"])
+    new_table(catalog, name="db.own")
+    assert catalog.drop_table("db.f").stays == catalog.drop_table("db.own").stays == ()
 
 
 def test_a_drop_begins_with_the_schemas_and_ends_with_the_snapshots(catalog: Catalog) -> None:

@@ -16,7 +16,9 @@ import pytest
 from lakewright.storage import Catalog
 from lakewright.storage.errors import (
     AlreadyExistsError,
+    DatabaseNotFound,
     InvalidRequestError,
+    InvalidSchema,
     NotWritten,
     TableNotFound,
     UnavailableError,
@@ -103,6 +105,7 @@ def test_variables_open_it_without_a_word_in_the_code(
     ("given", "said"),
     [
         ({"uri": "sqlite:///x"}, "needs metastore jdbc and a uri"),
+        ({"uri": "sqlite:///x"}, "LAKEWRIGHT_CATALOG_METASTORE and LAKEWRIGHT_CATALOG_URI"),
         ({"metastore": "jdbc"}, "uri is not given"),
         ({"metastore": "hive"}, "'hive' is not implemented"),
         ({"metastore": "jdbc", "uri": "jdbc:mysql://h/d"}, "of an unknown kind"),
@@ -189,6 +192,55 @@ def test_a_table_that_is_made_during_the_drop_of_its_database_keeps_both(
     assert catalog.list_databases() == ("db",)
     assert len(content(catalog.table("db.t"))) == 3
     assert catalog.plan_sync_tables(age_ms=0).is_none
+
+
+def test_a_creation_that_is_refused_lists_no_database(
+    catalog: Catalog, warehouse: str, options: Made
+) -> None:
+    other = Catalog.open(warehouse, options={**options, "catalog-key": "other"}, durable=False)
+    new_table(catalog, EVENTS)
+    rows = rows_of(options, "paimon_database_properties")
+    with pytest.raises(AlreadyExistsError, match="does not list it"):
+        new_table(other, EVENTS)
+    with pytest.raises(AlreadyExistsError, match="does not list it"):
+        other.create_format_table("db.t", EVENTS)
+    with pytest.raises(InvalidSchema):
+        new_table(other, EVENTS, name="shop.t", keys=["nothing"])
+    assert rows_of(options, "paimon_database_properties") == rows
+    assert other.list_databases() == ()
+    new_table(other, EVENTS, name="db.own")
+    assert other.list_databases() == ("db",)
+
+
+def test_a_drop_if_it_exists_is_refused_where_unlisted_files_lie(
+    catalog: Catalog, warehouse: str
+) -> None:
+    new_table(Catalog.open(warehouse), EVENTS)
+    with pytest.raises(TableNotFound, match="its files lie there"):
+        catalog.drop_table("db.t", if_exists=True)
+    assert not catalog.drop_table("db.none", if_exists=True).existed
+    catalog.sync_tables(age_ms=0)
+    assert catalog.drop_table("db.t", if_exists=True).existed
+    assert not catalog.drop_table("db.t", if_exists=True).existed
+
+
+def test_a_database_in_a_folder_that_is_not_there_is_no_empty_catalog(
+    warehouse: str, tmp_path: Path
+) -> None:
+    options = {"metastore": "jdbc", "uri": f"sqlite://{tmp_path}/nodir/names.db"}
+    lost = Catalog.open(warehouse, options=options)
+    with pytest.raises(UnavailableError, match=r"there is no folder .*nodir for the database"):
+        lost.list_databases()
+    with pytest.raises(UnavailableError, match="check that its folder exists"):
+        new_table(lost, EVENTS)
+    assert not Path(warehouse, "db.db").exists()
+
+
+def test_a_sync_of_a_database_that_is_nowhere_is_refused(catalog: Catalog) -> None:
+    new_table(catalog, EVENTS)
+    with pytest.raises(DatabaseNotFound, match=r"no database nope .*; there are db"):
+        catalog.plan_sync_tables("nope")
+    assert catalog.plan_sync_tables("db", age_ms=0).is_none
 
 
 @pytest.mark.mission("CT2")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,7 @@ from lakewright.cli.output.tables import Block, TextColumn, TextTable
 from lakewright.cli.upkeep.gate import workspace_of
 from lakewright.cli.upkeep.policies import PATHS
 from lakewright.platform.declare.declarations import WriteKind
+from lakewright.platform.declare.partition_keys import first_few
 from lakewright.platform.declare.variables import TABLES_VARIABLE
 from lakewright.storage.errors import InvalidRequestError, NotFoundError
 
@@ -37,18 +39,25 @@ _HOME = "DAGSTER_HOME"
 It is the job `backfill` of Dagster, run by this process. With ${_HOME} its run, and each partition
 that it writes, show in that Dagster; without it, only the table knows. The exit code is 5 if some
 partitions could not be published; the others are.
+Keys are those of the asset: 2013-01-03 of a partition by time, a value of a static one,
+region=eu/hour=7 of several columns whose values are found in the data (of one column, the value),
+and 2013-01-03|eu of two that are crossed. Partitions found in the data are known once a run has
+written them: the first run is the asset's job ingest, without a partition.
 {WHERE_NOTES}""",
     examples="""
 lakewright backfill nyc.flights --tables tables --missing --dry-run
 lakewright backfill nyc.flights --tables tables --partitions 2013-01-03,2013-02-07
+lakewright backfill web.visits --tables tables --partitions region=eu/hour=7
 lakewright backfill nyc.flights --tables tables --where "dt >= '2013-06-01'" --batch 30
 lakewright backfill nyc.flights --tables tables --failed
 """,
 )
 @click.option(
-    "--partitions", metavar="A,B", type=names, help="These partitions, by the keys of the asset."
+    "--partitions", metavar="KEY,KEY", type=names, help="These partitions, by keys as above."
 )
-@click.option("--where", metavar="EXPR", help="Only partitions that match this filter.")
+@click.option(
+    "--where", metavar="EXPR", help="Only partitions that match this filter on their keys."
+)
 @click.option("--missing", is_flag=True, help="Only partitions that the table lacks.")
 @click.option("--failed", is_flag=True, help=f"Only those that failed last, as ${_HOME} knows.")
 @click.option(
@@ -86,6 +95,7 @@ def backfill(
 ) -> Answer:
     """Write partitions of a table from its source, wherever they lie."""
     from lakewright.assets.backfill import can_be_backfilled, partitions_per_batch
+    from lakewright.assets.ingest_run import fitting_kind
     from lakewright.platform.orchestration.partition_choice import (
         PartitionChoice,
         chosen_partitions,
@@ -99,6 +109,7 @@ def backfill(
             "partition keys in its declaration",
             table=declaration.table,
         )
+    fitting_kind(declaration, None if mode is None else WriteKind(mode))
     if failed and not os.environ.get(_HOME):
         raise InvalidRequestError(
             f"--failed asks Dagster which partitions failed; set {_HOME} to its folder"
@@ -109,7 +120,7 @@ def backfill(
         chosen = chosen_partitions(choice, declaration, Catalog.open(call.warehouse), instance)
         size = partitions_per_batch(declaration, batch) or len(chosen)
         if call.dry_run or not chosen:
-            return _planned(chosen, size)
+            return _planned(declaration, chosen, size)
         config = {"partitions": list(chosen), "batch": size}
         config |= {"mode": mode} if mode else {}
         config |= {"allow_empty": True} if allow_empty else {}
@@ -117,11 +128,15 @@ def backfill(
 
 
 def _declared(table: str, tables: Sequence[Path]) -> TableDeclaration:
-    found = workspace_of(tables, ()).declaration(table)
+    workspace = workspace_of(tables, ())
+    found = workspace.declaration(table)
     if found is None:
-        raise NotFoundError(
-            f"{table} is not declared; name its file or folder with --tables or ${TABLES_VARIABLE}"
-        )
+        told = f"is not declared; name its file or folder with --tables or ${TABLES_VARIABLE}"
+        if tables:
+            have = first_few(sorted(each.table for each in workspace.declarations))
+            told = f"is not declared in {', '.join(map(str, tables))}; declared there: "
+            told += have or "no table"
+        raise NotFoundError(f"{table} {told}")
     return found
 
 
@@ -147,47 +162,79 @@ def _run(
 ) -> Answer:
     import dagster as dg
 
+    from lakewright.assets.backfill import OUTCOME
     from lakewright.definitions import build_definitions
     from lakewright.platform.orchestration.resources import WarehouseResource
     from lakewright.platform.orchestration.warm_launcher import PROCESS_TAG, process_identity
 
     warehouse = WarehouseResource(uri=call.warehouse)
-    job = build_definitions(tables, warehouse=warehouse).resolve_job_def("backfill")
-    result = job.execute_in_process(
-        instance=instance,
-        # Else a command that was killed would leave a run that never ends, and a busy table.
-        tags={PROCESS_TAG: process_identity(os.getpid())},
-        run_config={
-            "ops": {"backfill": {"config": {"tables": {declaration.table: config}}}},
-            "loggers": {"console": {"config": {"log_level": "CRITICAL"}}},
-        },
-        raise_on_error=False,
-    )
+    with warnings.catch_warnings():
+        # Marks of Dagster's own, which a caller of the command can do nothing about.
+        warnings.simplefilter("ignore", dg.BetaWarning)
+        job = build_definitions(tables, warehouse=warehouse).resolve_job_def("backfill")
+        result = job.execute_in_process(
+            instance=instance,
+            # Else a command that was killed would leave a run that never ends, and a busy table.
+            tags={PROCESS_TAG: process_identity(os.getpid())},
+            run_config={
+                "ops": {"backfill": {"config": {"tables": {declaration.table: config}}}},
+                "loggers": {"console": {"config": {"log_level": "CRITICAL"}}},
+            },
+            raise_on_error=False,
+        )
     metadata: dict[str, object] = {}
-    told = ""
+    error = ""
     for event in result.all_events:
         if event.event_type is dg.DagsterEventType.STEP_FAILURE:
             data = event.step_failure_data
             failure = data.user_failure_data
-            told = "" if data.error is None else data.error.message
+            error = "" if data.error is None else data.error.message
             if failure is not None:
-                told, metadata = str(failure.description), dict(failure.metadata)
+                error, metadata = str(failure.description), dict(failure.metadata)
         elif event.event_type is dg.DagsterEventType.STEP_OUTPUT:
             metadata = dict(event.step_output_data.metadata)
-    found = metadata.get(declaration.table)
-    if not isinstance(found, dg.TableMetadataValue):
-        raise InvalidRequestError(told, table=declaration.table)
+    found, outcome = metadata.get(declaration.table), metadata.get(OUTCOME)
+    if not isinstance(found, dg.TableMetadataValue) or not isinstance(
+        outcome, dg.TextMetadataValue
+    ):
+        raise InvalidRequestError(error, table=declaration.table)
     records = [dict(each.data) for each in found.records]
+    told = outcome.text or ""
+    if not result.success:
+        told += f"; {_way_on()}"
     return Answer(
-        text=lambda: [
-            TextTable(_COLUMNS, [[str(e["partition"]), _rows(e), str(e["told"])] for e in records]),
-            *([told] if told else []),
-            f"run: {result.run_id}",
-        ],
-        value=lambda: {"run": result.run_id, "failure": told or None, "partitions": records},
+        text=lambda: [TextTable(_COLUMNS, _lines(records)), told, f"run: {result.run_id}"],
+        value=lambda: {
+            "run": result.run_id,
+            "failure": None if result.success else told,
+            "partitions": records,
+        },
         records=lambda: records,
         code=0 if result.success else CONFLICT,
     )
+
+
+def _way_on() -> str:
+    """How a caller writes only the partitions that were not published."""
+    if os.environ.get(_HOME):
+        return "run again with --failed to write only these"
+    return (
+        "run again with --partitions to write only these, or with --missing to write those that "
+        f"the table lacks; --failed needs {_HOME}"
+    )
+
+
+def _lines(records: Sequence[Mapping[str, object]]) -> list[list[str]]:
+    """A line for each partition; a reason stands beside the first that it is of."""
+    first: dict[str, str] = {}
+    lines = []
+    for each in records:
+        key, told = str(each["partition"]), str(each["told"])
+        known = first.setdefault(told, key)
+        if told and each["rows"] is None and known != key:
+            told = f"as {known}"
+        lines.append([key, _rows(each), told])
+    return lines
 
 
 _COLUMNS = [TextColumn("partition"), TextColumn("rows", right=True), TextColumn("told")]
@@ -197,12 +244,16 @@ def _rows(record: Mapping[str, object]) -> str:
     return "" if record["rows"] is None else f"{record['rows']:,}"
 
 
-def _planned(chosen: Sequence[str], size: int) -> Answer:
+def _planned(declaration: TableDeclaration, chosen: Sequence[str], size: int) -> Answer:
+    from lakewright.platform.orchestration.partition_choice import only_in_source
     from lakewright.platform.upkeep.words import counted
 
     def text() -> list[Block]:
         if not chosen:
-            return ["no partition is chosen: there is nothing to write"]
+            told = "no partition is chosen: there is nothing to write"
+            if declaration.scheme.is_found_in_data:
+                told += f"; {only_in_source(declaration)}"
+            return [told]
         told = f"{counted(len(chosen), 'partition')}, {size:,} at a time"
         return [*chosen, f"{told}; dry run: nothing was written"]
 

@@ -13,9 +13,10 @@ from lakewright.cli.output.answers import Answer, said
     "sync",
     of_table=False,
     notes="""
-A catalog in a database (LAKEWRIGHT_CATALOG_URI) lists its tables apart from their files, so the two
-may differ: after a death between them, or after work without the database. A table that changed
-within --age is left, since a client may be about to list it. A catalog of folders never differs.
+A catalog in a database (LAKEWRIGHT_CATALOG_METASTORE=jdbc with LAKEWRIGHT_CATALOG_URI) lists its
+tables apart from their files, so the two may differ: after a death between them, or after work
+without the database. A table that changed within --age is left, since a client may be about to list
+it. A catalog of folders never differs.
 """,
     examples="lakewright sync --dry-run\nlakewright sync nyc --mode sync",
 )
@@ -44,14 +45,24 @@ def sync(call: Call, *, database: str | None, mode: str, age_s: int, only_shows:
         drift = catalog.plan_sync_tables(database, age_ms=age_s * 1000)
     else:
         drift = catalog.sync_tables(database, mode=mode, age_ms=age_s * 1000)
+    adds = not only_shows and mode in ("add", "sync")
+    drops = not only_shows and mode in ("drop", "sync")
+    found, old = ("listed now", "renewed") if adds else ("not listed", "options or keys outdated")
     lines = [
-        *(f"database, not listed: {name}" for name in drift.databases),
-        *(f"not listed: {name}" for name in drift.unlisted),
-        *(f"gone: {name}" for name in drift.gone),
-        *(f"options or keys outdated: {name}" for name in drift.outdated),
+        *(f"database, {found}: {name}" for name in drift.databases),
+        *(f"{found}: {name}" for name in drift.unlisted),
+        *(f"{'taken off the list' if drops else 'gone'}: {name}" for name in drift.gone),
+        *(f"{old}: {name}" for name in drift.outdated),
         *(f"left: {name}: {reason}" for name, reason in drift.left),
     ]
-    done = "dry run: nothing was written" if only_shows else f"the catalog is synced: {mode}"
+    differ = bool(drift.gone) and not drops
+    differ |= bool(drift.databases or drift.unlisted or drift.outdated) and not adds
+    done = f"the catalog is synced: {mode}"
+    if only_shows:
+        done = "dry run: nothing was written"
+    elif differ or drift.left:
+        left = "the catalog and the warehouse still differ"
+        done = f"{left}; `--mode sync` lists and takes off the list" if differ else left
     return said(
         *(lines or ["the catalog and the warehouse agree"]),
         done,

@@ -179,6 +179,37 @@ def test_folders_of_values_alone_are_read_as_the_files_that_are_there(
     assert [row["day"] for row in found] == [dt.date(2019, 8, 31)] * 2
 
 
+@pytest.mark.mission("RS14")
+@pytest.mark.parametrize("way", ["drop", "rename", "compact"])
+def test_a_folder_whose_partition_left_it_does_not_keep_others_from_their_repair(
+    catalog: Catalog, tmp_path: Path, way: str
+) -> None:
+    new_table(catalog, LANDED, partitions=["day"])
+    for day in ("a", "b"):
+        folder = tmp_path / "landed" / f"day=other-{day}"
+        land(folder / "f.parquet", rows_of(0, 2))
+        land(folder / "g.parquet", rows_of(2, 4))
+        catalog.table("db.t").upkeep.add_partitions(str(folder), partition={"day": day}, **NOW)
+    table = catalog.table("db.t")
+    if way == "drop":
+        table.upkeep.drop_partitions(partitions=[{"day": "a"}])
+    elif way == "rename":
+        table.upkeep.rename_partition({"day": "a"}, {"day": "z"})
+    else:
+        compact(table, full=True, partitions=[{"day": "a"}])
+    land(tmp_path / "landed" / "day=other-b" / "late.parquet", rows_of(90, 91))
+    before = table.read().num_rows
+    plan = drift(table)
+    (left,) = plan.left
+    assert (left.partition, left.folder) == ({}, str(tmp_path / "landed" / "day=other-a"))
+    assert "refers to no file there, and folder . below" in left.reason
+    assert [(each.partition, each.rows) for each in plan.found] == [({"day": "b"}, 1)]
+    table.upkeep.run(plan)
+    assert table.read().num_rows == before + 1
+    with pytest.raises(InvalidRequestError, match="is no partition of"):
+        table.upkeep.plan_repair_partitions(left.folder, **NOW)
+
+
 def test_a_table_that_took_nothing_over_needs_a_folder(catalog: Catalog, root: Path) -> None:
     table = new_table(catalog, LANDED, name="db.other", partitions=["day"])
     with pytest.raises(InvalidRequestError, match="took no folder over"):
