@@ -17,6 +17,8 @@ FIRST_SNAPSHOT_ID = 1
 BATCH_COMMIT_IDENTIFIER = 2**63 - 1
 # The property of a snapshot with a restated base: the delta list of the snapshot that it follows.
 FOLLOWS_PROPERTY = "lakewright.follows"
+# The property of a revert: the delta lists of the snapshots that it took back, joined by commas.
+TAKES_BACK_PROPERTY = "lakewright.takes-back"
 
 
 class CommitKind(Enum):

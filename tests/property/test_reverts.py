@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -9,8 +12,13 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from lakewright.storage import Catalog, Table
-from lakewright.storage.errors import NotRevertible
-from tests.support.histories.reverts import KINDS, RETRACTING, VERBS, is_tried, made_by
+from lakewright.storage.errors import (
+    NotRevertible,
+    PartitionNotFound,
+    StorageError,
+    UnsupportedError,
+)
+from tests.support.histories.reverts import KINDS, RETRACTING, VERBS, fill, is_tried, made_by
 from tests.support.tables.builders import compact, content, expire, rows
 from tests.support.tables.environment import FixedEnv
 from tests.support.tables.fixtures import empty_memory, memory_uri
@@ -99,4 +107,137 @@ def test_a_reverted_verb_leaves_no_trace_in_the_rows(data: st.DataObject) -> Non
     assert content(table) == content(twin)
     expire(table)
     assert content(table) == content(twin)
+    assert_only_reachable_files(table)
+
+
+@settings(max_examples=FEWER, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_verbs_are_taken_back_newest_first_one_by_one(data: st.DataObject) -> None:
+    kind = data.draw(st.sampled_from(sorted(KINDS)))
+    tried = st.sampled_from([each for each in VERBS if is_tried(kind, each)])
+    catalog = Catalog.open(memory_uri(), env=FixedEnv())
+    table = KINDS[kind].table(catalog, "db.t")
+    fill(table)
+    done = []
+    for verb in data.draw(st.lists(tried, min_size=2, max_size=4)):
+        before = content(table)
+        # A partition that is gone is neither dropped nor renamed again.
+        with suppress(StorageError):
+            if made := made_by(table, VERBS[verb]):
+                done.append((made, before))
+        table = catalog.table(table.name)
+    for made, before in reversed(done):
+        after = content(table)
+        first = table.history.revert(*made)
+        assert content(catalog.table(table.name)) == before
+        table = catalog.table(table.name)
+        if data.draw(st.booleans()):
+            assert first.snapshot is not None
+            table.history.revert(first.snapshot.id)
+            table = catalog.table(table.name)
+            assert content(table) == after
+            table.history.revert(*made)
+            table = catalog.table(table.name)
+            assert content(table) == before
+        assert table.history.plan_revert(*made).taken_back_by is not None
+    expire(table)
+    assert content(table) == done[0][1] if done else True
+    assert_only_reachable_files(table)
+
+
+# Rows by day, id, and a number that sets equal keys of append tables apart.
+State = dict[tuple[str, int, int], str]
+
+
+@dataclass(frozen=True)
+class Commit:
+    """A commit of the model: what it does to the rows, or the number of the one it took back."""
+
+    made: tuple[int, ...]
+    change: Callable[[State], State] | None = None
+    of: int | None = None
+
+
+def _told(history: list[Commit]) -> list[tuple[str, int, str]]:
+    """The rows after the commits that no standing revert took back, in their first order."""
+    gone = set[int]()
+    for number in reversed(range(len(history))):
+        of = history[number].of
+        if of is not None and number not in gone:
+            gone.add(of)
+    state: State = {}
+    for number, each in enumerate(history):
+        if each.change is not None and number not in gone:
+            state = each.change(state)
+    return sorted((day, at, v) for (day, at, _), v in state.items())
+
+
+def _read(table: Table) -> list[tuple[str, int, str]]:
+    return sorted((row["day"], row["id"], row["v"]) for row in table.read().to_pylist())
+
+
+def _commit(table: Table, number: int, verb: str, day: str, ids: list[int]) -> Commit:
+    """Carry a verb out; what it does to the rows follows from its arguments alone."""
+    keyed = table.schema.has_primary_key
+    new: State = {(day, each, 0 if keyed else number): f"{number}-{each}" for each in ids}
+    given = rows(table, [{"day": day, "id": at, "v": v} for (_, at, _), v in new.items()])
+    match verb:
+        case "write":
+            return Commit(made_by(table, lambda each: each.write(given)), lambda old: old | new)
+        case "delete":
+            kinds = ["-D"] * len(ids)
+            gone = rows(table, [{"day": day, "id": at, "v": "-"} for at in ids], kinds=kinds)
+            return Commit(
+                made_by(table, lambda each: each.write(gone)),
+                lambda old: {at: v for at, v in old.items() if at not in new},
+            )
+        case "overwrite":
+            return Commit(
+                made_by(table, lambda each: each.write(given, mode="overwrite")),
+                lambda old: {at: v for at, v in old.items() if at[0] != day} | new,
+            )
+        case "overwrite all":
+            return Commit(
+                made_by(table, lambda each: each.write(given, mode="overwrite", dynamic=False)),
+                lambda _: new,
+            )
+        case "drop":
+            where = [{"day": day}]
+            return Commit(
+                made_by(table, lambda each: each.upkeep.drop_partitions(partitions=where)),
+                lambda old: {at: v for at, v in old.items() if at[0] != day},
+            )
+        case _:
+            return Commit(made_by(table, lambda each: compact(each, full=True)), lambda old: old)
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_rows_are_those_of_the_commits_that_were_not_taken_back(data: st.DataObject) -> None:
+    kind = data.draw(st.sampled_from(["append", "append in buckets", "dynamic", "keyed"]))
+    table = KINDS[kind].table(Catalog.open(memory_uri(), env=FixedEnv()), "db.t")
+    verbs = ["write", "overwrite", "overwrite all", "drop", "compact"]
+    verbs += ["delete"] * (kind in RETRACTING)
+    history: list[Commit] = []
+    for number in range(data.draw(st.integers(3, 10))):
+        verb = data.draw(st.sampled_from([*verbs, *["revert"] * 5])) if history else "write"
+        if verb != "revert":
+            day = data.draw(st.sampled_from("abc"))
+            ids = data.draw(st.lists(st.integers(0, 3), min_size=1, max_size=3, unique=True))
+            # A verb that found nothing to do has left nothing to stand.
+            with suppress(PartitionNotFound):
+                found = _commit(table, number, verb, day, sorted(ids))
+                history += [found] * bool(found.made)
+            assert _read(table) == _told(history)
+            continue
+        of = data.draw(st.integers(max(0, len(history) - 5), len(history) - 1))
+        try:
+            result = table.history.revert(*history[of].made)
+        except (NotRevertible, UnsupportedError) as error:
+            event(str(error).split(": ", 1)[1][:20])
+        else:
+            event(f"taken back: {result.snapshot is not None}")
+            if result.snapshot is not None:
+                history.append(Commit((result.snapshot.id,), of=of))
+        assert _read(table) == _told(history)
     assert_only_reachable_files(table)

@@ -1,8 +1,9 @@
 """What a set of snapshots changed in sum, read from their deltas and from the states before them.
 
-A file that one snapshot added and a later one of the set removed counts as neither. The state
-before each snapshot is read too: it has the whole entries of the removed files and the index files
-of the time, and it proves that the snapshot was made on top of it.
+A file that one snapshot added and a later one of the set removed counts as neither. A file and its
+copies count as one (`copies.py`). The state before each snapshot is read too: it has the whole
+entries of the removed files and the index files of the time, and it proves that the snapshot was
+made on top of it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.references.expiry_mark import marked_as_expiring
+from lakewright.storage.operations.revert.copies import first_identity, indexes_by_first
 from lakewright.storage.operations.state.live_files import index_entries, live_entries
 from lakewright.storage.spec.arguments import whole_number
 from lakewright.storage.spec.index import IndexEntry
@@ -39,6 +41,7 @@ _KEEPS_ROWS = (CommitKind.COMPACT, CommitKind.ANALYZE)
 class NetChange:
     """The files and index files that snapshots added and removed; entries are of kind ADD.
 
+    Keys, and all that are no entries of a mapping, have the names of the first files of copies.
     `before` holds the files of the touched partitions before the first snapshot, `indexes_before`
     and `indexes_after` the index files of these partitions before the first and after the last.
     """
@@ -46,8 +49,8 @@ class NetChange:
     snapshots: tuple[Snapshot, ...]
     added: dict[EntryIdentity, ManifestEntry] = field(default_factory=dict)
     removed: dict[EntryIdentity, ManifestEntry] = field(default_factory=dict)
-    new_indexes: frozenset[IndexEntry] = frozenset()
-    removed_indexes: frozenset[IndexEntry] = frozenset()
+    new_indexes: dict[IndexEntry, IndexEntry] = field(default_factory=dict)
+    removed_indexes: dict[IndexEntry, IndexEntry] = field(default_factory=dict)
     before: frozenset[EntryIdentity] = frozenset()
     indexes_before: frozenset[IndexEntry] = frozenset()
     indexes_after: frozenset[IndexEntry] = frozenset()
@@ -72,7 +75,7 @@ class NetChange:
     @property
     def places(self) -> frozenset[Place]:
         """The buckets whose files or indexes the snapshots changed."""
-        entries = {entry.place for entry in (*self.added.values(), *self.removed.values())}
+        entries = {each.place for each in (*self.added.values(), *self.removed.values())}
         indexes = {entry.place for entry in (*self.new_indexes, *self.removed_indexes)}
         return frozenset(entries | indexes)
 
@@ -84,78 +87,77 @@ class NetChange:
     @property
     def moved(self) -> frozenset[tuple[Place, str]]:
         """Files that only changed their level."""
-        return _names(self.added) & _names(self.removed)
+        return frozenset(map(named, self.added)) & frozenset(map(named, self.removed))
 
     @property
     def to_return(self) -> list[ManifestEntry]:
         """Removed files whose rows only a copy brings back."""
         moved = self.moved
-        return [
-            entry
-            for entry in self.removed.values()
-            if (entry.place, entry.file.file_name) not in moved
-        ]
+        return [entry for at, entry in self.removed.items() if named(at) not in moved]
 
 
-def _names(entries: dict[EntryIdentity, ManifestEntry]) -> frozenset[tuple[Place, str]]:
-    return frozenset((entry.place, entry.file.file_name) for entry in entries.values())
+def named(identity: EntryIdentity) -> tuple[Place, str]:
+    """A file at whatever level."""
+    return Place(identity.partition, identity.bucket), identity.file_name
 
 
-def read_net_change(files: TableFiles, snapshot_ids: Sequence[int]) -> NetChange:
-    """What these snapshots changed in sum.
+def read_net_change(files: TableFiles, snapshots: Sequence[Snapshot]) -> NetChange:
+    """What these snapshots, oldest first, changed in sum.
+
+    Raises:
+        NotRevertible: the state before a snapshot expired, or a snapshot changed more than its
+            files; the message says what.
+    """
+    deltas = [_delta(files, each) for each in snapshots]
+    rows = {entry.partition for delta in deltas for entry in delta}
+    net = NetChange(snapshots=tuple(snapshots))
+    added, removed = net.added, net.removed
+    new, gone = net.new_indexes, net.removed_indexes
+    befores: list[tuple[frozenset[EntryIdentity], frozenset[IndexEntry]]] = []
+    for snapshot, delta in zip(snapshots, deltas, strict=True):
+        before, entries = _state_before(files, snapshot, delta, rows)
+        _check_follows(files, snapshot, delta, before, rows)
+        indexes = indexes_by_first(entries)
+        befores.append((frozenset(map(first_identity, before)), frozenset(indexes)))
+        folded = fold_entries(delta)
+        # A file that became a copy is not gone, so what goes is counted first.
+        for exact in (each for each in folded if folded[each].kind is FileKind.DELETE):
+            identity = first_identity(exact)
+            if added.pop(identity, None) is None:
+                removed[identity] = before[exact]
+        for exact in (each for each in folded if folded[each].kind is FileKind.ADD):
+            identity = first_identity(exact)
+            if removed.pop(identity, None) is None:
+                added[identity] = folded[exact]
+        after = indexes_by_first(index_entries(files, snapshot))
+        _turn(new, gone, after, indexes)
+        _turn(gone, new, indexes, after)
+    touched = rows | {entry.partition for entry in (*new, *gone)}
+    return NetChange(
+        snapshots=net.snapshots,
+        added=added,
+        removed=removed,
+        new_indexes=new,
+        removed_indexes=gone,
+        before=befores[0][0],
+        indexes_before=_of(befores[0][1], touched),
+        indexes_after=_of(indexes_by_first(index_entries(files, snapshots[-1])), touched),
+    )
+
+
+def kept_snapshots(files: TableFiles, snapshot_ids: Iterable[int]) -> tuple[Snapshot, ...]:
+    """The snapshots with these ids, oldest first.
 
     Raises:
         InvalidRequestError: no snapshot is named, or an id is no whole number.
-        SnapshotNotFound: a snapshot does not exist, or expired.
-        NotRevertible: the state before a snapshot expired, or a snapshot changed more than its
-            files; the message says what.
+        SnapshotNotFound: one does not exist, or expired, or is being expired.
     """
     ids = sorted({whole_number(each, "snapshot") for each in snapshot_ids})
     if not ids:
         raise InvalidRequestError(
             f"say which snapshots of {files.name} to take back: none is named"
         )
-    snapshots = tuple(_kept(files, each) for each in ids)
-    deltas = [_delta(files, each) for each in snapshots]
-    rows = {entry.partition for delta in deltas for entry in delta}
-    net = NetChange(snapshots=snapshots)
-    added, removed = net.added, net.removed
-    new, gone = set[IndexEntry](), set[IndexEntry]()
-    befores: list[tuple[frozenset[EntryIdentity], frozenset[IndexEntry]]] = []
-    for snapshot, delta in zip(snapshots, deltas, strict=True):
-        before, indexes = _state_before(files, snapshot, delta, rows)
-        _check_follows(files, snapshot, delta, before, rows)
-        befores.append((frozenset(before), indexes))
-        for identity, entry in fold_entries(delta).items():
-            if entry.kind is FileKind.ADD:
-                if removed.pop(identity, None) is None:
-                    added[identity] = entry
-            elif added.pop(identity, None) is None:
-                removed[identity] = before[identity]
-        after = frozenset(index_entries(files, snapshot))
-        _turn(new, gone, after - indexes)
-        _turn(gone, new, indexes - after)
-    touched = rows | {entry.partition for entry in (*new, *gone)}
-    return NetChange(
-        snapshots=snapshots,
-        added=added,
-        removed=removed,
-        new_indexes=frozenset(new),
-        removed_indexes=frozenset(gone),
-        before=befores[0][0],
-        indexes_before=_of(befores[0][1], touched),
-        indexes_after=_of(index_entries(files, snapshots[-1]), touched),
-    )
-
-
-def check_kept(files: TableFiles, snapshot_ids: Iterable[int]) -> None:
-    """Check that no snapshot has expired, or is being expired.
-
-    Raises:
-        SnapshotNotFound: one has.
-    """
-    for each in snapshot_ids:
-        _kept(files, each)
+    return tuple(_kept(files, each) for each in ids)
 
 
 def _kept(files: TableFiles, snapshot_id: int) -> Snapshot:
@@ -245,13 +247,16 @@ def _check_follows(
         )
 
 
-def _turn(into: set[IndexEntry], other: set[IndexEntry], entries: Iterable[IndexEntry]) -> None:
-    """Count entries in one set, unless the other one already counts the opposite."""
-    for entry in entries:
-        if entry in other:
-            other.remove(entry)
-        else:
-            into.add(entry)
+def _turn(
+    into: dict[IndexEntry, IndexEntry],
+    other: dict[IndexEntry, IndexEntry],
+    here: dict[IndexEntry, IndexEntry],
+    there: dict[IndexEntry, IndexEntry],
+) -> None:
+    """Count index files that are only here, unless the other mapping counts the opposite."""
+    for first in here.keys() - there.keys():
+        if other.pop(first, None) is None:
+            into[first] = here[first]
 
 
 def _of(indexes: Iterable[IndexEntry], rows: Collection[bytes]) -> frozenset[IndexEntry]:

@@ -13,8 +13,9 @@ ours and that of other clients, deletes the files that an expired snapshot remov
 whether a later one added them again. A file that only changed its level changes it back.
 
 The kind of the new snapshot is COMPACT if all snapshots were compactions, which hold the same rows,
-and otherwise OVERWRITE. Readers of changes skip both. The commit user names what was taken back, so
-that a second call finds it.
+and otherwise OVERWRITE. Readers of changes skip both. A property of it names what was taken back,
+so that a second call finds it, and a later revert knows that the two did nothing together
+(`taken_back.py`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from hashlib import blake2b
 
 from lakewright.storage.errors import (
     CommitOutcomeUnknownError,
@@ -40,8 +40,18 @@ from lakewright.storage.operations.commit.commit_loop import commit_change
 from lakewright.storage.operations.partitions.copy_partition import CopyRun
 from lakewright.storage.operations.references.sweep import sweep_after_failure
 from lakewright.storage.operations.references.tags import create_due_tags
-from lakewright.storage.operations.revert.net_change import NetChange, check_kept, read_net_change
+from lakewright.storage.operations.revert.copies import copy_name
+from lakewright.storage.operations.revert.net_change import (
+    NetChange,
+    kept_snapshots,
+    read_net_change,
+)
 from lakewright.storage.operations.revert.standing import Standing, standing
+from lakewright.storage.operations.revert.taken_back import (
+    snapshots_since,
+    taken_back_by,
+    takes_back_property,
+)
 from lakewright.storage.operations.rewrite.rescale import set_bucket_option
 from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.operations.state.latest import read_latest
@@ -54,8 +64,6 @@ from lakewright.storage.spec.partition import Place
 from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
-
-_MARK = "-back-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,8 +99,9 @@ class RevertedBucket:
 class RevertPlan(Plan["RevertResult"]):
     """What taking snapshots back would change, as of one snapshot.
 
-    `bucket_option` is what the option `bucket` is set back to. `taken_back_by` is the snapshot that
-    has taken them back already; then there is nothing to do.
+    What was taken back before is left out. `taken_back_by` is the last snapshot that took some of
+    it back, if nothing else was named; then there is nothing to do. `bucket_option` is what the
+    option `bucket` is set back to.
     """
 
     table: str
@@ -151,20 +160,25 @@ def _looked_at(files: TableFiles, snapshot_ids: Sequence[int]) -> tuple[RevertPl
     check_current_schema(files)
 
     def look(latest: Snapshot | None) -> tuple[RevertPlan, NetChange]:
+        assert latest is not None
         try:
-            net = read_net_change(files, snapshot_ids)
+            snapshots = kept_snapshots(files, snapshot_ids)
+            later = snapshots_since(files, snapshots[0].id, latest)
+            by = taken_back_by(later, {each.id for each in snapshots})
+            left = [each for each in snapshots if each.delta_manifest_list not in by]
+            net = read_net_change(files, left) if left else NetChange(snapshots=snapshots)
         except CorruptionError:
             # An expiry may have deleted a snapshot, with its manifests, while it was read.
-            check_kept(files, snapshot_ids)
+            kept_snapshots(files, snapshot_ids)
             raise
-        assert latest is not None
+        done = [by[each.delta_manifest_list] for each in snapshots if not left]
         plan = RevertPlan(
             table=files.name,
             snapshot_id=latest.id,
             snapshots=tuple(map(_told, net.snapshots)),
-            taken_back_by=_taken_back_by(files, net, latest),
+            taken_back_by=max(done, default=None),
         )
-        if net.is_empty or plan.taken_back_by is not None:
+        if net.is_empty:
             return plan, net
         found = standing(files, net, latest, LiveFiles(files))
         _check_there(files, found)
@@ -181,29 +195,6 @@ def _told(snapshot: Snapshot) -> RevertedSnapshot:
         time_ms=snapshot.time_millis,
         delta=snapshot.delta_manifest_list,
     )
-
-
-def _user_mark(snapshots: Sequence[Snapshot]) -> str:
-    """What the commit user begins with that takes these snapshots back."""
-    digest = blake2b(digest_size=8)
-    for snapshot in snapshots:
-        digest.update(snapshot.delta_manifest_list.encode())
-    return f"revert-{digest.hexdigest()}-"
-
-
-def _taken_back_by(files: TableFiles, net: NetChange, latest: Snapshot) -> int | None:
-    """The last later snapshot that took these back and was not itself taken back."""
-    later = []
-    for snapshot in files.snapshots.back_from(latest):
-        if snapshot.id <= net.snapshots[-1].id:
-            break
-        later.append(snapshot)
-    users = [each.commit_user for each in later]
-    for snapshot in later:
-        if _user_mark(net.snapshots) in snapshot.commit_user:
-            is_undone = any(_user_mark([snapshot]) in user for user in users)
-            return None if is_undone else snapshot.id
-    return None
 
 
 def _check_there(files: TableFiles, found: Standing) -> None:
@@ -355,6 +346,7 @@ def _commit(files: TableFiles, plan: RevertPlan, net: NetChange) -> Snapshot | N
             ],
             new_indexes=indexes,
             removed_indexes=found.removed_indexes,
+            properties=takes_back_property(net.snapshots),
         )
 
     base_id = plan.snapshot_id
@@ -363,7 +355,7 @@ def _commit(files: TableFiles, plan: RevertPlan, net: NetChange) -> Snapshot | N
             files,
             build,
             Committable(
-                user=f"{_user_mark(net.snapshots)}{run_id}",
+                user=f"revert-{run_id}",
                 identifier=BATCH_COMMIT_IDENTIFIER,
                 kind=CommitKind.COMPACT if net.keeps_rows else CommitKind.OVERWRITE,
                 base_id=base_id,
@@ -385,7 +377,7 @@ class _Copies:
     """Copies the files that a commit returns or renames, each once for all attempts."""
 
     def __init__(self, files: TableFiles, run_id: str) -> None:
-        self._run = CopyRun(files, files, partial(_name_of_copy, run_id))
+        self._run = CopyRun(files, files, partial(copy_name, run_id))
         self._of: tuple[list[ManifestEntry], list[IndexEntry]] | None = None
         self._renamed: dict[EntryIdentity, ManifestEntry] = {}
 
@@ -401,9 +393,3 @@ class _Copies:
         copies, _ = self._run.copied(new, ())
         self._renamed |= zip((entry.identity for entry in new), copies, strict=True)
         return [self._renamed[entry.identity] for entry in entries]
-
-
-def _name_of_copy(run_id: str, name: str) -> str:
-    """The name of a copy: with the run's id before the ending, instead of that of a run before."""
-    stem, dot, ending = name.partition(".")
-    return f"{stem.split(_MARK, 1)[0]}{_MARK}{run_id}{dot}{ending}"

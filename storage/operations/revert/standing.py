@@ -12,17 +12,26 @@ wins. There, other commits may only have added files to level 0, whose sequence 
 those of all files that come back. So each level holds what it held before, and level 0 more. These
 files are copied under new names too: a compaction under way that planned to lift them above the
 older rows that come back then finds them gone, and leaves the bucket out.
+
+A later commit and its revert are no other commits: together they did nothing (`taken_back.py`).
+Files are compared by their first names (`copies.py`), since such a revert made copies of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from lakewright.storage.errors import NotRevertible, SnapshotNotFound, UnsupportedError
+from lakewright.storage.errors import NotRevertible, UnsupportedError
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.revert.net_change import NetChange
+from lakewright.storage.operations.revert.copies import (
+    by_first,
+    first_identity,
+    first_name,
+    indexes_by_first,
+)
+from lakewright.storage.operations.revert.net_change import NetChange, named
+from lakewright.storage.operations.revert.taken_back import cancelled, snapshots_since
 from lakewright.storage.operations.rewrite.rescale import with_bucket_option
 from lakewright.storage.operations.state.assign_buckets import left_behind
 from lakewright.storage.operations.state.live_files import LiveFiles, index_entries
@@ -75,8 +84,12 @@ class _Judge:
         self.net = net
         self.latest = latest
         live = live_files.entries(latest, partitions=net.rows) if net.rows else []
-        self.live = {entry.identity: entry for entry in live}
-        self.indexes = [each for each in index_entries(files, latest) if each.partition in net.rows]
+        self.live = by_first(live)
+        if len(self.live) < len(live):
+            raise self._error(None, "added a file beside a copy of it")
+        self.indexes = indexes_by_first(
+            each for each in index_entries(files, latest) if each.partition in net.rows
+        )
         self.to_copy = net.to_return
 
     def standing(self, live_files: LiveFiles) -> Standing:
@@ -89,16 +102,28 @@ class _Judge:
         bucket_option = self._bucket_option(live_files)
         renamed = self._later_in_level_0() if self.files.schema.is_keyed else []
         self._check_deletions(renamed)
-        copied = {entry.identity for entry in self.to_copy}
         return Standing(
-            removed=tuple(net.added.values()),
-            moved=tuple(each for at, each in net.removed.items() if at not in copied),
+            removed=tuple(self.live[at] for at in net.added),
+            moved=tuple(self._moved()),
             to_copy=tuple(self.to_copy),
             to_rename=tuple(renamed),
-            removed_indexes=tuple(net.new_indexes),
-            indexes_to_copy=tuple(net.removed_indexes),
+            removed_indexes=tuple(self.indexes[at] for at in net.new_indexes),
+            indexes_to_copy=tuple(net.removed_indexes.values()),
             bucket_option=bucket_option,
         )
+
+    def _moved(self) -> Iterable[ManifestEntry]:
+        """Live files that only changed their level, at the level of before."""
+        live = {named(at): self.live[at].file for at in self.net.added}
+        for at, entry in self.net.removed.items():
+            if (file := live.get(named(at))) is not None:
+                moved = replace(
+                    entry.file,
+                    file_name=file.file_name,
+                    extra_files=file.extra_files,
+                    external_path=file.external_path,
+                )
+                yield replace(entry, file=moved)
 
     # --- checks -------------------------------------------------------------------------------
 
@@ -107,13 +132,13 @@ class _Judge:
         if gone:
             names = {each.file_name for each in gone}
             raise self._blocked(
-                lambda entry: entry.kind is FileKind.DELETE and entry.file.file_name in names,
+                lambda entry: entry.kind is FileKind.DELETE and _first_name(entry) in names,
                 f"replaced or removed {_files(names)} of it",
             )
         back = {each.file_name for each in self.net.removed if each in self.live}
         if back:
             raise self._blocked(
-                lambda entry: entry.kind is FileKind.ADD and entry.file.file_name in back,
+                lambda entry: entry.kind is FileKind.ADD and _first_name(entry) in back,
                 f"brought {_files(back)} back",
             )
 
@@ -145,9 +170,9 @@ class _Judge:
             and 0 < entry.total_buckets != counts.get(entry.partition, entry.total_buckets)
         ]
         if others:
-            names = {entry.file.file_name for entry in others}
+            names = set(map(_first_name, others))
             raise self._blocked(
-                lambda entry: entry.kind is FileKind.ADD and entry.file.file_name in names,
+                lambda entry: entry.kind is FileKind.ADD and _first_name(entry) in names,
                 f"wrote {_files(names)} in {others[0].total_buckets} buckets, and the files to "
                 f"come back have {counts[others[0].partition]}",
             )
@@ -167,7 +192,7 @@ class _Judge:
                 *(
                     entry
                     for entry in live_files.entries(self.latest)
-                    if entry.identity not in self.net.added
+                    if first_identity(entry.identity) not in self.net.added
                 ),
             ],
         )
@@ -190,12 +215,11 @@ class _Judge:
             if lacking:
                 raise self._blocked(
                     lambda entry, names=lacking: (  # type: ignore[misc]
-                        entry.kind is FileKind.DELETE and entry.file.file_name in names
+                        entry.kind is FileKind.DELETE and _first_name(entry) in names
                     ),
                     f"replaced {_files(lacking)}, which are in the same bucket",
                 )
-            later = [self.live[each] for each in sorted(here - expected, key=_name)]
-            self._check_later(later, self._newest(place))
+            self._check_later(here - expected, self._newest(place))
             returns = any(each.place == place for each in self.net.removed.values())
             if returns:
                 stays = here - _at(self.net.added, place)
@@ -207,18 +231,22 @@ class _Judge:
         back = (each.file for each in self.net.removed.values() if each.place == place)
         return max((file.max_sequence_number for file in back), default=-1)
 
-    def _check_later(self, later: Sequence[ManifestEntry], newest: int) -> None:
+    def _check_later(self, later: Collection[EntryIdentity], newest: int) -> None:
         """Check files of a bucket that other commits added."""
-        lifted = {entry.identity for entry in later if entry.file.level > 0}
+        lifted = {each for each in later if each.level > 0}
         if lifted:
             raise self._blocked(
-                lambda entry: entry.kind is FileKind.ADD and entry.identity in lifted,
+                lambda entry: (
+                    entry.kind is FileKind.ADD and first_identity(entry.identity) in lifted
+                ),
                 f"compacted later rows of the same bucket, to {_files(map(_name, lifted))}",
             )
-        mixed = {entry.identity for entry in later if entry.file.min_sequence_number <= newest}
+        mixed = {each for each in later if self.live[each].file.min_sequence_number <= newest}
         if mixed:
             raise self._blocked(
-                lambda entry: entry.kind is FileKind.ADD and entry.identity in mixed,
+                lambda entry: (
+                    entry.kind is FileKind.ADD and first_identity(entry.identity) in mixed
+                ),
                 f"wrote {_files(map(_name, mixed))} to the same bucket, whose sequence numbers "
                 f"begin at or below {newest}, the last number of the rows to come back, so which "
                 "row of a key is newer is unknown",
@@ -228,19 +256,18 @@ class _Judge:
 
     def _check_indexes(self) -> None:
         """Check that index files that the snapshots wrote are there, and free their slots."""
-        present = set(self.indexes)
-        left = {entry.slot for entry in present - self.net.new_indexes}
+        left = {entry.slot for entry in self.indexes.keys() - self.net.new_indexes.keys()}
         taken = any(entry.slot in left for entry in self.net.removed_indexes)
-        if taken or not self.net.new_indexes <= present:
+        if taken or not self.net.new_indexes.keys() <= self.indexes.keys():
             raise self._index_changed("changed the index files of the same buckets")
 
     def _check_deletions(self, renamed: Sequence[ManifestEntry]) -> None:
         """Check that no deletion of a row is lost, and that none came since."""
-        stay = {(each.place, each.file.file_name) for each in self.net.added.values()}
+        stay = set(map(named, self.net.added))
         if _vectors(self.indexes, stay) != _vectors(self.net.indexes_after, stay):
             raise self._index_changed("deleted rows of files that it wrote")
-        copied = {(each.place, each.file.file_name) for each in (*self.to_copy, *renamed)}
-        known = {*self.net.indexes_before, *self.indexes} - self.net.removed_indexes
+        copied = set(map(named, by_first([*self.to_copy, *renamed])))
+        known = {*self.net.indexes_before, *self.indexes} - self.net.removed_indexes.keys()
         if _vectors(known, copied):
             raise UnsupportedError(
                 f"a deletion vector of {self.files.name} marks rows of files to come back, in an "
@@ -251,10 +278,13 @@ class _Judge:
     def _index_changed(self, what: str) -> NotRevertible:
         places = {(each.partition, each.bucket) for each in self.net.places}
         known = _of_places(self.net.indexes_after, places)
-        for snapshot in self._later():
-            found = _of_places(index_entries(self.files, snapshot), places)
-            if found != known:
+        counted = {each.id for each in self._others()}
+        later = snapshots_since(self.files, self.net.snapshots[-1].id, self.latest)
+        for snapshot in reversed(later):
+            found = _of_places(indexes_by_first(index_entries(self.files, snapshot)), places)
+            if found != known and snapshot.id in counted:
                 return self._error(snapshot, what)
+            known = found
         return self._error(None, what)
 
     # --- who did it ---------------------------------------------------------------------------
@@ -265,21 +295,18 @@ class _Judge:
     def _by(self, wanted: _Wanted, kinds: Collection[CommitKind] = ()) -> Snapshot | None:
         """The first other snapshot whose delta has a wanted entry."""
         manifests = self.files.manifests
-        for snapshot in self._later():
+        for snapshot in self._others():
             if kinds and snapshot.commit_kind not in kinds:
                 continue
             if any(map(wanted, manifests.entries(manifests.read_delta_list(snapshot)))):
                 return snapshot
         return None
 
-    def _later(self) -> Iterable[Snapshot]:
-        """The other snapshots since the first one, oldest first."""
-        for snapshot_id in range(self.net.first.id + 1, self.latest.id):
-            if snapshot_id not in self.net.ids:
-                with suppress(SnapshotNotFound):
-                    yield self.files.snapshots.read(snapshot_id)
-        if self.latest.id not in self.net.ids:
-            yield self.latest
+    def _others(self) -> list[Snapshot]:
+        """The other snapshots since the first one that still count, oldest first."""
+        later = snapshots_since(self.files, self.net.first.id, self.latest)
+        apart = self.net.ids | cancelled(later, self.net.ids)
+        return [each for each in reversed(later) if each.id not in apart]
 
     def _error(self, by: Snapshot | None, what: str) -> NotRevertible:
         files, first = self.files, self.net.first.id
@@ -323,6 +350,10 @@ def _at(identities: Iterable[EntryIdentity], place: Place) -> set[EntryIdentity]
 
 def _name(identity: EntryIdentity) -> str:
     return identity.file_name
+
+
+def _first_name(entry: ManifestEntry) -> str:
+    return first_name(entry.file.file_name)
 
 
 def _of_places(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import pytest
@@ -125,6 +126,33 @@ def test_what_was_taken_back_before_does_not_make_an_undo_fail(catalog: Catalog)
     assert [each.table for each in done.parts] == ["db.two"]
     assert done.is_whole
     assert not plan_undo(catalog, RUN).is_whole
+
+
+@pytest.mark.parametrize("redone", [False, True])
+def test_runs_are_undone_newest_first_one_by_one(catalog: Catalog, *, redone: bool) -> None:
+    table = new_table(catalog, name="db.one", partitions=("day",))
+    table.write(rows(table, events(0, 9, v="old")))
+    runs = [f"dagster-{number}1111111-2222-4333-8444-555555555555-rows" for number in range(3)]
+    states = []
+    for number, run in enumerate(runs):
+        states.append(content(table))
+        # An overwrite of a partition after two appends to it.
+        for day in "ab":
+            given = rows(table, events(number, number + 2, day=day, v=f"{number}-"))
+            table.write(given, mode="overwrite" if number == 2 else "append", commit_user=run)
+    for number, run in reversed(list(enumerate(runs))):
+        told = content(table)
+        undoing = replace(UNDOING, run=f"lakewright undo (0000000{number})")
+        done = run_undo(catalog, plan_undo(catalog, run), undoing)
+        assert done.is_whole, done.left_alone
+        assert content(table) == states[number]
+        if redone:
+            again = replace(UNDOING, run=f"lakewright undo (1000000{number})")
+            assert run_undo(catalog, plan_undo(catalog, undoing.run), again).is_whole
+            assert content(table) == told
+            once_more = replace(UNDOING, run=f"lakewright undo (2000000{number})")
+            assert run_undo(catalog, plan_undo(catalog, run), once_more).is_whole
+            assert content(table) == states[number]
 
 
 def test_what_changes_between_plan_and_run_is_left_alone(catalog: Catalog) -> None:

@@ -236,14 +236,158 @@ def test_rows_of_a_bucket_that_was_compacted_since_do_not_come_back(catalog: Cat
 
 def test_a_revert_is_taken_back_too(catalog: Catalog) -> None:
     table = filled(catalog, "keyed")
+    before = content(table)
     (drop,) = made_by(table, VERBS["drop"])
     dropped = content(table)
     (revert,) = made_by(table, lambda each: each.history.revert(drop))
     table.history.revert(revert)
     assert content(table) == dropped
-    # The drop stands again.
-    with pytest.raises(NotRevertible, match="overwrote or deleted rows"):
-        table.history.plan_revert(drop)
+    # The drop stands again, and can be taken back again.
+    result = table.history.revert(drop)
+    assert result.snapshot is not None
+    assert content(table) == before
+    again = table.history.plan_revert(drop)
+    assert again.taken_back_by == result.snapshot.id
+
+
+def by_day(table: Table, day: str, v: str) -> object:
+    """Overwrite one partition, and no other."""
+    return table.write(rows(table, events(0, 2, day=day, v=v)), mode="overwrite")
+
+
+def dropped_and_overwritten(table: Table) -> tuple[list[list[str]], list[int]]:
+    """A drop of a partition and an overwrite of another one, with the rows before each."""
+    for day in "abc":
+        table.write(rows(table, events(0, 3, day=day, v=day)))
+    states, made = [], []
+    for verb in (VERBS["drop"], lambda each: by_day(each, "c", "new")):
+        states.append(content(table))
+        made += made_by(table, verb)
+    return states, made
+
+
+@pytest.mark.parametrize("kind", ["append", "append in buckets", "keyed", "dynamic"])
+def test_an_overwrite_that_was_taken_back_is_not_in_the_way(catalog: Catalog, kind: str) -> None:
+    table = KINDS[kind].table(catalog)
+    (before, between), (drop, overwrite) = dropped_and_overwritten(table)
+    with pytest.raises(NotRevertible, match=rf"take snapshot {overwrite} back first"):
+        table.history.revert(drop)
+    table.history.revert(overwrite)
+    assert content(table) == between
+    table.history.revert(drop)
+    assert content(table) == before
+    expire(table)
+    assert content(table) == before
+    assert_only_reachable_files(table)
+
+
+def test_an_overwrite_that_stands_again_is_in_the_way_again(catalog: Catalog) -> None:
+    table = KINDS["append"].table(catalog)
+    (before, between), (drop, overwrite) = dropped_and_overwritten(table)
+    after = content(table)
+    (undo,) = made_by(table, lambda each: each.history.revert(overwrite))
+    table.history.revert(undo)
+    assert content(table) == after
+    with pytest.raises(NotRevertible, match=rf"take snapshot {overwrite} back first"):
+        table.history.revert(drop)
+    table.history.revert(overwrite)
+    assert content(table) == between
+    table.history.revert(drop)
+    assert content(table) == before
+
+
+def test_an_overwrite_of_the_whole_table_does_not_stand_again_beside_rows_that_came_back(
+    catalog: Catalog,
+) -> None:
+    table = filled(catalog, "append")
+    before = content(table)
+    (drop,) = made_by(table, VERBS["drop"])
+    (overwrite,) = made_by(table, VERBS["overwrite all"])
+    (undo,) = made_by(table, lambda each: each.history.revert(overwrite))
+    table.history.revert(drop)
+    assert content(table) == before
+    # It would have removed the rows that the drop left out.
+    with pytest.raises(NotRevertible, match="overwrote or deleted rows of partition"):
+        table.history.revert(undo)
+    assert content(table) == before
+
+
+@pytest.mark.parametrize("kind", ["append", "keyed", "vectors"])
+def test_what_was_taken_back_one_by_one_is_taken_back_as_a_whole_too(
+    catalog: Catalog, kind: str
+) -> None:
+    table = filled(catalog, kind)
+    before = content(table)
+    (drop,) = made_by(table, VERBS["drop"])
+    (overwrite,) = made_by(table, VERBS["overwrite a partition"])
+    table.history.revert(overwrite)
+    plan = table.history.plan_revert(drop, overwrite)
+    assert [each.id for each in plan.snapshots] == [drop]
+    result = table.history.run(plan)
+    assert result.snapshot_ids == (drop,)
+    assert content(table) == before
+    again = table.history.revert(drop, overwrite)
+    assert (again.snapshot, again.snapshot_ids) == (None, (drop, overwrite))
+
+
+@pytest.mark.parametrize("kind", ["append", "keyed"])
+def test_a_compaction_that_was_taken_back_is_not_in_the_way(catalog: Catalog, kind: str) -> None:
+    table = filled(catalog, kind)
+    before = content(table)
+    (append,) = made_by(table, VERBS["append"])
+    (compaction,) = made_by(table, VERBS["compact"])
+    with pytest.raises(NotRevertible, match=rf"take snapshot {compaction} back first"):
+        table.history.revert(append)
+    table.history.revert(compaction)
+    table.history.revert(append)
+    assert content(table) == before
+
+
+@pytest.mark.parametrize("kind", ["append", "keyed"])
+def test_a_compaction_of_copies_is_in_the_way_and_named(catalog: Catalog, kind: str) -> None:
+    table = filled(catalog, kind)
+    before = content(table)
+    (append,) = made_by(table, VERBS["append"])
+    (overwrite,) = made_by(table, VERBS["overwrite a partition"])
+    table.history.revert(overwrite)
+    appended = content(table)
+    (compaction,) = made_by(table, VERBS["compact"])
+    with pytest.raises(NotRevertible, match=rf"take snapshot {compaction} back first"):
+        table.history.revert(append)
+    assert content(table) == appended
+    table.history.revert(compaction)
+    table.history.revert(append)
+    assert content(table) == before
+
+
+def test_a_file_that_only_changed_its_level_goes_back_as_its_copy(catalog: Catalog) -> None:
+    table = new_table(catalog, keys=("id",), options={"bucket": "1"})
+    table.write(rows(table, events(0, 3)))
+    before, laid_out = content(table), layout(table)
+    (compaction,) = made_by(table, VERBS["compact"])
+    assert table.history.plan_revert(compaction).buckets[0].moved
+    (overwrite,) = made_by(table, VERBS["overwrite all"])
+    table.history.revert(overwrite)
+    (copy,) = table.at().files()
+    table.history.revert(compaction)
+    assert (content(table), layout(table)) == (before, laid_out)
+    # The file of before went with the overwrite, and expires with it.
+    assert [each.file.file_name for each in table.at().files()] == [copy.file.file_name]
+    expire(table)
+    assert content(table) == before
+    assert_only_reachable_files(table)
+
+
+def test_copies_of_files_whose_names_begin_like_a_copy_are_apart(catalog: Catalog) -> None:
+    options = {"data-file.prefix": "part-back-"}
+    table = new_table(catalog, partitions=("day",), options=options)
+    for number in range(3):
+        table.write(rows(table, events(number, number + 1)))
+    before = content(table)
+    (drop,) = made_by(table, VERBS["drop"])
+    table.history.revert(drop)
+    assert content(table) == before
+    assert len({each.file.file_name for each in table.at().files()}) == 3
 
 
 @pytest.mark.parametrize("tagged", [False, True])
