@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 
 from lakewright.storage.catalog import Catalog
-from lakewright.storage.errors import InvalidRequestError, InvalidStatement
+from lakewright.storage.errors import InvalidRequestError, InvalidStatement, PartitionExists
 from lakewright.storage.format_table import FormatTable
 from lakewright.storage.operations.format_tables.format_spec import TABLE_TYPES, TYPE_OPTION
 from lakewright.storage.session.results import StatementResult, counted, done, table_of
@@ -112,7 +112,13 @@ def add_partitions(
         if asked.if_not_exists and table.at().partitions(named=[whole]):
             continue
         # Each is planned before the first is added, so that what is wrong is found first.
-        table.upkeep.plan_add_partitions(folder, partition=whole, age_ms=settings.age_ms)
+        plan = table.upkeep.plan_add_partitions(folder, partition=whole, age_ms=settings.age_ms)
+        if not plan.partitions:
+            raise PartitionExists(
+                f"partition ({clause_text(whole)}) of {name} exists already, with all files of "
+                f"{folder}; IF NOT EXISTS leaves it as it is",
+                table=name,
+            )
         wanted.append((whole, folder))
     rows = files = 0
     for whole, folder in wanted:
@@ -192,9 +198,10 @@ def repair_table(
         return _repair_folders(catalog.format_table(name), asked.mode)
     plan = table.upkeep.plan_repair_partitions(mode=asked.mode, age_ms=settings.age_ms)
     result = table.upkeep.run(plan)
+    left = [f"{each.folder}: {each.reason}" for each in plan.left]
     return done(
         f"{name} is repaired ({asked.mode}): {counted(result.files_added, 'file')} added, "
-        f"{result.files_dropped} dropped",
+        f"{result.files_dropped} dropped" + "".join(f"; left alone: {each}" for each in left),
         table=name,
         files_added=result.files_added,
         rows_added=result.rows_added,

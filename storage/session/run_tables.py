@@ -85,11 +85,14 @@ def _like(catalog: Catalog, name: str, options: dict[str, str]) -> SchemaSpec:
 
 
 def drop_table(catalog: Catalog, name: str, asked: DropTable) -> StatementResult:
-    """The table with all its files."""
-    if asked.if_exists and not catalog.table_exists(name):
+    """The table with all its own files; those that it took over stay where they lie."""
+    dropped = catalog.drop_table(name, if_exists=asked.if_exists)
+    if not dropped.existed:
         return done(f"there is no {name}", table=name, dropped=False)
-    catalog.drop_table(name)
-    return done(f"{name} is dropped, with its files", table=name, dropped=True)
+    told = f"{name} is dropped, with its files"
+    if dropped.stays:
+        told = f"{name} is dropped, with its own files; those in {', '.join(dropped.stays)} stay"
+    return done(told, table=name, dropped=True, stays=list(dropped.stays))
 
 
 def alter_table(catalog: Catalog, name: str, asked: AlterTable) -> StatementResult:
