@@ -77,6 +77,10 @@ _LONGEST_WAIT_IN_TRIES = 4
 _SHORTEST_WAIT_MS = 1
 _SHORTEST_TRY_MS, _LONGEST_TRY_MS = 10, 2_000
 
+# A merge of many manifests takes longer than other committers need for a commit. So a committer
+# that has lost this often leaves the merge to later commits.
+_MERGING_TRIES = 2
+
 # Without `commit.max-retries`, a committer gives up after both limits: this many retries and
 # this much waiting time.
 _USUAL_RETRIES = 10
@@ -112,8 +116,9 @@ def commit_change(files: TableFiles, build: BuildChange, committable: Committabl
                     return CommitResult(snapshot=None, attempts=attempt)
                 check_conflicts(files, latest, change, committable, live_files)
                 is_free = latest is None or remove_stray(files, latest)
+                merges = attempt < _MERGING_TRIES
                 snapshot = (
-                    _try_commit(files, latest, change, committable, live_files, durable)
+                    _try_commit(files, latest, change, committable, live_files, durable, merges)
                     if is_free
                     else None
                 )
@@ -306,11 +311,14 @@ def _try_commit(
     committable: Committable,
     live_files: LiveFiles,
     durable: set[str],
+    merges: bool,
 ) -> Snapshot | None:
     """Make one attempt; None if it lost, and then none of its files remains."""
     written: list[str] = []
     try:
-        snapshot = write_manifests(files, latest, change, committable, live_files, written)
+        snapshot = write_manifests(
+            files, latest, change, committable, live_files, written, merges=merges
+        )
         named = named_files(files, change) - durable
         manifests = map(files.paths.manifest, written)
         files.fs.make_durable([*named, *manifests], below=files.paths.root)

@@ -38,11 +38,13 @@ def write_manifests(
     committable: Committable,
     live_files: LiveFiles,
     written: list[str],
+    *,
+    merges: bool = True,
 ) -> Snapshot:
     """Write all metadata files that the new snapshot names, and return that snapshot.
 
-    Each name is added to `written` before its file is created, so that a failed attempt can
-    delete every file.
+    Without `merges`, the manifests of the latest state stay as they are. Each name is added to
+    `written` before its file is created, so that a failed attempt can delete every file.
 
     Raises:
         SchemaMoved: rows were written under an older schema, and do not fit the latest one.
@@ -53,7 +55,7 @@ def write_manifests(
     check_keys_stay(files, schema)
     _check_supported_state(files, latest, schema, committable)
     _check_added_rows(files, schema, change, committable)
-    base, base_size = _write_base_list(files, latest, change, live_files, written)
+    base, base_size = _write_base_list(files, latest, change, live_files, written, merges)
     delta, delta_size = _write_entries(files, change.entries, written, change.bridged)
     changelog, changelog_size = None, None
     if change.changelog:
@@ -133,6 +135,7 @@ def _write_base_list(
     change: Change,
     live_files: LiveFiles,
     written: list[str],
+    merges: bool,
 ) -> tuple[str, int]:
     """The name and the size of the list of the manifests that the change begins with."""
     if change.prepared is not None:
@@ -144,7 +147,7 @@ def _write_base_list(
         merged = write_base(files, change.base, written)
     else:
         before = live_files.manifests(latest) if latest else ()
-        merged = merge_manifests(files, before, written)
+        merged = merge_manifests(files, before, written) if merges else before
     return files.manifests.write_list(
         merged, compression=files.options.manifest_compression, written=written
     )

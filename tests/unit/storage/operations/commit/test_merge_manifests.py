@@ -20,6 +20,7 @@ from lakewright.storage.spec.manifest import (
     fold_entries,
 )
 from lakewright.storage.spec.partition import PartitionKeys
+from tests.support.stores.watched_files import interrupted, puts_snapshot
 from tests.support.tables.builders import compact, content, events, new_table, rows, with_options
 from tests.support.tables.environment import FixedEnv
 from tests.support.tables.fixtures import memory_uri
@@ -158,3 +159,23 @@ def test_merging_changes_no_live_entry(
         names = {f"data-{number}.parquet" for number in live}
         assert {each.file.file_name for each in folded if each.kind is FileKind.ADD} == names
         assert all(each.kind is FileKind.ADD for each in folded)
+
+
+def test_a_committer_that_lost_twice_leaves_the_merge_to_later_commits(catalog: Catalog) -> None:
+    table = new_table(catalog, options={"manifest.merge-min-count": "3"})
+
+    def meanwhile() -> None:
+        table.write(rows(table, events(50, 51)))
+
+    for at in range(2):
+        table.write(rows(table, events(at, at + 1)))
+    seen, _ = interrupted(table, when=puts_snapshot, meanwhile=meanwhile, times=3)
+    result = seen.write(rows(table, events(9, 10)))
+    assert result.attempts == 4
+    snapshot = table.history.latest_snapshot()
+    assert snapshot is not None
+    kept = table.table_files.manifests.read_list(snapshot.base_manifest_list)
+    before = table.table_files.snapshots.read(snapshot.id - 1)
+    assert kept == snapshot_manifests(table.table_files, before)
+    table.write(rows(table, events(10, 11)))
+    assert len(content(table)) == 7
