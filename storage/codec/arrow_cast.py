@@ -7,7 +7,9 @@ null, and return arrays that Arrow accepts.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -103,6 +105,10 @@ def _inside(values: pa.Array, field: pa.Field, cast: Cast) -> pa.Array:
 
 def _as_if_valid(array: pa.Array) -> pa.Array:
     """The same array without its nulls, which readers do not see, since their parents are null."""
+    if pa.types.is_time(array.type) or pa.types.is_decimal(array.type):
+        # Libraries leave any bytes below a null, and Arrow checks the range of these types.
+        zero = dt.time() if pa.types.is_time(array.type) else Decimal(0)
+        return array.fill_null(pa.scalar(zero, array.type))
     buffers = [None, *array.buffers()[1:]]
     return pa.Array.from_buffers(array.type, len(array), buffers, 0, array.offset)
 
