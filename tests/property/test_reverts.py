@@ -97,12 +97,16 @@ def test_a_reverted_verb_leaves_no_trace_in_the_rows(data: st.DataObject) -> Non
         return
     event(f"{verb}: taken back")
     assert made == () or result is not None
-    assert content(table) == content(twin)
+    hides = kind in {"vectors", "first row"}
+    # Rows that come back to level 0 wait there for a compaction, and in the twin one came.
+    waits = hides and any(isinstance(each, int) for each in later)
+    if not waits:
+        assert content(table) == content(twin)
     after = data.draw(steps(retracts=retracts, most=3))
     for step in (*after, 0):
         for each in both:
             _do(each, step)
-        if not isinstance(step, int) or kind not in {"vectors", "first row"}:
+        if not (waits or (hides and isinstance(step, int))):
             assert content(table) == content(twin)
     assert content(table) == content(twin)
     expire(table)
