@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lakewright.storage.codec.default_values import check_default
 from lakewright.storage.env import Env, FileSystem
-from lakewright.storage.errors import AlreadyExistsError
+from lakewright.storage.errors import AlreadyExistsError, InvalidSchema
 from lakewright.storage.files.metadata_stores import SchemaStore
 from lakewright.storage.files.paths import TablePaths
 from lakewright.storage.operations.running.delete_files import is_half_dropped
@@ -17,20 +19,20 @@ def create_table(
 ) -> TableSchema:
     """Write schema-0 with explicit file format and bucket, so that later defaults do not apply.
 
+    The options `primary-key` and `partition` are keys, as Paimon's statements give them.
+
     Raises:
-        InvalidSchema: the schema is invalid.
+        InvalidSchema: the schema is invalid, or its keys are given twice.
         UnsupportedError: an option is not implemented, or a default is no value of its column.
         AlreadyExistsError: the table exists, or its drop was stopped halfway.
     """
     options = {"file.format": "parquet", "bucket": "-1", **spec.options}
-    if spec.primary_keys and "bucket" not in spec.options:
+    primary_keys = _keys(spec.primary_keys, options, "primary-key", table)
+    partition_keys = _keys(spec.partition_keys, options, "partition", table)
+    if primary_keys and "bucket" not in spec.options:
         options["bucket"] = "1"
-    completed = SchemaSpec(
-        columns=spec.columns,
-        partition_keys=spec.partition_keys,
-        primary_keys=spec.primary_keys,
-        options=options,
-        comment=spec.comment,
+    completed = replace(
+        spec, primary_keys=primary_keys, partition_keys=partition_keys, options=options
     )
     schema = new_schema(completed, time_millis=env.now_ms())
     check_new_options(schema, table=table)
@@ -50,3 +52,17 @@ def create_table(
     # Another process may have made the parent folders a moment ago.
     fs.make_durable([store.paths.schema(schema.id)], below="/")
     return schema
+
+
+def _keys(
+    given: tuple[str, ...], options: dict[str, str], option: str, table: str
+) -> tuple[str, ...]:
+    """The keys as given or as an option names them, which is taken out of the options."""
+    names = tuple(filter(None, (each.strip() for each in options.pop(option, "").split(","))))
+    if given and names and given != names:
+        raise InvalidSchema(
+            f"table {table} has the keys {', '.join(given)}, and option {option} names "
+            f"{', '.join(names)}; leave the option out",
+            table=table,
+        )
+    return given or names

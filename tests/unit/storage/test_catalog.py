@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from lakewright.storage import Catalog
@@ -188,3 +189,19 @@ def test_what_is_no_schema_is_refused_before_anything_is_made(catalog: Catalog) 
     with pytest.raises(InvalidSchema, match="MONEY"):
         catalog.create_table("db.t", {"id": "MONEY"})
     assert catalog.list_databases() == ()
+
+
+def test_keys_may_be_given_by_the_options_that_paimons_statements_have(catalog: Catalog) -> None:
+    columns, options = (
+        {"id": "INT", "day": "STRING"},
+        {"primary-key": "id, day", "partition": "day"},
+    )
+    table = catalog.create_table("db.t", columns, options=options)
+    assert (table.schema.primary_keys, table.schema.partition_keys) == (("id", "day"), ("day",))
+    assert not {*options} & {*table.schema.options}
+    for _ in range(2):
+        table.write(pa.Table.from_pylist([{"id": 1, "day": "a"}], table.arrow_schema))
+    assert table.read().num_rows == 1
+    with pytest.raises(InvalidSchema, match="has the keys id, and option primary-key names day"):
+        catalog.create_table("db.u", columns, primary_keys=["id"], options={"primary-key": "day"})
+    assert not catalog.table_exists("db.u")
