@@ -162,6 +162,9 @@ def _map(
 ) -> pa.Array:
     maps = _mappings(values, path, rows)
     owners = _repeated(maps, rows)
+    for each, at in zip(maps, rows, strict=True):
+        if None in (each or ()):
+            raise UnfitValueError(at, path, f"is {data_type}, and a key of it is null")
     keys = _array([key for each in maps for key in each or ()], types[0], f"{path}.key", owners)
     items = [item for each in maps for item in (each or {}).values()]
     inner = _array(items, types[1], f"{path}.value", owners)

@@ -58,3 +58,39 @@ def test_a_wrong_statement_is_said_with_its_place_and_exits_with_2(
         assert message in refused.err
     assert lakewright(catalog, "sql", "--file", "no/such.sql").code == 3
     assert lakewright(catalog, "sql", "SELECT a + 1 FROM shop.t").code == 4
+
+
+def test_commits_of_statements_are_undone_by_the_name_of_their_run(
+    catalog: Catalog, lakewright: Lakewright
+) -> None:
+    catalog.create_database("shop")
+    for text in (
+        "CREATE TABLE t (id INT) PARTITIONED BY (dt STRING)",
+        "INSERT INTO t VALUES (1, 'a'), (2, 'b')",
+        "ALTER TABLE t DROP PARTITION (dt='b'); INSERT OVERWRITE t PARTITION (dt='a') VALUES (3)",
+    ):
+        assert lakewright(catalog, "sql", text, "--database", "shop").code == 0
+    table = catalog.table("shop.t")
+    users = [each.commit_user for each in table.history.snapshots()]
+    (run,) = {user.partition("(")[2][:8] for user in users[-2:]}
+    assert all(user.startswith("lakewright sql (") for user in users)
+    assert lakewright(catalog, "undo", run).code == 0
+    assert sorted(table.read()["id"].to_pylist()) == [1, 2]
+
+
+def test_a_statement_that_is_shown_can_be_read_and_columns_may_have_one_name(
+    catalog: Catalog, lakewright: Lakewright
+) -> None:
+    catalog.create_database("shop")
+    made = "CREATE TABLE t (id INT, m MAP<STRING, INT>); INSERT INTO t VALUES (1, NULL)"
+    assert lakewright(catalog, "sql", made, "--database", "shop").code == 0
+    shown = lakewright(catalog, "sql", "SHOW CREATE TABLE shop.t")
+    assert shown.lines[:2] == ["CREATE TABLE shop.t (", "  id INT,"]
+    twice = lakewright(catalog, "sql", "SELECT id, id FROM shop.t", "--format", "csv")
+    assert twice.lines == ["id,id", "1,1"]
+    refused = lakewright(catalog, "sql", "INSERT INTO shop.t VALUES (1, MAP(NULL, 1))")
+    assert refused.code == 2
+    assert "column m is MAP<STRING, INT>, and a key of it is null" in refused.err
+    half = lakewright(catalog, "sql", "USE shop; INSERT INTO t VALUES ('x', NULL); SHOW TABLES")
+    assert half.code == 2
+    assert "statement 2 failed; what came before it is done" in half.err

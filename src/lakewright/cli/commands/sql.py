@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -55,6 +56,7 @@ def sql(
     settings: Sequence[str],
 ) -> None:
     """Run SQL statements."""
+    from lakewright.storage.errors import StorageError
     from lakewright.storage.session import Session
     from lakewright.storage.session.settings import DATABASE, Settings
 
@@ -70,8 +72,19 @@ def sql(
             )
         given = given.with_value(name, value)
     text = statements if source is None else _read(source)
-    for result in Session(call.catalog(), given).run(text or ""):
-        _print(call, result)
+    catalog = call.catalog()
+    # As runs of other commands are named, so that `undo` finds all commits of this one.
+    named = replace(catalog, run=f"lakewright sql ({catalog.env.new_id()[:8]})")
+    done = 0
+    results = Session(named, given).run(text or "")
+    try:
+        for result in results:
+            _print(call, result)
+            done += 1
+    except StorageError:
+        if done:
+            click.echo(f"statement {done + 1} failed; what came before it is done", err=True)
+        raise
 
 
 def _read(source: str) -> str:
@@ -95,7 +108,9 @@ def _print(call: Call, result: StatementResult) -> None:
     from lakewright.cli.output.csv_lines import csv_line
     from lakewright.cli.output.rows import print_rows
 
-    if result.rows is not None:
+    if call.form == "table" and (text := _long_text(result)) is not None:
+        sys.stdout.write(text + "\n")
+    elif result.rows is not None:
         print_rows(call.form, result.fields, iter([result.rows]), limit=None)
     elif call.form == "table":
         sys.stdout.write(result.message + "\n")
@@ -104,3 +119,12 @@ def _print(call: Call, result: StatementResult) -> None:
     else:
         sys.stdout.write(csv_line(result.facts) + "\n")
         sys.stdout.write(csv_line(result.facts.values()) + "\n")
+
+
+def _long_text(result: StatementResult) -> str | None:
+    """The one value of a result, if it has several lines, as SHOW CREATE TABLE has."""
+    rows = result.rows
+    if rows is None or (rows.num_rows, rows.num_columns) != (1, 1):
+        return None
+    value = rows.column(0)[0].as_py()
+    return value if isinstance(value, str) and "\n" in value else None

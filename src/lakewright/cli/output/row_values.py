@@ -34,10 +34,10 @@ _COUNT = AtomicType(TypeRoot.INT)
 
 
 def plain_rows(rows: pa.Table, fields: Sequence[DataField]) -> list[tuple[Plain, ...]]:
-    """Rows of a table whose columns are `fields`."""
+    """Rows of a table whose columns are `fields`, in their order; two may have one name."""
     columns = [
-        plain_values(_one_array(rows.column(field.name), field.type), field.type)
-        for field in fields
+        plain_values(_one_array(column, field.type), field.type)
+        for column, field in zip(rows.columns, fields, strict=True)
     ]
     return list(zip(*columns, strict=True))
 
