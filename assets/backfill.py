@@ -40,11 +40,12 @@ from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
 from lakewright.platform.orchestration.run_identity import commit_user
 from lakewright.platform.upkeep.words import counted
+from lakewright.platform.warehouse.kept_verbs import BACKFILL
 from lakewright.storage import Catalog
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.operations.commit.commits_of_user import partitions_of_commit
 
-VERB = "backfill"
+VERB = BACKFILL
 # The key of the metadata that tells what came of all partitions.
 OUTCOME = "outcome"
 NO_ROWS = "no rows in the source"

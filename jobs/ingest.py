@@ -14,8 +14,9 @@ from lakewright.platform.declare.refresh import ScheduleDeclaration
 from lakewright.platform.orchestration.asset_partitions import ended_last, with_other_dimensions
 from lakewright.platform.orchestration.health_reports import HEALTHY
 from lakewright.platform.orchestration.names import TableNames
+from lakewright.platform.warehouse.kept_verbs import INGEST
 
-VERB = "ingest"
+VERB = INGEST
 # The tags by which Dagster gives one run several partitions.
 _RANGE_START = "dagster/asset_partition_range_start"
 _RANGE_END = "dagster/asset_partition_range_end"

@@ -13,8 +13,8 @@ from lakewright.platform.upkeep.rename_partition import RENAME_PARTITION
 from lakewright.platform.upkeep.rescale import RESCALE
 from lakewright.platform.upkeep.revert import REVERT
 from lakewright.platform.upkeep.verb import AnyVerb
-from lakewright.platform.warehouse.decide import EXPIRE_PARTITIONS, EXPIRE_SNAPSHOTS
 from lakewright.platform.warehouse.keepers import KEEPERS, Keeper
+from lakewright.platform.warehouse.kept_verbs import EXPIRE_PARTITIONS, EXPIRE_SNAPSHOTS
 
 _MAY_COME_EARLY = (EXPIRE_SNAPSHOTS, EXPIRE_PARTITIONS)
 

@@ -22,9 +22,9 @@ from lakewright.platform.orchestration.pictures import (
 from lakewright.platform.upkeep.retention import age_text, holder_text
 from lakewright.platform.upkeep.words import counted, duration_text, size_text, time_text
 from lakewright.platform.warehouse.action import Action, Verdict
-from lakewright.platform.warehouse.decide import EVERY_VERB
 from lakewright.platform.warehouse.intents import Decision, Declined, Intent, WhyNot
 from lakewright.platform.warehouse.kept_tables import KeptTable
+from lakewright.platform.warehouse.kept_verbs import EVERY_VERB
 from lakewright.platform.warehouse.survey import TableSurvey
 from lakewright.platform.warehouse.table_state import TableState
 from lakewright.platform.warehouse.trend import Trend

@@ -8,8 +8,10 @@ from typing import Any
 import dagster as dg
 from dagster._core.execution.backfill import BulkActionsFilter, BulkActionStatus
 
-from lakewright.platform.orchestration.names import TABLE_TAG, TableNames
+from lakewright.platform.orchestration.names import TABLE_TAG, VERB_TAG, TableNames
 from lakewright.platform.orchestration.run_identity import ROOT_RUN, origin_of
+from lakewright.platform.warehouse.decide import Running
+from lakewright.platform.warehouse.kept_verbs import BACKFILL, INGEST
 from lakewright.storage import Table
 from lakewright.storage.operations.leases.leases import release_lease
 
@@ -24,21 +26,24 @@ _IN_FLIGHT = [
 
 def work_in_flight(
     instance: dg.DagsterInstance, tables: Sequence[str]
-) -> dict[str, tuple[str, ...]]:
+) -> dict[str, tuple[Running, ...]]:
     """Runs and backfills that write or keep tables, by table, each described in a few words.
 
     Runs of upkeep name their tables in a tag or in their config. An asset that is materialized from
-    the UI, or in another job, is found by the asset.
+    the UI, or in another job, is found by the asset, and taken for an ingestion.
     """
-    found: dict[str, list[str]] = {}
-    unnamed: dict[str, str] = {}
+    found: dict[str, list[Running]] = {}
+    unnamed: dict[str, Running] = {}
     for run in instance.get_runs(filters=dg.RunsFilter(statuses=_IN_FLIGHT)):
-        told = f"run {run.run_id[:8]} of {_job(run)} ({run.status.value.lower()})"
+        running = Running(
+            run.tags.get(VERB_TAG, run.job_name if TABLE_TAG in run.tags else INGEST),
+            f"run {run.run_id[:8]} of {_job(run)} ({run.status.value.lower()})",
+        )
         concerned = tables_of(run)
         for table in concerned:
-            found.setdefault(table, []).append(told)
+            found.setdefault(table, []).append(running)
         if not concerned:
-            unnamed[run.run_id] = told
+            unnamed[run.run_id] = running
     if unnamed:
         keys = [TableNames(table).asset_key for table in tables]
         for record in instance.get_asset_records(keys):
@@ -48,8 +53,8 @@ def work_in_flight(
                     unnamed[planned_in]
                 )
     for key, told in _backfills(instance):
-        found.setdefault(_table(key), []).append(told)
-    return {table: tuple(told) for table, told in found.items()}
+        found.setdefault(_table(key), []).append(Running(BACKFILL, told))
+    return {table: tuple(running) for table, running in found.items()}
 
 
 def op_configs(run: dg.DagsterRun) -> list[Mapping[str, Any]]:

@@ -153,7 +153,7 @@ def _steps(
     plan: ExpiryPlan | None = None
     expired, steps = Expired(), 0
     for step in snapshot_steps(table, options):
-        steps += 1
+        steps += 1 + len(step.plan.snapshot_ids) // table.options.snapshot_expire_limit
         plan = ExpiryPlan(snapshots=step.plan) if plan is None else plan.and_then(step.plan)
         expired = expired.and_then(step.result)
         yield Outcome(options=options, plan=plan, result=expired)
@@ -164,7 +164,7 @@ def _steps(
     plan = replace(plan, tags=tags)
     expired = expired.and_then(table.upkeep.run(tags))
     yield Outcome(options=options, plan=plan, result=expired)
-    # Each step of snapshots may have left changelogs for one step of their own.
+    # Snapshots may have left as many changelogs, which go by the option's number in a step.
     for _ in range(steps):
         require_lease(table.table_files, work.lease)
         changelogs = table.upkeep.plan_expire_changelogs()

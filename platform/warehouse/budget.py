@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from lakewright.platform.declare.upkeep_policies import Budget
 from lakewright.platform.upkeep.words import duration_text, size_text
-from lakewright.platform.warehouse.decide import COMPACT
 from lakewright.platform.warehouse.intents import Cost, Declined, Intent, Why, WhyNot
+from lakewright.platform.warehouse.kept_verbs import COMPACT, waits_for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,19 +22,22 @@ class Choice:
 def choose(
     intents: Sequence[Intent], budget: Budget, spent: Cost, *, day_ends_ms: int | None = None
 ) -> Choice:
-    """Take intents by their score while the budget of the day lasts, one for each table.
+    """Take intents by their score while the budget of the day lasts.
+
+    On one table, an intent waits for those that are taken before it and would be in its way.
 
     Rows that no reader sees before a compaction are worth any budget. Deletions rewrite nothing, so
     only the budget of time applies to them.
     """
     chosen: list[Intent] = []
     declined: list[Declined] = []
-    busy: dict[str, str] = {}
+    taken: dict[str, list[str]] = {}
     left_bytes = None if budget.bytes is None else budget.bytes - spent.bytes
     left_ms = None if budget.time is None else budget.time - spent.milliseconds
     untouched = not spent.bytes and not spent.milliseconds
     for given in sorted(intents, key=_order):
-        intent, first = given, busy.get(given.table)
+        intent, verbs = given, taken.setdefault(given.table, [])
+        first = next((each for each in verbs if waits_for(intent.verb, each)), None)
         is_urgent = intent.why is Why.ROWS_WAIT
         if left_bytes is not None and _is_cut(intent, budget, left_bytes):
             # Whole buckets, those that wait longest first.
@@ -65,7 +68,7 @@ def choose(
                 intent.waiting(WhyNot.OUT_OF_TIME, f"waits, {told} budget", day_ends_ms)
             )
             continue
-        busy[intent.table] = intent.verb
+        verbs.append(intent.verb)
         chosen.append(intent)
         if left_bytes is not None:
             left_bytes -= cost.bytes

@@ -28,21 +28,22 @@ from lakewright.platform.warehouse.intents import (
 )
 from lakewright.platform.warehouse.judge_buckets import bucket_hint
 from lakewright.platform.warehouse.judge_partition import judge_partition, weight
+from lakewright.platform.warehouse.kept_verbs import (
+    ANALYZE,
+    COMPACT,
+    EVERY_VERB,
+    EXPIRE_PARTITIONS,
+    EXPIRE_SNAPSHOTS,
+    PURGE,
+    REMOVE_ORPHANS,
+    RESCALE,
+    REWRITE_MANIFESTS,
+    SORT_COMPACT,
+    waits_for,
+)
 from lakewright.platform.warehouse.table_state import TableState
 from lakewright.platform.warehouse.taken_back import TakenBack, policy_digest
 from lakewright.storage.spec.known_options import Use
-
-COMPACT = "compact"
-EXPIRE_SNAPSHOTS = "expire_snapshots"
-EXPIRE_PARTITIONS = "expire_partitions"
-REWRITE_MANIFESTS = "rewrite_manifests"
-REMOVE_ORPHANS = "remove_orphans"
-PURGE = "purge"
-SORT_COMPACT = "sort_compact"
-ANALYZE = "analyze"
-RESCALE = "rescale"
-# What a decision about a table as a whole is told of.
-EVERY_VERB = "upkeep"
 
 # The first delay before a verb is asked for again in an unchanged state; it doubles each time.
 _ASKED_AGAIN_AFTER_MS = 600_000
@@ -74,19 +75,27 @@ class Try:
     runs: int = 1
 
 
+@dataclass(frozen=True, slots=True)
+class Running:
+    """Work on a table that is under way or will be soon, and a few words that say which it is."""
+
+    verb: str
+    told: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
     """What is known of earlier work, by table and verb.
 
     `done_ms` is the start of the last run that ended well, also if it found nothing to do.
-    `in_flight` describes the runs on a table. `spent` is what the upkeep of the warehouse took
+    `in_flight` has the runs on each table. `spent` is what the upkeep of the warehouse took
     since its day began. `learned` is what earlier runs say of predictions, `taken_back` what was
     undone.
     """
 
     tries: Mapping[tuple[str, str], Try] = field(default_factory=dict)
     done_ms: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    in_flight: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    in_flight: Mapping[str, Sequence[Running]] = field(default_factory=dict)
     spent: Cost = field(default_factory=Cost)
     learned: Calibration = field(default_factory=Calibration)
     taken_back: Mapping[tuple[str, str], TakenBack] = field(default_factory=dict)
@@ -418,12 +427,16 @@ class _Look:
         return held if held is not None and held.holds(uuid, section) else None
 
     def _unless_busy(self, intent: Intent, section: Declared) -> Decision:
-        """The intent, unless the table is worked on, or was asked for in this state before."""
+        """The intent, unless other work is in its way, or it was asked for in this state before."""
         intent = replace(intent, policy=policy_digest(section))
         held = self._held(intent.verb, section)
         if held is not None and intent.verb != COMPACT:
             return intent.waiting(WhyNot.UNDONE, held.told)
-        running = self.past.in_flight.get(self.table)
+        running = [
+            each.told
+            for each in self.past.in_flight.get(self.table, ())
+            if waits_for(intent.verb, each.verb)
+        ]
         if running:
             return intent.waiting(WhyNot.IN_FLIGHT, f"waits for {', '.join(running)}")
         tried = self.past.tries.get((self.table, intent.verb))

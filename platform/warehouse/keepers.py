@@ -28,7 +28,7 @@ from lakewright.platform.upkeep.rewrite_manifests import (
 from lakewright.platform.upkeep.sort_compact import SORT_COMPACT, SortOptions
 from lakewright.platform.upkeep.verb import AnyVerb
 from lakewright.platform.upkeep.verbs import compaction_of
-from lakewright.platform.warehouse import decide
+from lakewright.platform.warehouse import kept_verbs
 from lakewright.storage import Table
 
 # The next run goes on with what one does not get to.
@@ -84,7 +84,7 @@ def _partition_expiry(policy: UpkeepPolicy) -> ExpirePartitionsOptions:
 
 _ALL = (
     Keeper(
-        name=decide.COMPACT,
+        name=kept_verbs.COMPACT,
         description="Rewrite small files into few large ones, and merge sorted runs.",
         section=lambda policy: policy.compaction,
         verbs=compaction_of,
@@ -93,7 +93,7 @@ _ALL = (
         needs_spark=True,
     ),
     Keeper(
-        name=decide.SORT_COMPACT,
+        name=kept_verbs.SORT_COMPACT,
         description="Sort the rows of append tables.",
         section=lambda policy: policy.sort,
         verbs=lambda _: (SORT_COMPACT,),
@@ -102,7 +102,7 @@ _ALL = (
         needs_spark=True,
     ),
     Keeper(
-        name=decide.EXPIRE_SNAPSHOTS,
+        name=kept_verbs.EXPIRE_SNAPSHOTS,
         description="Let old snapshots, tags and changelogs go.",
         section=lambda policy: policy.snapshots,
         verbs=lambda _: (EXPIRE,),
@@ -110,7 +110,7 @@ _ALL = (
         options=_expiry,
     ),
     Keeper(
-        name=decide.EXPIRE_PARTITIONS,
+        name=kept_verbs.EXPIRE_PARTITIONS,
         description="Drop the partitions that are past their time.",
         section=lambda policy: policy.partitions,
         verbs=lambda _: (EXPIRE_PARTITIONS,),
@@ -118,7 +118,7 @@ _ALL = (
         options=_partition_expiry,
     ),
     Keeper(
-        name=decide.REWRITE_MANIFESTS,
+        name=kept_verbs.REWRITE_MANIFESTS,
         description="Merge small manifests.",
         section=lambda policy: policy.manifests,
         verbs=lambda _: (REWRITE_MANIFESTS,),
@@ -126,7 +126,7 @@ _ALL = (
         options=lambda policy: RewriteManifestsOptions.declared(policy.manifests),
     ),
     Keeper(
-        name=decide.REMOVE_ORPHANS,
+        name=kept_verbs.REMOVE_ORPHANS,
         description="Set files aside that nothing refers to.",
         section=lambda policy: policy.orphans,
         verbs=lambda _: (REMOVE_ORPHANS,),
@@ -134,7 +134,7 @@ _ALL = (
         options=lambda policy: OrphansOptions(older_than_ms=policy.orphans.older_than),
     ),
     Keeper(
-        name=decide.PURGE,
+        name=kept_verbs.PURGE,
         description="Delete what has been in quarantine for long enough.",
         section=lambda policy: policy.quarantine,
         verbs=lambda _: (PURGE,),
@@ -142,7 +142,7 @@ _ALL = (
         options=lambda policy: PurgeOptions(older_than_ms=policy.quarantine.keep),
     ),
     Keeper(
-        name=decide.ANALYZE,
+        name=kept_verbs.ANALYZE,
         description="Compute statistics of the rows, and publish them.",
         section=lambda policy: policy.statistics,
         verbs=lambda _: (ANALYZE,),

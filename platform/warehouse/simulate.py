@@ -24,7 +24,7 @@ from typing import Any
 from lakewright.platform.declare.upkeep_policies import UpkeepPolicy
 from lakewright.platform.upkeep.health import PartitionHealth
 from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
-from lakewright.platform.warehouse import decide
+from lakewright.platform.warehouse import kept_verbs
 from lakewright.platform.warehouse.action import Action
 from lakewright.platform.warehouse.calibrate import Calibration, modelled_ms
 from lakewright.platform.warehouse.intents import Intent
@@ -45,7 +45,7 @@ _COUNTED = (
     "small_bytes",
     "joined_files",
 )
-_REWRITES = (decide.COMPACT, decide.SORT_COMPACT)
+_REWRITES = (kept_verbs.COMPACT, kept_verbs.SORT_COMPACT)
 
 
 @dataclass(slots=True)
@@ -154,18 +154,18 @@ class SimulatedTable:
         foreseen = Measures(cost=cost, benefit=benefit)
         self._sum_up(now_ms)
         match intent.verb:
-            case decide.COMPACT | decide.SORT_COMPACT:
+            case kept_verbs.COMPACT | kept_verbs.SORT_COMPACT:
                 foreseen = replace(foreseen, benefit=self._rewrite(intent, cost, now_ms))
-            case decide.EXPIRE_SNAPSHOTS:
+            case kept_verbs.EXPIRE_SNAPSHOTS:
                 foreseen = replace(foreseen, benefit=self._expire(policy, now_ms))
-            case decide.REWRITE_MANIFESTS:
+            case kept_verbs.REWRITE_MANIFESTS:
                 fewer = max(self._small_manifests - 1, 0)
                 self._manifests -= fewer
                 self._small_manifests -= fewer
                 self._snapshots.append((now_ms, 1))
-            case decide.PURGE:
+            case kept_verbs.PURGE:
                 self._purged_ms = now_ms - policy.quarantine.keep
-            case decide.REMOVE_ORPHANS:
+            case kept_verbs.REMOVE_ORPHANS:
                 # An upper bound, which is freed by the purge if at all.
                 foreseen = replace(foreseen, benefit=Benefit())
             case _:
@@ -242,7 +242,7 @@ class SimulatedTable:
         self._bytes = max(self._bytes + grown, 0)
         told, tells = before.survey.manifests, after.survey.manifests
         small, every = told.small, told.manifests
-        if any(each.verb == decide.REWRITE_MANIFESTS for each in acts):
+        if any(each.verb == kept_verbs.REWRITE_MANIFESTS for each in acts):
             small, every = min(small, 1), every - max(small - 1, 0)
         self._small_manifests = max(self._small_manifests + tells.small - small, 0)
         self._manifests = max(self._manifests + tells.manifests - every, self._small_manifests)
@@ -290,7 +290,7 @@ class SimulatedTable:
             keyed=survey.keyed,
             target_bytes=survey.target_bytes,
             shrinks=shrinks,
-            share=min(self.calibration.ratios_of(decide.COMPACT, self.name).share, 1.0),
+            share=min(self.calibration.ratios_of(kept_verbs.COMPACT, self.name).share, 1.0),
             at_ms=at_ms,
         )
 

@@ -48,8 +48,8 @@ from lakewright.platform.orchestration.names import (
     UpkeepNames,
     tables_of_tag,
 )
-from lakewright.platform.warehouse.decide import COMPACT
-from lakewright.platform.warehouse.decide import EXPIRE_SNAPSHOTS as EXPIRE
+from lakewright.platform.warehouse.kept_verbs import COMPACT
+from lakewright.platform.warehouse.kept_verbs import EXPIRE_SNAPSHOTS as EXPIRE
 from lakewright.storage import Catalog, Table
 from lakewright.storage.env import SystemEnv
 from lakewright.storage.errors import UnavailableError

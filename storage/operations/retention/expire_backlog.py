@@ -1,6 +1,7 @@
 """Expires all snapshots that may go, in steps.
 
-1. Plan a step (`expire_snapshots.py`) of at most `snapshot.expire.limit` snapshots.
+1. Plan a step (`expire_snapshots.py`) of at most `snapshot.expire.limit` snapshots. If the table
+   does not set the option, a step of a long backlog takes an eighth of what waits.
 2. Run it. The table is complete after each step. If the process stops here, the next run goes on.
 3. Repeat until no snapshot may go, `max_deletes` have gone, or the time is up. At least one step
    runs.
@@ -27,6 +28,9 @@ from lakewright.storage.operations.retention.expire_snapshots import (
 from lakewright.storage.operations.state.lineage import Lineage
 from lakewright.storage.spec.arguments import whole_or_none
 from lakewright.storage.spec.shown import Shown
+
+# A step holds the names of the files that go with so many snapshots.
+_MOST_A_STEP = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +66,9 @@ def expire_in_steps(
     started = files.env.now_ms()
     lineage, known = Lineage(), ReadManifests(seen=SeenFiles(files.env))
     left, is_first = max_deletes, True
+    limit = files.options.snapshot_expire_limit
+    is_limited = "snapshot.expire.limit" in files.schema.options
     while True:
-        limit = files.options.snapshot_expire_limit
         # What a step reads of the files of its range, no later step needs.
         known = ReadManifests(lists=known.lists, seen=known.seen)
         seen = files.reading_once(known)
@@ -81,6 +86,9 @@ def expire_in_steps(
         if not plan.snapshot_ids:
             return
         is_first = False
+        # Each step lists all snapshots several times.
+        if not is_limited:
+            limit = max(limit, min(plan.waiting // 8, _MOST_A_STEP))
         left = None if left is None else left - len(plan.snapshot_ids)
         if left == 0 or (
             max_duration_ms is not None and files.env.now_ms() - started >= max_duration_ms

@@ -65,19 +65,27 @@ def test_what_no_whole_day_covers_is_cut_to_what_is_left() -> None:
 
 
 def test_a_verb_that_rewrites_have_held_up_comes_before_the_next_rewrite() -> None:
-    due = replace(intent("a", verb="expire_snapshots", score=float("inf")), why=Why.SCHEDULED)
+    due = replace(intent("a", verb="expire_partitions", score=float("inf")), why=Why.SCHEDULED)
     waiting = replace(intent("a", score=float("inf")), why=Why.ROWS_WAIT)
     choice = choose([waiting, due], NO_LIMIT, Cost())
-    assert [each.verb for each in choice.chosen] == ["expire_snapshots"]
+    assert [each.verb for each in choice.chosen] == ["expire_partitions"]
 
 
-def test_a_table_gets_one_verb_at_a_time() -> None:
-    found = [intent("a", score=1, verb="expire_snapshots"), intent("a", score=2)]
+def test_of_verbs_that_commit_a_table_gets_one_at_a_time() -> None:
+    found = [intent("a", score=1, verb="expire_partitions"), intent("a", score=2)]
     choice = choose(found, NO_LIMIT, Cost())
     assert [each.verb for each in choice.chosen] == ["compact"]
     assert [(each.verb, each.why_not) for each in choice.declined] == [
-        ("expire_snapshots", WhyNot.CAPPED)
+        ("expire_partitions", WhyNot.CAPPED)
     ]
+
+
+def test_what_only_deletes_goes_beside_the_rewrite_of_a_table() -> None:
+    verbs = ["compact", "expire_snapshots", "remove_orphans", "purge"]
+    found = [intent("a", verb=verb, score=-at) for at, verb in enumerate(verbs)]
+    choice = choose(found, NO_LIMIT, Cost())
+    assert [each.verb for each in choice.chosen] == verbs
+    assert not choice.declined
 
 
 def test_thirty_due_tables_take_few_runs() -> None:

@@ -19,7 +19,7 @@ from lakewright.platform.declare.upkeep_policies import (
 from lakewright.platform.upkeep.health import PartitionHealth, TableHealth
 from lakewright.platform.warehouse.calibrate import Calibration, Ratios, modelled_ms
 from lakewright.platform.warehouse.clock import Clock
-from lakewright.platform.warehouse.decide import Past, Try, decide, intents
+from lakewright.platform.warehouse.decide import Past, Running, Try, decide, intents
 from lakewright.platform.warehouse.intents import Benefit, Cost, Declined, Intent, Why, WhyNot
 from lakewright.platform.warehouse.survey import (
     FileFigures,
@@ -151,11 +151,19 @@ def test_work_of_one_run_is_bounded_and_the_rest_waits() -> None:
     assert (waits.partition, waits.why_not) == ("b", WhyNot.CAPPED)
 
 
-def test_nothing_begins_while_the_table_is_worked_on() -> None:
-    (waits,) = compaction(state(partition("a", 9)), in_flight={"nyc.flights": ("run 7",)})
+@pytest.mark.parametrize("verb", ["ingest", "compact", "rewrite_manifests", "respec", "my_job"])
+def test_a_compaction_waits_for_what_writes_or_rewrites_its_table(verb: str) -> None:
+    running = (Running(verb, "run 7"),)
+    (waits,) = compaction(state(partition("a", 9)), in_flight={"nyc.flights": running})
     assert waits.why_not is WhyNot.IN_FLIGHT
     assert waits.reason.endswith(": waits for run 7")
-    assert intents(compaction(state(partition("a", 9)), in_flight={"nyc.other": ("run 7",)}))
+    assert intents(compaction(state(partition("a", 9)), in_flight={"nyc.other": running}))
+
+
+@pytest.mark.parametrize("verb", ["expire_snapshots", "remove_orphans", "purge"])
+def test_a_compaction_does_not_wait_for_what_only_deletes(verb: str) -> None:
+    running = (Running(verb, "run 7"),)
+    assert intents(compaction(state(partition("a", 9)), in_flight={"nyc.flights": running}))
 
 
 def test_what_came_to_nothing_is_asked_for_later_and_later_and_not_for_ever() -> None:
@@ -197,6 +205,19 @@ def test_expiry_is_due_once_after_each_moment_of_its_schedule() -> None:
     assert done.why_not is WhyNot.NOT_YET
     # A table is not behind with what was due before it was there.
     assert snapshots(replace(found, created_ms=TICK_MS)).why_not is WhyNot.NOT_YET
+
+
+@pytest.mark.parametrize("verb", ["ingest", "compact", "rewrite_manifests", "remove_orphans"])
+def test_expiry_goes_beside_writers_and_rewrites(verb: str) -> None:
+    running = {"nyc.flights": (Running(verb, "run 7"),)}
+    assert isinstance(snapshots(old_table(12), in_flight=running), Intent)
+
+
+@pytest.mark.parametrize("verb", ["expire_snapshots", "rollback", "respec", "my_job"])
+def test_expiry_waits_for_its_like_and_for_what_no_policy_asks_for(verb: str) -> None:
+    running = {"nyc.flights": (Running(verb, "run 7"),)}
+    waits = snapshots(old_table(12), in_flight=running)
+    assert waits.why_not is WhyNot.IN_FLIGHT
 
 
 def test_a_table_that_was_dropped_and_made_again_is_another_one() -> None:

@@ -16,7 +16,7 @@ from lakewright.platform.upkeep.expire import ExpireOptions
 from lakewright.platform.upkeep.expire_all import EXPIRE
 from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
 from lakewright.platform.upkeep.verb import Outcome, Work
-from lakewright.platform.warehouse import decide
+from lakewright.platform.warehouse import kept_verbs
 from lakewright.platform.warehouse.action import Action, Verdict
 from lakewright.platform.warehouse.calibrate import modelled_ms
 from lakewright.platform.warehouse.ledger import LEDGER, Ledger
@@ -181,7 +181,7 @@ def test_a_run_that_fails_halfway_is_recorded_with_what_it_did(
     action = only(catalog)
     assert action.verdict is Verdict.FAILED
     # The name under which decisions ask for it.
-    assert action.verb == decide.EXPIRE_SNAPSHOTS
+    assert action.verb == kept_verbs.EXPIRE_SNAPSHOTS
     assert action.error == "UnavailableError: no answer from s3://***@host with ***"
     assert action.benefit.snapshots_fewer == 2
     assert action.predicted_benefit is not None
