@@ -37,8 +37,9 @@ from lakewright.storage.env import SystemEnv
 from lakewright.storage.errors import StorageError
 
 _MOST_LOGGED = 50
-# Dagster gives up on an evaluation after 60 s.
-_LOOK_MS = 30_000
+# Dagster gives up on an evaluation after 60 s: so long, tables are begun to be looked at, and then
+# to be reported. The next tick goes on with the others.
+_LOOK_MS, _TELL_MS = 20_000, 35_000
 
 
 def build_upkeep_sensor(
@@ -95,6 +96,7 @@ def build_upkeep_sensor(
             watch,
             look,
             location=None if origin is None else origin.location_name,
+            until_ms=now_ms + _TELL_MS,
         )
         return dg.SensorResult(
             run_requests=requests,

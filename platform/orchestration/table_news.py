@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import dagster as dg
 
@@ -23,6 +23,7 @@ from lakewright.platform.orchestration.health_reports import Background, evaluat
 from lakewright.platform.orchestration.names import TableNames, UpkeepNames
 from lakewright.platform.orchestration.reports import table_metadata
 from lakewright.platform.orchestration.run_identity import origin_of
+from lakewright.platform.upkeep.health import PartitionHealth
 from lakewright.platform.upkeep.words import counted, size_text
 from lakewright.platform.warehouse.kept_tables import KeptTable, KeptTables
 from lakewright.platform.warehouse.look import Look, Watch
@@ -34,6 +35,7 @@ from lakewright.storage.errors import StorageError
 from lakewright.storage.spec.snapshot import CommitKind
 
 Event = dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation
+PartitionFigures: TypeAlias = PartitionHealth | PartitionStats
 
 SNAPSHOT = "lakewright/snapshot_id"
 _MOST_EVENTS = 100
@@ -64,8 +66,12 @@ class TableNews:
         look: Look,
         *,
         location: str | None = None,
+        until_ms: int | None = None,
     ) -> list[Event]:
-        """The events of one look; tables that had none for long come first."""
+        """The events of one look; tables that had none for long come first.
+
+        After `until_ms`, no table is begun with.
+        """
         # Tables that the look did not get to are not gone.
         for known in (self._health, self._snapshots):
             for gone in [each for each in known if watch.state(each) is None]:
@@ -95,7 +101,8 @@ class TableNews:
                     ),
                 )
                 found.append(health.event(TableNames(name)))
-            if len(found) >= self.most_events:
+            is_late = until_ms is not None and catalog.env.now_ms() >= until_ms
+            if is_late or len(found) >= self.most_events:
                 self._last = name
                 break
         return found
@@ -126,7 +133,9 @@ class TableNews:
         if told == latest:
             return []
         try:
-            found = list(_commit_events(catalog.table(kept.name), kept, state, told))
+            table = catalog.table(kept.name)
+            snapshot = table.table_files.snapshots.read(latest)
+            found = list(_commit_events(table, snapshot, kept, state, told))
         except StorageError:
             # An expiry or a drop came between; the next look reads what is there then.
             return []
@@ -140,11 +149,8 @@ def is_written_elsewhere(kept: KeptTable) -> bool:
 
 
 def _commit_events(
-    table: Table, kept: KeptTable, state: TableState, told: int | None
+    table: Table, latest: Snapshot, kept: KeptTable, state: TableState, told: int | None
 ) -> Iterator[Event]:
-    latest = table.history.latest_snapshot()
-    if latest is None:
-        return
     commits = _commits_since(table, latest, told)
     names = TableNames(kept.name)
     metadata, description = _about(table, latest, state), _described(latest, told)
@@ -193,11 +199,16 @@ def _described(latest: Snapshot, told: int | None) -> str:
 
 def _changed_partitions(
     table: Table, latest: Snapshot, state: TableState, commits: Sequence[Snapshot]
-) -> list[PartitionStats]:
+) -> list[PartitionFigures]:
     """The partitions with files of these commits, if they are few and cheap to find."""
     survey = state.survey
-    if not survey.partition_keys or survey.manifests.bytes > _LARGE_BYTES:
+    known: Sequence[PartitionFigures] = state.health.partitions
+    if not survey.partition_keys:
         return []
+    if len(known) < survey.layout.partitions:
+        if survey.manifests.bytes > _LARGE_BYTES:
+            return []
+        known = table.at(snapshot=latest.id).partitions()
     earliest = commits[-1]
     before = next(
         (each for each in table.table_files.snapshots.back_from(earliest) if each != earliest), None
@@ -205,14 +216,14 @@ def _changed_partitions(
     since_ms = 0 if before is None else before.time_millis
     found = [
         each
-        for each in table.at(snapshot=latest.id).partitions()
+        for each in known
         # Files are written before their commit; those of the commit before it are not meant.
         if (each.last_file_creation_ms or 0) > since_ms
     ]
     return found if len(found) <= _MOST_PARTITIONS else []
 
 
-def _partitions_table(changed: Sequence[PartitionStats]) -> dg.TableMetadataValue:
+def _partitions_table(changed: Sequence[PartitionFigures]) -> dg.TableMetadataValue:
     return dg.MetadataValue.table(
         records=[
             dg.TableRecord(
@@ -232,7 +243,7 @@ def _of_partitions(
     table: Table,
     declaration: TableDeclaration | None,
     names: TableNames,
-    changed: Sequence[PartitionStats],
+    changed: Sequence[PartitionFigures],
 ) -> Iterator[dg.AssetMaterialization]:
     """Of a declared table, a materialization for each partition that the asset has."""
     if declaration is None or not declaration.columns:

@@ -7,7 +7,7 @@ and the record names are not. Source: Paimon specification, chapter Manifest;
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import fastavro
@@ -15,6 +15,7 @@ import fastavro
 from lakewright.storage.codec.avro_records import (
     NAMESPACE,
     Record,
+    SimilarRecords,
     check_types,
     decode_records,
     encode_records,
@@ -186,6 +187,13 @@ def decode_manifest_list(data: bytes, *, name: str) -> tuple[ManifestFileMeta, .
         UnsupportedError: it is of another version.
     """
     return tuple(decode_records(data, _meta_from_record, version=MANIFEST_VERSION, name=name))
+
+
+def similar_manifest_lists(
+    share: Callable[[ManifestFileMeta], ManifestFileMeta],
+) -> SimilarRecords[ManifestFileMeta]:
+    """A decoder of manifest lists, most of which repeat the one before and add to it."""
+    return SimilarRecords(lambda record: share(_meta_from_record(record)), MANIFEST_VERSION)
 
 
 def _stats_to_record(stats: SimpleStats) -> Record:

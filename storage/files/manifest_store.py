@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock
 
+from lakewright.storage.codec.avro_records import SimilarRecords
 from lakewright.storage.codec.column_stats import partition_stats
 from lakewright.storage.codec.index_manifest import decode_index_manifest, encode_index_manifest
 from lakewright.storage.codec.manifest_avro import (
@@ -14,6 +15,7 @@ from lakewright.storage.codec.manifest_avro import (
     decode_manifest_list,
     encode_manifest,
     encode_manifest_list,
+    similar_manifest_lists,
 )
 from lakewright.storage.codec.manifest_columns import EntryColumns, decode_entry_columns
 from lakewright.storage.env import Env, FileSystem
@@ -46,8 +48,12 @@ class ReadLists:
     """
 
     by_name: dict[str, tuple[int, tuple[ManifestFileMeta, ...]]] = field(default_factory=dict)
+    decoder: SimilarRecords[ManifestFileMeta] = field(init=False)
     _metas: dict[str, ManifestFileMeta] = field(default_factory=dict)
     _named: int = 0
+
+    def __post_init__(self) -> None:
+        self.decoder = similar_manifest_lists(self._shared)
 
     def find(self, name: str) -> tuple[int, tuple[ManifestFileMeta, ...]] | None:
         """The size of a list in bytes, and its manifests."""
@@ -57,13 +63,13 @@ class ReadLists:
             self.by_name[name] = found
         return found
 
-    def keep(self, name: str, size: int, metas: Iterable[ManifestFileMeta]) -> None:
+    def keep(self, name: str, size: int, metas: tuple[ManifestFileMeta, ...]) -> None:
+        """Keep a list that the decoder made."""
         if len(self._metas) > _MOST_METAS:
             # Which of them a list still names is not known.
             self.by_name, self._metas, self._named = {}, {}, 0
-        shared = tuple(map(self._shared, metas))
-        self.by_name[name] = size, shared
-        self._named += len(shared)
+        self.by_name[name] = size, metas
+        self._named += len(metas)
         while self._named > _MOST_NAMED:
             self._named -= len(self.by_name.pop(next(iter(self.by_name)))[1])
 
@@ -141,8 +147,11 @@ class ManifestStore:
         if found is not None and size in (None, found[0]):
             return found[1]
         with self._reading(name):
-            data = self._read(name, size, is_list=True)
-            metas = decode_manifest_list(data, name=self.paths.manifest(name))
+            data, path = self._read(name, size, is_list=True), self.paths.manifest(name)
+            if self.known:
+                metas = self.known.lists.decoder.decode(data, name=path)
+            else:
+                metas = decode_manifest_list(data, name=path)
         if self.known:
             self.known.lists.keep(name, len(data), metas)
         return metas

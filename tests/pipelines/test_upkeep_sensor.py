@@ -143,6 +143,17 @@ def test_a_look_that_takes_long_goes_on_with_the_rest_at_the_next_one(
     assert len(asked(request)) == 10
 
 
+def test_reports_that_take_long_come_table_by_table_and_none_is_left_out(
+    many: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeep_sensor, "_TELL_MS", 0)
+    told = []
+    for _ in range(10):
+        told.append({each.asset_key for each in many.tick().asset_events})
+    assert all(len(each) == 1 for each in told)
+    assert len(set.union(*told)) == 10
+
+
 @pytest.mark.parametrize(
     "policy", ["freeze: true", "mode: shadow", "compaction: {enabled: false, small_files: 3}"]
 )

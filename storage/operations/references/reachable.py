@@ -157,14 +157,34 @@ class Reach:
 
     def metadata(self, root: Root) -> set[str]:
         """Paths of the lists, manifests, index and statistics files that a root keeps."""
+        return self.metadata_of_all([root])
+
+    def metadata_of_all(self, roots: Iterable[Root]) -> set[str]:
+        """Paths of the lists, manifests, index and statistics files that several roots keep."""
+        found: set[str] = set()
+        # Most lists repeat the one before: only what they add is looked at.
+        folder = ""
+        before: tuple[ManifestFileMeta, ...] = ()
+        for root in roots:
+            paths = root.files.paths
+            if paths.manifest_dir != folder:
+                folder, before = paths.manifest_dir, ()
+            for name in self._lists(root):
+                found.add(paths.manifest(name))
+                metas = self._listed(root, name)
+                begun = len(before) if metas[: len(before)] == before else 0
+                for meta in metas[begun:]:
+                    path = paths.manifest(meta.file_name)
+                    found.add(path)
+                    self.sizes[path] = meta.file_size
+                before = metas if len(metas) >= len(before) else before
+            found |= self._beside_lists(root)
+        return found
+
+    def _beside_lists(self, root: Root) -> set[str]:
+        """Paths of the index and statistics files that a root keeps."""
         paths, snapshot = root.files.paths, root.snapshot
         found: set[str] = set()
-        for name in self._lists(root):
-            found.add(paths.manifest(name))
-            for meta in self._listed(root, name):
-                path = paths.manifest(meta.file_name)
-                found.add(path)
-                self.sizes[path] = meta.file_size
         if root.kind is RootKind.CHANGELOG:
             return found
         if snapshot.index_manifest is not None:
@@ -177,9 +197,6 @@ class Reach:
         if snapshot.statistics is not None:
             found.add(paths.statistics(snapshot.statistics))
         return found
-
-    def metadata_of_all(self, roots: Iterable[Root]) -> set[str]:
-        return {path for root in roots for path in self.metadata(root)}
 
     def _lists(self, root: Root) -> list[str]:
         """Names of the manifest lists that a root keeps."""

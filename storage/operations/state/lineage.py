@@ -116,7 +116,9 @@ def _seen(manifests: ManifestStore, snapshot: Snapshot) -> _Seen:
 
 
 def _is_built_on(manifests: ManifestStore, before: _Seen, after: _Seen) -> bool:
-    there = (*before.base, *before.delta)
+    there = before.base + before.delta
+    if after.base == there:
+        return bool(before.delta) or _names_the_same(before.snapshot, after.snapshot)
     names_before = {meta.file_name for meta in there}
     names_after = {meta.file_name for meta in after.base}
     merged = [meta for meta in there if meta.file_name not in names_after]

@@ -1,0 +1,39 @@
+"""The work on a table by name, and which of it waits for which other.
+
+Leases, ages and the checks of commits keep all of it safe at any time. The order here spares work
+that another commit would make useless, and lets what only deletes go beside what writes: else a
+table that is always written, or compacted, would never lose a snapshot.
+"""
+
+from __future__ import annotations
+
+COMPACT = "compact"
+SORT_COMPACT = "sort_compact"
+EXPIRE_SNAPSHOTS = "expire_snapshots"
+EXPIRE_PARTITIONS = "expire_partitions"
+REWRITE_MANIFESTS = "rewrite_manifests"
+REMOVE_ORPHANS = "remove_orphans"
+PURGE = "purge"
+ANALYZE = "analyze"
+RESCALE = "rescale"
+# What a decision about a table as a whole is told of.
+EVERY_VERB = "upkeep"
+
+INGEST = "ingest"
+BACKFILL = "backfill"
+
+_WRITES = frozenset({INGEST, BACKFILL})
+_COMMITS = frozenset({COMPACT, SORT_COMPACT, EXPIRE_PARTITIONS, REWRITE_MANIFESTS})
+_DELETES = frozenset({EXPIRE_SNAPSHOTS, REMOVE_ORPHANS, PURGE})
+# What each verb goes beside. The files of a write look like orphans when it takes very long.
+_BESIDE = {
+    **dict.fromkeys((*_COMMITS, ANALYZE), _DELETES),
+    EXPIRE_SNAPSHOTS: _WRITES | _COMMITS | _DELETES,
+    PURGE: _WRITES | _COMMITS | _DELETES,
+    REMOVE_ORPHANS: _COMMITS | _DELETES,
+}
+
+
+def waits_for(verb: str, other: str) -> bool:
+    """Whether a kept verb waits until other work on the same table has ended."""
+    return verb == other or other not in _BESIDE[verb]
