@@ -7,6 +7,8 @@
    Meanwhile look at each table: live files, snapshots, files on disk.
 4. Stop the writers, let upkeep come to rest, and compare the rows with those that were written.
 
+Half of the processors are for the writers, the others for Dagster, as on machines of their own.
+
 `python -m benchmarks.soak FOLDER [--minutes 30]` writes `soak.json` and `soak.svg` there.
 """
 
@@ -14,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import threading
 import time
@@ -138,9 +141,13 @@ def soak(folder: Path, oracles: Path, minutes: float) -> dict[str, Any]:
         "DAGSTER_DISABLE_TELEMETRY": "yes",
     }
     stop, looks = threading.Event(), []
+    processors = sorted(os.sched_getaffinity(0))
     with ExitStack() as stack:
-        streams = list(open_streams(stack, oracles))
+        # Processes inherit them from the thread that starts them.
+        os.sched_setaffinity(0, processors[len(processors) // 2 :])
         server = stack.enter_context(DagsterServer(ROOT / "workspace.yaml", home, environment))
+        os.sched_setaffinity(0, processors[: len(processors) // 2] or processors)
+        streams = list(open_streams(stack, oracles))
         print("Dagster is ready; writing begins", flush=True)
         began = time.time()
         threads = [

@@ -3,8 +3,9 @@
 1. Plan a step (`expire_snapshots.py`) of at most `snapshot.expire.limit` snapshots. If the table
    does not set the option, a step of a long backlog takes an eighth of what waits.
 2. Run it. The table is complete after each step. If the process stops here, the next run goes on.
-3. Repeat until no snapshot may go, `max_deletes` have gone, or the time is up. At least one step
-   runs.
+3. Repeat until a step has left none that might go, `max_deletes` have gone, or the time is up.
+   At least one step runs. Snapshots whose time comes meanwhile are left for the next run: of a
+   table that is written all the time there are always some.
 
 A step does not read again the history that earlier steps have proved. It reads the snapshots that
 go, the first that stays, and the other roots. So its cost does not grow with the history.
@@ -83,7 +84,7 @@ def expire_in_steps(
         if not plan.snapshot_ids and not is_first:
             return
         yield ExpireStep(plan, run_expire_snapshots(seen, plan, lineage=lineage))
-        if not plan.snapshot_ids:
+        if not plan.waiting:
             return
         is_first = False
         # Each step lists all snapshots several times.

@@ -215,8 +215,8 @@ def _run(
         _set_earliest(files, end_id)
     # A rollback may have begun before EARLIEST was set. A later one sees that its target expires.
     check_no_rollback(files)
-    there = files.snapshots.listed()
-    are_back = any(each < max(listed) and each not in listed for each in there)
+    there, newest = files.snapshots.listed(), max(listed)
+    are_back = any(each < newest and each not in listed for each in there)
     if are_back or not _others(files) <= known:
         # A new root was made before EARLIEST was set.
         _check_range(files, plan, list(there))

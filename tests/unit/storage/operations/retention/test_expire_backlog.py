@@ -80,6 +80,15 @@ def test_a_run_ends_where_it_is_told_to(catalog: Catalog, env: FixedEnv) -> None
         in_steps(table, 3, max_deletes=0)
 
 
+def test_a_run_leaves_what_comes_while_it_works_to_the_next(catalog: Catalog) -> None:
+    table = replacing(catalog, "abcdef")
+    steps = table.upkeep.expire_in_steps(retain_min=2, retain_max=2)
+    assert len(next(steps).result.expired) == 10
+    table.write(rows(table, events(0, 1)))
+    assert list(steps) == []
+    assert left(table) == [11, 12, 13]
+
+
 def test_what_the_steps_did_adds_up() -> None:
     first = ExpireResult(expired=(1, 2), files_deleted=3, bytes_deleted=400, duration_ms=50)
     second = ExpireResult(expired=(3,), files_deleted=1, bytes_deleted=20, duration_ms=7)
