@@ -147,9 +147,7 @@ def test_reports_that_take_long_come_table_by_table_and_none_is_left_out(
     many: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(upkeep_sensor, "_TELL_MS", 0)
-    told = []
-    for _ in range(10):
-        told.append({each.asset_key for each in many.tick().asset_events})
+    told = [{each.asset_key for each in many.tick().asset_events} for _ in range(10)]
     assert all(len(each) == 1 for each in told)
     assert len(set.union(*told)) == 10
 
