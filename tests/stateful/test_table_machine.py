@@ -542,6 +542,23 @@ class TableMachine(RuleBasedStateMachine):
             empty_memory()
 
 
+class ChangingKeysMachine(TableMachine):
+    """Histories in which the partition keys change again and again, among all that others have."""
+
+    @initialize(kind=st.sampled_from(list(KEYS)))
+    def make(self, kind: str) -> None:
+        super().make(kind)
+
+    @rule(data=st.data(), day=DAYS, first=st.integers(0, 6), dynamic=st.booleans())
+    def write_under_other_keys(
+        self, data: st.DataObject, day: str, first: int, *, dynamic: bool
+    ) -> None:
+        self.respec(data)
+        self.write(MAIN, day, first, "r", deletes=dynamic, compacts=False)
+        if dynamic:
+            self.overwrite(MAIN, "dynamic", day)
+
+
 def _text(row: Row) -> str:
     return TableModel(rows=[row]).comparable()[0]
 
@@ -556,3 +573,8 @@ def _once(candidates: Sequence[Row], found: Sequence[str]) -> list[Row]:
 class TestTableMachine(TableMachine.TestCase):
     # A step here reads several tables, so a fifth of what other laws try has to do.
     settings = settings(max_examples=max(20, settings().max_examples // 5), stateful_step_count=40)
+
+
+@pytest.mark.mission("PT50", "RS8")
+class TestChangingKeys(ChangingKeysMachine.TestCase):
+    settings = settings(max_examples=max(15, settings().max_examples // 10), stateful_step_count=25)
