@@ -23,6 +23,7 @@ from lakewright.storage.sql.grammar.statements import (
     AlterTable,
     CreateDatabase,
     Describe,
+    DropDatabase,
     DropPartitions,
     DropTable,
     ExchangePartitions,
@@ -33,6 +34,7 @@ from lakewright.storage.sql.grammar.statements import (
     ResetSetting,
     Select,
     SetSetting,
+    ShowColumns,
     ShowCreateTable,
     ShowDatabases,
     ShowPartitions,
@@ -58,11 +60,13 @@ def changed_tables(statement: Statement) -> tuple[str, ...]:
     match statement:
         case ExchangePartitions(table=table, source=source):
             return (source, table)
-        case CreateDatabase() | (
+        case (CreateDatabase() | DropDatabase()) | (
             UseDatabase() | SetSetting() | ResetSetting() | Select() | Explain() | Describe()
         ):
             return ()
-        case ShowDatabases() | ShowTables() | ShowCreateTable() | ShowPartitions():
+        case ShowDatabases() | ShowTables() | ShowPartitions():
+            return ()
+        case ShowCreateTable() | ShowColumns():
             return ()
         case _:
             return (statement.table,)
@@ -101,13 +105,14 @@ class EarlierTries:
 
     def have_done(self, number: int, statement: Statement, tables: tuple[str, ...]) -> bool:
         """Whether a statement has ended that commits to these tables, the last one first."""
-        if not tables and not isinstance(statement, CreateDatabase):
+        if not tables and not isinstance(statement, (CreateDatabase, DropDatabase)):
             # A later statement may need what it sets or returns.
             return False
         if number < max(self._last.values(), default=0):
             return True
-        is_last = self._last.get(tables[0]) == number and tables[0] not in self._of_files
-        return is_last and _has_one_end(statement)
+        if not _has_one_end(statement) or tables[0] in self._of_files:
+            return False
+        return self._last.get(tables[0]) == number
 
     def check_known(
         self, catalog: Catalog, number: int, statement: Statement, tables: tuple[str, ...]
@@ -126,6 +131,9 @@ class EarlierTries:
             self._check_schema(catalog, number, statement, tables[0])
         elif isinstance(statement, DropTable):
             self._check_rows_of_others(catalog, number, tables[0])
+        elif isinstance(statement, DropDatabase) and statement.name in catalog.list_databases():
+            for table in catalog.list_tables(statement.name) if statement.cascade else ():
+                self._check_rows_of_others(catalog, number, f"{statement.name}.{table}")
 
     def _check_history(self, catalog: Catalog, number: int, name: str) -> None:
         table = catalog.table(name)

@@ -21,10 +21,11 @@ from lakewright.storage.session.run_query import (
     checked_width,
     fitted_literal,
     names_of,
+    needs_spark,
     simple_of,
     spark_frame,
 )
-from lakewright.storage.session.settings import SPARK, Settings
+from lakewright.storage.session.settings import Settings
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.sql.grammar.statements import Insert
 from lakewright.storage.table import Table
@@ -115,7 +116,7 @@ def _rows(
 ) -> _Counted:
     """The rows of the query under the names of the columns that they fill."""
     schema, query = table.schema, insert.query
-    if settings.engine == SPARK and query.tables:
+    if needs_spark(query, settings):
         frame: DataFrame = spark_frame(catalog, query, {each: names[each] for each in query.tables})
         filled = filled_columns(insert, schema, table.name, len(frame.columns), frame.columns)
         return _Counted(frame.toDF(*filled))

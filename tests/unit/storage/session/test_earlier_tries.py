@@ -211,3 +211,15 @@ def test_a_table_that_others_filled_since_is_not_dropped_again(session: Session)
         _try(session.catalog, text, since_ms=0)
 
     assert rows_of(session, "SELECT a FROM t") == [(1,)]
+
+
+def test_a_database_that_others_filled_since_is_not_dropped_again(session: Session) -> None:
+    text = "DROP DATABASE db CASCADE; CREATE DATABASE db; CREATE TABLE db.t (a INT)"
+    with pytest.raises(StorageError, match=r"no table db\.later"):
+        _try(session.catalog, f"{text}; SELECT * FROM db.later")
+    session.sql("INSERT INTO t VALUES (1)")
+
+    with pytest.raises(InvalidRequestError, match="others have written to it; it was not dropped"):
+        _try(session.catalog, text, since_ms=0)
+
+    assert rows_of(session, "SELECT a FROM t") == [(1,)]
