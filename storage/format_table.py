@@ -21,6 +21,7 @@ from lakewright.storage.operations.format_tables.keep_partitions import (
     folder_drift,
     repair_format_partitions,
 )
+from lakewright.storage.operations.format_tables.named_writes import NamedWrite, written_by
 from lakewright.storage.operations.format_tables.partition_folders import list_partitions
 from lakewright.storage.operations.format_tables.read_folders import (
     FolderScan,
@@ -90,11 +91,14 @@ class FormatTable:
         mode: str = "append",
         partition: Mapping[str, object] | None = None,
         dynamic: bool = True,
+        commit_user: str | None = None,
+        commit_identifier: int | None = None,
     ) -> FolderWrite:
         """Write rows into the folders of their partitions.
 
         `partition` gives partition columns a value, which rows then leave out. An overwrite
         replaces the partitions that the rows touch; without `dynamic`, all that `partition` names.
+        An append with a user and an identifier is made once, however often it is called.
 
         Raises:
             InvalidRows: a row does not fit.
@@ -109,7 +113,14 @@ class FormatTable:
             mode=chosen,
             partition=partition,
             dynamic=dynamic and not static and chosen is WriteMode.OVERWRITE,
+            name=None
+            if commit_user is None or commit_identifier is None
+            else NamedWrite(commit_user, commit_identifier),
         )
+
+    def writes_of(self, commit_user: str) -> frozenset[int]:
+        """The identifiers of a user's appends of which files are published."""
+        return written_by(self.table_files, self.spec, commit_user)
 
     # --- partitions -----------------------------------------------------------------------------
 

@@ -1,29 +1,39 @@
 """Rows as text: CSV, lines of JSON, and plain lines, as Paimon's format tables write them.
 
-CSV files have no header unless option `csv.include-header` is set. Null is an empty field in CSV,
-and a missing or null member in JSON; a plain line is never null. Times are in ISO form.
+Null is a missing or null member in JSON; a plain line is never null. Times are in ISO form. Readers
+of the format end a line at a line feed, a carriage return, or both.
 """
 
 from __future__ import annotations
 
-import io
 import json
+import re
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 
 import pyarrow as pa
-import pyarrow.csv as pa_csv
+import pyarrow.compute as pc
 
+from lakewright.storage.codec.arrow_texts import texts_of
 from lakewright.storage.codec.arrow_types import to_arrow_schema
 from lakewright.storage.codec.arrow_values import array_of
-from lakewright.storage.errors import CorruptionError, InvalidRequestError, InvalidRows
-from lakewright.storage.spec.data_types import AtomicType, DataField
-from lakewright.storage.spec.partition_text import value_text
-from lakewright.storage.spec.values import from_python
+from lakewright.storage.codec.csv_rows import csv_dialect, decode_csv, encode_csv
+from lakewright.storage.errors import (
+    CorruptionError,
+    InvalidOption,
+    InvalidRequestError,
+    InvalidRows,
+)
+from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
+from lakewright.storage.spec.values import Value, from_python
 
 CSV = "csv"
 JSON = "json"
 TEXT = "text"
 TEXT_FORMATS = (CSV, JSON, TEXT)
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_LINE_END = re.compile(r"\r\n|\n|\r")
 
 
 def check_text_columns(format_name: str, fields: Sequence[DataField], *, table: str) -> None:
@@ -51,6 +61,23 @@ def check_text_columns(format_name: str, fields: Sequence[DataField], *, table: 
             )
 
 
+def check_text_options(format_name: str, options: Mapping[str, str]) -> None:
+    """Refuse options that would make other files than are written and read here.
+
+    Raises:
+        InvalidOption: names the option.
+    """
+    for name in (f"{format_name}.line-delimiter", "lineSep"):
+        if options.get(name, "\n") != "\n":
+            raise InvalidOption(
+                f"option {name} is {options[name]!r}; lines end at a line feed here: leave the "
+                "option out",
+                option=name,
+            )
+    if format_name == CSV:
+        csv_dialect(options)
+
+
 def _is_text(data_type: object) -> bool:
     return isinstance(data_type, AtomicType) and data_type.root.is_text
 
@@ -61,49 +88,70 @@ def encode_text_rows(
     """The bytes of a file with these rows.
 
     Raises:
-        InvalidRows: a line of a text file is null or holds a line break.
+        InvalidRows: a text has a line break, which CSV and plain lines do not hold; a plain line is
+            null; or a column holds instants, which Java's readers take for times of their zone.
     """
-    match format_name:
-        case "csv":
-            return _encode_csv(rows, options)
-        case "json":
-            lines = (json.dumps(_members(row), ensure_ascii=False) for row in rows.to_pylist())
-            return "".join(f"{line}\n" for line in lines).encode()
-        case _:
-            return _encode_lines(rows.column(0), table)
-
-
-def _members(row: Mapping[str, object]) -> dict[str, object]:
-    plain = (bool, int, float, str)
-    return {
-        name: value if value is None or isinstance(value, plain) else value_text(value)
-        for name, value in row.items()
-    }
-
-
-def _encode_csv(rows: pa.Table, options: Mapping[str, str]) -> bytes:
-    sink = io.BytesIO()
-    pa_csv.write_csv(
-        rows,
-        sink,
-        pa_csv.WriteOptions(
-            include_header=_has_header(options),
-            delimiter=options.get("csv.field-delimiter", ","),
-        ),
-    )
-    return sink.getvalue()
-
-
-def _encode_lines(column: pa.ChunkedArray, table: str) -> bytes:
-    lines = column.to_pylist()
-    for line in lines:
-        if line is None or "\n" in line:
+    check_text_options(format_name, options)
+    for field in rows.schema:
+        if pa.types.is_timestamp(field.type) and field.type.tz is not None:
             raise InvalidRows(
-                f"a text file of {table} holds one value a line, and a row has {line!r:.100}; "
-                "leave such rows out, or choose another format",
+                f"column {field.name} of {table} holds moments, and {format_name} files hold "
+                "times without a zone, which each reader takes for its own; make the column a "
+                "TIMESTAMP, or the table one of parquet, orc or avro",
                 table=table,
+                column=field.name,
             )
+    if format_name == JSON:
+        return _encode_json(rows)
+    for name, column in zip(rows.column_names, rows.columns, strict=True):
+        _check_lines(column, name, format_name, table)
+    if format_name == CSV:
+        return encode_csv(rows, csv_dialect(options))
+    return "".join(f"{line}\n" for line in rows.column(0).to_pylist()).encode()
+
+
+def _check_lines(column: pa.ChunkedArray, name: str, format_name: str, table: str) -> None:
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return
+    wrong = pc.match_substring_regex(column, r"[\r\n]")
+    if format_name == TEXT:
+        wrong = pc.fill_null(wrong, True)
+    found = column.filter(wrong)
+    if len(found):
+        raise InvalidRows(
+            f"a {format_name} file of {table} holds one row a line, and column {name} of a row is "
+            f"{found[0].as_py()!r:.100}; leave such rows out, or choose another format: json keeps "
+            "line breaks and nulls",
+            table=table,
+            column=name,
+        )
+
+
+def _encode_json(rows: pa.Table) -> bytes:
+    columns = [_members(column) for column in rows.columns]
+    lines = (
+        json.dumps(dict(zip(rows.column_names, row, strict=True)), ensure_ascii=False)
+        for row in zip(*columns, strict=True)
+    )
     return "".join(f"{line}\n" for line in lines).encode()
+
+
+def _members(column: pa.ChunkedArray) -> list[object]:
+    found: list[object] = column.to_pylist() if _is_plain(column.type) else []
+    if not found:
+        return list(texts_of(column).to_pylist())
+    if not pa.types.is_floating(column.type):
+        return found
+    # JSON has no numbers that are not finite; readers take their texts.
+    texts = texts_of(column).to_pylist()
+    is_number = pc.fill_null(pc.is_finite(column), True).to_pylist()
+    return [a if ok else b for a, b, ok in zip(found, texts, is_number, strict=True)]
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    )
 
 
 def decode_text_rows(
@@ -118,27 +166,32 @@ def decode_text_rows(
 
     Raises:
         CorruptionError: the file holds something else.
+        InvalidOption: an option of the table says how its files differ from those known here.
     """
+    check_text_options(format_name, options)
     schema = pa.schema([each.with_nullable(True) for each in to_arrow_schema(fields)])
-    if not data.strip(b"\n"):
+    data = data.removeprefix(_BYTE_ORDER_MARK)
+    if not data:
         return schema.empty_table()
     try:
-        match format_name:
-            case "csv":
-                return _decode_csv(data, schema, options)
-            case "json":
-                rows = [json.loads(line) for line in data.decode().splitlines() if line.strip()]
-                return _table_of([_checked(row) for row in rows], fields, schema)
-            case _:
-                lines = data.decode().removesuffix("\n").split("\n")
-                return pa.table([pa.array(lines, schema.field(0).type)], schema=schema)
+        if format_name == CSV:
+            return decode_csv(data, schema, csv_dialect(options))
+        lines = _LINE_END.split(data.decode())
+        if not lines[-1]:
+            lines.pop()
+        if format_name == TEXT:
+            return pa.table([pa.array(lines, schema.field(0).type)], schema=schema)
+        rows = [_row(line) for line in lines if line.strip()]
+        return _table_of(rows, fields, schema)
     except (pa.ArrowInvalid, ValueError, InvalidRequestError) as error:
         raise CorruptionError(
             f"file {path} is no {format_name} file of the table's columns: {error}", path=path
         ) from error
 
 
-def _checked(row: object) -> Mapping[str, object]:
+def _row(line: str) -> Mapping[str, object]:
+    # A float does not hold all digits of a decimal.
+    row = json.loads(line, parse_float=Decimal)
     if not isinstance(row, dict):
         raise InvalidRequestError(f"{row!r:.100} is not a JSON object")
     return row
@@ -148,30 +201,18 @@ def _table_of(
     rows: Sequence[Mapping[str, object]], fields: Sequence[DataField], schema: pa.Schema
 ) -> pa.Table:
     columns = [
-        array_of([from_python(row.get(field.name), field.type) for row in rows], field.type)
+        array_of([_value(row.get(field.name), field) for row in rows], field.type)
         for field in fields
     ]
     return pa.table(columns, schema=schema)
 
 
-def _decode_csv(data: bytes, schema: pa.Schema, options: Mapping[str, str]) -> pa.Table:
-    header = _has_header(options)
-    return pa_csv.read_csv(
-        pa.BufferReader(data),
-        pa_csv.ReadOptions(column_names=None if header else schema.names),
-        pa_csv.ParseOptions(
-            delimiter=options.get("csv.field-delimiter", ","), newlines_in_values=True
-        ),
-        pa_csv.ConvertOptions(
-            column_types=schema,
-            include_columns=schema.names,
-            include_missing_columns=True,
-            null_values=[options.get("csv.null-literal", "")],
-            strings_can_be_null=True,
-            quoted_strings_can_be_null=False,
-        ),
-    ).cast(schema)
-
-
-def _has_header(options: Mapping[str, str]) -> bool:
-    return options.get("csv.include-header", "false").strip().lower() == "true"
+def _value(value: object, field: DataField) -> Value:
+    kind = field.type
+    is_moment = isinstance(kind, AtomicType) and (
+        kind.root.is_timestamp or kind.root in (TypeRoot.DATE, TypeRoot.TIME)
+    )
+    if is_moment and isinstance(value, int):
+        # Days, seconds or milliseconds: the file does not say which.
+        raise InvalidRequestError(f"column {field.name} is {kind}, and {value} is a number")
+    return from_python(value, kind)

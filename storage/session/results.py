@@ -16,12 +16,14 @@ class StatementResult:
     """The answer to one statement.
 
     A query and a SHOW answer with `rows`, whose columns are `fields`. What changes something says
-    so in `message`, with the same as `facts`.
+    so in `message`, with the same as `facts`. With `is_listing`, the rows are names and metadata,
+    which are of use only whole.
     """
 
     statement: str = ""
     fields: tuple[DataField, ...] = ()
     rows: pa.Table | None = None
+    is_listing: bool = False
     message: str = ""
     facts: Mapping[str, object] = field(default_factory=dict)
 
@@ -35,7 +37,7 @@ def table_of(columns: Mapping[str, str], rows: Sequence[Sequence[object]]) -> St
     schema = to_arrow_schema(fields)
     values = zip(*rows, strict=True) if rows else ((),) * len(fields)
     arrays = [pa.array(list(each), kind.type) for each, kind in zip(values, schema, strict=True)]
-    return StatementResult(fields=fields, rows=pa.table(arrays, schema=schema))
+    return StatementResult(fields=fields, rows=pa.table(arrays, schema=schema), is_listing=True)
 
 
 def done(message: str, **facts: object) -> StatementResult:

@@ -21,10 +21,11 @@ from lakewright.storage.session.run_query import (
     checked_width,
     fitted_literal,
     names_of,
+    needs_spark,
     simple_of,
     spark_frame,
 )
-from lakewright.storage.session.settings import SPARK, Settings
+from lakewright.storage.session.settings import Settings
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.sql.grammar.statements import Insert
 from lakewright.storage.table import Table
@@ -57,7 +58,7 @@ def run_insert(
     base = table.table_files.snapshots.latest()
     rows = _rows(catalog, insert, names, settings, table)
     if table.schema.options.get(TYPE_OPTION) in TABLE_TYPES:
-        return _into_folders(catalog, table.name, insert, rows, settings)
+        return _into_folders(catalog, table.name, insert, rows, settings, commit)
     covers_all = set(static) == set(table.schema.partition_keys)
     once = replace(table, table_files=table.table_files.reading_once())
     staged = once.stage(
@@ -115,7 +116,7 @@ def _rows(
 ) -> _Counted:
     """The rows of the query under the names of the columns that they fill."""
     schema, query = table.schema, insert.query
-    if settings.engine == SPARK and query.tables:
+    if needs_spark(query, settings):
         frame: DataFrame = spark_frame(catalog, query, {each: names[each] for each in query.tables})
         filled = filled_columns(insert, schema, table.name, len(frame.columns), frame.columns)
         return _Counted(frame.toDF(*filled))
@@ -157,14 +158,23 @@ def _renamed(
 
 
 def _into_folders(
-    catalog: Catalog, name: str, insert: Insert, rows: _Counted, settings: Settings
+    catalog: Catalog,
+    name: str,
+    insert: Insert,
+    rows: _Counted,
+    settings: Settings,
+    commit: tuple[str, int] | None,
 ) -> StatementResult:
     written = catalog.format_table(name).write(
         rows.given.toArrow() if is_dataframe(rows.given) else rows.given,
         mode="overwrite" if insert.overwrite else "append",
         partition=dict(insert.static) or None,
         dynamic=settings.dynamic_overwrite is not False,
+        commit_user=None if commit is None else commit[0],
+        commit_identifier=None if commit is None else commit[1],
     )
+    if written.already_written:
+        return done("done by an earlier try", by_earlier_try=True)
     return done(
         f"{counted(written.rows, 'row')} written into {name}, "
         f"{counted(len(written.files), 'file')}",

@@ -67,6 +67,13 @@ def show_tables(catalog: Catalog, database: str, asked: ShowTables) -> Statement
     )
 
 
+def show_columns(catalog: Catalog, name: str) -> StatementResult:
+    """Names of columns, in the order of the table."""
+    return table_of(
+        {"column": "STRING"}, [(each,) for each in catalog.table(name).schema.field_names]
+    )
+
+
 def _is_like(name: str, pattern: str | None) -> bool:
     """Whether a pattern matches a name: `*` is any text, `|` separates patterns."""
     if pattern is None:

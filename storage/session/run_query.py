@@ -21,10 +21,13 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.operations.format_tables.format_spec import TABLE_TYPES, TYPE_OPTION
 from lakewright.storage.session.results import StatementResult, table_of
+from lakewright.storage.session.settings import SPARK, Settings
 from lakewright.storage.spec.data_types import (
     AtomicType,
     DataField,
     DataType,
+    MapType,
+    MultisetType,
     TypeRoot,
     parse_data_type,
 )
@@ -64,9 +67,16 @@ def simple_of(query: Query) -> SimpleQuery:
     """
     if query.simple is None:
         raise UnsupportedError(
-            f"{query.beyond} needs an engine: SET 'query.engine' = 'spark'; {_WITHOUT_ENGINE}"
+            f"{query.beyond}: {query.instead}"
+            if query.instead
+            else f"{query.beyond} needs an engine: SET 'query.engine' = 'spark'; {_WITHOUT_ENGINE}"
         )
     return query.simple
+
+
+def needs_spark(query: Query, settings: Settings) -> bool:
+    """Whether Spark answers a query: the session says so, and it is not of literals alone."""
+    return settings.engine == SPARK and (bool(query.tables) or query.simple is None)
 
 
 def answer(
@@ -325,6 +335,8 @@ def _order(simple: SimpleQuery, items: Sequence[Item], schema: TableSchema) -> t
             )
         found += [column for column in named or {each.name} if column is not None]
     for field in schema.fields_of(found):
+        if isinstance(field.type, (MapType, MultisetType)):
+            raise InvalidStatement(f"ORDER BY {field.name}: a {field.type} has no order")
         if not isinstance(field.type, AtomicType):
             raise UnsupportedError(
                 f"ORDER BY {field.name}, a {field.type}, needs an engine: SET 'query.engine' = "

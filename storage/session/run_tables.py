@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lakewright.storage.catalog import Catalog
-from lakewright.storage.errors import InvalidRequestError, InvalidStatement
+from lakewright.storage.errors import DatabaseNotFound, InvalidRequestError, InvalidStatement
 from lakewright.storage.operations.format_tables.format_spec import (
     FORMAT_OPTION,
     PATH_OPTION,
@@ -22,6 +22,7 @@ from lakewright.storage.sql.grammar.statements import (
     AlterTable,
     Compact,
     CreateTable,
+    DropDatabase,
     DropTable,
     Rescale,
     Respec,
@@ -33,6 +34,12 @@ def create_table(
     catalog: Catalog, name: str, asked: CreateTable, like: str | None, settings: Settings
 ) -> StatementResult:
     """A table, of plain files if its option `type` says so."""
+    database = name.partition(".")[0]
+    if database not in catalog.list_databases():
+        have = ", ".join(catalog.list_databases()) or "none"
+        raise DatabaseNotFound(
+            f"no database {database}, there are {have}; write CREATE DATABASE {database} before"
+        )
     if asked.if_not_exists and catalog.table_exists(name):
         return done(f"{name} exists already", table=name, created=False)
     spec = SchemaSpec(
@@ -82,6 +89,37 @@ def _like(catalog: Catalog, name: str, options: dict[str, str]) -> SchemaSpec:
         options={**schema.options, **options},
         comment=schema.comment,
     )
+
+
+def drop_database(catalog: Catalog, asked: DropDatabase) -> StatementResult:
+    """A database, and with CASCADE its tables, one after the other.
+
+    Raises:
+        InvalidRequestError: it has tables, and CASCADE is not said; or something else lies in it.
+    """
+    name = asked.name
+    if asked.if_exists and name not in catalog.list_databases():
+        return done(f"there is no database {name}", database=name, dropped=False)
+    tables = catalog.list_tables(name)
+    if tables and not asked.cascade:
+        raise InvalidRequestError(
+            f"database {name} has {counted(len(tables), 'table')}: {', '.join(tables)}; drop them "
+            f"before, or write DROP DATABASE {name} CASCADE, which drops them with their rows"
+        )
+    others = sorted({*catalog.list_table_folders(name)} - {*tables})
+    if others:
+        raise InvalidRequestError(
+            f"in database {name} lie {', '.join(others)}, which are no tables; nothing was "
+            "dropped: look at them, and move them elsewhere before"
+        )
+    stays = [each for table in tables for each in catalog.drop_table(f"{name}.{table}").stays]
+    catalog.drop_database(name)
+    told = f"database {name} is dropped"
+    if tables:
+        told += f", with {', '.join(tables)}"
+    if stays:
+        told += f"; the files in {', '.join(stays)} stay"
+    return done(told, database=name, dropped=True, tables=list(tables), stays=stays)
 
 
 def drop_table(catalog: Catalog, name: str, asked: DropTable) -> StatementResult:

@@ -14,6 +14,7 @@ from lakewright.storage.session.results import StatementResult, done, table_of
 from lakewright.storage.session.run_insert import run_insert
 from lakewright.storage.session.run_look import (
     describe,
+    show_columns,
     show_create_table,
     show_databases,
     show_tables,
@@ -29,6 +30,7 @@ from lakewright.storage.session.run_partitions import (
 from lakewright.storage.session.run_query import (
     answer,
     explain,
+    needs_spark,
     simple_of,
     spark_answer,
     spark_frame,
@@ -38,11 +40,12 @@ from lakewright.storage.session.run_tables import (
     analyze,
     compact,
     create_table,
+    drop_database,
     drop_table,
     rescale,
     respec,
 )
-from lakewright.storage.session.settings import DATABASE, SPARK, Settings
+from lakewright.storage.session.settings import DATABASE, Settings
 from lakewright.storage.sql import Parsed, parse_statements
 from lakewright.storage.sql.grammar.query import Query
 from lakewright.storage.sql.grammar.statements import (
@@ -53,6 +56,7 @@ from lakewright.storage.sql.grammar.statements import (
     CreateDatabase,
     CreateTable,
     Describe,
+    DropDatabase,
     DropPartitions,
     DropTable,
     ExchangePartitions,
@@ -65,6 +69,7 @@ from lakewright.storage.sql.grammar.statements import (
     Respec,
     Select,
     SetSetting,
+    ShowColumns,
     ShowCreateTable,
     ShowDatabases,
     ShowPartitions,
@@ -163,14 +168,24 @@ class Session:
             case Select(query=query):
                 return self._select(query)
             case Explain(query=query):
-                simple = simple_of(query)
+                simple = query.simple
+                if simple is None:
+                    raise InvalidStatement(
+                        f"{query.beyond} is beyond what EXPLAIN tells: the files that a filter on "
+                        "one table opens; write it with that table and filter alone"
+                    )
                 if simple.table is None:
                     raise InvalidStatement("the query names no table, so nothing would be opened")
                 return explain(self.catalog, simple, self._name(simple.table))
             case UseDatabase() | SetSetting() | ResetSetting():
                 return self._set(statement)
-            case ShowDatabases() | ShowTables() | ShowCreateTable() | Describe():
+            case ShowDatabases() | ShowTables() | ShowCreateTable() | ShowColumns() | Describe():
                 return self._look(statement)
+            case DropDatabase(name=name):
+                dropped = drop_database(self._working, statement)
+                if self.settings.database == name:
+                    self.settings = self.settings.without(DATABASE)
+                return dropped
             case CreateDatabase(name=name, if_not_exists=if_not_exists):
                 self.catalog.create_database(name, if_not_exists=if_not_exists)
                 return done(f"database {name} is there", database=name)
@@ -182,7 +197,7 @@ class Session:
                 return self._of_partitions(statement)
 
     def _select(self, query: Query) -> StatementResult:
-        if self.settings.engine == SPARK and query.tables:
+        if needs_spark(query, self.settings):
             frame = spark_frame(self.catalog, query, self._names(*query.tables))
             return spark_answer(frame)
         simple = simple_of(query)
@@ -216,7 +231,7 @@ class Session:
                 assert_never(asked)
 
     def _look(
-        self, asked: ShowDatabases | ShowTables | ShowCreateTable | Describe
+        self, asked: ShowDatabases | ShowTables | ShowCreateTable | ShowColumns | Describe
     ) -> StatementResult:
         match asked:
             case ShowDatabases():
@@ -225,6 +240,8 @@ class Session:
                 return show_tables(self.catalog, self._database(asked.database), asked)
             case ShowCreateTable():
                 return show_create_table(self._working, self._name(asked.table))
+            case ShowColumns():
+                return show_columns(self._working, self._name(asked.table))
             case Describe():
                 return describe(self.catalog, self._name(asked.table), asked)
             case _:

@@ -223,7 +223,7 @@ def _milliseconds_of_day(value: object) -> int:
 
 
 # An ISO timestamp whose fraction is parsed apart, since Python keeps only six digits.
-_FRACTION = re.compile(r"(.*\d\d:\d\d:\d\d)\.(\d{1,9})(.*)")
+_FRACTION = re.compile(r"(.*\d\d:?\d\d:?\d\d)[.,](\d+)(.*)")
 
 
 def _nanoseconds(value: object, data_type: AtomicType) -> int:
@@ -246,7 +246,10 @@ def _unbounded_nanoseconds(value: object, data_type: AtomicType) -> int:
     if isinstance(value, str):
         parts = _FRACTION.fullmatch(value)
         if parts is not None:
-            below_second = int(parts.group(2).ljust(9, "0"))
+            digits = parts.group(2).rstrip("0")
+            if len(digits) > 9:
+                raise ValueError("it has more than 9 digits below the second")
+            below_second = int(digits.ljust(9, "0"))
             value = parts.group(1) + parts.group(3)
         value = dt.datetime.fromisoformat(value)
     elif isinstance(value, dt.date) and not isinstance(value, dt.datetime):

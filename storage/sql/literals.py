@@ -5,11 +5,13 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.spec.data_types import (
+    INTEGER_BITS,
     ArrayType,
     AtomicType,
     DataType,
@@ -18,7 +20,7 @@ from lakewright.storage.spec.data_types import (
     RowType,
     TypeRoot,
 )
-from lakewright.storage.spec.values import Value, from_python, to_python
+from lakewright.storage.spec.values import EXACT_DECIMALS, Value, from_python, to_python
 
 # Python's parser cuts digits after the sixth, which would change the moment.
 _FRACTION = re.compile(r"[.,](\d+)")
@@ -30,6 +32,10 @@ class Moment:
 
     text: str
     kind: TypeRoot
+
+
+class Members(dict[str, object]):
+    """A struct: members by name. A mapping of another kind is a map."""
 
 
 def plain(value: object) -> object:
@@ -58,10 +64,15 @@ def fitted(value: object, data_type: DataType) -> object:
             return None
         case ArrayType(element=element), list():
             return [fitted(each, element) for each in value]
+        case ((MapType() | MultisetType()), Members()):
+            raise InvalidRequestError("it is a struct; write MAP(key, value, …)")
         case MapType(key=key_type, value=value_type), dict():
             return {fitted(key, key_type): fitted(each, value_type) for key, each in value.items()}
         case MultisetType(element=element), dict():
+            _check_counts(value)
             return {fitted(key, element): each for key, each in value.items()}
+        case RowType(), dict() if not isinstance(value, Members):
+            raise InvalidRequestError("it is a map; write NAMED_STRUCT('name', value, …)")
         case RowType(fields=fields), dict():
             types = {field.name: field.type for field in fields}
             return {
@@ -72,6 +83,15 @@ def fitted(value: object, data_type: DataType) -> object:
             return _fitted_atom(value, data_type)
         case _:
             return plain(value)
+
+
+def _check_counts(counts: Mapping[object, object]) -> None:
+    for value, count in counts.items():
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise InvalidRequestError(
+                f"a multiset maps values to how often they are in it, from 1 on, and {value!r} has "
+                f"{count!r}"
+            )
 
 
 def _fitted_atom(value: object, data_type: AtomicType) -> object:
@@ -163,6 +183,29 @@ def converted(value: object, data_type: AtomicType, kind: TypeRoot | None = None
                 _check_date(value)
             return _timestamp(value, data_type)
     return from_python(value, data_type)
+
+
+def neighbours(number: Decimal, data_type: AtomicType) -> tuple[Decimal | None, Decimal | None]:
+    """The values of an exact type next to a number: the largest below it, the smallest above it.
+
+    Both are the number itself if the type has it. None is a side without values.
+    """
+    if data_type.root is TypeRoot.DECIMAL:
+        unit = Decimal(1).scaleb(-data_type.scale)
+        most = Decimal(10**data_type.precision - 1).scaleb(-data_type.scale, EXACT_DECIMALS)
+        least = -most
+    else:
+        unit = Decimal(1)
+        half = 2 ** (INTEGER_BITS[data_type.root] - 1)
+        least, most = Decimal(-half), Decimal(half - 1)
+    if number < least:
+        return None, least
+    if number > most:
+        return most, None
+    return (
+        number.quantize(unit, ROUND_FLOOR, EXACT_DECIMALS),
+        number.quantize(unit, ROUND_CEILING, EXACT_DECIMALS),
+    )
 
 
 def _comparable(kind: TypeRoot, root: TypeRoot) -> bool:

@@ -3,13 +3,15 @@ r"""Filters: the text of a WHERE clause → `Predicate`.
 The syntax is the part of Spark's SQL that allows pruning: comparisons of a column with literals.
 Texts stand in single or double quotes (a doubled quote means one quote), names that are no plain
 words stand in backticks, and column names match by exact case. In a text, a backslash begins an
-escape as in Spark: `\n` is a line break, and two backslashes are one. Expressions without a
-counterpart in `spec.predicate` are refused with an alternative.
+escape as in Spark: `\n` is a line break, and two backslashes are one. A number that a column of
+whole numbers or decimals cannot hold is compared by its value: no row equals it. Expressions
+without a counterpart in `spec.predicate` are refused with an alternative.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from difflib import get_close_matches
@@ -24,7 +26,7 @@ from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
 from lakewright.storage.spec.predicate import And, Leaf, Not, Operator, Or, Predicate
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.values import Value
-from lakewright.storage.sql.literals import converted
+from lakewright.storage.sql.literals import converted, neighbours
 
 POSSIBLE = (
     "a filter compares columns with literals: =, <>, <, <=, >, >=, [NOT] IN (…), "
@@ -175,8 +177,8 @@ class _Parser:
                 return self._membership(node)
             case exp.Between() if not node.args.get("symmetric"):
                 field = self._column(node.this, node)
-                low = Leaf(field.name, Operator.GE, (self._value(node.args["low"], field, node),))
-                high = Leaf(field.name, Operator.LE, (self._value(node.args["high"], field, node),))
+                low = self._compared(field, Operator.GE, node.args["low"], node)
+                high = self._compared(field, Operator.LE, node.args["high"], node)
                 return And((low, high))
             case exp.Like():
                 leaf = self._prefix(node)
@@ -192,21 +194,55 @@ class _Parser:
             return Leaf(inner.column, Operator.IS_NOT_NULL)
         return Not(inner)
 
-    def _comparison(self, node: exp.Expr) -> Leaf:
+    def _comparison(self, node: exp.Expr) -> Predicate:
         operator = _COMPARISONS[type(node)]
         left, right = node.this, node.expression
         if not isinstance(left.unnest(), exp.Column):
             left, right, operator = right, left, _FLIPPED[operator]
-        field = self._column(left, node)
-        return Leaf(field.name, operator, (self._value(right, field, node),))
+        return self._compared(self._column(left, node), operator, right, node)
 
-    def _membership(self, node: exp.In) -> Leaf:
+    def _compared(
+        self, field: DataField, operator: Operator, literal: exp.Expr, around: exp.Expr
+    ) -> Predicate:
+        number = _number_between(literal, field)
+        if number is None:
+            return Leaf(field.name, operator, (self._value(literal, field, around),))
+        below, above = (
+            None if each is None else converted(each, number.type)
+            for each in neighbours(number.value, number.type)
+        )
+        # Where the column has no value on a side, no row is beyond its last value.
+        less = (
+            Leaf(field.name, Operator.LT, (above,))
+            if below is None
+            else Leaf(field.name, Operator.LE, (below,))
+        )
+        more = (
+            Leaf(field.name, Operator.GT, (below,))
+            if above is None
+            else Leaf(field.name, Operator.GE, (above,))
+        )
+        match operator:
+            case Operator.LT | Operator.LE:
+                return less
+            case Operator.GT | Operator.GE:
+                return more
+            case Operator.NE:
+                return Not(And((less, more)))
+            case _:
+                # False for every value, and unknown for null, as an equality is.
+                return And((less, more))
+
+    def _membership(self, node: exp.In) -> Predicate:
         field = self._column(node.this, node)
         if any(node.args.get(other) for other in ("query", "unnest", "field")):
             self._refuse(node, "write the values: IN (1, 2)")
         if not node.expressions:
             self._refuse(node, "IN needs at least one value")
-        values = tuple(self._value(each, field, node) for each in node.expressions)
+        held = [each for each in node.expressions if _number_between(each, field) is None]
+        if not held:
+            return self._compared(field, Operator.EQ, node.expressions[0], node)
+        values = tuple(self._value(each, field, node) for each in held)
         return Leaf(field.name, Operator.IN, values)
 
     def _prefix(self, node: exp.Like) -> Leaf:
@@ -312,6 +348,29 @@ def _number(text: str) -> Decimal:
         return Decimal(text)
     except InvalidOperation:
         raise InvalidRequestError("it is not a number; text needs quotes") from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Between:
+    """A number that lies between two values of a type, or beyond all."""
+
+    value: Decimal
+    type: AtomicType
+
+
+def _number_between(node: exp.Expr, field: DataField) -> _Between | None:
+    """A number that the column's type cannot hold, if the type is of exact numbers."""
+    kind = field.type
+    if not isinstance(kind, AtomicType):
+        return None
+    if kind.root is not TypeRoot.DECIMAL and not kind.root.is_integer:
+        return None
+    with suppress(InvalidRequestError):
+        literal = _literal_of(node)
+        if literal is not None and isinstance(literal.value, Decimal):
+            below, above = neighbours(literal.value, kind)
+            return None if below == above else _Between(literal.value, kind)
+    return None
 
 
 def _converted(literal: _Literal, field: DataField) -> Value:

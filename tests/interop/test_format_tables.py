@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,31 @@ def test_java_reads_what_we_write(
     table.write(rows, partition={"day": "2024-01-31", "country": "a/b c"})
     table.write(rows, partition={"day": None, "country": "de"})
     assert table.read().num_rows == 9
+    assert as_texts(java_latest.read(catalog.root, "db.f")) == comparable(table.read())
+
+
+@pytest.mark.parametrize("file_format", ["csv", "json"])
+@pytest.mark.mission("PT14")
+def test_java_reads_texts_with_signs_and_values_of_every_type(
+    catalog: Catalog, java_latest: LatestJavaOracle, file_format: str
+) -> None:
+    columns = {
+        "v": "STRING", "a": "TIMESTAMP(6)", "b": "TIME(3)", "c": "DATE", "d": "BOOLEAN",
+        "e": "DOUBLE", "f": "FLOAT", "g": "DECIMAL(20, 10)", "h": "TINYINT", "day": "STRING",
+    }  # fmt: skip
+    table = catalog.create_format_table(
+        "db.f", columns, file_format=file_format, partition_keys=["day"]
+    )
+    texts = ['a"b', "\\", '\\"', "a\\", "a\\b", '"', '""', ",", 'a,b"c\\,d', " ", "\t", None]
+    values = {
+        "a": dt.datetime(2024, 1, 31, 10, 0, 0, 500), "b": dt.time(10, 0, 0, 123000),
+        "c": dt.date(1, 1, 1), "d": True, "e": float("inf"), "f": 0.5, "g": Decimal("-1E-10"),
+        "h": -128, "day": "x",
+    }  # fmt: skip
+    rows = [{"v": text, **values} for text in texts]
+    rows.append({**dict.fromkeys(columns), "day": "x"})
+    table.write(pa.Table.from_pylist(rows, schema=table.arrow_schema))
+
     assert as_texts(java_latest.read(catalog.root, "db.f")) == comparable(table.read())
 
 

@@ -35,3 +35,20 @@ def test_a_query_of_several_tables_is_inserted_and_read(
     ]
     with pytest.raises(InvalidStatement, match=r"Spark does not understand the query: .*nope"):
         session.sql("SELECT nope FROM sums")
+
+
+def test_expressions_without_a_table_are_computed_and_inserted(
+    catalog: Catalog, spark: SparkSession
+) -> None:
+    catalog.create_database("db")
+    session = Session(catalog)
+    session.sql(
+        """USE db; SET 'query.engine' = 'spark'; CREATE TABLE t (id INT, name STRING);
+        INSERT INTO t VALUES (1 + 1, upper('x')), (7, concat('a', 'b'))"""
+    )
+    found = session.sql("SELECT id, name FROM t WHERE id < 7.5 ORDER BY id").rows
+    assert found is not None
+    assert found.to_pylist() == [{"id": 2, "name": "X"}, {"id": 7, "name": "ab"}]
+    computed = session.sql("SELECT 1 + 1 AS two").rows
+    assert computed is not None
+    assert computed.to_pylist() == [{"two": 2}]

@@ -6,7 +6,11 @@ table's own folder. They refuse the others, by their type.
 
 from __future__ import annotations
 
-from lakewright.storage.codec.text_rows import TEXT_FORMATS, check_text_columns
+from lakewright.storage.codec.text_rows import (
+    TEXT_FORMATS,
+    check_text_columns,
+    check_text_options,
+)
 from lakewright.storage.env import Env, FileSystem
 from lakewright.storage.errors import AlreadyExistsError, InvalidRequestError
 from lakewright.storage.files.external_files import external_uri, path_in_store
@@ -77,6 +81,7 @@ def create_format_table(
     found = format_spec(files)
     if found.format in TEXT_FORMATS:
         check_text_columns(found.format, found.data_fields, table=table)
+        check_text_options(found.format, options)
     else:
         check_holds(found.format, found.data_fields, table=table)
     store = SchemaStore(fs, paths)

@@ -9,12 +9,13 @@
 Each file appears at once and whole. Several files do not appear at one moment: a reader meanwhile
 sees some of them and, during an overwrite, old rows beside new ones, but never fewer rows than
 before. A writer that dies leaves hidden files, or published ones beside old ones; a second
-overwrite replaces both.
+overwrite replaces both. An append with a name takes back what a try of it published in part, and
+adds nothing to one that ended.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -30,6 +31,7 @@ from lakewright.storage.files.data_file import DataFileWriter
 from lakewright.storage.files.data_files import open_data_file_writer
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.format_tables.format_spec import FormatSpec
+from lakewright.storage.operations.format_tables.named_writes import NamedWrite, earlier_write
 from lakewright.storage.operations.format_tables.partition_folders import (
     PartitionFolder,
     folder_of,
@@ -54,12 +56,17 @@ _COMPRESSION_OPTION = "format-table.file.compression"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderWrite(Shown):
-    """What a write published, and what it replaced."""
+    """What a write published, and what it replaced.
+
+    With `already_written`, an earlier try of the same write published these files, and `rows` is
+    not known: 0.
+    """
 
     partitions: tuple[Partition, ...]
     files: tuple[str, ...]
     rows: int
     files_deleted: int
+    already_written: bool = False
 
 
 def write_folders(
@@ -70,11 +77,12 @@ def write_folders(
     mode: WriteMode,
     partition: Mapping[str, object] | None,
     dynamic: bool,
+    name: NamedWrite | None = None,
 ) -> FolderWrite:
     """Write rows; see the head of the module for what readers see meanwhile.
 
     An overwrite replaces the partitions that the rows touch with `dynamic`, otherwise all
-    partitions of the static values, or the whole table.
+    partitions of the static values, or the whole table. An append with a `name` is made once.
 
     Raises:
         InvalidRequestError: the partition names an unknown column, or readers would not find a
@@ -82,6 +90,7 @@ def write_folders(
         InvalidRows: a row does not fit the table or the partition.
     """
     static = files.partitions.stored(partition or {})
+    name = name if mode is WriteMode.APPEND else None
     conformed = conform(_with_static(files, rows, static), files.schema.fields, table=files.name)
     parts = list(_parts(files, conformed))
     if not parts and len(static) == len(files.partitions.keys.fields):
@@ -89,13 +98,29 @@ def write_folders(
         parts = [(files.partitions.of_values(tuple(static.values())), conformed)]
     touched = [PartitionFolder(each, folder_of(files, spec, each)) for each, _ in parts]
     old = _replaced(files, spec, mode, static, touched, dynamic=dynamic)
+    found = None if name is None else earlier_write(files, spec, name)
+    if found is not None:
+        if found.is_whole:
+            partitions = tuple(dict.fromkeys(each for each, _ in found.files))
+            _register(files, spec, partitions)
+            return FolderWrite(
+                partitions=partitions,
+                files=tuple(status.path for _, status in found.files),
+                rows=0,
+                files_deleted=0,
+                already_written=True,
+            )
+        # The rows of the query may be others now, so no part of the earlier try stays.
+        delete_files(files.fs, [status.path for _, status in found.files])
     write_id = files.env.new_id()
     hidden: list[tuple[str, str]] = []
     published: list[str] = []
     try:
         for number, (each, (_, part)) in enumerate(zip(touched, parts, strict=True)):
-            name = f"data-{write_id}-{number}.{spec.format}"
-            hidden.append((f"{each.folder}/.{name}.tmp", f"{each.folder}/{name}"))
+            stem = f"data-{write_id}-{number}"
+            shown = stem if name is None else name.file_stem(number, len(parts))
+            source = f"{each.folder}/.{stem}.{spec.format}.tmp"
+            hidden.append((source, f"{each.folder}/{shown}.{spec.format}"))
             _write_file(files, spec, part.select([f.name for f in spec.data_fields]), hidden[-1][0])
         files.fs.make_durable([source for source, _ in hidden], below=spec.location)
         for source, target in hidden:
@@ -110,14 +135,18 @@ def write_folders(
                 remove_empty_folders(files.fs, folders, below=spec.location)
         raise
     deleted = delete_files(files.fs, [status.path for status in old])
-    if spec.is_registered and parts:
-        change_registry(files, lambda known: {*known, *(each for each, _ in parts)})
+    _register(files, spec, [each for each, _ in parts])
     return FolderWrite(
         partitions=tuple(each for each, _ in parts),
         files=tuple(published),
         rows=conformed.num_rows,
         files_deleted=deleted,
     )
+
+
+def _register(files: TableFiles, spec: FormatSpec, partitions: Sequence[Partition]) -> None:
+    if spec.is_registered and partitions:
+        change_registry(files, lambda known: {*known, *partitions})
 
 
 def _with_static(files: TableFiles, rows: pa.Table, static: Mapping[str, Value]) -> pa.Table:

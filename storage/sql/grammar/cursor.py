@@ -18,6 +18,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from lakewright.storage.errors import InvalidStatement
 from lakewright.storage.spec.schema_change import path_text
+from lakewright.storage.sql.grammar.wrong_words import what_does_not_end
 from lakewright.storage.sql.where import FilterDialect
 
 Item = TypeVar("Item")
@@ -64,10 +65,8 @@ def split_statements(text: str) -> Iterator[Cursor]:
     try:
         tokens = StatementDialect().tokenize(text)
     except SqlglotError as error:
-        raise InvalidStatement(
-            "the statements cannot be split into words: a quote, a backtick or a comment is not "
-            "closed, or X'…' holds no hexadecimal digits"
-        ) from error
+        start, why = what_does_not_end(text)
+        raise InvalidStatement(f"{place(text, start)}: {why}") from error
     words: list[Word] = []
     for (start, end), group in groupby(tokens, key=lambda each: (each.start, each.end + 1)):
         same = list(group)
@@ -139,9 +138,7 @@ class Cursor:
         Raises:
             InvalidStatement: always.
         """
-        line = self._all.count("\n", 0, start) + 1
-        column = start - self._all.rfind("\n", 0, start)
-        raise InvalidStatement(f"line {line}, column {column}: {message}")
+        raise InvalidStatement(f"{place(self._all, start)}: {message}")
 
     def shown(self) -> str:
         """The next word, for messages."""
@@ -306,6 +303,12 @@ class Cursor:
     def _before(self) -> str:
         word = self._words[self._at - 1]
         return repr(self._all[word.start : word.end])
+
+
+def place(text: str, start: int) -> str:
+    """A place in a text, for messages."""
+    line = text.count("\n", 0, start) + 1
+    return f"line {line}, column {start - text.rfind(chr(10), 0, start)}"
 
 
 def number(text: str) -> object:

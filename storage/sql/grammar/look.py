@@ -6,6 +6,7 @@ from lakewright.storage.sql.grammar.cursor import Cursor
 from lakewright.storage.sql.grammar.partitions import partition_clause, show_partitions
 from lakewright.storage.sql.grammar.statements import (
     Describe,
+    ShowColumns,
     ShowCreateTable,
     ShowDatabases,
     ShowTables,
@@ -14,12 +15,14 @@ from lakewright.storage.sql.grammar.statements import (
 
 
 def show(cursor: Cursor) -> Statement:
-    """`SHOW DATABASES | TABLES | TABLE EXTENDED | PARTITIONS | CREATE TABLE …`."""
+    """`SHOW DATABASES | TABLES | TABLE EXTENDED | PARTITIONS | COLUMNS | CREATE TABLE …`."""
     cursor.expect("SHOW")
     if cursor.take_one("DATABASES", "SCHEMAS"):
         return ShowDatabases()
     if cursor.take("PARTITIONS"):
         return show_partitions(cursor)
+    if cursor.take("COLUMNS"):
+        return _columns(cursor)
     if cursor.take("CREATE", "TABLE"):
         return ShowCreateTable(cursor.table_name())
     if cursor.take("TABLE", "EXTENDED"):
@@ -28,8 +31,20 @@ def show(cursor: Cursor) -> Statement:
         return _tables(cursor, extended=False)
     cursor.refuse(
         f"{cursor.shown()} cannot be shown; there are DATABASES, TABLES, TABLE EXTENDED, "
-        "PARTITIONS t, CREATE TABLE t"
+        "PARTITIONS t, COLUMNS IN t, CREATE TABLE t"
     )
+
+
+def _columns(cursor: Cursor) -> ShowColumns:
+    """`{IN | FROM} t [{IN | FROM} db]`."""
+    if cursor.take_one("IN", "FROM") is None:
+        cursor.refuse(f"expected IN or FROM and a table, found {cursor.shown()}")
+    table = cursor.table_name()
+    if cursor.take_one("IN", "FROM") is None:
+        return ShowColumns(table)
+    if "." in table:
+        cursor.refuse(f"{table} has a database already; write SHOW COLUMNS IN {table}", back=1)
+    return ShowColumns(f"{cursor.name('a database')}.{table}")
 
 
 def _tables(cursor: Cursor, *, extended: bool) -> ShowTables:

@@ -14,6 +14,7 @@ from lakewright.storage.sql.grammar.partitions import repair_table
 from lakewright.storage.sql.grammar.query import parse_query
 from lakewright.storage.sql.grammar.statements import (
     Analyze,
+    DropDatabase,
     DropTable,
     Explain,
     ResetSetting,
@@ -62,9 +63,13 @@ def _explain(cursor: Cursor) -> Explain:
     return Explain(parse_query(cursor))
 
 
-def _drop(cursor: Cursor) -> DropTable:
+def _drop(cursor: Cursor) -> DropTable | DropDatabase:
     cursor.expect("DROP")
-    cursor.expect("TABLE", way_out="tables can be dropped")
+    if cursor.take_one("DATABASE", "SCHEMA"):
+        if_exists = cursor.take("IF", "EXISTS")
+        name = cursor.name("a database")
+        return DropDatabase(name, if_exists, cursor.take_one("RESTRICT", "CASCADE") == "CASCADE")
+    cursor.expect("TABLE", way_out="tables and databases can be dropped")
     if_exists = cursor.take("IF", "EXISTS")
     table = cursor.table_name()
     cursor.take("PURGE")
@@ -129,5 +134,6 @@ _INSTEAD = {
     "UPDATE": "write the changed rows: INSERT INTO a primary-key table replaces rows by their key",
     "MERGE": "INSERT INTO a primary-key table replaces rows by their key",
     "TRUNCATE": "drop its partitions by ALTER TABLE … DROP PARTITION (…), or INSERT OVERWRITE it",
+    "OPTIMIZE": "write ALTER TABLE t COMPACT 'major'",
     "CALL": "each procedure is a command: see `lakewright --help`",
 }

@@ -6,17 +6,16 @@ count(*). What is beyond that is left to an engine, with the tables that the tex
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 from sqlglot.errors import ParseError, SqlglotError
 
-from lakewright.storage.errors import InvalidStatement
-from lakewright.storage.sql.grammar.cursor import Cursor, StatementDialect, number
-from lakewright.storage.sql.literals import Moment, plain
+from lakewright.storage.sql.grammar.constants import BeyondError, ImpossibleError, constant, shown
+from lakewright.storage.sql.grammar.cursor import Cursor, StatementDialect
+from lakewright.storage.sql.grammar.wrong_words import what_is_wrong
 from lakewright.storage.sql.table_names import named_tables, with_views
-from lakewright.storage.sql.where import DATED
 
 # A table has no more rows than Arrow can count.
 _MOST_ROWS = 2**63 - 1
@@ -61,13 +60,14 @@ class SimpleQuery:
 class Query:
     """A query: its text, the tables that it names, and its simple form.
 
-    Without a simple form, `beyond` is what needs an engine.
+    Without a simple form, `beyond` is what needs an engine, and `instead` what may do without one.
     """
 
     text: str
     tables: tuple[str, ...]
     simple: SimpleQuery | None
     beyond: str = ""
+    instead: str = ""
 
     def over(self, views: Mapping[str, str]) -> str:
         """The query with other names for its tables."""
@@ -89,9 +89,8 @@ def parse_query(cursor: Cursor) -> Query:
     try:
         trees = [each for each in StatementDialect().parse(text) if each is not None]
     except ParseError as error:
-        found = error.errors[0] if error.errors else {}
-        why = str(found.get("description") or error).split(" but got <Token")[0]
-        cursor.refuse_at(begin + _offset(text, found), f"the query cannot be parsed: {why}")
+        offset, why = what_is_wrong(text, error)
+        cursor.refuse_at(begin + offset, f"the query cannot be parsed: {why}")
     except (SqlglotError, RecursionError) as error:
         cursor.refuse_at(begin, f"the query cannot be parsed: {error}")
     except IndexError:
@@ -102,6 +101,8 @@ def parse_query(cursor: Cursor) -> Query:
     tree = trees[0]
     if not all(each.expressions for each in tree.find_all(exp.Select)):
         cursor.refuse_at(begin, "SELECT names no column; write SELECT * or the columns")
+    for table in tree.find_all(exp.Table):
+        _check_moment(cursor, begin, table)
     tables = []
     for table in named_tables(tree):
         first, last = table.args.get("db") or table.this, table.this
@@ -119,22 +120,29 @@ def parse_query(cursor: Cursor) -> Query:
                 "the catalog: write database.table",
             )
         tables.append(_name(table))
+    query = Query(text=text, tables=tuple(dict.fromkeys(tables)), simple=None)
     try:
-        simple, beyond = _simple(tree), ""
-    except _BeyondError as error:
-        simple, beyond = None, str(error)
-    return Query(text=text, tables=tuple(dict.fromkeys(tables)), simple=simple, beyond=beyond)
+        return replace(query, simple=_simple(tree))
+    except ImpossibleError as error:
+        cursor.refuse_at(begin, str(error))
+    except BeyondError as error:
+        return replace(query, beyond=str(error), instead=error.instead)
 
 
-def _offset(text: str, found: Mapping[str, object]) -> int:
-    """Where the word begins whose end sqlglot says."""
-    line, column = found.get("line"), found.get("col")
-    if not isinstance(line, int) or not isinstance(column, int):
-        return 0
-    start = 0
-    for _ in range(line - 1):
-        start = text.find("\n", start) + 1
-    return max(0, start + column - len(str(found.get("highlight") or "x")))
+def _check_moment(cursor: Cursor, begin: int, table: exp.Table) -> None:
+    """Refuse a table with more parts than names have here, or at a moment of its history."""
+    if isinstance(table.this, exp.Dot):
+        cursor.refuse_at(
+            begin,
+            f"{shown(table)} has more than two parts; the warehouse is the catalog: write "
+            "database.table",
+        )
+    if table.args.get("version"):
+        cursor.refuse_at(
+            begin,
+            f"{shown(table)} asks for an earlier state, which no query reads; `lakewright read "
+            f"{_name(table)} --snapshot N`, --tag or --as-of does, and Table.at(…)",
+        )
 
 
 def _name(table: exp.Table) -> str:
@@ -144,26 +152,37 @@ def _name(table: exp.Table) -> str:
 # --- the simple form ----------------------------------------------------------------------------
 
 
-class _BeyondError(Exception):
-    """A part of a query that needs an engine."""
+# Names of sqlglot for parts of a query, where they are not the words of the query.
+_PARTS = {"joins": "a join", "group": "GROUP BY", "laterals": "LATERAL VIEW", "order": "ORDER BY"}
+
+
+def _part(name: str) -> str:
+    return _PARTS.get(name, name.rstrip("_").upper().replace("_", " "))
 
 
 def _simple(tree: exp.Expr) -> SimpleQuery:
     if isinstance(tree, exp.Subquery) and set(_given(tree)) == {"this"}:
         return _simple(tree.this)
     if isinstance(tree, exp.Values):
-        return SimpleQuery(rows=_rows(tree))
+        for name in _given(tree):
+            if name not in ("expressions", "limit"):
+                raise BeyondError(f"{_part(name)} behind VALUES")
+        return SimpleQuery(rows=_rows(tree)[: _limit(tree.args.get("limit"))])
     if not isinstance(tree, exp.Select):
-        raise _BeyondError(_shown(tree))
+        raise BeyondError(shown(tree))
     given = _given(tree)
     for name in given:
-        if name not in ("expressions", "from_", "where", "order", "limit"):
-            raise _BeyondError(name.rstrip("_").upper().replace("_", " "))
+        # A hint changes no row.
+        if name not in ("expressions", "from_", "where", "order", "limit", "hint"):
+            raise BeyondError(_part(name))
     source = given.get("from_")
     if source is None:
         for name in given:
-            if name != "expressions":
-                raise _BeyondError(f"{name.upper()} without FROM")
+            if name not in ("expressions", "hint"):
+                raise BeyondError(f"{_part(name)} without FROM")
+        for each in tree.expressions:
+            if isinstance(each.unalias(), exp.Star):
+                raise ImpossibleError("SELECT * names no table; write SELECT * FROM t")
         values = tuple(constant(each.unalias()) for each in tree.expressions)
         return SimpleQuery(rows=(values,), items=tuple(map(_item, tree.expressions)))
     table, qualifiers = _source(source.this)
@@ -190,18 +209,13 @@ def _given(tree: exp.Expr) -> dict[str, exp.Expr]:
     return {name: value for name, value in tree.args.items() if value}
 
 
-def _shown(tree: exp.Expr) -> str:
-    text = tree.sql(dialect=StatementDialect)
-    return text if len(text) <= 80 else text[:77] + "…"
-
-
 def _source(source: exp.Expr) -> tuple[str, frozenset[str]]:
     """The one table of a query, and the names that may stand before its columns."""
     if not isinstance(source, exp.Table) or not isinstance(source.this, exp.Identifier):
-        raise _BeyondError(_shown(source))
+        raise BeyondError(shown(source))
     others = set(_given(source)) - {"this", "db", "alias"}
     if others or (source.args.get("alias") and source.args["alias"].columns):
-        raise _BeyondError(_shown(source))
+        raise BeyondError(shown(source))
     name = _name(source)
     return name, frozenset({source.alias or source.name, source.alias or name})
 
@@ -209,7 +223,7 @@ def _source(source: exp.Expr) -> tuple[str, frozenset[str]]:
 def _unqualified(tree: exp.Expr, qualifiers: frozenset[str]) -> exp.Expr:
     """A condition whose columns have no names of tables before them."""
     if tree.find(exp.Query):
-        raise _BeyondError("a subquery")
+        raise BeyondError("a subquery")
     tree = tree.copy()
     for column in tree.find_all(exp.Column):
         _check_qualifier(column, qualifiers)
@@ -221,7 +235,12 @@ def _unqualified(tree: exp.Expr, qualifiers: frozenset[str]) -> exp.Expr:
 def _check_qualifier(column: exp.Column, qualifiers: frozenset[str]) -> None:
     before = ".".join(part.name for part in column.parts[:-1])
     if before and before not in qualifiers:
-        raise _BeyondError(_shown(column))
+        names = " or ".join(sorted(qualifiers))
+        raise BeyondError(
+            shown(column),
+            f"{before} is no name of the table, which is {names}; if it is a column with members, "
+            "an engine answers: SET 'query.engine' = 'spark'",
+        )
 
 
 def _item(tree: exp.Expr, qualifiers: frozenset[str] = frozenset()) -> Item:
@@ -233,7 +252,7 @@ def _item(tree: exp.Expr, qualifiers: frozenset[str] = frozenset()) -> Item:
         if isinstance(value.this, exp.Star):
             return Item("*", column="*")
         return Item(tree.alias or value.name, column=value.name)
-    return Item(tree.alias or _shown(value), value=constant(value))
+    return Item(tree.alias or shown(value), value=constant(value))
 
 
 def _is_count(tree: exp.Select) -> bool:
@@ -250,9 +269,15 @@ def _limit(tree: exp.Expr | None) -> int | None:
     if tree is None:
         return None
     count = tree.args.get("expression")
-    if not isinstance(count, exp.Literal) or count.is_string or not count.this.isdecimal():
-        raise _BeyondError(_shown(tree).strip())
-    return min(int(count.this), _MOST_ROWS)
+    match count:
+        case exp.Literal() if not count.is_string and count.this.isdecimal():
+            return min(int(count.this), _MOST_ROWS)
+        case exp.Literal() | exp.Neg():
+            raise ImpossibleError(
+                f"{shown(tree).strip()} is no limit; write a whole number from 0 on"
+            )
+        case _:
+            raise BeyondError(shown(tree).strip())
 
 
 def _order(tree: exp.Expr | None, qualifiers: frozenset[str]) -> tuple[Order, ...]:
@@ -262,69 +287,18 @@ def _order(tree: exp.Expr | None, qualifiers: frozenset[str]) -> tuple[Order, ..
         is_descending = bool(each.args.get("desc"))
         first = bool(each.args.get("nulls_first"))
         if not isinstance(each.this, exp.Column) or first is is_descending:
-            raise _BeyondError(f"ORDER BY {_shown(each)}")
+            raise BeyondError(f"ORDER BY {shown(each)}")
         _check_qualifier(each.this, qualifiers)
         found.append(Order(each.this.name, is_descending, of_table=bool(each.this.table)))
     if len({each.is_descending for each in found}) > 1:
-        raise _BeyondError("ORDER BY in two directions")
+        raise BeyondError("ORDER BY in two directions")
     return tuple(found)
 
 
 def _rows(tree: exp.Values) -> tuple[tuple[object, ...], ...]:
     if tree.alias:
-        raise _BeyondError(_shown(tree))
+        raise BeyondError(shown(tree))
     return tuple(
         tuple(map(constant, each.expressions)) if isinstance(each, exp.Tuple) else (constant(each),)
         for each in tree.expressions
     )
-
-
-def constant(tree: exp.Expr) -> object:
-    """A literal as a Python value; DATE '…' and its like are `Moment`.
-
-    Raises:
-        _BeyondError: it is an expression.
-        InvalidStatement: it is no value.
-    """
-    match tree:
-        case exp.Paren():
-            return constant(tree.this)
-        case exp.Null():
-            return None
-        case exp.Boolean():
-            return bool(tree.this)
-        case exp.Literal():
-            return str(tree.this) if tree.is_string else number(str(tree.this))
-        case exp.HexString() if len(tree.this) % 2 == 0:
-            return bytes.fromhex(tree.this)
-        case exp.Neg() if isinstance(tree.this, exp.Literal) and not tree.this.is_string:
-            return number(f"-{tree.this.this}")
-        case exp.Cast() if tree.to.this in DATED and tree.this.is_string:
-            return Moment(str(tree.this.this), DATED[tree.to.this])
-        case exp.Array():
-            return [constant(each) for each in tree.expressions]
-        case exp.VarMap():
-            keys, values = (
-                [constant(each) for each in part.expressions]
-                for part in (tree.args["keys"], tree.args["values"])
-            )
-            return _mapping(keys, values, tree)
-        case exp.Struct() if all(isinstance(each, exp.PropertyEQ) for each in tree.expressions):
-            names = [each.name for each in tree.expressions]
-            return _mapping(names, [constant(each.expression) for each in tree.expressions], tree)
-        case _:
-            raise _BeyondError(_shown(tree))
-
-
-def _mapping(keys: Sequence[object], values: Sequence[object], tree: exp.Expr) -> object:
-    """Keys with their values.
-
-    Raises:
-        InvalidStatement: a key stands twice.
-    """
-    if any(isinstance(key, (list, dict)) for key in keys):
-        raise _BeyondError(_shown(tree))
-    twice = next((key for at, key in enumerate(keys) if key in keys[:at]), None)
-    if twice is not None:
-        raise InvalidStatement(f"{_shown(tree)} has the key {plain(twice)!r} twice; write it once")
-    return dict(zip(keys, values, strict=True))

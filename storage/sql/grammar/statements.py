@@ -120,6 +120,13 @@ class ShowCreateTable:
     table: str
 
 
+@dataclass(frozen=True, slots=True)
+class ShowColumns:
+    """The names of the columns of a table."""
+
+    table: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Describe:
     """`extended` adds what the table or the partition holds; `detail` shows that alone."""
@@ -140,6 +147,15 @@ class CreateDatabase:
 
     name: str
     if_not_exists: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DropDatabase:
+    """A database that goes, with `cascade` with its tables."""
+
+    name: str
+    if_exists: bool
+    cascade: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,8 +263,10 @@ Statement = (
     | ShowDatabases
     | ShowTables
     | ShowCreateTable
+    | ShowColumns
     | Describe
     | CreateDatabase
+    | DropDatabase
     | CreateTable
     | DropTable
     | AlterTable

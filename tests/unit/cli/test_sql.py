@@ -94,3 +94,16 @@ def test_a_statement_that_is_shown_can_be_read_and_columns_may_have_one_name(
     half = lakewright(catalog, "sql", "USE shop; INSERT INTO t VALUES ('x', NULL); SHOW TABLES")
     assert half.code == 2
     assert "statement 2 failed; what came before it is done" in half.err
+
+
+def test_names_of_partitions_are_printed_whole(catalog: Catalog, lakewright: Lakewright) -> None:
+    catalog.create_database("shop")
+    long = "x" * 100
+    text = (
+        "CREATE TABLE shop.t (id INT) PARTITIONED BY (dt STRING); "
+        f"INSERT INTO shop.t VALUES (1, '{long}'); SHOW PARTITIONS shop.t; SELECT dt FROM shop.t"
+    )
+    done = lakewright(catalog, "sql", text)
+    assert done.code == 0
+    assert f"dt='{long}'" in [line.strip() for line in done.lines]
+    assert [line for line in done.lines if line.strip() == long] == []

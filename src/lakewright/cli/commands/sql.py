@@ -111,7 +111,9 @@ def _print(call: Call, result: StatementResult) -> None:
     if call.form == "table" and (text := _long_text(result)) is not None:
         sys.stdout.write(text + "\n")
     elif result.rows is not None:
-        print_rows(call.form, result.fields, iter([result.rows]), limit=None)
+        print_rows(
+            call.form, result.fields, iter([result.rows]), limit=None, whole=result.is_listing
+        )
     elif call.form == "table":
         sys.stdout.write(result.message + "\n")
     elif call.form == "json":

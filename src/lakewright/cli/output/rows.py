@@ -37,10 +37,20 @@ Batches = Iterator[list[tuple[Plain, ...]]]
 
 
 def print_rows(
-    form: Form, fields: Sequence[DataField], pieces: Iterable[pa.Table], *, limit: int | None
+    form: Form,
+    fields: Sequence[DataField],
+    pieces: Iterable[pa.Table],
+    *,
+    limit: int | None,
+    whole: bool = False,
 ) -> None:
-    """Print pieces of rows whose columns are `fields`; no piece after the limit is read."""
-    for line in _FORMATS[form](fields, _batches(fields, pieces, limit)):
+    """Print pieces of rows whose columns are `fields`; no piece after the limit is read.
+
+    A table shows the beginnings of long values, unless they are to be printed `whole`.
+    """
+    batches = _batches(fields, pieces, limit)
+    lines = _table_lines(fields, batches, whole=True) if whole and form == "table" else None
+    for line in lines or _FORMATS[form](fields, batches):
         sys.stdout.write(line + "\n")
 
 
@@ -72,22 +82,25 @@ def _csv_lines(fields: Sequence[DataField], batches: Batches) -> Iterator[str]:
             yield csv_line(row)
 
 
-def _table_lines(fields: Sequence[DataField], batches: Batches) -> Iterator[str]:
+def _table_lines(
+    fields: Sequence[DataField], batches: Batches, *, whole: bool = False
+) -> Iterator[str]:
+    cells = _whole_cells if whole else _cells
     columns = [TextColumn(printable(field.name), _is_number(field)) for field in fields]
     first = _first_rows(batches)
-    widths = column_widths(columns, map(_cells, first))
-    room = width_of_terminal(sys.stdout)
+    widths = column_widths(columns, map(cells, first))
+    room = None if whole else width_of_terminal(sys.stdout)
     if room is not None:
         least = [min(width, _MIN_WIDTH) for width in widths]
         widths = fitted_widths(widths, least, room) or least
-    names = _cut_to(widths, [column.title for column in columns])
+    names = _cut_to(widths, [column.title for column in columns], room)
     columns = [TextColumn(name, each.right) for name, each in zip(names, columns, strict=True)]
     titles, rule = header_lines(columns, widths)
     yield from (styled(titles, sys.stdout, bold=True), rule)
     count = 0
     for rows in chain([first], batches):
         count += len(rows)
-        yield from row_lines(columns, widths, (_cut_to(widths, _cells(row)) for row in rows))
+        yield from row_lines(columns, widths, (_cut_to(widths, cells(row), room) for row in rows))
     yield f"({counted(count, 'row')})"
 
 
@@ -102,14 +115,18 @@ def _first_rows(batches: Batches) -> list[tuple[Plain, ...]]:
     return rows
 
 
-def _cut_to(widths: Sequence[int], cells: Sequence[str]) -> list[str]:
-    if width_of_terminal(sys.stdout) is None:
+def _cut_to(widths: Sequence[int], cells: Sequence[str], room: int | None) -> list[str]:
+    if room is None:
         return list(cells)
     return [cut(cell, width) for cell, width in zip(cells, widths, strict=True)]
 
 
 def _cells(row: Sequence[Plain]) -> list[str]:
     return [_cell(value) for value in row]
+
+
+def _whole_cells(row: Sequence[Plain]) -> list[str]:
+    return [NULL if value is None else shown_text(plain_text(value)) for value in row]
 
 
 def _cell(value: Plain) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -144,3 +145,81 @@ def test_columns_that_exchanged_their_names_are_not_exchanged_again(session: Ses
         _tried_twice(session, text)
 
     assert rows_of(session, "SELECT a, b FROM t") == [(2, 1)]
+
+
+FOLDERS = """CREATE TABLE f (id INT, dt STRING) PARTITIONED BY (dt)
+    WITH ('type' = 'format-table', 'file.format' = 'csv', 'metastore.partitioned-table' = 'true')"""
+
+
+def test_rows_of_plain_files_are_inserted_once(session: Session) -> None:
+    session.sql(FOLDERS)
+    text = "INSERT INTO f VALUES (1, 'a'), (2, 'b'); INSERT INTO f VALUES (3, 'a')"
+
+    told = _tried_twice(session, text)
+
+    assert told[:2] == ["done by an earlier try"] * 2
+    assert rows_of(session, "SELECT id FROM f ORDER BY id") == [(1,), (2,), (3,)]
+    Session(session.catalog, run_name="another").sql("INSERT INTO db.f VALUES (4, 'a')")
+    assert rows_of(session, "SELECT count(*) FROM f") == [(4,)]
+
+
+def test_a_write_of_plain_files_that_died_half_way_is_made_whole(session: Session) -> None:
+    session.sql(FOLDERS)
+    text = "INSERT INTO f VALUES (1, 'a'), (2, 'b')"
+    _try(session.catalog, text)
+    (_, path) = sorted(Path(session.catalog.root).rglob("*.csv"))
+    path.unlink()
+    session.sql("ALTER TABLE f DROP PARTITION (dt='a')")
+
+    assert _try(session.catalog, text, since_ms=0)[0].startswith("2 rows written")
+    assert rows_of(session, "SELECT id FROM f ORDER BY id") == [(1,), (2,)]
+
+    session.sql("ALTER TABLE f DROP PARTITION (dt='a')")
+    assert _try(session.catalog, text, since_ms=0) == ["done by an earlier try"]
+    assert rows_of(session, "SELECT id FROM f ORDER BY id") == [(1,), (2,)]
+
+
+def test_what_came_before_an_insert_into_plain_files_is_not_repeated(session: Session) -> None:
+    session.sql(FOLDERS)
+    told = _tried_twice(session, f"DROP TABLE f; {FOLDERS}; INSERT INTO f VALUES (1, 'a')")
+    assert told[:3] == ["done by an earlier try"] * 3
+    assert rows_of(session, "SELECT id FROM f") == [(1,)]
+
+
+def test_a_column_that_came_back_is_not_dropped_again(session: Session) -> None:
+    session.sql("CREATE TABLE t (a INT, c INT)")
+    text = "ALTER TABLE t DROP COLUMN c; ALTER TABLE t ADD COLUMN c INT"
+    with pytest.raises(StorageError, match=r"no table db\.later"):
+        _try(session.catalog, f"{text}; {FAILS_ONCE}")
+    session.sql("INSERT INTO t VALUES (5, 6)")
+
+    with pytest.raises(InvalidRequestError, match="schema 2 was made since then"):
+        _try(session.catalog, text, since_ms=0)
+
+    assert rows_of(session, "SELECT a, c FROM t") == [(5, 6)]
+
+
+def test_a_table_that_others_filled_since_is_not_dropped_again(session: Session) -> None:
+    session.sql("CREATE TABLE t (a INT)")
+    text = "DROP TABLE IF EXISTS t; CREATE TABLE t (a INT)"
+    with pytest.raises(StorageError, match=r"no table db\.later"):
+        _try(session.catalog, f"{text}; {FAILS_ONCE}")
+    assert _try(session.catalog, text, since_ms=0)[0] == "db.t is dropped, with its files"
+    session.sql("INSERT INTO t VALUES (1)")
+
+    with pytest.raises(InvalidRequestError, match="others have written to it; it was not dropped"):
+        _try(session.catalog, text, since_ms=0)
+
+    assert rows_of(session, "SELECT a FROM t") == [(1,)]
+
+
+def test_a_database_that_others_filled_since_is_not_dropped_again(session: Session) -> None:
+    text = "DROP DATABASE db CASCADE; CREATE DATABASE db; CREATE TABLE db.t (a INT)"
+    with pytest.raises(StorageError, match=r"no table db\.later"):
+        _try(session.catalog, f"{text}; SELECT * FROM db.later")
+    session.sql("INSERT INTO t VALUES (1)")
+
+    with pytest.raises(InvalidRequestError, match="others have written to it; it was not dropped"):
+        _try(session.catalog, text, since_ms=0)
+
+    assert rows_of(session, "SELECT a FROM t") == [(1,)]

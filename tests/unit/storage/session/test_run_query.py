@@ -52,7 +52,21 @@ def test_a_name_in_order_by_means_a_column_of_the_result_first(
     [
         ("SELECT a, b AS a FROM t ORDER BY a", InvalidStatement, "several columns a"),
         ("SELECT a FROM t ORDER BY many", UnsupportedError, "ORDER BY many, a ARRAY<INT>"),
-        ("SELECT a FROM t ORDER BY named", UnsupportedError, "ORDER BY named, a MAP"),
+        ("SELECT a FROM t ORDER BY named", InvalidStatement, "a MAP<STRING, INT> has no order"),
+        ("SELECT now()", UnsupportedError, r"NOW\(\) needs an engine: SET 'query.engine'"),
+        ("SELECT X'6'", InvalidStatement, "half a byte; write two digits"),
+        ("SELECT *", InvalidStatement, r"write SELECT \* FROM t"),
+        ("VALUES (1, x)", InvalidStatement, "a text stands in quotes: 'x'"),
+        ("VALUES (INTERVAL '1' DAY)", InvalidStatement, "which no column holds"),
+        ("VALUES (200Y)", InvalidStatement, "does not fit in 8 bits"),
+        ("VALUES (2), (1) ORDER BY 1", UnsupportedError, "ORDER BY behind VALUES needs"),
+        ("INSERT INTO t (a) VALUES (DEFAULT)", InvalidStatement, "leave the column out"),
+        ("SELECT a FROM t LIMIT -1", InvalidStatement, "write a whole number from 0 on"),
+        ("SELECT t.a FROM t AS x", UnsupportedError, "t is no name of the table, which is x"),
+        ("SELECT a FROM w.x.y.z", InvalidStatement, "has more than two parts"),
+        ("SELECT a FROM t VERSION AS OF 1", InvalidStatement, "lakewright read t --snapshot N"),
+        ("EXPLAIN SELECT max(a) FROM t", InvalidStatement, "beyond what EXPLAIN tells"),
+        ("INSERT INTO t (named) VALUES (STRUCT(1))", InvalidRows, r"a struct; write MAP\("),
         ("SELECT FROM t", InvalidStatement, "names no column"),
         ("SELECT --1", InvalidStatement, "names no column"),
         ("SELECT MAP('a')", InvalidStatement, "lacks an argument"),
@@ -69,6 +83,36 @@ def test_what_cannot_be_answered_is_refused_by_what_is_wrong(
     with pytest.raises(error, match=said):
         numbers.sql(query)
     assert rows_of(numbers, "SELECT count(*) FROM t") == [(5,)]
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("SELECT a FROM t WHERE", r"line 1, column 17: .* something is missing after 'WHERE'"),
+        ("SELECT a FROM", r"line 1, column 14: .* expected table name, found the end of the"),
+        ("SELECT (a FROM t", r"line 1, column 11: .* expected \), near 'FROM'"),
+        ("SELECT a\nFROM t x y", r"line 2, column 10: .* 'y' is not expected here"),
+        ("SHOW TABLES;\nSELECT 'it''s' FROM `t", r"line 2, column 21: a name in backticks begins"),
+        ("SELECT '\\'' -- it's\n, 'a", r"line 2, column 3: a text in single quotes begins here"),
+        ("SELECT 1 /* '", r"line 1, column 10: a comment begins here and does not end"),
+        ("SELECT \"'\", X'zz'", r"line 1, column 13: X'…' holds hexadecimal digits alone"),
+    ],
+)
+def test_a_query_that_cannot_be_parsed_is_refused_by_place_and_word(
+    session: Session, query: str, said: str
+) -> None:
+    with pytest.raises(InvalidStatement, match=said):
+        session.sql(query)
+
+
+def test_a_limit_and_signs_hold_for_values(session: Session) -> None:
+    assert rows_of(session, "VALUES (1), (2), (3) LIMIT 2") == [(1,), (2,)]
+    session.sql("CREATE TABLE v (a BIGINT); INSERT INTO v VALUES (-(1L)), (- -2), (3) LIMIT 2")
+    assert rows_of(session, "SELECT a FROM v ORDER BY a") == [(-1,), (2,)]
+
+
+def test_hints_change_nothing(numbers: Session) -> None:
+    assert rows_of(numbers, "SELECT /*+ BROADCAST(t) */ a FROM t WHERE a = 1") == [(1,)]
 
 
 def test_a_limit_above_all_counts_limits_nothing(numbers: Session) -> None:

@@ -10,7 +10,13 @@ from pathlib import Path
 import pytest
 
 from lakewright.storage import Catalog, StorageError
-from lakewright.storage.errors import InvalidSchema, InvalidStatement, UnsupportedError
+from lakewright.storage.errors import (
+    DatabaseNotFound,
+    InvalidRequestError,
+    InvalidSchema,
+    InvalidStatement,
+    UnsupportedError,
+)
 from lakewright.storage.session import Session
 from lakewright.storage.sql import parse_statements
 from tests.support.tables.landed import land_days
@@ -162,7 +168,7 @@ def test_a_filter_on_partition_columns_leaves_out_the_others(views: Session) -> 
         ("SHOW TABLES;\nSELECT *\nFROM WHERE", "line 3, column 6: the query cannot be parsed"),
         ("SELECT * FROM a.b.c", "the warehouse is the catalog"),
         ("DELETE FROM v", "ALTER TABLE … DROP PARTITION"),
-        ("SELECT 'a", "a quote, a backtick or a comment is not closed"),
+        ("SELECT 'a", "line 1, column 8: a text in single quotes begins here and does not end"),
         ("SHOW TABLES LIKE 'a' 'b'", "'b'.* is not expected here"),
         (" ; -- nothing", "there is no statement"),
     ],
@@ -261,3 +267,41 @@ def test_a_default_or_option_that_would_mean_another_value_is_refused(
     session.sql("CREATE TABLE t (id INT, d DATE)")
     with pytest.raises(InvalidStatement, match=said):
         session.sql(statement)
+
+
+def test_a_database_goes_with_its_tables_if_the_statement_says_so(session: Session) -> None:
+    session.sql("CREATE TABLE t (a INT); CREATE TABLE s (a INT); INSERT INTO t VALUES (1)")
+    for wrong in ("DROP DATABASE db", "DROP SCHEMA IF EXISTS db RESTRICT"):
+        with pytest.raises(InvalidRequestError, match=r"db has 2 tables: s, t; .* db CASCADE"):
+            session.sql(wrong)
+    folder = Path(session.catalog.root, "db.db", "notes")
+    folder.mkdir()
+    (folder / "a.txt").write_text("mine")
+    with pytest.raises(InvalidRequestError, match="lie notes, which are no tables; nothing was"):
+        session.sql("DROP DATABASE db CASCADE")
+    assert rows_of(session, "SELECT a FROM t") == [(1,)]
+    shutil.rmtree(folder)
+
+    dropped = session.sql("DROP DATABASE db CASCADE")
+
+    assert dropped.message == "database db is dropped, with s, t"
+    assert session.catalog.list_databases() == ()
+    with pytest.raises(InvalidStatement, match="t is in no database"):
+        session.sql("SELECT a FROM t")
+    assert session.sql("DROP DATABASE IF EXISTS db").facts["dropped"] is False
+    with pytest.raises(DatabaseNotFound, match="no database db"):
+        session.sql("DROP DATABASE db")
+
+
+def test_a_table_is_created_in_a_database_that_exists(session: Session) -> None:
+    with pytest.raises(DatabaseNotFound, match=r"no database shp, .* write CREATE DATABASE shp"):
+        session.sql("CREATE TABLE shp.t (a INT)")
+    assert session.catalog.list_databases() == ("db",)
+
+
+def test_names_of_columns_are_shown_in_their_order(session: Session) -> None:
+    session.sql("CREATE TABLE t (b INT, a STRING) PARTITIONED BY (dt STRING)")
+    for text in ("SHOW COLUMNS IN t", "SHOW COLUMNS FROM db.t", "SHOW COLUMNS FROM t IN db"):
+        assert first_column(session.sql(text)) == ["b", "a", "dt"]
+    with pytest.raises(InvalidStatement, match=r"db\.t has a database already"):
+        session.sql("SHOW COLUMNS FROM db.t IN db")

@@ -60,3 +60,23 @@ def test_a_value_beyond_its_type_is_refused_in_few_words(value: object, kind: st
 def test_a_value_at_the_end_of_its_type_is_taken(value: object, kind: str, stored: object) -> None:
     found = from_python(value, parse_data_type(kind))
     assert (found, str(found)) == (stored, str(stored))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2024-01-31 10:00:00.123456789",
+        "2024-01-31T10:00:00,123456789",
+        "20240131T100000.123456789",
+        "2024-01-31 10:00:00.12345678900",
+        "2024-01-31 10:00:00.123456789+00:00",
+    ],
+)
+def test_the_nanoseconds_of_a_text_are_kept_however_it_is_written(text: str) -> None:
+    stored = from_python(text, parse_data_type("TIMESTAMP(9) WITH LOCAL TIME ZONE"))
+    assert stored == 1706695200_123456789
+
+
+def test_digits_below_the_nanosecond_are_refused() -> None:
+    with pytest.raises(InvalidRequestError, match="more than 9 digits below the second"):
+        from_python("2024-01-31 10:00:00.1234567891", parse_data_type("TIMESTAMP(9)"))

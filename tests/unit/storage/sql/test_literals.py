@@ -8,7 +8,7 @@ import pytest
 
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.spec.data_types import TypeRoot, parse_data_type
-from lakewright.storage.sql.literals import Moment, default_text, fitted
+from lakewright.storage.sql.literals import Members, Moment, default_text, fitted
 
 DAY = Moment("2024-01-31", TypeRoot.DATE)
 
@@ -35,7 +35,11 @@ DAY = Moment("2024-01-31", TypeRoot.DATE)
         (DAY, "INT", "it is a date"),
         ([1, DAY], "ARRAY<INT>", "it is a date"),
         ({"a": 5}, "MAP<STRING, DATE>", "write DATE"),
-        ({"a": {"b": 5}}, "ROW<a ROW<b DATE>>", "write DATE"),
+        (Members(a=Members(b=5)), "ROW<a ROW<b DATE>>", "write DATE"),
+        (Members(a=5), "MAP<STRING, INT>", "it is a struct"),
+        ({"a": 5}, "ROW<a INT>", "it is a map"),
+        ({"a": 0}, "MULTISET<STRING>", "how often they are in it, from 1 on, and 'a' has 0"),
+        ({"a": None}, "MULTISET<STRING>", "'a' has None"),
     ],
 )
 def test_a_literal_that_a_column_would_hold_as_another_value_is_refused(
@@ -67,7 +71,7 @@ def test_a_moment_is_written_as_its_text() -> None:
     for column in ("DATE", "TIMESTAMP(3)", "STRING"):
         assert fitted(DAY, parse_data_type(column)) == DAY.text
     nested = parse_data_type("ROW<a ARRAY<DATE>, b MULTISET<STRING>>")
-    assert fitted({"a": [DAY], "b": {"x": 1}}, nested) == {"a": [DAY.text], "b": {"x": 1}}
+    assert fitted(Members(a=[DAY], b={"x": 1}), nested) == {"a": [DAY.text], "b": {"x": 1}}
 
 
 def test_a_moment_in_a_column_of_text_is_the_text_that_spark_writes() -> None:
