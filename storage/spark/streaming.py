@@ -34,6 +34,7 @@ from lakewright.storage.errors import (
     UnsupportedError,
 )
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.changes.change_read import CHANGE_ORDER_COLUMN
 from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
 from lakewright.storage.operations.streams.batches import commit_batch, is_committed
 from lakewright.storage.operations.write.write import StagingJob, prepare_write
@@ -215,7 +216,8 @@ def _check_columns(sink: Sink, rows: DataFrame) -> None:
     schema, clock = sink.files.schema, sink.clock
     made = () if clock is None else tuple(field.name for field in clock.fields)
     time = None if clock is None else clock.column
-    unknown = set(rows.columns) - {*schema.field_names, ROW_KIND_COLUMN, time}
+    known = {*schema.field_names, ROW_KIND_COLUMN, CHANGE_ORDER_COLUMN, time}
+    unknown = set(rows.columns) - known
     if unknown:
         raise InvalidRequestError(
             f"the stream has columns that {sink.files.name} lacks: {', '.join(sorted(unknown))}; "

@@ -281,3 +281,41 @@ def test_the_changes_of_a_table_stream_into_another_each_once(
     assert 3 <= consumer.next_snapshot_id <= 5
     follow()
     assert len(target.history.snapshots()) == 2
+
+
+@pytest.mark.parametrize("bucket", ["2", "-1", "-2"])
+def test_of_many_changes_of_a_key_in_one_batch_the_last_one_counts(
+    catalog: Catalog, spark: SparkSession, tmp_path: Path, bucket: str
+) -> None:
+    source = new_table(
+        catalog,
+        partitions=["day"],
+        keys=["day", "id"],
+        options={"bucket": "1", "changelog-producer": "input"},
+    )
+    target = new_table(catalog, name="db.copy", keys=["id"], options={"bucket": bucket})
+
+    def follow() -> None:
+        query = target.write_stream(
+            source.read_stream(spark, consumer="copy"),
+            checkpoint=str(tmp_path / "checkpoint"),
+            trigger="available-now",
+        )
+        query.awaitTermination()
+        if bucket == "-2":
+            target.upkeep.postpone_compact()
+
+    source.write(rows(source, events(0)))
+    follow()
+    # The rows of a key lie in several partitions, which different tasks read.
+    for day, new, kinds in (
+        ("z", [*events(1, 2, 3, v="old")], ["+I"] * 3),
+        ("a", [*events(1, 1, v="less"), *events(1, 2, 3, v="new")], ["-U", "+U", "-D", "+U", "+I"]),
+        ("m", [*events(3, v="new")], ["-D"]),
+        ("c", [*events(4, v="w"), *events(4, v="x"), *events(4, v="y")], ["+I", "-U", "+U"]),
+    ):
+        source.write(rows(source, [{**each, "day": day} for each in new], kinds))
+    follow()
+    found = {row["id"]: row["v"] for row in target.read().to_pylist()}
+    assert found == {0: "v0", 2: "new2", 4: "y4"}
+    assert len([each for each in target.history.snapshots() if each.commit_kind.value == "APPEND"])
