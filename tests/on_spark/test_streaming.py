@@ -318,4 +318,3 @@ def test_of_many_changes_of_a_key_in_one_batch_the_last_one_counts(
     follow()
     found = {row["id"]: row["v"] for row in target.read().to_pylist()}
     assert found == {0: "v0", 2: "new2", 4: "y4"}
-    assert len([each for each in target.history.snapshots() if each.commit_kind.value == "APPEND"])

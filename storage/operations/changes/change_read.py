@@ -223,7 +223,7 @@ def _with_kinds(rows: pa.Table) -> pa.Table:
 
 
 def _numbered(rows: pa.Table, turns: Any, first: int) -> pa.Table:
-    """Rows with their order: by turns, and within one by their numbers, which begin with `first`."""
+    """Rows with their order: by turns, then by their numbers, which begin with `first`."""
     numbers = np.arange(first, first + rows.num_rows, dtype=np.int64)
     return rows.append_column(CHANGE_ORDER_COLUMN, pa.array((turns << _ORDER_BITS) + numbers))
 
