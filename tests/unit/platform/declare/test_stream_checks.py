@@ -96,10 +96,10 @@ source:
     partition: {hours: {event_time: at}}
 """,
     )
+    no_part = "{dt} is no part of the path of a stream, whose partitions come with the rows or from"
     assert found == [
         "10: source.header: header is not for streams; leave it out",
-        "12: source.stream.json: {dt} is no part of the path of a stream, whose partitions come with "
-        + "the rows or from `partition`; leave it out",
+        f"12: source.stream.json: {no_part} `partition`; leave it out",
         "13: source.stream.consumer: consumer goes with table; leave it out",
         "14: source.stream.partition.hours: 'hours' is not a partition key; did you mean 'hour'?",
     ]

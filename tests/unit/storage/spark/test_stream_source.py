@@ -158,6 +158,7 @@ def test_changes_are_numbered_by_their_snapshots_and_places_whichever_task_reads
         keys=["day", "id"],
         options={"bucket": "1", "changelog-producer": "input"},
     )
+    source.write(rows(source, [{"id": 9, "day": "k", "v": "w"}]))
     reader = reader_of(source)
     start = latest(reader, reader.initialOffset())
     given = [("z", "+I"), ("a", "-U"), ("a", "+U"), ("m", "-D"), ("b", "+I")]
