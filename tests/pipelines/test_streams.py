@@ -80,6 +80,12 @@ def click(number: int, at: str, **more: Any) -> dict[str, Any]:
     return {"id": number, "v": f"v{number}", "at": f"2024-06-{at}Z", **more}
 
 
+def test_two_runs_of_a_stream_wait_for_the_one_place_of_its_pool(stream: Stream) -> None:
+    key = TableNames(stream.name).asset_key
+    graph = stream.lake.definitions.resolve_asset_graph()
+    assert graph.get(key).assets_def.op.pool == TableNames(stream.name).writers_pool
+
+
 @pytest.mark.mission("PT13", "PT48", "PT49", "PT59")
 def test_a_run_takes_what_is_new_and_tells_the_partitions_that_it_wrote(stream: Stream) -> None:
     stream.add("a.json", click(1, "01T10:00:00"), click(2, "02T00:10:00"))
@@ -125,6 +131,8 @@ def test_a_run_takes_what_is_new_and_tells_the_partitions_that_it_wrote(stream: 
 def test_a_batch_that_fails_an_expectation_is_not_committed_and_comes_again(
     stream: Stream,
 ) -> None:
+    days = "partitions: {daily: {column: dt, start: 2024-06-01, end: 2024-07-01}}"
+    stream.declare("source:\n", f"{days}\n    source:\n")
     stream.add("a.json", click(1, "01T10:00:00"))
     stream.add("b.json", click(-2, "02T10:00:00"), click(3, "02T11:00:00"))
     stream.add("c.json", click(4, "03T10:00:00"))
@@ -140,6 +148,7 @@ def test_a_batch_that_fails_an_expectation_is_not_committed_and_comes_again(
     again = stream.run()
     assert again.success, again.failure
     assert again.checks["id__be_between"].passed
+    assert {*again.materializations} == {None, "2024-06-02", "2024-06-03"}
     assert stream.ids == [1, 2, 3, 4]
 
 
