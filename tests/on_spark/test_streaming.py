@@ -11,7 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
@@ -29,6 +32,7 @@ from tests.support.tables.builders import (
     rows,
     values_of,
 )
+from tests.support.tables.invariants import assert_only_reachable_files
 
 EVENTS = "id long, day string, v string"
 
@@ -318,3 +322,27 @@ def test_of_many_changes_of_a_key_in_one_batch_the_last_one_counts(
     follow()
     found = {row["id"]: row["v"] for row in target.read().to_pylist()}
     assert found == {0: "v0", 2: "new2", 4: "y4"}
+
+
+@pytest.mark.parametrize("kind", ["parquet", "orc"])
+def test_files_with_other_columns_than_the_table_end_the_stream_and_write_nothing(
+    catalog: Catalog, tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    table = new_table(catalog, {"id": "BIGINT", "v": "STRING"})
+    folder = tmp_path / "feed"
+    folder.mkdir()
+    command = ["--warehouse", catalog.uri, "stream", "run", "db.t", f"--{kind}", str(folder)]
+    command += ["--checkpoint", str(tmp_path / "checkpoint")]
+    write = pq.write_table if kind == "parquet" else orc.write_table
+    write(pa.table({"id": [1], "v": ["a"]}), folder / f"the [first] 1%.{kind}")
+    assert main(command) == 0
+    write(pa.table({"id": [2], "v": ["b"], "city": ["Ulm"]}), folder / f"b.{kind}")
+    assert main(command) != 0
+    assert "columns that the table lacks: city (1 files, such as" in capsys.readouterr().err
+    assert values_of(table, "id") == [1]
+    assert main([*command, "--ignore-extra-columns"]) == 0
+    write(pa.table({"id": [3]}), folder / f"c.{kind}")
+    assert main(command) != 0
+    assert "lack column v" in capsys.readouterr().err
+    assert values_of(table, "id") == [1, 2]
+    assert_only_reachable_files(table)
