@@ -151,7 +151,10 @@ def build_backfill_job(
 def can_be_backfilled(declaration: TableDeclaration) -> bool:
     """Whether runs write a table by partition."""
     return bool(
-        declaration.is_written_here and declaration.columns and declaration.scheme.dimensions
+        declaration.is_written_here
+        and not declaration.is_stream
+        and declaration.columns
+        and declaration.scheme.dimensions
     )
 
 

@@ -42,7 +42,7 @@ def check_specs(declaration: TableDeclaration, names: TableNames) -> list[dg.Ass
             name=expectation.check_name,
             asset=names.asset_key,
             blocking=expectation.severity is Severity.CRITICAL,
-            description=_description(expectation),
+            description=_description(expectation, declaration),
             metadata={"severity": expectation.severity.value},
         )
         for expectation in declaration.expectations
@@ -201,8 +201,10 @@ def _changed(told: dg.AssetCheckEvaluation, **changes: Any) -> dg.AssetCheckEval
     return dg.AssetCheckEvaluation(**{**{name: getattr(told, name) for name in names}, **changes})
 
 
-def _description(expectation: ExpectationDeclaration) -> str:
+def _description(expectation: ExpectationDeclaration, declaration: TableDeclaration) -> str:
     what = f"`{expectation.text}`, asked before the rows are published."
+    if expectation.severity is Severity.CRITICAL and declaration.is_stream:
+        return f"{what} The stream stands at a batch that does not meet it."
     if expectation.severity is Severity.CRITICAL:
         return f"{what} Partitions that do not meet it are not published."
     return f"{what} When it is not met, the rows are published with a warning."

@@ -205,6 +205,9 @@ class IngestRun:
         """The keys of the partitions of the run."""
         if self.keys is not None:
             return self.keys
+        if self.declaration.is_stream:
+            # It writes the partitions of its rows, whichever a run is asked for.
+            return None
         if not self.context.has_partition_key and not self.context.has_partition_key_range:
             return None
         return self.context.partition_keys
@@ -286,7 +289,7 @@ class IngestRun:
         if isinstance(outcome, AlreadyPublished) or not self.declaration.partition_keys:
             return
         if self.partitions is None:
-            for each in self._found(table, outcome):
+            for each in self.found(table, outcome):
                 self.context.log_event(each)
             return
         assert isinstance(self.context, dg.AssetExecutionContext)
@@ -306,7 +309,7 @@ class IngestRun:
     def others(self, table: Table, outcome: Published) -> Iterator[dg.AssetMaterialization]:
         """The partitions of the run that were not rejected, one by one."""
         if self.partitions is None:
-            yield from self._found(table, outcome)
+            yield from self.found(table, outcome)
             return
         self._register(outcome)
         scheme = self.declaration.scheme
@@ -324,7 +327,7 @@ class IngestRun:
                     metadata={**metadata, **partition_metadata(totals.get(key))},
                 )
 
-    def _found(self, table: Table, outcome: Published) -> Iterator[dg.AssetMaterialization]:
+    def found(self, table: Table, outcome: Published) -> Iterator[dg.AssetMaterialization]:
         """The partitions found in the rows, one by one; the run named none."""
         scheme = self.declaration.scheme
         common = {**table_metadata(table), **lineage_metadata(self.declaration)}

@@ -8,6 +8,7 @@ import dagster as dg
 
 from lakewright.assets.checks import check_results, check_specs, results_of_earlier_try
 from lakewright.assets.ingest_run import IngestConfig, IngestRun, partial_rejection, rejection
+from lakewright.assets.streams import build_stream_asset
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.open_declared import check_rows_fit
 from lakewright.platform.declare.workspace import Workspace
@@ -49,6 +50,8 @@ def build_asset(
     spec = _spec(declaration, names, workspace, upkeep or UpkeepNames())
     if not declaration.is_written_here:
         return dg.AssetsDefinition(specs=[spec])
+    if declaration.is_stream:
+        return build_stream_asset(declaration, spec, keys)
 
     @dg.multi_asset(
         name=names.identifier,
@@ -112,11 +115,14 @@ def _spec(
     if declaration.source is not None:
         metadata["lakewright/source"] = source_text(declaration.source)
         metadata["lakewright/write_mode"] = declaration.write_kind.value
-        kinds.add("spark" if prefers_spark(declaration.write.engine) else "arrow")
-    automation, freshness = declaration.automation, declaration.freshness
+        in_spark = declaration.is_stream or prefers_spark(declaration.write.engine)
+        kinds.add("spark" if in_spark else "arrow")
+    freshness = declaration.freshness
+    # A sensor asks for streams: Dagster's conditions know runs for partitions only.
+    automation = None if declaration.is_stream else declaration.automation
     return dg.AssetSpec(
         key=names.asset_key,
-        deps=[_dependency(upstream, declaration, workspace) for upstream in declaration.depends_on],
+        deps=[_dependency(upstream, declaration, workspace) for upstream in declaration.upstream],
         description=declaration.description or declaration.comment or None,
         owners=declaration.owners,
         automation_condition=None if automation is None else automation_condition(automation),
@@ -126,6 +132,8 @@ def _spec(
         kinds=kinds,
         metadata=metadata,
         partitions_def=_partitions(declaration),
+        # A run that finds nothing new changes nothing.
+        skippable=declaration.is_stream,
     )
 
 

@@ -1,4 +1,4 @@
-"""The automation sensor: Dagster writes tables by itself, as their declarations say."""
+"""The automation sensors: Dagster writes tables by itself, as their declarations say."""
 
 from __future__ import annotations
 
@@ -7,7 +7,19 @@ from collections.abc import Sequence
 import dagster as dg
 
 from lakewright.jobs.ingest import VERB
+from lakewright.jobs.stream_sensor import build_stream_sensor
+from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.orchestration.names import VERB_TAG, TableNames, UpkeepNames
+
+
+def build_automation_sensors(
+    declarations: Sequence[TableDeclaration], *, names: UpkeepNames
+) -> list[dg.SensorDefinition]:
+    """A sensor for each stream that follows its upstream, and one for all other tables."""
+    automated = [each for each in declarations if each.automation is not None]
+    others = [each.table for each in automated if not each.is_stream]
+    sensors = [build_stream_sensor(each) for each in automated if each.is_stream]
+    return [*([build_automation_sensor(others, names=names)] if others else []), *sensors]
 
 
 def build_automation_sensor(

@@ -47,7 +47,7 @@ def build_ingest_schedule(
     """The schedule on which a table is written.
 
     A tick writes the partitions by time that ended last before it. A table without such partitions
-    is written whole.
+    is written whole, and a stream takes what is new.
     """
     names = TableNames(declaration.table)
 
@@ -59,7 +59,7 @@ def build_ingest_schedule(
 
         scheme, at = declaration.scheme, context.scheduled_execution_time
         time = next((each for each in scheme.dimensions if isinstance(each, TimeDimension)), None)
-        if time is None:
+        if time is None or declaration.is_stream:
             yield dg.RunRequest()
             return
         times = ended_last(time, at, declared.partitions)

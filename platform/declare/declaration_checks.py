@@ -26,6 +26,7 @@ from lakewright.platform.declare.refresh_checks import check_refresh, check_time
 from lakewright.platform.declare.source_declarations import SourceDeclaration
 from lakewright.platform.declare.source_paths import SourcePath, check_path
 from lakewright.platform.declare.source_variables import check_source_variables
+from lakewright.platform.declare.stream_checks import check_stream
 from lakewright.platform.declare.wrong_places import Finding, did_you_mean
 from lakewright.storage.errors import StorageError
 from lakewright.storage.spec.data_types import AtomicType, parse_data_type
@@ -45,7 +46,7 @@ _NAME = r"[A-Za-z0-9][A-Za-z0-9_-]*"
 _TABLE_NAME = re.compile(rf"{_NAME}\.{_NAME}")
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _DAGSTER_NAME = re.compile(r"[A-Za-z0-9_]+")
-_SOURCES = ("python", "parquet", "orc", "avro", "csv", "json")
+_SOURCES = ("python", "parquet", "orc", "avro", "csv", "json", "stream")
 _TEXT_SETTINGS = frozenset({"encoding", "date_format", "timestamp_format"})
 _CSV_SETTINGS = frozenset({"delimiter", "header", "nulls"})
 
@@ -85,7 +86,7 @@ def check_together(declarations: Sequence[TableDeclaration]) -> Iterator[tuple[i
                 yield position, (place, message)
         for finding in _check_upstream_columns(declaration, declarations):
             yield position, finding
-    upstreams = {each.table: [up for up in each.depends_on if up in names] for each in declarations}
+    upstreams = {each.table: [up for up in each.upstream if up in names] for each in declarations}
     cycle = _cycle(upstreams)
     if cycle:
         yield (
@@ -98,6 +99,8 @@ def _named_tables(declaration: TableDeclaration) -> Iterator[tuple[Place, str]]:
     """The other tables that a valid declaration names; they need not be declared."""
     for at, upstream in enumerate(declaration.depends_on):
         yield ("depends_on", at), upstream
+    if declaration.stream is not None and declaration.stream.table is not None:
+        yield ("source", "stream", "table"), declaration.stream.table
     for at, expectation in enumerate(declaration.expectations):
         if expectation.sql is not None:
             from lakewright.storage.sql import parse_row_query  # noqa: PLC0415 - see _check_query
@@ -173,7 +176,7 @@ def _check_columns(declaration: TableDeclaration) -> Iterator[Finding]:
             upstream = UpstreamColumn.parse(text)
             if upstream is None:
                 yield place, f"{text!r} is not a column of a table; write database.table.column"
-            elif upstream.table not in declaration.depends_on:
+            elif upstream.table not in declaration.upstream:
                 yield place, f"{upstream.table!r} is not in depends_on; add it there"
 
 
@@ -217,10 +220,13 @@ def _check_source(declaration: TableDeclaration) -> Iterator[Finding]:
         given = ", ".join(source.given) or "none"
         yield ("source",), f"give exactly one of {', '.join(_SOURCES)}; given: {given}"
     for kind, where in source.given.items():
-        if not where.strip():
+        if not where.strip() and kind != "stream":
             yield ("source", kind), "it is empty; name a file, a folder or a pattern"
-        elif kind != "python":
+        elif kind not in ("python", "stream"):
             yield from _check_path(declaration, kind, where)
+    if source.stream is not None:
+        yield from check_stream(declaration)
+        return
     yield from _check_settings(source)
     yield from _check_csv(declaration, source)
     if source.python is not None and _FUNCTION.fullmatch(source.python) is None:

@@ -34,6 +34,7 @@ from lakewright.platform.declare.refresh import (
     ScheduleDeclaration,
 )
 from lakewright.platform.declare.source_declarations import SourceDeclaration
+from lakewright.platform.declare.stream_declarations import StreamDeclaration
 from lakewright.platform.declare.upkeep_policies import EngineChoice, UpkeepPolicy
 from lakewright.platform.declare.yaml_words import with_arguments_read
 from lakewright.storage.spec.data_types import parse_data_type
@@ -128,7 +129,10 @@ class WriteKind(Enum):
 
 
 class WriteDeclaration(Declared):
-    """How rows are written; by default, keyed tables are upserted and others overwritten."""
+    """How rows are written; by default, keyed tables are upserted and others overwritten.
+
+    A stream appends to tables without a key.
+    """
 
     mode: WriteKind | None = None
     engine: EngineChoice = EngineChoice.AUTO
@@ -353,6 +357,21 @@ class TableDeclaration(Declared):
         return self.source is not None
 
     @property
+    def stream(self) -> StreamDeclaration | None:
+        """The stream that the rows come from; None for other sources."""
+        return None if self.source is None else self.source.stream
+
+    @property
+    def is_stream(self) -> bool:
+        return self.stream is not None
+
+    @property
+    def upstream(self) -> tuple[str, ...]:
+        """The tables that it is made of, with the one that streams into it."""
+        streamed = None if self.stream is None else self.stream.table
+        return tuple(dict.fromkeys([*self.depends_on, *([streamed] if streamed else [])]))
+
+    @property
     def expires_partitions(self) -> bool:
         """Whether the declaration says how old partitions may become."""
         policy = self.maintenance.partitions
@@ -368,7 +387,9 @@ class TableDeclaration(Declared):
         """The declared mode, or the mode in which a repeated run writes no row twice."""
         if self.write.mode is not None:
             return self.write.mode
-        return WriteKind.UPSERT if self.primary_key else WriteKind.OVERWRITE
+        if self.primary_key:
+            return WriteKind.UPSERT
+        return WriteKind.APPEND if self.is_stream else WriteKind.OVERWRITE
 
     @cached_property
     def partition_columns(self) -> tuple[PartitionColumn, ...]:

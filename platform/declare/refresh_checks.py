@@ -44,7 +44,7 @@ def _check_automation(declaration: TableDeclaration) -> Iterator[Finding]:
     automation = declaration.automation
     if automation is None:
         return
-    if automation.when is AutomationKind.EAGER and not declaration.depends_on:
+    if automation.when is AutomationKind.EAGER and not declaration.upstream:
         message = "eager follows the tables in depends_on, and there are none"
         yield ("automation",), f"{message}; add them, or write on_missing or on_cron"
     if automation.on_cron is None and "timezone" in automation.model_fields_set:

@@ -8,6 +8,7 @@ from enum import Enum
 from pydantic import Field
 
 from lakewright.platform.declare.declared_values import Declared, Text
+from lakewright.platform.declare.stream_declarations import StreamDeclaration
 
 
 class ExtraColumns(Enum):
@@ -18,7 +19,7 @@ class ExtraColumns(Enum):
 
 
 class SourceDeclaration(Declared):
-    """Where rows come from: a function, or files.
+    """Where rows come from: a function, files, or a stream.
 
     The path of files is a path or a URI of a file, a folder or a pattern, in which `{column}` is
     the value of a partition column.
@@ -38,6 +39,9 @@ class SourceDeclaration(Declared):
         default=None,
         alias="json",
         description="JSON files, an object on each line or arrays of objects, as for parquet",
+    )
+    stream: StreamDeclaration | None = Field(
+        default=None, description="rows that arrive, of which each run takes what is new"
     )
     allow_empty: bool = Field(
         default=False,
@@ -60,7 +64,8 @@ class SourceDeclaration(Declared):
     @property
     def given(self) -> Mapping[str, str]:
         """The given sources, by key."""
-        every = {"python": self.python, **self._files}
+        stream = None if self.stream is None else self.stream.text
+        every = {"python": self.python, **self._files, "stream": stream}
         return {name: value for name, value in every.items() if value is not None}
 
     @property
@@ -68,8 +73,17 @@ class SourceDeclaration(Declared):
         """The format of the files; None for a function."""
         return next((name for name, value in self._files.items() if value is not None), None)
 
+    @property
+    def paths(self) -> Mapping[str, str]:
+        """The paths that the source names, by key; those of a stream by their own keys."""
+        if self.stream is not None:
+            return self.stream.paths
+        return {name: path for name, path in self._files.items() if path is not None}
+
     def with_paths(self, paths: Mapping[str, str]) -> SourceDeclaration:
-        """The source with other paths of files, by format."""
+        """The source with other paths of files, by key."""
+        if self.stream is not None:
+            return self.model_copy(update={"stream": self.stream.with_paths(paths)})
         return self.model_copy(
             update={"json_files" if name == "json" else name: path for name, path in paths.items()}
         )

@@ -24,10 +24,11 @@ _LEAST_FORM = 3
 
 def check_source_variables(declaration: TableDeclaration) -> Iterator[Finding]:
     """References that name no variable."""
+    streams = ("stream",) if declaration.is_stream else ()
     for kind, path in _paths(declaration).items():
         if _BEGIN in _VARIABLE.sub("", path):
             message = f"{path!r} has a {_BEGIN} without a name and }}; write ${{NAME}}"
-            yield ("source", kind), message
+            yield ("source", *streams, kind), message
 
 
 def with_source_variables(
@@ -97,6 +98,4 @@ def _told(error: BaseException | None) -> Iterator[str]:
 
 
 def _paths(declaration: TableDeclaration) -> Mapping[str, str]:
-    source = declaration.source
-    given = {} if source is None else source.given
-    return {kind: path for kind, path in given.items() if kind != "python"}
+    return {} if declaration.source is None else declaration.source.paths

@@ -23,7 +23,7 @@ class OtherAsset:
     """An asset that is no declared table, as its last materialization described it."""
 
     name: str
-    depends_on: tuple[str, ...]
+    upstream: tuple[str, ...]
     lineage: Lineage = field(default_factory=dict)
 
 
@@ -54,7 +54,7 @@ class Workspace:
     def below(self, name: str) -> tuple[TableDeclaration | OtherAsset, ...]:
         """The tables and other assets that read a table or asset."""
         every: tuple[TableDeclaration | OtherAsset, ...] = (*self.declarations, *self.other_assets)
-        return tuple(each for each in every if name in each.depends_on)
+        return tuple(each for each in every if name in each.upstream)
 
     def sql_files(self) -> Mapping[Path, str]:
         """Every SQL file, with its name below the folder that is named."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from lakewright.platform.declare.partition_keys import partition_identity
 from lakewright.platform.ingest.expectations import ValidationReport
 from lakewright.platform.ingest.judge_staged import RejectedPartition
 from lakewright.storage import Snapshot, WriterCompaction, WriterUse
+from lakewright.storage.spec.commit import PartitionWrite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +20,21 @@ class PartitionTotals:
     row_count: int
     file_count: int
     size_bytes: int
+
+
+def totals_of(parts: Iterable[PartitionWrite]) -> tuple[PartitionTotals, ...]:
+    """The totals of each partition over parts of several writes."""
+    totals: dict[object, PartitionTotals] = {}
+    for each in parts:
+        identity = partition_identity(each.spec)
+        known = totals.get(identity)
+        totals[identity] = PartitionTotals(
+            spec=each.spec,
+            row_count=each.row_count + (known.row_count if known else 0),
+            file_count=each.file_count + (known.file_count if known else 0),
+            size_bytes=each.size_bytes + (known.size_bytes if known else 0),
+        )
+    return tuple(totals.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

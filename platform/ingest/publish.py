@@ -47,6 +47,7 @@ from lakewright.platform.ingest.publication import (
     PartitionTotals,
     Published,
     Rejected,
+    totals_of,
 )
 from lakewright.platform.upkeep.compact import COMPACT, CompactOptions
 from lakewright.platform.upkeep.engines import prefers_spark
@@ -452,17 +453,7 @@ def _check_partitions(
 
 def _totals(staged: Sequence[StagedWrite]) -> tuple[PartitionTotals, ...]:
     """The totals of each partition over all writes."""
-    totals: dict[object, PartitionTotals] = {}
-    for each in (partition for write in staged for partition in write.partitions):
-        identity = partition_identity(each.spec)
-        known = totals.get(identity)
-        totals[identity] = PartitionTotals(
-            spec=each.spec,
-            row_count=each.row_count + (known.row_count if known else 0),
-            file_count=each.file_count + (known.file_count if known else 0),
-            size_bytes=each.size_bytes + (known.size_bytes if known else 0),
-        )
-    return tuple(totals.values())
+    return totals_of(partition for write in staged for partition in write.partitions)
 
 
 def _goes_to_spark(rows: Any, order: WriteOrder) -> bool:

@@ -38,7 +38,7 @@ def _other_asset(materialization: dg.AssetMaterialization) -> OtherAsset:
     named = {each.table for ups in lineage.values() for each in ups}
     return OtherAsset(
         name=_name(materialization.asset_key),
-        depends_on=tuple(sorted({*map(_name, upstream), *named})),
+        upstream=tuple(sorted({*map(_name, upstream), *named})),
         lineage=lineage,
     )
 

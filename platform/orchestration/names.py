@@ -99,6 +99,10 @@ class TableNames:
     def schedule(self, verb: str) -> str:
         return f"{verb}_schedule__{self.identifier}"
 
+    @property
+    def stream_sensor(self) -> str:
+        return f"stream_sensor__{self.identifier}"
+
     def tags(self, verb: str) -> dict[str, str]:
         """Tags of the runs of a verb."""
         return {TABLE_TAG: self.table, VERB_TAG: verb}

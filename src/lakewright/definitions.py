@@ -27,7 +27,7 @@ from lakewright.assets.newest_partition_check import build_newest_partition_chec
 from lakewright.assets.schema_check import build_schema_check
 from lakewright.assets.stored_rows_check import build_stored_rows_check
 from lakewright.assets.tables import build_asset
-from lakewright.jobs.automation_sensor import build_automation_sensor
+from lakewright.jobs.automation_sensor import build_automation_sensors
 from lakewright.jobs.check_freshness import build_freshness_job, build_freshness_schedule
 from lakewright.jobs.evolve_schema import evolve_job
 from lakewright.jobs.ingest import build_ingest_job, build_ingest_schedule
@@ -168,9 +168,7 @@ def definitions_of(
                 build_table_job(kind, declaration, resources=keys)
                 for kind in (evolve_job(workspace, declaration), respec_job(declaration))
             ]
-    automated = [each.table for each in workspace.declarations if each.automation is not None]
-    if automated:
-        sensors.append(build_automation_sensor(automated, names=names))
+    sensors += build_automation_sensors(workspace.declarations, names=names)
     undeclared = [each for each in adopted_tables if each.table not in tables.declarations]
     if undeclared:
         assets += [adopted_spec(each, names) for each in undeclared]

@@ -163,6 +163,11 @@ class TablePaths:
         return f"{self.stream_dir}/stream-{escape_path(stream)}.{batch}"
 
     @property
+    def checkpoint(self) -> str:
+        """The folder in which an engine keeps what it has read of the table's declared stream."""
+        return f"{self.metadata_root}/{UPKEEP_FOLDER}/checkpoint"
+
+    @property
     def lease_dir(self) -> str:
         return f"{self.upkeep_dir}/leases"
 

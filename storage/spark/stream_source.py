@@ -25,10 +25,15 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
-from lakewright.storage.errors import InvalidRequestError, SnapshotNotFound, StalePlan
+from lakewright.storage.errors import (
+    InvalidRequestError,
+    SnapshotNotFound,
+    StalePlan,
+    UnsupportedError,
+)
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.changes.change_plan import ChangeSplit
-from lakewright.storage.operations.changes.change_read import ChangeReader
+from lakewright.storage.operations.changes.change_read import CHANGE_ORDER_COLUMN, ChangeReader
 from lakewright.storage.operations.changes.stream_plan import (
     check_streamable,
     first_needed,
@@ -61,7 +66,8 @@ class Asked:
     def schema(self) -> t.StructType:
         kind = t.StructField(ROW_KIND_COLUMN, t.StringType(), True)
         fields = to_spark_schema(self.files.schema.fields_of(self.columns)).fields
-        return t.StructType([kind, *fields])
+        order = t.StructField(CHANGE_ORDER_COLUMN, t.LongType(), True)
+        return t.StructType([kind, *fields, order])
 
 
 def stream_changes(
@@ -89,6 +95,13 @@ def ask(
 ) -> Asked:
     """What a stream reads, and from where; a new consumer holds its snapshots from now on."""
     check_streamable(files)
+    names = tuple(files.schema.names_of(columns))
+    if CHANGE_ORDER_COLUMN in names:
+        raise UnsupportedError(
+            f"{files.name} has a column {CHANGE_ORDER_COLUMN}, and a stream of it a column of that "
+            "name with the order of the changes; name the columns to read without it, or rename it",
+            table=files.name,
+        )
     after, latest = whole_or_none(after, "after", minimum=0), files.snapshots.latest_id() or 0
     if after is not None and after > latest:
         raise InvalidRequestError(
@@ -103,7 +116,7 @@ def ask(
             set_consumer(files, consumer, begins, without_rows=after is None)
         elif after is None and consumer not in files.references.consumers_without_rows():
             after = position - 1
-    return Asked(files, tuple(files.schema.names_of(columns)), after, consumer)
+    return Asked(files, names, after, consumer)
 
 
 class ChangesSource(DataSource):
@@ -177,6 +190,7 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             columns=asked.columns,
             predicate=None,
             snapshot_ids=partition.snapshot_ids,
+            ordered=True,
         )
         schema = to_arrow_schema(asked.schema, timezone="UTC")
         for split in partition.splits:

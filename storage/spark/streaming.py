@@ -7,8 +7,8 @@
    advance with them, and nothing is written.
 4. Give the rows the partition of their time, if partitions follow from it; Spark observes the
    latest time on the way.
-5. Stage the rows as those of a batch write are, and commit. If the table changed in a way that
-   conflicts, stage once more on its new schema.
+5. Stage the rows as those of a batch write are, have them checked, and commit. If the table
+   changed in a way that conflicts, stage once more on its new schema.
 
 Source: Spark `MicroBatchExecution`, `ForeachBatchSink`.
 """
@@ -16,13 +16,14 @@ Source: Spark `MicroBatchExecution`, `ForeachBatchSink`.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
 from pyspark.sql.streaming.query import StreamingQuery
@@ -34,15 +35,22 @@ from lakewright.storage.errors import (
     UnsupportedError,
 )
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.changes.change_read import CHANGE_ORDER_COLUMN
 from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
-from lakewright.storage.operations.streams.batches import commit_batch, is_committed
+from lakewright.storage.operations.references.sweep import abort_staged
+from lakewright.storage.operations.streams.batches import (
+    commit_batch,
+    committed_batch,
+    is_committed,
+)
 from lakewright.storage.operations.write.write import StagingJob, prepare_write
+from lakewright.storage.spark.file_stream import SOURCE_FILE
 from lakewright.storage.spark.read import check_reachable
 from lakewright.storage.spark.running_tasks import context_of
-from lakewright.storage.spark.spark_types import to_spark_schema, to_spark_type
+from lakewright.storage.spark.spark_types import to_spark_type
 from lakewright.storage.spark.write import stage_dataframe
 from lakewright.storage.spec.arguments import text_argument
-from lakewright.storage.spec.commit import WriteMode
+from lakewright.storage.spec.commit import StagedWrite, WriteMode
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.partition_clock import (
     EventTime,
@@ -52,7 +60,7 @@ from lakewright.storage.spec.partition_clock import (
     parts_of,
 )
 from lakewright.storage.spec.partition_expiry import read_partition_expiry
-from lakewright.storage.spec.stream import StreamBatch
+from lakewright.storage.spec.stream import CommittedBatch, StreamBatch
 
 # The property in which Spark tells the id of the query that the calling thread runs.
 _QUERY_ID = "sql.streaming.queryId"
@@ -87,9 +95,10 @@ def run_stream(
     checkpoint: str,
     partition: Mapping[str, object] | None = None,
     trigger: str | None = None,
+    watch: Watch | None = None,
 ) -> None:
     """Write a stream until its end, with the errors of the sink as they were raised."""
-    sink = make_sink(files, rows, checkpoint=checkpoint, partition=partition)
+    sink = make_sink(files, rows, checkpoint=checkpoint, partition=partition, watch=watch)
     query = start_query(sink, rows, trigger=trigger)
     try:
         query.awaitTermination()
@@ -100,37 +109,6 @@ def run_stream(
         raise
     finally:
         query.stop()
-
-
-def folder_rows(
-    spark: SparkSession,
-    files: TableFiles,
-    folder: str,
-    file_format: str,
-    *,
-    partition: Mapping[str, object],
-    files_at_once: int | None = None,
-) -> DataFrame:
-    """The files that are in a folder, and arrive there, as a stream of a table's columns.
-
-    They lack the columns of `partition`, and have those whose time the partitions follow, which
-    come last. Columns of CSV have this order too; a header with other names ends the stream.
-    """
-    times = [each.column for each in partition.values() if isinstance(each, EventTime)]
-    stored = [each for each in files.schema.fields if each.name not in partition]
-    schema = to_spark_schema(stored)
-    for name in dict.fromkeys(times):
-        if name not in schema.fieldNames():
-            schema = schema.add(name, t.TimestampType())
-    reader = spark.readStream.schema(schema).format(file_format)
-    if file_format in ("json", "csv"):
-        # By default Spark makes nulls of values that it cannot read.
-        reader = reader.option("mode", "FAILFAST").option("header", "true")
-        # By default Spark takes columns of CSV by their position, whatever the header names.
-        reader = reader.option("enforceSchema", "false")
-    if files_at_once is not None:
-        reader = reader.option("maxFilesPerTrigger", files_at_once)
-    return reader.load(folder)
 
 
 def start_query(
@@ -160,6 +138,7 @@ def make_sink(
     checkpoint: str,
     partition: Mapping[str, object] | None = None,
     output: str = "append",
+    watch: Watch | None = None,
 ) -> Sink:
     """A sink for a stream, once rows, partition and table are found to fit."""
     table = files.name
@@ -205,6 +184,7 @@ def make_sink(
         fixed=fixed,
         clock=clock,
         mode=WriteMode.OVERWRITE if output == "complete" else WriteMode.APPEND,
+        watch=watch or Watch(),
     )
     sink.prepared(files, StreamBatch(stream=table, checkpoint=checkpoint, number=0), fixed)
     _check_columns(sink, rows)
@@ -215,7 +195,8 @@ def _check_columns(sink: Sink, rows: DataFrame) -> None:
     schema, clock = sink.files.schema, sink.clock
     made = () if clock is None else tuple(field.name for field in clock.fields)
     time = None if clock is None else clock.column
-    unknown = set(rows.columns) - {*schema.field_names, ROW_KIND_COLUMN, time}
+    known = {*schema.field_names, ROW_KIND_COLUMN, CHANGE_ORDER_COLUMN, SOURCE_FILE, time}
+    unknown = set(rows.columns) - known
     if unknown:
         raise InvalidRequestError(
             f"the stream has columns that {sink.files.name} lacks: {', '.join(sorted(unknown))}; "
@@ -241,6 +222,23 @@ def _check_columns(sink: Sink, rows: DataFrame) -> None:
         )
 
 
+def _nothing(*_: object) -> None:
+    return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Watch:
+    """Who is asked before a batch is committed, and told of it afterwards.
+
+    The files of the batch's rows, and then the staged rows, are checked; what a check raises ends
+    the stream, and the staged files are deleted. A batch that Spark repeats is told again.
+    """
+
+    check_files: Callable[[Sequence[str]], None] = _nothing
+    check_rows: Callable[[StagedWrite], None] = _nothing
+    tell: Callable[[CommittedBatch], None] | None = None
+
+
 @dataclass(frozen=True)
 class Sink:
     """What Spark calls with each batch.
@@ -255,6 +253,7 @@ class Sink:
     fixed: Mapping[str, object]
     clock: PartitionClock | None
     mode: WriteMode
+    watch: Watch = field(default_factory=Watch)
     failures: list[StorageError] = field(default_factory=list)
 
     def __call__(self, rows: DataFrame, number: int) -> None:
@@ -274,10 +273,18 @@ class Sink:
                 table=self.files.name,
             )
         batch = StreamBatch(stream=stream, checkpoint=self.place, number=number)
+        before = self.files.streams.read(stream)
         if is_committed(self._now(), batch, self.clock):
             # States of a query that did not advance would fail the batch after this one.
             rows.write.format("noop").mode("overwrite").save()
-            return
+        else:
+            self._write_once(rows, batch)
+        if self.watch.tell is not None:
+            told = committed_batch(self._now(), batch, before)
+            if told is not None:
+                self.watch.tell(told)
+
+    def _write_once(self, rows: DataFrame, batch: StreamBatch) -> None:
         now_ms = self.files.env.now_ms()
         for tries in count(1):
             try:
@@ -309,7 +316,20 @@ class Sink:
             rows, observed = _with_times(rows, clock)
             if clock.column not in files.schema.field_names:
                 rows = rows.drop(clock.column)
+        read = None
+        if SOURCE_FILE in rows.columns:
+            read = Observation()
+            rows = rows.observe(read, f.collect_set(SOURCE_FILE).alias(SOURCE_FILE))
+            rows = rows.drop(SOURCE_FILE)
         staged = stage_dataframe(self.prepared(files.reading_once(), batch, partition), rows)
+        try:
+            if read is not None:
+                self.watch.check_files(read.get.get(SOURCE_FILE) or [])
+            self.watch.check_rows(staged)
+        except BaseException:
+            with suppress(StorageError):
+                abort_staged(files, staged)
+            raise
         time_ms = now_ms if observed is None else observed.get.get(_LATEST)
         commit_batch(files, batch, staged, clock=clock, time_ms=time_ms)
 

@@ -5,7 +5,9 @@
    rows of a bucket. Dynamic buckets: shuffle by partition, because one task must assign the
    buckets of all new keys of a partition. Other partitioned tables: rebalance by partition, which
    lets Spark split a skewed one. Unless the caller wants otherwise, each task sorts its rows by
-   partition and bucket, beyond its memory on disk, so that one partition is open at a time.
+   partition and bucket, beyond its memory on disk, so that one partition is open at a time. Changes
+   of a stream out of a table have an order, by which a task sorts those of each bucket: the last
+   one of a key counts.
 3. Each task writes its rows with the writer of local writes, and returns its commit messages.
 4. If Spark may have repeated a task, delete the files of attempts whose result was not used. If the
    write failed, wait until none of its tasks runs, and delete all of its files.
@@ -24,6 +26,7 @@ from lakewright.storage.codec.arrow_types import to_arrow_schema
 from lakewright.storage.codec.arrow_values import scalar_of
 from lakewright.storage.codec.commit_json import decode_message, encode_message
 from lakewright.storage.errors import StorageError
+from lakewright.storage.operations.changes.change_read import CHANGE_ORDER_COLUMN
 from lakewright.storage.operations.references.sweep import sweep, sweep_repeated
 from lakewright.storage.operations.state.assign_buckets import BucketChooser
 from lakewright.storage.operations.write.write import (
@@ -46,7 +49,8 @@ _RESULT_SCHEMA = "message string, error binary, use binary"
 def stage_dataframe(job: StagingJob, rows: DataFrame) -> StagedWrite:
     """Stage a DataFrame, which no reader sees before the commit.
 
-    If one write has several rows with the same primary key, it is undefined which one wins.
+    If one write has several rows with the same primary key, it is undefined which one wins, unless
+    they come from a stream out of a table.
 
     Raises:
         InvalidRequestError: the rows do not fit; all files are deleted.
@@ -69,6 +73,9 @@ def stage_dataframe(job: StagingJob, rows: DataFrame) -> StagedWrite:
 def _distributed(job: StagingJob, rows: DataFrame) -> DataFrame:
     """Rows distributed so that each task writes few, whole buckets, and sorted by them."""
     options, schema = job.files.options, job.files.schema
+    ordered = CHANGE_ORDER_COLUMN in {*rows.columns} - {*schema.field_names}
+    if ordered and not schema.is_keyed:
+        return _distributed(job, rows.drop(CHANGE_ORDER_COLUMN))
     fixed = {name for name, _ in job.request.static}
     partition_columns = [
         f.col(_quoted(name))
@@ -80,22 +87,30 @@ def _distributed(job: StagingJob, rows: DataFrame) -> DataFrame:
         missing = needed - set(rows.columns)
         if missing:
             # The writer raises the usual error for missing columns.
-            return rows
+            return rows.drop(CHANGE_ORDER_COLUMN) if ordered else rows
         rows = rows.withColumn(_BUCKET, _bucket_column(job, rows.columns))
         places = [*partition_columns, f.col(_BUCKET)]
-        return _sorted(job, rows.repartition(*places), places).drop(_BUCKET)
-    if not partition_columns:
-        return rows.repartition(1) if options.bucket_mode is BucketMode.DYNAMIC else rows
-    if options.bucket_mode is BucketMode.DYNAMIC:
+        return _sorted(job, rows.repartition(*places), places, ordered).drop(_BUCKET)
+    if options.bucket_mode is BucketMode.POSTPONE and ordered:
+        # All changes of a key go to one task.
+        keys = [name for name in schema.primary_keys if name in rows.columns]
+        rows = rows.repartition(*[f.col(_quoted(name)) for name in keys])
+    elif not partition_columns:
+        rows = rows.repartition(1) if options.bucket_mode is BucketMode.DYNAMIC else rows
+    elif options.bucket_mode is BucketMode.DYNAMIC:
         rows = rows.repartition(*partition_columns)
     else:
         rows = rows.hint("rebalance", *partition_columns)
-    return _sorted(job, rows, partition_columns)
+    return _sorted(job, rows, partition_columns, ordered)
 
 
-def _sorted(job: StagingJob, rows: DataFrame, places: Sequence[Column]) -> DataFrame:
+def _sorted(job: StagingJob, rows: DataFrame, places: Sequence[Column], ordered: bool) -> DataFrame:
+    """Rows of each task by place, and changes within it by their order."""
+    if ordered:
+        rows = rows.sortWithinPartitions(*places, f.col(CHANGE_ORDER_COLUMN))
+        return rows.drop(CHANGE_ORDER_COLUMN)
     grouped = job.request.writer is WriterKind.GROUPED
-    return rows.sortWithinPartitions(*places) if grouped else rows
+    return rows.sortWithinPartitions(*places) if grouped and places else rows
 
 
 def _bucket_column(job: StagingJob, given: Sequence[str]) -> Column:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lakewright.storage.spec.commit import PartitionWrite
 from lakewright.storage.spec.shown import Shown
+from lakewright.storage.spec.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,3 +41,23 @@ class StreamRecord(Shown):
     write_id: str | None = None
     watermark: int | None = None
     waiting: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommittedBatch(Shown):
+    """A batch that a table holds, and what it wrote.
+
+    `done` are the partitions that were marked as done with it, since the stream's `watermark` has
+    left them.
+    """
+
+    stream: str
+    number: int
+    snapshot: Snapshot
+    partitions: tuple[PartitionWrite, ...]
+    watermark: int | None
+    done: tuple[dict[str, object], ...]
+
+    @property
+    def row_count(self) -> int:
+        return sum(each.row_count for each in self.partitions)

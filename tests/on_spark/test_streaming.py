@@ -11,7 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
@@ -29,6 +32,7 @@ from tests.support.tables.builders import (
     rows,
     values_of,
 )
+from tests.support.tables.invariants import assert_only_reachable_files
 
 EVENTS = "id long, day string, v string"
 
@@ -281,3 +285,64 @@ def test_the_changes_of_a_table_stream_into_another_each_once(
     assert 3 <= consumer.next_snapshot_id <= 5
     follow()
     assert len(target.history.snapshots()) == 2
+
+
+@pytest.mark.parametrize("bucket", ["2", "-1", "-2"])
+def test_of_many_changes_of_a_key_in_one_batch_the_last_one_counts(
+    catalog: Catalog, spark: SparkSession, tmp_path: Path, bucket: str
+) -> None:
+    source = new_table(
+        catalog,
+        partitions=["day"],
+        keys=["day", "id"],
+        options={"bucket": "1", "changelog-producer": "input"},
+    )
+    target = new_table(catalog, name="db.copy", keys=["id"], options={"bucket": bucket})
+
+    def follow() -> None:
+        query = target.write_stream(
+            source.read_stream(spark, consumer="copy"),
+            checkpoint=str(tmp_path / "checkpoint"),
+            trigger="available-now",
+        )
+        query.awaitTermination()
+        if bucket == "-2":
+            target.upkeep.postpone_compact()
+
+    source.write(rows(source, events(0)))
+    follow()
+    # The rows of a key lie in several partitions, which different tasks read.
+    for day, new, kinds in (
+        ("z", [*events(1, 2, 3, v="old")], ["+I"] * 3),
+        ("a", [*events(1, 1, v="less"), *events(1, 2, 3, v="new")], ["-U", "+U", "-D", "+U", "+I"]),
+        ("m", [*events(3, v="new")], ["-D"]),
+        ("c", [*events(4, v="w"), *events(4, v="x"), *events(4, v="y")], ["+I", "-U", "+U"]),
+    ):
+        source.write(rows(source, [{**each, "day": day} for each in new], kinds))
+    follow()
+    found = {row["id"]: row["v"] for row in target.read().to_pylist()}
+    assert found == {0: "v0", 2: "new2", 4: "y4"}
+
+
+@pytest.mark.parametrize("kind", ["parquet", "orc"])
+def test_files_with_other_columns_than_the_table_end_the_stream_and_write_nothing(
+    catalog: Catalog, tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    table = new_table(catalog, {"id": "BIGINT", "v": "STRING"})
+    folder = tmp_path / "feed"
+    folder.mkdir()
+    command = ["--warehouse", catalog.uri, "stream", "run", "db.t", f"--{kind}", str(folder)]
+    command += ["--checkpoint", str(tmp_path / "checkpoint")]
+    write = pq.write_table if kind == "parquet" else orc.write_table
+    write(pa.table({"id": [1], "v": ["a"]}), folder / f"the [first] 1%.{kind}")
+    assert main(command) == 0
+    write(pa.table({"id": [2], "v": ["b"], "city": ["Ulm"]}), folder / f"b.{kind}")
+    assert main(command) != 0
+    assert "columns that the table lacks: city (1 files, such as" in capsys.readouterr().err
+    assert values_of(table, "id") == [1]
+    assert main([*command, "--ignore-extra-columns"]) == 0
+    write(pa.table({"id": [3]}), folder / f"c.{kind}")
+    assert main(command) != 0
+    assert "lack column v" in capsys.readouterr().err
+    assert values_of(table, "id") == [1, 2]
+    assert_only_reachable_files(table)

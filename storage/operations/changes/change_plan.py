@@ -23,12 +23,14 @@ class ChangeSource(Enum):
 class ChangeSplit:
     """Files of one bucket for one reader of changes; only differences have `before`.
 
-    Each bucket has its own split. A partition that was rescaled in between has one split.
+    Each bucket has its own split. A partition that was rescaled in between has one split. `turns`
+    says of each file how many of the plan were written before it; a state has none.
     """
 
     source: ChangeSource
     after: tuple[DataSplit, ...]
     before: tuple[DataSplit, ...] = ()
+    turns: tuple[int, ...] = ()
 
     @property
     def metas(self) -> tuple[DataFileMeta, ...]:

@@ -6,15 +6,21 @@
    of the files that only one state has; if these exceed the memory, the reader partitions them
    on disk by hash, so that equal rows meet.
 4. Apply the filter last, to the resulting rows.
+5. Number the rows if asked to, so that several changes of a key can be put into order again: those
+   of states and differences first, removals before additions, then those of each written file in
+   the order of the commits.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakewright.storage.codec.arrow_types import to_arrow_field
 from lakewright.storage.codec.arrow_values import keep_matching
@@ -41,14 +47,20 @@ from lakewright.storage.spec.predicate import Predicate, columns_of
 from lakewright.storage.spec.rows import RowKind
 from lakewright.storage.spec.schema import VALUE_KIND
 
+# The order of a change among all those that one plan tells.
+CHANGE_ORDER_COLUMN = "_change_order"
 # Rows of a heap are spilled batch by batch; small heaps would make too many small batches.
 _MOST_HEAPS = 256
+# The number of a row within its file or split is below this power of two.
+_ORDER_BITS = 36
+_REMOVALS, _ADDITIONS, _FIRST_WRITTEN = range(3)
+_REMOVING = tuple(each.short for each in RowKind if each.retracts)
 
 
 class ChangeReader:
     """Reads change splits of one table: `_rowkind` first, then the projected columns.
 
-    Kinds are '+I', '-U', '+U' and '-D'.
+    Kinds are '+I', '-U', '+U' and '-D'. If they are `ordered`, rows have their order last.
     """
 
     def __init__(
@@ -59,6 +71,7 @@ class ChangeReader:
         predicate: Predicate | None,
         compared_bytes: int = COMPARED_BYTES,
         snapshot_ids: Sequence[int] = (),
+        ordered: bool = False,
     ) -> None:
         self.files = files
         # The snapshots whose changes are read; the error names the one that expired.
@@ -70,7 +83,11 @@ class ChangeReader:
         self.nulled = NulledValues()
         wanted = files.schema.fields_of(self.columns)
         kind = pa.field(ROW_KIND_COLUMN, pa.string(), nullable=False)
-        self.arrow_schema = pa.schema([kind, *(to_arrow_field(field) for field in wanted)])
+        self._ordered = ordered
+        order = [pa.field(CHANGE_ORDER_COLUMN, pa.int64(), nullable=False)] if ordered else []
+        self.arrow_schema = pa.schema(
+            [kind, *(to_arrow_field(field) for field in wanted), *order],
+        )
 
     def read(self, split: ChangeSplit) -> Iterator[pa.Table]:
         """The matching changes of a split, piece by piece.
@@ -80,9 +97,27 @@ class ChangeReader:
         """
         is_change = split.source is ChangeSource.WRITTEN
         with told_if_expired(self.files, *self._snapshot_ids, changes=is_change):
-            for rows in self._changes(split):
+            for rows in self._in_order(split) if self._ordered else self._changes(split):
                 kept = keep_matching(rows, self.predicate, self.files.schema)
-                yield kept.select([ROW_KIND_COLUMN, *self.columns])
+                yield kept.select(self.arrow_schema.names)
+
+    def _in_order(self, split: ChangeSplit) -> Iterator[pa.Table]:
+        """The changes of a split, each with its number among those of the plan."""
+        if split.turns:
+            (part,) = split.after
+            for turn, file in zip(split.turns, part.files, strict=True):
+                alone = replace(split, after=(replace(part, files=(file,)),))
+                first = 0
+                for rows in self._changes(alone):
+                    yield _numbered(rows, np.int64(_FIRST_WRITTEN + turn), first)
+                    first += rows.num_rows
+            return
+        first = 0
+        for rows in self._changes(split):
+            removed = pc.is_in(rows.column(ROW_KIND_COLUMN), pa.array(_REMOVING))
+            turns = np.where(removed.to_numpy(), _REMOVALS, _ADDITIONS).astype(np.int64)
+            yield _numbered(rows, turns, first)
+            first += rows.num_rows
 
     def _changes(self, split: ChangeSplit) -> Iterator[pa.Table]:
         if not self.files.schema.is_keyed:
@@ -185,6 +220,12 @@ def _with_kinds(rows: pa.Table) -> pa.Table:
     names = pa.array([kind.short for kind in RowKind])
     kinds = [names.take(chunk) for chunk in rows.column(VALUE_KIND).chunks]
     return rows.append_column(ROW_KIND_COLUMN, pa.chunked_array(kinds, pa.string()))
+
+
+def _numbered(rows: pa.Table, turns: Any, first: int) -> pa.Table:
+    """Rows with their order: by turns, then by their numbers, which begin with `first`."""
+    numbers = np.arange(first, first + rows.num_rows, dtype=np.int64)
+    return rows.append_column(CHANGE_ORDER_COLUMN, pa.array((turns << _ORDER_BITS) + numbers))
 
 
 def _all_of_kind(rows: pa.Table, kind: RowKind) -> pa.Table:

@@ -123,7 +123,9 @@ def _waiting_entries(files: TableFiles, snapshot: Snapshot) -> list[ManifestEntr
     if writes_changelogs(files):
         # The changelog of postponed rows is written when they get their buckets.
         waiting = [entry for entry in waiting if entry.bucket >= 0]
-    return sorted(waiting, key=lambda entry: entry.file.creation_time or 0)
+    return sorted(
+        waiting, key=lambda entry: (entry.file.creation_time or 0, entry.file.min_sequence_number)
+    )
 
 
 def _warn_of(files: TableFiles, untold: Sequence[Snapshot]) -> None:

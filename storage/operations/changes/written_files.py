@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from lakewright.storage.errors import CorruptionError, InvalidRequestError
 from lakewright.storage.files.table_files import TableFiles
@@ -96,22 +96,25 @@ def _check_only_added(files: TableFiles, snapshot_id: int, found: Iterable[Manif
 
 
 def written_splits(entries: Iterable[ManifestEntry]) -> Iterator[ChangeSplit]:
-    """Splits of each bucket of about the task size; files keep their order."""
+    """Splits of each bucket of about the task size; entries come in the order of writing."""
+    entries = list(entries)
+    turns = {entry.identity: turn for turn, entry in enumerate(entries)}
     for place, group in grouped_by_bucket(entries).items():
-        chosen: list[DataFileMeta] = []
+        chosen: dict[int, DataFileMeta] = {}
         size = 0
         for entry in group:
-            chosen.append(entry.file)
+            chosen[turns[entry.identity]] = entry.file
             size += entry.file.file_size
             if size >= _TASK_BYTES:
                 yield _written_split(place, chosen)
-                chosen, size = [], 0
+                chosen, size = {}, 0
         if chosen:
             yield _written_split(place, chosen)
 
 
-def _written_split(place: Place, chosen: Sequence[DataFileMeta]) -> ChangeSplit:
+def _written_split(place: Place, chosen: Mapping[int, DataFileMeta]) -> ChangeSplit:
+    """A split of files by their turns."""
     split = DataSplit(
-        partition=place.partition, bucket=place.bucket, files=tuple(chosen), merge=False
+        partition=place.partition, bucket=place.bucket, files=tuple(chosen.values()), merge=False
     )
-    return ChangeSplit(source=ChangeSource.WRITTEN, after=(split,))
+    return ChangeSplit(source=ChangeSource.WRITTEN, after=(split,), turns=tuple(chosen))

@@ -34,10 +34,11 @@ from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.operations.state.latest import read_latest
 from lakewright.storage.operations.state.live_files import live_entries
 from lakewright.storage.spec.arguments import text_argument
-from lakewright.storage.spec.commit import CommitResult, StagedWrite
+from lakewright.storage.spec.commit import CommitResult, PartitionWrite, StagedWrite
+from lakewright.storage.spec.manifest import FileKind
 from lakewright.storage.spec.partition import Partition
 from lakewright.storage.spec.partition_clock import PartitionClock
-from lakewright.storage.spec.stream import StreamBatch, StreamRecord
+from lakewright.storage.spec.stream import CommittedBatch, StreamBatch, StreamRecord
 
 
 def is_committed(files: TableFiles, batch: StreamBatch, clock: PartitionClock | None) -> bool:
@@ -129,6 +130,43 @@ def commit_batch(
     tag_what_is_due(files)
     _settle(files, record, clock)
     return result
+
+
+def committed_batch(
+    files: TableFiles, batch: StreamBatch, before: StreamRecord | None
+) -> CommittedBatch | None:
+    """What a batch wrote that the table holds; None if it had no rows, or its snapshot expired.
+
+    `before` is the stream's record when the batch began.
+    """
+    snapshot, after = (
+        find_committed(files, batch.stream, batch.number),
+        files.streams.read(batch.stream),
+    )
+    if snapshot is None or after is None:
+        return None
+    totals: dict[Partition, PartitionWrite] = {}
+    for entry in files.manifests.entries(files.manifests.read_delta_list(snapshot)):
+        if entry.kind is FileKind.ADD:
+            partition = files.partitions.of_entry(entry)
+            known = totals.get(partition)
+            totals[partition] = PartitionWrite(
+                spec=partition.spec,
+                row_count=entry.file.row_count + (known.row_count if known else 0),
+                file_count=1 + (known.file_count if known else 0),
+                size_bytes=entry.file.file_size + (known.size_bytes if known else 0),
+            )
+    touched = {*(() if before is None else before.waiting), *(each.text for each in totals)}
+    over = sorted(touched - {*after.waiting}) if after.watermark is not None else ()
+    done = [each for text in over if (each := _partition(files, text)) is not None]
+    return CommittedBatch(
+        stream=batch.stream,
+        number=batch.number,
+        snapshot=snapshot,
+        partitions=tuple(totals.values()),
+        watermark=after.watermark,
+        done=tuple(each.spec for each in done),
+    )
 
 
 def list_streams(files: TableFiles) -> tuple[StreamRecord, ...]:

@@ -34,6 +34,8 @@ _METADATA = re.compile(
     r"|([^/]+=[^/]*/)+_SUCCESS"
     r"|(branch/branch-[^/]+/)?\.lakewright/pending/user-[^/]+/batch-\d+"
     r"|(branch/branch-[^/]+/)?\.lakewright/streams/stream-[^/]+"
+    # Spark's own, of a declared stream.
+    r"|\.lakewright/checkpoint/.+"
 )
 _PENDING = re.compile(r".*\.lakewright/pending/.*")
 _MAIN_SNAPSHOT = re.compile(r"snapshot/snapshot-\d+")

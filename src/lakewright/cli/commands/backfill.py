@@ -106,7 +106,7 @@ def backfill(
     if not can_be_backfilled(declaration):
         raise InvalidRequestError(
             f"{declaration.table} is not written by partition: it has no source, no columns, or no "
-            "partition keys in its declaration",
+            "partition keys in its declaration, or its source is a stream",
             table=declaration.table,
         )
     fitting_kind(declaration, None if mode is None else WriteKind(mode))

@@ -28,8 +28,8 @@ _FORMATS = ("json", "csv", "parquet", "orc")
 Each new file becomes rows once. CHECKPOINT is a folder in which Spark keeps what it has read; after
 a crash the same command goes on. CSV has the columns of the table in their order, without those of
 --partition and --event-time; a time that is no column of the table comes last. A header with other
-names, or a row of JSON or CSV that does not fit, ends the stream. Without --every, the command ends
-when all is written.
+names, a column that the table has not, or a row of JSON or CSV that does not fit, ends the stream.
+Without --every, the command ends when all is written.
 Partition values come with the rows, or from --partition or --event-time; of K=COLUMN:LAYOUT the
 layout says how the time is written, such as yyyy-MM-dd or HH. Partitions by time are marked as
 done once rows are later than they are, and later than --delay.
@@ -61,6 +61,12 @@ lakewright stream run logs.clicks --json s3a://landing/clicks --checkpoint s3a:/
 @click.option("--delay", metavar="AGE", type=age_ms, help="How late rows may come.")
 @click.option("--every", metavar="INTERVAL", help="Go on, with a batch each interval.")
 @click.option("--files", metavar="N", type=FROM_1, help="At most this many files in a batch.")
+@click.option(
+    "--ignore-extra-columns",
+    "ignore_others",
+    is_flag=True,
+    help="Leave out columns that the table has not; not of CSV.",
+)
 def _run(
     call: Call,
     *,
@@ -75,6 +81,7 @@ def _run(
     delay: int | None,
     every: str | None,
     files: int | None,
+    ignore_others: bool,
 ) -> Answer:
     """Write the files of a folder, and those that arrive."""
     given = {
@@ -86,23 +93,29 @@ def _run(
     check_one_of(needed=True, **given)
     times = dict(_event_time(each, zone, delay or 0) for each in event_times)
     from lakewright.storage.spark import build_session
-    from lakewright.storage.spark.streaming import folder_rows, run_stream
+    from lakewright.storage.spark.file_stream import file_stream
+    from lakewright.storage.spark.streaming import Watch, run_stream
 
     table = call.table()
     ((file_format, folder),) = ((name, each) for name, each in given.items() if each is not None)
     partition_of = {**(fixed or {}), **times}
     before = table.history.latest_snapshot()
-    rows = folder_rows(
+    source = file_stream(
         build_session("lakewright-stream"),
         table.table_files,
         folder,
         file_format,
         partition=partition_of,
         files_at_once=files,
+        ignores_others=ignore_others,
     )
-    trigger = every or "available-now"
     run_stream(
-        table.table_files, rows, checkpoint=checkpoint, partition=partition_of, trigger=trigger
+        table.table_files,
+        source.rows(),
+        checkpoint=checkpoint,
+        partition=partition_of,
+        trigger=every or "available-now",
+        watch=Watch(check_files=source.check_files),
     )
     return _written(table, 0 if before is None else before.id)
 

@@ -150,7 +150,7 @@ maintenance: {sort: {enabled: true, columns: [b]}}
 
 def made_of(name: str, *upstream: str) -> OtherAsset:
     lineage = {"x": tuple(UpstreamColumn(each, "x") for each in upstream)}
-    return OtherAsset(name=name, depends_on=upstream, lineage=lineage)
+    return OtherAsset(name=name, upstream=upstream, lineage=lineage)
 
 
 def test_lineage_in_a_circle_ends() -> None:

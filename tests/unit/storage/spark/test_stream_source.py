@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from lakewright.storage import Catalog, Table
-from lakewright.storage.errors import InvalidRequestError, StalePlan
+from lakewright.storage.errors import InvalidRequestError, StalePlan, UnsupportedError
 from lakewright.storage.spark.pickling import dumps, loads
 from lakewright.storage.spark.stream_source import ChangesReader, ChangesSource, ask
 from tests.support.tables.builders import compact, events, expire, new_table, rows
@@ -146,3 +146,46 @@ def test_a_stream_that_has_told_rows_of_a_rollback_ends(table: Table) -> None:
     write(table, 5, 6)
     with pytest.raises(StalePlan, match="rolled back behind snapshot 2"):
         latest(reader, read)
+
+
+def test_changes_are_numbered_by_their_snapshots_and_places_whichever_task_reads_them(
+    catalog: Catalog,
+) -> None:
+    source = new_table(
+        catalog,
+        name="db.ordered",
+        partitions=["day"],
+        keys=["day", "id"],
+        options={"bucket": "1", "changelog-producer": "input"},
+    )
+    source.write(rows(source, [{"id": 9, "day": "k", "v": "w"}]))
+    reader = reader_of(source)
+    start = latest(reader, reader.initialOffset())
+    given = [("z", "+I"), ("a", "-U"), ("a", "+U"), ("m", "-D"), ("b", "+I")]
+    for number, (day, kind) in enumerate(given):
+        values = {"id": number, "day": day, "v": "w"}
+        again = [] if number else [values]
+        source.write(rows(source, [values, *again], [kind] * (1 + len(again))))
+    end = latest(reader, start)
+    found = []
+    for share in reader.partitions(start, end):
+        found += [row for batch in reader.read(share) for row in batch.to_pylist()]
+    assert len({row["_change_order"] for row in found}) == len(given) + 1
+    found.sort(key=lambda row: row["_change_order"])
+    assert [row["id"] for row in found] == [0, 0, 1, 2, 3, 4]
+    # What the table holds comes before what changes later, and removals before additions.
+    first = reader_of(source)
+    state = [
+        (row["_change_order"], row["_rowkind"])
+        for share in first.partitions(first.initialOffset(), end)
+        for batch in first.read(share)
+        for row in batch.to_pylist()
+    ]
+    assert [kind[0] for _, kind in sorted(state)] == sorted((kind[0] for _, kind in state))[::-1]
+
+
+def test_a_table_with_a_column_of_the_order_is_refused(catalog: Catalog) -> None:
+    table = new_table(catalog, {"id": "BIGINT", "_change_order": "BIGINT"}, name="db.other")
+    with pytest.raises(UnsupportedError, match="name the columns to read without it"):
+        ask(table.table_files)
+    assert ask(table.table_files, columns=["id"]).columns == ("id",)

@@ -1,0 +1,181 @@
+"""Streams as assets: each run takes what is new, batch by batch, and ends."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import dagster as dg
+
+from lakewright.assets.checks import check_results, check_specs
+from lakewright.assets.ingest_run import IngestConfig, IngestRun
+from lakewright.platform.declare.declarations import TableDeclaration
+from lakewright.platform.declare.open_declared import check_rows_fit
+from lakewright.platform.declare.partition_keys import describe_partition
+from lakewright.platform.ingest.drain_stream import StreamDrain
+from lakewright.platform.ingest.expectations import ExpectationOutcome, ValidationReport
+from lakewright.platform.ingest.publication import Published, Rejected, totals_of
+from lakewright.platform.orchestration.failures import failures_for_dagster
+from lakewright.platform.orchestration.names import TableNames
+from lakewright.platform.orchestration.resource_keys import ResourceKeys
+from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
+from lakewright.platform.orchestration.schema_reports import evaluate_schema
+from lakewright.platform.upkeep.words import counted
+from lakewright.storage.spec.stream import CommittedBatch
+
+# So many partitions that are done stand in an event.
+_MOST_DONE = 100
+
+
+def build_stream_asset(
+    declaration: TableDeclaration, spec: dg.AssetSpec, keys: ResourceKeys
+) -> dg.AssetsDefinition:
+    """The asset of a table whose source is a stream.
+
+    A run writes whatever is new, whichever partitions it is asked for. If nothing is, it reports an
+    observation, so that nothing is made anew of the table.
+    """
+    names = TableNames(declaration.table)
+
+    @dg.multi_asset(
+        name=names.identifier,
+        specs=[spec],
+        check_specs=check_specs(declaration, names),
+        backfill_policy=dg.BackfillPolicy.single_run() if spec.partitions_def else None,
+        # With one place for the writers of a table, two runs of its stream never meet.
+        pool=names.writers_pool,
+        required_resource_keys={keys.warehouse, keys.spark},
+        op_tags={"lakewright/engine": "spark"},
+    )
+    def stream_asset(context: dg.AssetExecutionContext) -> Iterator[Any]:
+        warehouse: WarehouseResource = getattr(context.resources, keys.warehouse)
+        spark: SparkResource = getattr(context.resources, keys.spark)
+        ingest = IngestRun(declaration, names, context, IngestConfig(), warehouse, spark)
+        with failures_for_dagster():
+            table, drift = ingest.open()
+        refused = bool(drift.reasons)
+        yield evaluate_schema(declaration, names, drift).event(names, blocking=refused)
+
+        def tell(batch: CommittedBatch) -> None:
+            """Tell the partitions of a batch at once: a run that dies later is not asked again."""
+            context.log.info("%s: %s", declaration.table, _told(batch))
+            if declaration.partition_keys:
+                for each in ingest.found(table, _published([batch])):
+                    context.log_event(each)
+
+        drain = StreamDrain(
+            declaration=declaration,
+            table=table,
+            session=spark.session,
+            find_table=warehouse.catalog().table,
+            tell=tell,
+        )
+        try:
+            with failures_for_dagster():
+                if refused:
+                    check_rows_fit(drift)
+                outcome = drain.run()
+        except BaseException:
+            if drain.batches:
+                context.log_event(_so_far(ingest, drain))
+            raise
+        if isinstance(outcome, Rejected):
+            if drain.batches:
+                context.log_event(_so_far(ingest, drain))
+            judged = ingest.judged_rows(outcome)
+            yield from check_results(outcome.report, names, judged, ingest.check_history)
+            raise _rejection(declaration, drain, outcome)
+        if drain.batches or context.has_partition_key or context.has_partition_key_range:
+            yield dg.MaterializeResult(
+                asset_key=names.asset_key, metadata=_metadata(ingest, drain, outcome)
+            )
+        else:
+            metadata = _metadata(ingest, drain, outcome)
+            context.log_event(dg.AssetObservation(names.asset_key, metadata=metadata))
+        outcome = replace(outcome, report=_of_all(declaration, outcome.report))
+        judged = ingest.judged_rows(outcome)
+        yield from check_results(outcome.report, names, judged, ingest.check_history)
+
+    return stream_asset
+
+
+def _published(batches: list[CommittedBatch]) -> Published:
+    report = ValidationReport(outcomes=(), row_count=0, engine="none", duration_ms=0)
+    return Published(
+        partitions=totals_of(each for batch in batches for each in batch.partitions),
+        report=report,
+        snapshot=batches[-1].snapshot,
+        commits=len(batches),
+        engine="spark",
+        duration_ms=0,
+    )
+
+
+def _so_far(ingest: IngestRun, drain: StreamDrain) -> dg.AssetMaterialization:
+    """The batches that a run committed before it failed."""
+    metadata = _metadata(ingest, drain, _published(drain.batches))
+    return dg.AssetMaterialization(ingest.names.asset_key, metadata=metadata)
+
+
+def _metadata(ingest: IngestRun, drain: StreamDrain, outcome: Published) -> dict[str, Any]:
+    metadata = dict(ingest.metadata(drain.table, outcome))
+    metadata["lakewright/batches"] = len(drain.batches)
+    if not drain.batches:
+        return metadata
+    last = drain.batches[-1]
+    metadata["lakewright/stream"] = last.stream
+    metadata["lakewright/last_batch"] = last.number
+    if last.watermark is not None:
+        metadata["lakewright/watermark"] = dg.MetadataValue.timestamp(last.watermark / 1000)
+    done = dict.fromkeys(describe_partition(each) for one in drain.batches for each in one.done)
+    metadata["lakewright/partitions_done"] = len(done)
+    if done:
+        metadata["partitions done"] = dg.MetadataValue.json([*done][:_MOST_DONE])
+    return metadata
+
+
+def _told(batch: CommittedBatch) -> str:
+    rows = counted(batch.row_count, "row")
+    partitions = counted(len(batch.partitions), "partition")
+    return f"batch {batch.number}: {rows} in {partitions}, snapshot {batch.snapshot.id}"
+
+
+def _of_all(declaration: TableDeclaration, report: ValidationReport) -> ValidationReport:
+    """A result for each expectation; without a new batch nothing speaks against one."""
+    judged = {each.check_name: each for each in report.outcomes}
+    outcomes = [
+        judged.get(each.check_name)
+        or ExpectationOutcome(
+            check_name=each.check_name,
+            expectation=each.text,
+            severity=each.severity,
+            met=True,
+            observed="no new rows",
+            unexpected_by_partition={},
+        )
+        for each in declaration.expectations
+    ]
+    return replace(report, outcomes=tuple(outcomes))
+
+
+def _rejection(declaration: TableDeclaration, drain: StreamDrain, outcome: Rejected) -> dg.Failure:
+    """The failure of a run whose next batch does not meet a critical expectation."""
+    reasons = "; ".join(each.summary for each in outcome.report.blocking)
+    rows = outcome.report.row_count
+    before = "no batch before it"
+    if drain.batches:
+        batches = counted(len(drain.batches), "batch")
+        before = f"{batches} before it with {counted(drain.row_count, 'row')}"
+    return dg.Failure(
+        description=(
+            f"the stream into {declaration.table} stands at a batch of {counted(rows, 'row')} that "
+            f"does not meet its expectations: {reasons}; the batch was not committed, its files "
+            f"are deleted, and {before} is published; the next run repeats the batch: correct its "
+            "rows at the source, or the expectation"
+        ),
+        metadata={
+            "lakewright/rows_rejected": rows,
+            "lakewright/batches": len(drain.batches),
+            "lakewright/rows_written": drain.row_count,
+        },
+        allow_retries=False,
+    )

@@ -1,0 +1,221 @@
+"""Draining: a run takes what is new in a stream, commits it batch by batch, and ends.
+
+1. Open the stream: the files of a folder, or the changes of a table. Spark's checkpoint says what
+   was read before.
+2. Spark makes batches of what is there now. Each is staged; the files that it was read from and the
+   expectations are asked; only then it is committed. A batch that fails is not committed, and
+   nothing is read beyond it: the next run repeats it.
+3. Each batch is told as soon as it is committed. One that an earlier run committed, and of which
+   Spark does not know it, is told again and not written.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lakewright.platform.declare.declarations import TableDeclaration
+from lakewright.platform.declare.schema_drift import Writing, check_other_columns
+from lakewright.platform.declare.source_declarations import ExtraColumns
+from lakewright.platform.declare.source_variables import values_hidden, with_source_variables
+from lakewright.platform.declare.stream_declarations import StreamDeclaration
+from lakewright.platform.ingest.expectations import (
+    SAMPLE_ROWS,
+    ExpectationOutcome,
+    ValidationReport,
+)
+from lakewright.platform.ingest.judge_staged import StagedJudge
+from lakewright.platform.ingest.publication import Published, Rejected, totals_of
+from lakewright.storage import StagedWrite, Table
+from lakewright.storage.env import Env, SystemEnv
+from lakewright.storage.errors import InvalidRequestError, InvalidRows, StorageError
+from lakewright.storage.spec.partition_clock import EventTime
+from lakewright.storage.spec.stream import CommittedBatch
+
+_AVAILABLE_NOW = "available-now"
+_NO_ROWS = ValidationReport(outcomes=(), row_count=0, engine="none", duration_ms=0)
+
+
+@dataclass(kw_only=True)
+class StreamDrain:
+    """The run of one declared stream, and the batches that it has committed so far.
+
+    `tell` is called with each batch, in a thread of Spark's.
+    """
+
+    declaration: TableDeclaration
+    table: Table
+    session: Callable[[], Any]
+    find_table: Callable[[str], Table]
+    tell: Callable[[CommittedBatch], None]
+    env: Env = field(default_factory=SystemEnv)
+    batches: list[CommittedBatch] = field(default_factory=list)
+    report: ValidationReport = _NO_ROWS
+    rejected: Rejected | None = None
+    _judged: dict[int, ValidationReport] = field(default_factory=dict)
+
+    @property
+    def row_count(self) -> int:
+        return sum(each.row_count for each in self.batches)
+
+    def run(self) -> Published | Rejected:
+        """Commit what is new; `Rejected` is the batch at which the stream stands.
+
+        Raises:
+            StorageError: a batch does not fit the table, or cannot be committed.
+        """
+        started = self.env.now_ms()
+        here, values = with_source_variables(self.declaration)
+        stream = here.stream
+        assert stream is not None and here.source is not None
+        ignores = here.source.extra_columns is ExtraColumns.IGNORE
+        with values_hidden(values):
+            try:
+                self._drain(stream, ignores=ignores)
+            except InvalidRows:
+                if self.rejected is None:
+                    raise
+                return self.rejected
+            except StorageError:
+                raise
+            except Exception as error:
+                error.add_note(
+                    f"while the stream into {self.table.name} was read; the batch was not "
+                    "committed, those before it are, and the next run repeats it"
+                )
+                raise
+        return Published(
+            partitions=totals_of(each for batch in self.batches for each in batch.partitions),
+            report=self.report,
+            snapshot=self.batches[-1].snapshot if self.batches else None,
+            commits=len(self.batches),
+            engine="spark",
+            duration_ms=self.env.now_ms() - started,
+        )
+
+    def _drain(self, stream: StreamDeclaration, *, ignores: bool) -> None:
+        from lakewright.storage.spark.file_stream import file_stream
+        from lakewright.storage.spark.streaming import Watch, run_stream
+
+        watch = Watch(check_rows=self._check_rows, tell=self._told)
+        partition = stream.partition_of_rows
+        if stream.table is not None:
+            rows = self._changes(stream, partition, ignores=ignores)
+        else:
+            ((file_format, folder),) = stream.files.items()
+            source = file_stream(
+                self.session(),
+                self.table.table_files,
+                folder,
+                file_format,
+                partition=partition,
+                files_at_once=stream.files_per_batch,
+                ignores_others=ignores,
+            )
+            rows, watch = source.rows(), replace(watch, check_files=source.check_files)
+        run_stream(
+            self.table.table_files,
+            rows,
+            checkpoint=stream.checkpoint or default_checkpoint(self.table),
+            partition=partition,
+            trigger=_AVAILABLE_NOW,
+            watch=watch,
+        )
+
+    def _changes(
+        self, stream: StreamDeclaration, partition: Mapping[str, object], *, ignores: bool
+    ) -> Any:
+        """The changes of the other table, without the columns that `partition` makes."""
+        assert stream.table is not None
+        source = self.find_table(stream.table)
+        times = {each.column for each in partition.values() if isinstance(each, EventTime)}
+        wanted = {*self.table.schema.field_names, *times}
+        given = [name for name in source.schema.field_names if name not in partition]
+        others = [name for name in given if name not in wanted]
+        if others and not ignores:
+            raise InvalidRequestError(
+                f"{stream.table} has columns that {self.table.name} lacks: {', '.join(others)}; "
+                "nothing was read; declare them, or write extra_columns: ignore in the source",
+                table=self.table.name,
+            )
+        return source.read_stream(
+            self.session(),
+            consumer=stream.consumer,
+            after=stream.after,
+            columns=[name for name in given if name in wanted],
+        )
+
+    def _check_rows(self, staged: StagedWrite) -> None:
+        """Check staged rows before their commit; a batch that is not met ends the run."""
+        declaration = self.declaration
+        if not staged.messages:
+            return
+        check_other_columns(declaration, self.table, Writing(kind=declaration.write_kind))
+        if not declaration.expectations:
+            return
+        judge = StagedJudge(self.table, self.session, self.find_table, self.env)
+        report = judge.report([staged], declaration.expectations)
+        if report.blocking:
+            self.rejected = Rejected(
+                report=report,
+                partitions=totals_of(staged.partitions),
+                duration_ms=report.duration_ms,
+            )
+            raise InvalidRows(
+                f"batch {staged.commit_identifier} does not meet the expectations of "
+                f"{self.table.name}",
+                table=self.table.name,
+            )
+        self._judged[staged.commit_identifier] = report
+
+    def _told(self, batch: CommittedBatch) -> None:
+        self.batches.append(batch)
+        report = self._judged.pop(batch.number, None)
+        # A batch that an earlier run committed was judged by it.
+        if report is not None:
+            self.report = merged(self.report, report)
+        self.tell(batch)
+
+
+def default_checkpoint(table: Table) -> str:
+    """Where a stream into a table is kept track of: below the table, and dropped with it."""
+    files = table.table_files
+    place = files.fs.uri(files.paths.checkpoint)
+    # Spark's clients know the store by this name only.
+    return f"s3a{place.removeprefix('s3')}" if place.startswith("s3://") else place
+
+
+def merged(before: ValidationReport, after: ValidationReport) -> ValidationReport:
+    """The results for the rows of several batches, each of which was judged by itself."""
+    earlier = {each.check_name: each for each in before.outcomes}
+    outcomes = [
+        _merged(earlier[each.check_name], each) if each.check_name in earlier else each
+        for each in after.outcomes
+    ]
+    return ValidationReport(
+        outcomes=tuple(outcomes),
+        row_count=before.row_count + after.row_count,
+        engine=after.engine,
+        duration_ms=before.duration_ms + after.duration_ms,
+    )
+
+
+def _merged(before: ExpectationOutcome, after: ExpectationOutcome) -> ExpectationOutcome:
+    by_partition = Counter(before.unexpected_by_partition) + Counter(after.unexpected_by_partition)
+    return replace(
+        after,
+        met=before.met and after.met,
+        checked_count=_sum(before.checked_count, after.checked_count),
+        unexpected_count=_sum(before.unexpected_count, after.unexpected_count),
+        # A value that was observed is told of the batch that does not meet the expectation.
+        observed=after.observed if before.met else before.observed,
+        unexpected_by_partition=dict(sorted(by_partition.items())),
+        sample=(*before.sample, *after.sample)[:SAMPLE_ROWS],
+        error=before.error or after.error,
+    )
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other

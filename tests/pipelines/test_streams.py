@@ -1,0 +1,214 @@
+"""Streams as assets: a run takes what is new, each row once, and tells what it wrote."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from lakewright.platform.orchestration.names import TableNames
+from lakewright.storage import AddColumn
+from tests.pipelines.lake import Lake, Outcome, opened
+from tests.support.tables.builders import new_table, rows
+
+pytestmark = pytest.mark.spark
+
+CLICKS = """
+    table: logs.clicks
+    columns:
+      - {name: dt, type: STRING NOT NULL}
+      - {name: id, type: BIGINT NOT NULL}
+      - {name: v, type: STRING}
+    partition_keys: [dt]
+    source:
+      stream:
+        json: FEED
+        files_per_batch: 1
+        partition: {dt: {event_time: at, delay: 30min}}
+    expectations:
+      - {expect: expect_column_values_to_be_between, column: id, min_value: 0}
+"""
+
+
+@dataclass
+class Stream:
+    """The declared stream of a lake, and the folder in which its files arrive."""
+
+    lake: Lake
+    name: str = "logs.clicks"
+
+    def __post_init__(self) -> None:
+        self.folder.mkdir()
+        self.declare()
+
+    @property
+    def folder(self) -> Path:
+        return self.lake.folder / "feed"
+
+    def declare(self, old: str = "", new: str = "") -> None:
+        self.lake.declare(CLICKS.replace("FEED", str(self.folder)).replace(old, new))
+
+    def add(self, name: str, *rows: Mapping[str, Any]) -> None:
+        path = self.folder / name
+        again = path.exists()
+        path.write_text("\n".join(map(json.dumps, rows)))
+        if not again:
+            # Spark takes files in the order of their times, which may be equal otherwise.
+            os.utime(path, (1_700_000_000 + len(list(self.folder.iterdir())),) * 2)
+
+    def run(self, **tags: str) -> Outcome:
+        return self.lake.run_job(TableNames(self.name).job("ingest"), {}, **tags)
+
+    @property
+    def ids(self) -> list[int]:
+        return sorted(row["id"] for row in self.lake.table(self.name).read().to_pylist())
+
+
+@pytest.fixture
+def stream(tmp_path: Path) -> Iterator[Stream]:
+    for lake in opened(tmp_path):
+        yield Stream(lake)
+
+
+def click(number: int, at: str, **more: Any) -> dict[str, Any]:
+    return {"id": number, "v": f"v{number}", "at": f"2024-06-{at}Z", **more}
+
+
+def test_two_runs_of_a_stream_wait_for_the_one_place_of_its_pool(stream: Stream) -> None:
+    key = TableNames(stream.name).asset_key
+    graph = stream.lake.definitions.resolve_asset_graph()
+    assert graph.get(key).assets_def.op.pool == TableNames(stream.name).writers_pool
+
+
+@pytest.mark.mission("PT13", "PT48", "PT49", "PT59")
+def test_a_run_takes_what_is_new_and_tells_the_partitions_that_it_wrote(stream: Stream) -> None:
+    stream.add("a.json", click(1, "01T10:00:00"), click(2, "02T00:10:00"))
+    stream.add("b.json", click(3, "02T00:40:00"))
+    first = stream.run()
+    assert first.success, first.failure
+    told = first.materializations
+    assert {key: one["dagster/partition_row_count"] for key, one in told.items() if key} == {
+        "2024-06-01": 1,
+        "2024-06-02": 1,
+    }
+    assert told[None]["lakewright/batches"] == 2
+    assert told[None]["lakewright/rows_written"] == 3
+    assert told[None]["lakewright/watermark"] == 1_717_287_000.0
+    assert told[None]["partitions done"] == ["dt=2024-06-01"]
+    dynamic = stream.lake.instance.get_dynamic_partitions("lakewright/logs.clicks/dt")
+    assert sorted(dynamic) == ["2024-06-01", "2024-06-02"]
+    assert first.checks["id__be_between"].passed
+    assert first.checks["id__be_between"].metadata["checked_rows"].value == 3
+
+    idle = stream.run()
+    assert idle.success, idle.failure
+    assert idle.materializations == {}
+    assert idle.observations[None]["lakewright/batches"] == 0
+    assert idle.checks["id__be_between"].passed
+
+    # The run died before Spark noted that the batch has ended, and before Dagster was told.
+    checkpoint = stream.lake.table(stream.name).table_files.paths.root + "/.lakewright/checkpoint"
+    for name in ("1", ".1.crc"):
+        Path(checkpoint, "commits", name).unlink(missing_ok=True)
+    stream.add("c.json", click(4, "03T09:00:00"))
+    asked = stream.run(**{"dagster/partition": "2024-06-01"})
+    assert asked.success, asked.failure
+    assert stream.ids == [1, 2, 3, 4]
+    rows_of = {
+        key: one.get("dagster/partition_row_count") for key, one in asked.materializations.items()
+    }
+    assert (rows_of["2024-06-02"], rows_of["2024-06-03"]) == (1, 1)
+    assert asked.materializations["2024-06-01"]["lakewright/rows_written"] == 2
+
+
+@pytest.mark.mission("PT13")
+def test_a_batch_that_fails_an_expectation_is_not_committed_and_comes_again(
+    stream: Stream,
+) -> None:
+    days = "partitions: {daily: {column: dt, start: 2024-06-01, end: 2024-07-01}}"
+    stream.declare("source:\n", f"{days}\n    source:\n")
+    stream.add("a.json", click(1, "01T10:00:00"))
+    stream.add("b.json", click(-2, "02T10:00:00"), click(3, "02T11:00:00"))
+    stream.add("c.json", click(4, "03T10:00:00"))
+    for _ in range(2):
+        refused = stream.run()
+        assert not refused.success
+        assert "1 of 2 rows do not meet it; the batch was not committed" in refused.failure
+        assert not refused.checks["id__be_between"].passed
+        assert stream.ids == [1]
+    assert not list(stream.lake.folder.glob("warehouse/**/dt=2024-06-02/bucket-0/*.parquet"))
+    # A person corrects the file, which the next run reads again.
+    stream.add("b.json", click(2, "02T10:00:00"), click(3, "02T11:00:00"))
+    again = stream.run()
+    assert again.success, again.failure
+    assert again.checks["id__be_between"].passed
+    assert {*again.materializations} == {None, "2024-06-02", "2024-06-03"}
+    assert stream.ids == [1, 2, 3, 4]
+
+
+@pytest.mark.mission("PT13")
+def test_a_new_column_of_the_files_ends_the_run_and_leaves_nothing_half_done(
+    stream: Stream,
+) -> None:
+    stream.add("a.json", click(1, "01T10:00:00"))
+    stream.add("b.json", click(2, "01T11:00:00", city="Ulm"))
+    refused = stream.run()
+    assert not refused.success
+    assert "has read columns that the table lacks: city (1 files, such as" in refused.failure
+    assert stream.ids == [1]
+    assert len(list(stream.lake.folder.glob("warehouse/**/bucket-0/*.parquet"))) == 1
+    stream.declare("source:\n", "source:\n      extra_columns: ignore\n")
+    ignored = stream.run()
+    assert ignored.success, ignored.failure
+    assert stream.ids == [1, 2]
+
+
+COPY = """
+    table: shop.copy
+    columns:
+      - {name: id, type: BIGINT NOT NULL}
+      - {name: day, type: STRING}
+      - {name: v, type: STRING}
+    primary_key: [id]
+    source: {stream: {table: shop.orders, consumer: to-copy}}
+    automation: eager
+"""
+
+
+@pytest.mark.mission("PT13", "PT49")
+def test_the_changes_of_a_table_follow_its_materializations(lake: Lake) -> None:
+    lake.declare("table: shop.orders", "orders.yaml")
+    lake.declare(COPY, "copy.yaml")
+    catalog = lake.catalog
+    orders = new_table(catalog, name="shop.orders", keys=["id"], options={"bucket": "1"})
+    sensor = TableNames("shop.copy").stream_sensor
+
+    def tell() -> None:
+        lake.instance.report_runless_asset_event(dg.AssetMaterialization(["shop", "orders"]))
+
+    assert lake.tick_of(sensor).skip_message
+    for number, kinds in enumerate((["+I", "+I"], ["+U", "-D"])):
+        values = [{"id": each, "day": "a", "v": f"v{number}"} for each in (1, 2)]
+        orders.write(rows(orders, values, kinds))
+        tell()
+        (request,) = lake.tick_of(sensor).run_requests
+        outcome = lake.run_job("ingest__shop__copy", {}, **request.tags)
+        assert outcome.success, outcome.failure
+        assert lake.tick_of(sensor).skip_message
+    assert lake.rows("shop.copy") == [{"id": 1, "day": "a", "v": "v1"}]
+
+    altered = orders.alter(AddColumn("city", "STRING"))
+    altered.write(rows(altered, [{"id": 3, "day": "a", "v": "w", "city": "Ulm"}], ["+I"]))
+    refused = lake.run_job("ingest__shop__copy", {})
+    assert not refused.success
+    assert "shop.orders has columns that shop.copy lacks: city; nothing was read" in refused.failure
+    lake.declare(COPY.replace("to-copy}", "to-copy}, extra_columns: ignore"), "copy.yaml")
+    outcome = lake.run_job("ingest__shop__copy", {})
+    assert outcome.success, outcome.failure
+    assert [row["id"] for row in lake.rows("shop.copy")] == [1, 3]
