@@ -14,7 +14,7 @@ from lakewright.platform.upkeep.measures import Cost
 from lakewright.platform.warehouse.action import Action, Verdict
 from lakewright.platform.warehouse.clock import Clock
 from lakewright.platform.warehouse.debt import Debt, debt_of, findings
-from lakewright.platform.warehouse.decide import Past
+from lakewright.platform.warehouse.decide import COMPACT, Past
 from lakewright.platform.warehouse.intents import Decision, Declined, Intent, WhyNot
 from lakewright.platform.warehouse.kept_tables import KeptTables
 from lakewright.platform.warehouse.ledger import Ledger
@@ -32,7 +32,8 @@ _DAY_MS = 86_400_000
 _MOST_ASKED = 30
 _MOST_POINTS = 64
 # Reasons that stay until a person changes something.
-_LEFT = frozenset({WhyNot.READ_ONLY, WhyNot.FROZEN, WhyNot.UNDONE, WhyNot.DISABLED})
+_LEFT = frozenset({WhyNot.READ_ONLY, WhyNot.FROZEN, WhyNot.UNDONE})
+_OFF = WhyNot.DISABLED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +130,10 @@ class Overviews:
                 each for each in decisions if isinstance(each, Declined) and each.why_not.waits
             ),
             left=tuple(
-                each for each in decisions if isinstance(each, Declined) and each.why_not in _LEFT
+                each
+                for each in decisions
+                if isinstance(each, Declined)
+                and (each.why_not in _LEFT or (each.why_not is _OFF and each.verb == COMPACT))
             ),
             findings=() if survey is None else findings(survey),
             trend=self._trends.get(name),

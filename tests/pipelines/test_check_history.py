@@ -67,7 +67,7 @@ def test_a_run_of_several_partitions_says_which_of_them_failed(lake: Lake) -> No
     rows = events("2024-01-01", 0, 2) + events("2024-01-03", 2, 4, amount=-1.0)
     assert not ingest(lake, days, rows).success
     said = latest(lake).description
-    assert said.startswith("2 partitions from 2024-01-01 to 2024-01-03: ")
+    assert said.startswith("3 partitions from 2024-01-01 to 2024-01-03: ")
     assert said.endswith(
         "2 of 4 rows do not meet it. Not met by these rows: 2024-01-03: 2 rows do not meet it"
     )

@@ -89,7 +89,7 @@ def test_debt_for_which_nothing_is_due_says_why(
     frame = lakewright(catalog, "top", "--policy", policy(tmp_path, off), "--once")
 
     told = {line.split()[0]: line for line in frame.lines if line.startswith("db.")}
-    assert "disabled: compact: db.off, compact: is switched off by its policy" in told["db.off"]
+    assert "disabled: compact: is switched off by its policy" in told["db.off"]
     assert "not due: 4 small files to join" in told["db.few"]
 
 

@@ -159,8 +159,10 @@ def _cells(line: TableLine) -> list[Cell]:
         why = first.reason
     elif line.debt.files and line.left:
         left = line.left[0]
-        verb = "" if left.verb == EVERY_VERB else f": {left.verb.replace('_', ' ')}"
-        state, why = f"{left.why_not.value.replace('_', ' ')}{verb}", left.reason
+        verb = left.verb.replace("_", " ")
+        state = left.why_not.value.replace("_", " ")
+        state += "" if left.verb == EVERY_VERB else f": {verb}"
+        why = left.reason.removeprefix(f"{line.table}, {verb}: ")
     elif line.debt.files:
         # A debt is counted against no policy, so it says what it is made of.
         state, why = "not due", "; ".join(line.findings)
