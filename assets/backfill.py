@@ -212,8 +212,8 @@ class _Backfill:
         chosen = chosen_partitions(choice, self.declaration, catalog, instance, run_id=run_id)
         done = self._done(catalog)
         self.keys = tuple(key for key in chosen if key not in done)
-        told = counted(len(self.keys), "partition")
-        self.context.log.info("%s: %s, %s", self.declaration.table, told, first_few(self.keys))
+        told = f"{counted(len(self.keys), 'partition')}: {first_few(self.keys, between=', ')}"
+        self.context.log.info("%s: %s", self.declaration.table, told)
         if done:
             self._tell_done(catalog, done)
 
@@ -349,20 +349,29 @@ class _Backfill:
         by_reason: dict[str, list[str]] = {}
         for key, why in self.reasons.items():
             by_reason.setdefault(why, []).append(key)
-        return first_few([f"{first_few(keys)} ({why})" for why, keys in by_reason.items()])
+        return first_few(
+            [f"{first_few(keys, between=', ')} ({why})" for why, keys in by_reason.items()]
+        )
 
-    def _told(self, key: str) -> str:
-        return self.reasons.get(key) or (NO_ROWS if self.rows.get(key) == 0 else "")
+    def _result(self, key: str) -> str:
+        """What came of a partition; nothing for one that a dry run only names."""
+        if key in self.reasons:
+            return f"not published: {self.reasons[key]}"
+        if key in self.rows:
+            return "published" if self.rows[key] else NO_ROWS
+        return ""
 
     def table(self) -> dg.TableMetadataValue:
         """The partitions with what came of each, those that failed first."""
         shown = [*self.reasons, *(key for key in self.keys if key not in self.reasons)]
         records = [
-            dg.TableRecord({"partition": key, "rows": self.rows.get(key), "told": self._told(key)})
+            dg.TableRecord(
+                {"partition": key, "rows": self.rows.get(key), "result": self._result(key)}
+            )
             for key in shown[:_MOST_SHOWN]
         ]
         columns = [dg.TableColumn("partition"), dg.TableColumn("rows", "int")]
-        columns.append(dg.TableColumn("told"))
+        columns.append(dg.TableColumn("result"))
         return dg.MetadataValue.table(records=records, schema=dg.TableSchema(columns=columns))
 
 

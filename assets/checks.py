@@ -14,9 +14,11 @@ from lakewright.platform.declare.declarations import (
     Severity,
     TableDeclaration,
 )
+from lakewright.platform.declare.partition_keys import first_few
 from lakewright.platform.ingest.expectations import ExpectationOutcome, ValidationReport
 from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.orchestration.reports import check_metadata
+from lakewright.platform.upkeep.words import not_meeting
 
 # What is known of the other partitions of a check, by the check's name.
 Histories = Callable[[str], CheckHistory]
@@ -80,7 +82,7 @@ class JudgedRows:
             }
         counts = outcome.unexpected_by_partition
         found = {
-            key: f"{counts[text]} rows do not meet it"
+            key: not_meeting(counts[text])
             for key, text in self.partitions.items()
             if text in counts
         }
@@ -90,7 +92,7 @@ class JudgedRows:
     @property
     def told(self) -> str:
         """Which partitions were evaluated, in a few words."""
-        names = sorted(self.judged or self.partitions)
+        names = sorted(self.judged.union(self.rejected) or self.partitions)
         if len(names) <= 1:
             return names[0] if names else ""
         return f"{len(names)} partitions from {names[0]} to {names[-1]}"
@@ -111,7 +113,7 @@ def check_results(
             outcome.check_name,
             outcome.severity,
             outcome.met,
-            _told(rows, outcome.summary, history.beside(not_met)),
+            _told(rows, outcome.summary, history.beside(not_met), not_met),
             rows,
             history,
             check_metadata(outcome, row_count=report.row_count),
@@ -144,8 +146,14 @@ def results_of_earlier_try(
         )
 
 
-def _told(rows: JudgedRows, summary: str, others: str) -> str:
+def _told(
+    rows: JudgedRows, summary: str, others: str, not_met: Mapping[str, str] | None = None
+) -> str:
     told = f"{rows.told}: {summary}" if rows.told else summary
+    # Of one partition, or of an expectation on all rows together, the summary says it.
+    named = [f"{key}: {why}" for key, why in sorted((not_met or {}).items()) if why != summary]
+    if named and len(rows.partitions) > 1:
+        told = f"{told}. Not met by these rows: {first_few(named)}"
     return f"{told}. Not met by earlier rows: {others}" if others else told
 
 

@@ -33,6 +33,7 @@ from lakewright.platform.orchestration.asset_partitions import (
 )
 from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.orchestration.reports import (
+    OF_THE_COMMIT,
     partition_metadata,
     publication_metadata,
     table_metadata,
@@ -162,7 +163,9 @@ class IngestRun:
             warn=context.log.warning,
         )
         asked = (
-            "all rows" if request.partitions is None else f"{len(request.partitions)} partitions"
+            "all rows"
+            if request.partitions is None
+            else counted(len(request.partitions), "partition")
         )
         context.log.info("%s: %s, %s", declaration.table, order.kind.value, asked)
         with values_hidden(values):
@@ -318,13 +321,14 @@ class IngestRun:
         totals = {scheme.key_of(each.spec): each for each in outcome.partitions}
         told = {scheme.key_of(each.spec) for each in outcome.rejected}
         told |= {scheme.key_of(each) for each in outcome.earlier} - set(totals)
-        metadata = self.metadata(table, outcome)
+        whole = self.metadata(table, outcome)
+        metadata = {name: each for name, each in whole.items() if name not in OF_THE_COMMIT}
         for key in self._asked or ():
             if key not in told:
                 yield dg.AssetMaterialization(
                     self.names.asset_key,
                     partition=key_of_asset(known, key),
-                    metadata={**metadata, **partition_metadata(totals.get(key))},
+                    metadata={**partition_metadata(totals.get(key)), **metadata},
                 )
 
     def found(self, table: Table, outcome: Published) -> Iterator[dg.AssetMaterialization]:
@@ -341,7 +345,7 @@ class IngestRun:
             yield dg.AssetMaterialization(
                 self.names.asset_key,
                 partition=key,
-                metadata={**common, **partition_metadata(each)},
+                metadata={**partition_metadata(each), **common},
             )
 
     def _register(self, outcome: Published) -> None:

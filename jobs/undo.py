@@ -91,13 +91,13 @@ def _tag(context: dg.OpExecutionContext, found: Undo) -> None:
 
 
 def _metadata(found: Undo) -> dict[str, Any]:
-    columns = [dg.TableColumn(name) for name in ("table", "what", "told")]
+    columns = [dg.TableColumn(name) for name in ("table", "what", "result")]
     rows = [(each.table, each.what, each.summary) for each in found.parts]
     rows += [(each.table, each.what, f"left alone: {each.why}") for each in found.left_alone]
     return {
         "undone_run": dg.MetadataValue.text(found.run),
         "parts": dg.MetadataValue.table(
-            records=[dg.TableRecord({"table": a, "what": b, "told": c}) for a, b, c in rows],
+            records=[dg.TableRecord({"table": a, "what": b, "result": c}) for a, b, c in rows],
             schema=dg.TableSchema(columns=columns),
         ),
     }

@@ -106,7 +106,8 @@ def build_upkeep_job(
         for name, given in config.tables.items():
             try:
                 asked = config.asked.get(name)
-                one = _OneTable(kind, TableNames(name), tables.table(name), context, keys, asked)
+                kept, several = tables.table(name), len(config.tables) > 1
+                one = _OneTable(kind, TableNames(name), kept, context, keys, asked, several)
                 one.keep(given, names.job(kind.name), dry_run=config.dry_run)
             except (dg.Failure, dg.RetryRequested) as trouble:
                 if len(config.tables) == 1:
@@ -227,7 +228,7 @@ def _told(trouble: Exception) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _OneTable:
-    """One table in one run of a job."""
+    """One table in one run of a job; `several` says that the run has others too."""
 
     kind: UpkeepJob
     names: TableNames
@@ -235,6 +236,7 @@ class _OneTable:
     context: dg.OpExecutionContext
     keys: ResourceKeys
     asked: AskedConfig | None = None
+    several: bool = False
 
     def keep(self, config: dg.Config, job: str, *, dry_run: bool) -> None:
         """Carry out the verbs of the job, with what the run's config says of this table."""
@@ -269,7 +271,16 @@ class _OneTable:
             )
             for verb in kind.verbs(table, context):
                 _Run(
-                    kind, self.names, context, table, verb, options, work, catalog, self.asked
+                    kind,
+                    self.names,
+                    context,
+                    table,
+                    verb,
+                    options,
+                    work,
+                    catalog,
+                    self.asked,
+                    self.several,
                 ).carry_out(dry_run)
             if kind.afterwards is not None and not dry_run:
                 kind.afterwards(catalog.table(self.kept.name), context)
@@ -305,6 +316,7 @@ class _Run:
     work: Work
     catalog: Catalog
     asked: AskedConfig | None
+    several: bool
     before: TableHealth | None = None
     done: Outcome[Any, Any, Any] | None = None
     plan: Report | None = None
@@ -336,14 +348,27 @@ class _Run:
                 )
             raise
         plan = verb.report(self.table, replace(outcome, result=None))
-        self.context.add_output_metadata(dict(report_metadata(plan)))
+        report = plan if dry_run else verb.report(self.table, outcome)
+        self.context.add_output_metadata(self._output_metadata(plan, report))
         if dry_run:
             self.context.log.info("dry run: %s", plan.summary)
             return
-        report = verb.report(self.table, outcome)
         self._observe_partitions(report)
         # Reported last, so that a list with the newest event first begins with the whole table.
         self._observe(report, self.context.log_event)
+
+    def _output_metadata(self, plan: Report, report: Report) -> dict[str, Any]:
+        """What the step shows: of one table its result and plan, of several a line for each.
+
+        Dagster joins the metadata of all calls by name, so figures of one table would stand beside
+        those of another.
+        """
+        if self.several:
+            return {self.table.name: report.summary}
+        told = {"table": self.table.name, "result": report.summary}
+        if report is plan:
+            told = {"table": self.table.name}
+        return {**told, "plan": plan.summary, **report_metadata(plan)}
 
     def _recorder(self) -> Recorder:
         """Records in the ledger, with what the sensor predicted if it asked for the run."""
@@ -386,10 +411,11 @@ class _Run:
         self.context.log.info("%s: %s", self.table.name, report.summary)
         if report.is_empty:
             return
+        # The log of a run shows the first few: what was done, before what the table is.
         metadata: Mapping[str, Any] = {
             "lakewright/verb": self.kind.name,
-            **whole_table_metadata(self.table),
             **report_metadata(report),
+            **whole_table_metadata(self.table),
         }
         tell(
             dg.AssetObservation(self.names.asset_key, metadata=metadata, description=report.summary)
@@ -410,6 +436,6 @@ class _Run:
                 dg.AssetObservation(
                     self.names.asset_key,
                     partition=partition.key,
-                    metadata={**common, **metadata},
+                    metadata={**metadata, **common},
                 )
             )

@@ -1,12 +1,13 @@
 """The upkeep sensor: looks at all kept tables, and asks for what is due, in few runs.
 
 It only looks and asks. Each tick decides anew from the tables' metadata, their policies and the
-runs that Dagster knows of; its cursor is the time of the last tick. What it read of a table whose
-snapshot did not change is kept in this process, to spare reading it again.
+runs that Dagster knows of; its cursor is the time of the last tick, for people to read. What it
+read of a table that did not change is kept in this process, to spare reading it again.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -88,7 +89,7 @@ def build_upkeep_sensor(
         for told in look.news[:_MOST_LOGGED]:
             context.log.info("%s", told)
         requests = [_request(batch, names, past) for batch in batches(look.choice.chosen)]
-        cursor = str(now_ms)
+        cursor = f"{dt.datetime.fromtimestamp(now_ms // 1000, dt.UTC):%Y-%m-%dT%H:%M:%SZ}"
         origin = context.code_location_origin
         events = news.events(
             context.instance,

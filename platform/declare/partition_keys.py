@@ -81,7 +81,7 @@ def partition_identity(spec: Mapping[str, object]) -> tuple[tuple[str, object], 
     )
 
 
-def first_few(names: Sequence[str]) -> str:
+def first_few(names: Sequence[str], *, between: str = "; ") -> str:
     """The first five names of a list for messages, and the number of the others."""
     more = len(names) - _MOST_NAMED
-    return "; ".join(names[:_MOST_NAMED]) + (f"; and {more} more" if more > 0 else "")
+    return between.join([*names[:_MOST_NAMED], *([f"and {more} more"] if more > 0 else [])])

@@ -24,6 +24,7 @@ from lakewright.platform.declare.declarations import ExpectationDeclaration, Sev
 from lakewright.platform.declare.expectation_catalog import EXPECTATION_KINDS
 from lakewright.platform.declare.partition_keys import describe_partition
 from lakewright.platform.ingest.deferred_imports import deferred
+from lakewright.platform.upkeep.words import counted
 from lakewright.storage import StorageError, Table
 from lakewright.storage.env import Env, SystemEnv
 from lakewright.storage.sql import BATCH, COUNT_COLUMN, parse_row_query
@@ -66,12 +67,13 @@ class ExpectationOutcome:
         if self.error is not None:
             return f"{self.expectation} could not be evaluated: {self.error}"
         if self.unexpected_count is not None and self.checked_count is None:
-            return f"{self.expectation}: the query finds {self.unexpected_count} rows"
+            return f"{self.expectation}: the query finds {counted(self.unexpected_count, 'row')}"
         if self.unexpected_count is not None:
             if self.unexpected_count == 0:
-                return f"{self.expectation}: all {self.checked_count} rows meet it"
-            share = f"{self.unexpected_count} of {self.checked_count} rows"
-            return f"{self.expectation}: {share} do not meet it"
+                return f"{self.expectation}: all {self.checked_count:,} rows meet it"
+            share = f"{self.unexpected_count:,} of {self.checked_count:,} rows"
+            does = "does" if self.unexpected_count == 1 else "do"
+            return f"{self.expectation}: {share} {does} not meet it"
         seen = "" if self.observed is None else f", observed {self.observed}"
         return f"{self.expectation}: {'met' if self.met else 'not met'}{seen}"
 

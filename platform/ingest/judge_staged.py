@@ -17,7 +17,7 @@ from lakewright.platform.ingest.expectations import (
     ValidationReport,
 )
 from lakewright.platform.ingest.validate_staged import validate_staged
-from lakewright.platform.upkeep.words import counted
+from lakewright.platform.upkeep.words import not_meeting
 from lakewright.storage import StagedWrite, Table
 from lakewright.storage.env import Env
 from lakewright.storage.operations.write.split_staged import split_staged
@@ -88,7 +88,7 @@ def rejected_alone(
 
 def _told(outcome: ExpectationOutcome) -> str:
     count = outcome.unexpected_count
-    return f"{counted(count, 'row')} do not meet it" if count else outcome.summary
+    return not_meeting(count) if count else outcome.summary
 
 
 def parts_in(

@@ -17,8 +17,10 @@ from lakewright.platform.orchestration.pictures import (
     as_markdown,
     debt_picture,
     file_shapes_picture,
+    small_files_bars,
     small_files_picture,
 )
+from lakewright.platform.orchestration.run_identity import origin_of
 from lakewright.platform.upkeep.retention import age_text, holder_text
 from lakewright.platform.upkeep.words import counted, duration_text, size_text, time_text
 from lakewright.platform.warehouse.action import Action, Verdict
@@ -43,7 +45,8 @@ class HealthEvaluation:
     """Whether nothing is due in a table, nor held up longer than its policy allows.
 
     What a schedule asks for counts once it is late, or a run of it failed. `told` are the verbs
-    that are due or wait. As long as it and `passed` stay, the sensor reports no further evaluation.
+    that are due or wait. As long as it and `passed` stay, and no run of upkeep ends, the sensor
+    reports no further evaluation.
     """
 
     passed: bool
@@ -112,16 +115,14 @@ def evaluate_health(
     unreadable = state.survey.problem is not None
     concerned: list[Decision] = [*due, *waiting]
     told = [*dict.fromkeys(each.verb for each in concerned)]
-    mode = " (shadow mode: it is only recorded)" if kept.policy.mode is UpkeepMode.SHADOW else ""
     metadata: dict[str, Any] = {"summary": _summary(state.survey)}
     if due:
-        metadata["due"] = dg.MetadataValue.md(_lines(due) + mode)
+        metadata["due"] = _table_of_due(due)
     if waiting:
-        metadata["waits"] = dg.MetadataValue.md(_lines(waiting))
+        metadata["waits"] = _table_of(waiting)
     for verb in told:
         metadata[f"job of {verb}"] = _job(names.job(verb), location)
-    if others:
-        metadata["not due"] = _table_of([each for each in others if each not in waiting])
+    metadata["not due"] = _table_of([each for each in others if each not in waiting])
     if state.survey.problem is None:
         picture = small_files_picture(
             state.survey.files, state.health.partitions, keyed=state.survey.keyed
@@ -134,16 +135,17 @@ def evaluate_health(
             )
         trend = beside.trend
         if trend is not None and len(trend.points) > 1:
-            drawn = as_markdown(debt_picture(trend), "files that upkeep could take away, over time")
+            drawn = as_markdown(debt_picture(trend), "files and debt over time")
             metadata["health over time"] = dg.MetadataValue.md(drawn)
         metadata["other retention times"] = _outlook_table(beside.outlook)
         metadata["last runs"] = _actions_table(beside.actions)
         metadata |= _numbers(state)
     metadata["lakewright/upkeep_sensor"] = names.sensor
     metadata["lakewright/mode"] = kept.policy.mode.value
+    passed = not ill and not held_up and not unreadable
     return HealthEvaluation(
-        passed=not ill and not held_up and not unreadable,
-        description=_description(state, due, waiting, others),
+        passed=passed,
+        description=_description(state, decisions, kept, passed=passed),
         metadata={name: value for name, value in metadata.items() if value is not None},
         told=frozenset(told),
     )
@@ -160,33 +162,70 @@ def absent(table: str) -> HealthEvaluation:
 
 
 def _description(
-    state: TableState,
-    due: Sequence[Intent],
-    waiting: Sequence[Declined],
-    others: Sequence[Declined],
+    state: TableState, decisions: Sequence[Decision], kept: KeptTable, *, passed: bool
 ) -> str:
-    if due:
-        return f"due: {_few(due)}"
-    if waiting:
-        return f"waits: {_few(waiting)}"
-    for each in others:
-        if each.verb == EVERY_VERB:
-            return each.reason
-    return f"nothing is due: {_summary(state.survey)}"
+    """Whether the table is ill, why, and what becomes of it; Markdown.
 
-
-def _few(decisions: Sequence[Decision]) -> str:
-    more = len(decisions) - _MOST_NAMED
-    told = "; ".join(each.reason for each in decisions[:_MOST_NAMED])
-    return f"{told}; and {more} more" if more > 0 else told
-
-
-def _lines(decisions: Sequence[Decision]) -> str:
-    """A list of reasons, each with its verb."""
-    lines = [f"- **{_words(each.verb)}**: {each.reason}" for each in decisions[:_MOST_LISTED]]
-    if len(decisions) > _MOST_LISTED:
-        lines.append(f"- and {len(decisions) - _MOST_LISTED:,} more")
+    Dagster shows the description of a check as it is, and Markdown among its metadata only behind a
+    link. So what a person must read is here, and the bars are characters, which any theme, any
+    message and any log can show.
+    """
+    lines = [f"**{'Healthy' if passed else 'Ill'}**: {_headline(state, decisions, passed=passed)}"]
+    concerned = [each for each in decisions if isinstance(each, Intent) or each.why_not.waits]
+    if concerned:
+        lines += ["", *_listed(concerned)]
+    if concerned and kept.policy.mode is UpkeepMode.SHADOW:
+        lines += ["", "Nothing of this is done: `mode: shadow` of its policy only records it."]
+    if state.survey.problem is None and state.survey.files.files:
+        bars = small_files_bars(
+            state.survey.files, state.health.partitions, keyed=state.survey.keyed
+        )
+        lines += ["", "```", *bars, "```"]
     return "\n".join(lines)
+
+
+def _headline(state: TableState, decisions: Sequence[Decision], *, passed: bool) -> str:
+    for each in decisions:
+        if each.verb == EVERY_VERB:
+            return _reason(each)
+    if any(isinstance(each, Intent) for each in decisions):
+        return "work is due, and not late." if passed else "upkeep is due."
+    if any(isinstance(each, Declined) and each.why_not.waits for each in decisions):
+        return "work waits, as its policy says." if passed else "upkeep is due and held up."
+    return f"nothing is due. {_summary(state.survey)}"
+
+
+def _listed(decisions: Sequence[Decision]) -> Iterable[str]:
+    """A line for each reason, with its verb."""
+    for each in decisions[:_MOST_NAMED]:
+        yield f"- **{_words(each.verb)}**: {_reason(each)}"
+    if len(decisions) > _MOST_NAMED:
+        yield f"- and {len(decisions) - _MOST_NAMED:,} more"
+
+
+def _reason(decision: Decision) -> str:
+    """The reason, without the table and the verb in front, which stand beside it."""
+    verb = _words(decision.verb)
+    for said in (f"{decision.table}, {verb}: ", f"{decision.table}: "):
+        if decision.reason.startswith(said):
+            return decision.reason.removeprefix(said)
+    return decision.reason
+
+
+def _table_of_due(due: Sequence[Intent]) -> dg.TableMetadataValue:
+    return dg.MetadataValue.table(
+        records=[
+            dg.TableRecord(
+                {
+                    "verb": _words(each.verb),
+                    "reason": _reason(each),
+                    "reads": size_text(each.cost.bytes),
+                    "files fewer": each.benefit.files_fewer,
+                }
+            )
+            for each in due[:_MOST_LISTED]
+        ]
+    )
 
 
 def _table_of(declined: Sequence[Declined]) -> dg.TableMetadataValue | None:
@@ -198,7 +237,7 @@ def _table_of(declined: Sequence[Declined]) -> dg.TableMetadataValue | None:
                 {
                     "verb": _words(each.verb),
                     "why not": _words(each.why_not.value),
-                    "reason": each.reason,
+                    "reason": _reason(each),
                     "partition": each.partition or "",
                     "again": "" if each.again_ms is None else time_text(each.again_ms),
                 }
@@ -253,13 +292,19 @@ def _actions_table(actions: Sequence[Action]) -> dg.TableMetadataValue | None:
                     "took": duration_text(each.cost.milliseconds),
                     "files fewer": each.benefit.files_fewer,
                     "freed": size_text(each.benefit.bytes_freed),
-                    "told": each.summary or each.error or "",
-                    "run": each.run,
+                    "what": each.summary or each.error or "",
+                    "run": _short(each.run),
                 }
             )
             for each in reversed(acted[-_MOST_RUNS:])
         ]
     )
+
+
+def _short(run: str) -> str:
+    """The digits by which Dagster shows a run, and `undo` finds it; other names as they are."""
+    origin = origin_of(run)
+    return run if origin is None else origin[:8]
 
 
 def _one_of_each(declined: Sequence[Declined]) -> Iterable[Declined]:

@@ -1,4 +1,4 @@
-"""Pictures: file sizes before and after a rewrite, and small files, as drawings for the UI."""
+"""Pictures: what a table is made of and what a rewrite did, as drawings and bars for the UI."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ _MAX_PARTITIONS = 12
 _LINE_HEIGHT = 22
 _NAMES_WIDTH = 190
 _MAX_NAME = 28
+_MOST_BARS = 4
+_BAR_CHARACTERS = 30
 _SIZES_MIB = (1, 8, 32, 128, 512)
 
 
@@ -42,22 +44,46 @@ def small_files_picture(
 
     A bar of a partition has the small files or sorted runs of its worst bucket; SVG.
     """
-    counts = {each.key: each.sorted_runs if keyed else each.small_files for each in partitions}
-    worst = sorted(partitions, key=lambda each: -counts[each.key])
-    shown = worst[:_MAX_PARTITIONS] if any(each.key for each in worst) else []
-    lines = [("the table", table.small_files, table.files, "small file")]
-    what = "sorted run" if keyed else "small file"
-    for each in shown:
-        small = min(counts[each.key], each.file_count)
-        lines.append((each.key, small, each.file_count, what))
+    lines, others = _file_lines(table, partitions, keyed=keyed, most=_MAX_PARTITIONS)
     most = max((files for _, _, files, _ in lines), default=0)
     height = len(lines) * _LINE_HEIGHT + 2 * _MARGIN
     drawn = [_bar(line, position, most) for position, line in enumerate(lines)]
-    if len(worst) > len(shown) and shown:
-        told = f"and {counted(len(worst) - len(shown), 'other partition')}"
-        drawn.append(f'<text x="{_MARGIN}" y="{height + 4}" fill="#333333">{told}</text>')
+    if others:
+        drawn.append(f'<text x="{_MARGIN}" y="{height + 4}" fill="#333333">{others}</text>')
         height += _LINE_HEIGHT
     return _svg(height, drawn)
+
+
+def small_files_bars(
+    table: FileFigures, partitions: Sequence[PartitionHealth], *, keyed: bool
+) -> list[str]:
+    """The same for the few worst partitions, in characters: `█` of small files, `░` of others."""
+    lines, others = _file_lines(table, partitions, keyed=keyed, most=_MOST_BARS)
+    named = [(_short(name), small, files, what) for name, small, files, what in lines]
+    widest = max(len(name) for name, *_ in named)
+    most = max(files for _, _, files, _ in named)
+    drawn = []
+    for name, small, files, what in named:
+        whole, front = (-(-each * _BAR_CHARACTERS // max(most, 1)) for each in (files, small))
+        bar = "█" * front + "░" * (whole - front)
+        drawn.append(f"{name:<{widest}}  {bar} {_file_counts(files, small, what)}")
+    return [*drawn, others] if others else drawn
+
+
+def _file_lines(
+    table: FileFigures, partitions: Sequence[PartitionHealth], *, keyed: bool, most: int
+) -> tuple[list[tuple[str, int, int, str]], str]:
+    """Name, small files or sorted runs, files, and what is counted; and what is left out."""
+    counts = {each.key: each.sorted_runs if keyed else each.small_files for each in partitions}
+    worst = sorted(partitions, key=lambda each: -counts[each.key])
+    shown = worst[:most] if any(each.key for each in worst) else []
+    lines = [("the table", table.small_files, table.files, "small file")]
+    what = "sorted run" if keyed else "small file"
+    lines += [
+        (each.key, min(counts[each.key], each.file_count), each.file_count, what) for each in shown
+    ]
+    left = len(worst) - len(shown) if shown else 0
+    return lines, f"and {counted(left, 'other partition')}" if left else ""
 
 
 def file_shapes_picture(files: Sequence[tuple[int, int]], *, keyed: bool) -> str:
@@ -94,23 +120,35 @@ def file_shapes_picture(files: Sequence[tuple[int, int]], *, keyed: bool) -> str
 
 
 def debt_picture(trend: Trend) -> str:
-    """The files that upkeep could take away, over time, as it was recorded; SVG."""
-    values = trend.debt(_MAX_BARS)
-    most, left = max(*values, 1), _MARGIN + 52
-    floor, room = _ROW_HEIGHT + _MARGIN, _WIDTH - left - _MARGIN
-    step = room / max(len(values) - 1, 1)
-    points = " ".join(
-        f"{left + at * step:.1f},{floor - value * (_ROW_HEIGHT - 20) / most:.1f}"
-        for at, value in enumerate(values)
-    )
+    """The files of a table and those that upkeep could take away, over time, as recorded; SVG.
+
+    A compaction takes the files away at once. What it replaced stays a debt for as long as older
+    snapshots may need it, so that the debt alone would hide what was done.
+    """
+    figures = trend.at_even_distances(_MAX_BARS)
+    debt, files = [each.debt_files for each in figures], [each.files for each in figures]
+    most, left = max(*debt, *files, 1), _MARGIN + 52
+    floor, room = _ROW_HEIGHT + 2 * _MARGIN, _WIDTH - left - _MARGIN
+    step = room / max(len(figures) - 1, 1)
+    drawn = []
+    for at, (values, color) in enumerate(((debt, _BEFORE), (files, _AFTER))):
+        points = " ".join(
+            f"{left + number * step:.1f},{floor - value * (_ROW_HEIGHT - 20) / most:.1f}"
+            for number, value in enumerate(values)
+        )
+        name = ("debt", "files in the table")[at]
+        told = f"{name}: {counted(values[0], 'file')}, then at most {max(values):,}, "
+        drawn.append(
+            f'<polyline points="{points}" fill="none" stroke="{color}" stroke-width="2"/>'
+            f'<rect x="{left + at * 290}" y="{_MARGIN - 5}" width="9" height="9" fill="{color}"/>'
+            f'<text x="{left + at * 290 + 14}" y="{_MARGIN + 4}" fill="#333333">'
+            f"{told}now {values[-1]:,}</text>"
+        )
     begin, end = time_text(trend.first.taken_ms), time_text(trend.last.taken_ms)
-    told = f"debt: {counted(values[0], 'file')}, then at most {max(values):,}, now {values[-1]:,}"
-    drawn = [
-        f'<polyline points="{points}" fill="none" stroke="{_BEFORE}" stroke-width="2"/>',
+    drawn += [
         f'<line x1="{left}" y1="{floor}" x2="{_WIDTH - _MARGIN}" y2="{floor}" stroke="#999999"/>',
         f'<text x="{_MARGIN}" y="{floor - _ROW_HEIGHT + 24}" fill="#333333">{most:,}</text>',
         f'<text x="{_MARGIN}" y="{floor}" fill="#333333">0</text>',
-        f'<text x="{left}" y="{_MARGIN + 4}" fill="#333333">{told}</text>',
         f'<text x="{left}" y="{floor + 18}" fill="#333333">{begin}</text>',
         f'<text x="{_WIDTH - _MARGIN}" y="{floor + 18}" text-anchor="end">{end}</text>',
     ]
@@ -136,8 +174,7 @@ def _bar(line: tuple[str, int, int, str], position: int, most: int) -> str:
     name, small, files, what = line
     top, left = _MARGIN + position * _LINE_HEIGHT, _MARGIN + _NAMES_WIDTH
     room = (_WIDTH - left - 170) / max(most, 1)
-    shown = name if len(name) <= _MAX_NAME else f"{name[: _MAX_NAME - 1]}…"
-    told = f"{counted(files, 'file')}, {counted(small, what)}"
+    shown, told = _short(name), _file_counts(files, small, what)
     return (
         f'<text x="{_MARGIN}" y="{top + 13}" fill="#333333">{escape(shown)}</text>'
         f'<rect x="{left}" y="{top + 2}" width="{max(files * room, 1):.1f}" height="14" '
@@ -145,6 +182,14 @@ def _bar(line: tuple[str, int, int, str], position: int, most: int) -> str:
         f'<rect x="{left}" y="{top + 2}" width="{small * room:.1f}" height="14" fill="{_BEFORE}"/>'
         f'<text x="{left + files * room + 8:.1f}" y="{top + 13}" fill="#333333">{told}</text>'
     )
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _MAX_NAME else f"{name[: _MAX_NAME - 1]}…"
+
+
+def _file_counts(files: int, small: int, what: str) -> str:
+    return f"{counted(files, 'file')}, {counted(small, what)}"
 
 
 def _row(sizes: Sequence[int], tallest: int, position: int, name: str, color: str) -> str:

@@ -21,6 +21,19 @@ Metadata = Mapping[str, Any]
 
 STORAGE_KIND = "paimon"
 _MAX_ROWS = 50
+# Figures of a whole commit, which would be read as those of a partition on the page of one.
+OF_THE_COMMIT = frozenset(
+    f"lakewright/{name}"
+    for name in (
+        "rows_written",
+        "files_written",
+        "bytes_written",
+        "partitions_written",
+        "commits",
+        "seconds",
+        "validation_seconds",
+    )
+)
 
 
 def column_schema(
@@ -81,7 +94,6 @@ def whole_table_metadata(table: Table) -> dict[str, Any]:
 def publication_metadata(table: Table, published: Published) -> Metadata:
     """The metadata of a materialization about the whole write."""
     metadata: dict[str, Any] = {
-        **table_metadata(table),
         "lakewright/rows_written": published.row_count,
         "lakewright/files_written": published.file_count,
         "lakewright/bytes_written": published.size_bytes,
@@ -101,7 +113,7 @@ def publication_metadata(table: Table, published: Published) -> Metadata:
     if published.report.outcomes:
         metadata["lakewright/validation_seconds"] = round(published.report.duration_ms / 1000, 3)
         metadata["lakewright/validation_engine"] = published.report.engine
-    return metadata
+    return {**metadata, **table_metadata(table)}
 
 
 def _writer_compaction_metadata(compaction: WriterCompaction) -> Metadata:
@@ -141,8 +153,11 @@ def check_metadata(outcome: ExpectationOutcome, *, row_count: int) -> Metadata:
     if outcome.observed is not None:
         metadata["observed"] = outcome.observed
     if not outcome.met and outcome.unexpected_by_partition:
-        metadata["offending_rows_by_partition"] = dg.MetadataValue.json(
-            dict(list(outcome.unexpected_by_partition.items())[:_MAX_ROWS])
+        metadata["offending_rows_by_partition"] = _rows_table(
+            [
+                {"partition": partition, "offending rows": count}
+                for partition, count in outcome.unexpected_by_partition.items()
+            ]
         )
     if not outcome.met and outcome.sample:
         metadata["sample"] = _rows_table(outcome.sample)

@@ -1,6 +1,7 @@
 """What the upkeep sensor reports on the pages of tables, without a run.
 
-* The check `healthy`, when the set of verbs that are due or wait has changed.
+* The check `healthy`, when the set of verbs that are due or wait has changed, and when a run of
+  upkeep has ended, so that the page shows what the run left.
 * A materialization of a table that is not written here, when others have changed its rows; an
   observation if they only rewrote its files.
 
@@ -54,7 +55,7 @@ class TableNews:
     tables: KeptTables
     names: UpkeepNames
     most_events: int = _MOST_EVENTS
-    _health: dict[str, tuple[bool, frozenset[str]]] = field(default_factory=dict)
+    _health: dict[str, tuple[bool, frozenset[str], int]] = field(default_factory=dict)
     _snapshots: dict[str, int | None] = field(default_factory=dict)
     _last: str = ""
 
@@ -87,7 +88,7 @@ class TableNews:
             # The commits first: the page is then materialized before it is checked.
             found += self._commits(catalog, kept, state)
             health = evaluate_health(state, look.of(name), kept, self.names, location=location)
-            told = (health.passed, health.told)
+            told = (health.passed, health.told, watch.ended_ms(name))
             if self._health.get(name) != told:
                 self._health[name] = told
                 health = evaluate_health(
@@ -179,7 +180,6 @@ def _commits_since(table: Table, latest: Snapshot, told: int | None) -> list[Sna
 def _about(table: Table, latest: Snapshot, state: TableState) -> dict[str, Any]:
     files = state.survey.files
     return {
-        **table_metadata(table),
         "dagster/row_count": latest.total_record_count,
         SNAPSHOT: latest.id,
         "lakewright/commit_user": latest.commit_user,
@@ -188,6 +188,7 @@ def _about(table: Table, latest: Snapshot, state: TableState) -> dict[str, Any]:
         "lakewright/files": files.files,
         "lakewright/bytes": files.bytes,
         "size": f"{size_text(files.bytes)} in {counted(files.files, 'file')}",
+        **table_metadata(table),
     }
 
 

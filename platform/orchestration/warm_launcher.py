@@ -33,13 +33,15 @@ from dagster._core.errors import DagsterLaunchFailedError
 from dagster._core.instance import InstanceRef
 from dagster._core.launcher.base import CheckRunHealthResult, LaunchRunContext, WorkerStatus
 from dagster._core.launcher.default_run_launcher import DefaultRunLauncher
+from dagster._core.storage.tags import HIDDEN_TAG_PREFIX
 from dagster._serdes import ConfigurableClassData
 from dagster._utils.interrupts import capture_interrupts
 
 from lakewright.storage.env import SystemEnv, seed_after_fork
 
 # The host, the process and when it started, since numbers of processes come back.
-PROCESS_TAG = "lakewright/process"
+# Dagster's pages leave out tags with this prefix, and the tag is of no use to a person.
+PROCESS_TAG = f"{HIDDEN_TAG_PREFIX}lakewright_process"
 _PRELOADED = ("lakewright.definitions",)
 _ASKS_MS = 1000
 

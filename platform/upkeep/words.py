@@ -37,6 +37,11 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun if count == 1 else noun + 's'}"
 
 
+def not_meeting(count: int) -> str:
+    """`1 row does not meet it`, `3 rows do not meet it`."""
+    return f"{counted(count, 'row')} {'does' if count == 1 else 'do'} not meet it"
+
+
 def named(noun: str, names: Sequence[str]) -> str:
     """`tag a`, `tags a, b`."""
     return f"{noun if len(names) == 1 else noun + 's'} {', '.join(names)}"

@@ -61,26 +61,32 @@ class Look:
             for each in (*self.choice.declined, *_declined(self.decisions))
             if each.why_not.waits
         ]
-        told = f"looked at {looked}: nothing is due"
+        told = []
         if waiting:
-            told = f"looked at {looked}: {waiting[0].reason}"
-            if len(waiting) > 1:
-                told += f"; and {len(waiting) - 1} more wait"
-        if self.left:
-            told += f"; {counted(self.left, 'table')} left for the next look"
+            more, wait = len(waiting) - 1, "waits" if len(waiting) == 2 else "wait"
+            told.append(waiting[0].reason + (f"; and {more} more {wait}" if more else ""))
+        elif not self.shadows:
+            told.append("nothing is due")
         if self.shadows:
             size = size_text(sum(each.cost.bytes for each in self.shadows))
-            told += f"; {counted(len(self.shadows), 'intent')} in shadow, {size} to rewrite"
-        return told
+            be = "is" if len(self.shadows) == 1 else "are"
+            told.append(
+                f"{counted(len(self.shadows), 'verb')} {be} due in tables that are only watched "
+                f"(mode: shadow), {size} to rewrite"
+            )
+        if self.left:
+            told.append(f"{counted(self.left, 'table')} left for the next look")
+        return f"looked at {looked}: {'; '.join(told)}"
 
 
 @dataclass(slots=True)
 class _Known:
-    """What was read of a table, when, and at which snapshot."""
+    """What was read of a table, when, at which snapshot, and when upkeep had last ended by then."""
 
     snapshot_id: int | None
     read_ms: int
     state: TableState
+    ended_ms: int
     told: frozenset[tuple[str, Why | WhyNot]] = frozenset()
 
 
@@ -107,6 +113,11 @@ class Watch:
         """What the last look read of a table."""
         known = self._known.get(name)
         return None if known is None else known.state
+
+    def ended_ms(self, name: str) -> int:
+        """When a run of upkeep on a table had last ended, as far as the last look knew."""
+        known = self._known.get(name)
+        return 0 if known is None else known.ended_ms
 
     def read_again(self, name: str) -> None:
         """Read a table at the next look, whatever its snapshot: expiries and removals make none."""
@@ -136,10 +147,12 @@ class Watch:
         shadows: list[Intent] = []
         news: list[str] = []
 
+        ended = _last_ends(past)
+
         def read(name: str) -> tuple[str, _Known] | None:
             if ends_ms is not None and catalog.env.now_ms() >= ends_ms:
                 return None
-            return name, self._state(catalog, name, clock.now_ms)
+            return name, self._state(catalog, name, clock.now_ms, ended.get(name, 0))
 
         in_turn = sorted(names, key=self._read_ms)
         at_once = 1 if catalog.fs.scheme == "file" else _READ_AT_ONCE
@@ -181,7 +194,7 @@ class Watch:
         known = self._known.get(name)
         return 0 if known is None else known.read_ms
 
-    def _state(self, catalog: Catalog, name: str, now_ms: int) -> _Known:
+    def _state(self, catalog: Catalog, name: str, now_ms: int, ended_ms: int) -> _Known:
         known = self._known.get(name)
         try:
             table = catalog.table(name)
@@ -196,12 +209,23 @@ class Watch:
             and table is not None
             and known.state.survey.uuid == table.uuid
             and now_ms - known.read_ms < _STATE_HOLDS_MS
+            # An expiry and a removal of orphans make no snapshot.
+            and known.ended_ms == ended_ms
         ):
             return known
         state = read_state(catalog, name, now_ms=now_ms)
         told: frozenset[tuple[str, Why | WhyNot]] = frozenset() if known is None else known.told
-        self._known[name] = _Known(snapshot_id, now_ms, state, told)
+        self._known[name] = _Known(snapshot_id, now_ms, state, ended_ms, told)
         return self._known[name]
+
+
+def _last_ends(past: Past) -> dict[str, int]:
+    """By table, the last end of a run of upkeep that is known, or the start of one that ended."""
+    found: dict[str, int] = {}
+    ends = {key: each.ended_ms for key, each in past.tries.items()}
+    for (table, _), at_ms in (*ends.items(), *past.done_ms.items()):
+        found[table] = max(found.get(table, 0), at_ms)
+    return found
 
 
 def _worth_telling(decisions: Iterable[Decision]) -> Iterator[Decision]:

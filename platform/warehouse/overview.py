@@ -13,9 +13,9 @@ from functools import cache, partial
 from lakewright.platform.upkeep.measures import Cost
 from lakewright.platform.warehouse.action import Action, Verdict
 from lakewright.platform.warehouse.clock import Clock
-from lakewright.platform.warehouse.debt import Debt, debt_of
-from lakewright.platform.warehouse.decide import Past
-from lakewright.platform.warehouse.intents import Decision, Declined, Intent
+from lakewright.platform.warehouse.debt import Debt, debt_of, findings
+from lakewright.platform.warehouse.decide import COMPACT, Past
+from lakewright.platform.warehouse.intents import Decision, Declined, Intent, WhyNot
 from lakewright.platform.warehouse.kept_tables import KeptTables
 from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.platform.warehouse.look import Watch
@@ -31,13 +31,17 @@ _DAY_MS = 86_400_000
 # Of so many tables with the most debt, the processes that work on them are asked for.
 _MOST_ASKED = 30
 _MOST_POINTS = 64
+# Reasons that stay until a person changes something.
+_LEFT = frozenset({WhyNot.READ_ONLY, WhyNot.FROZEN, WhyNot.UNDONE})
+_OFF = WhyNot.DISABLED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableLine:
     """One table: its debt, what is due or declined and why, and who works on it.
 
-    `due` are intents that are chosen now, `waits` those that something keeps back.
+    `due` are intents that are chosen now, `waits` those that something keeps back, and `left` what
+    a person or the table itself keeps upkeep from. `findings` are what the debt is made of.
     """
 
     table: str
@@ -46,6 +50,8 @@ class TableLine:
     problem: str | None = None
     due: tuple[Intent, ...] = ()
     waits: tuple[Declined, ...] = ()
+    left: tuple[Declined, ...] = ()
+    findings: tuple[str, ...] = ()
     working: tuple[str, ...] = ()
     trend: Trend | None = None
 
@@ -123,6 +129,13 @@ class Overviews:
             waits=tuple(
                 each for each in decisions if isinstance(each, Declined) and each.why_not.waits
             ),
+            left=tuple(
+                each
+                for each in decisions
+                if isinstance(each, Declined)
+                and (each.why_not in _LEFT or (each.why_not is _OFF and each.verb == COMPACT))
+            ),
+            findings=() if survey is None else findings(survey),
             trend=self._trends.get(name),
         )
 

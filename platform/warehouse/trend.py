@@ -33,13 +33,18 @@ class Trend:
 
     def debt(self, steps: int) -> list[int]:
         """The debt in files at so many moments at even distances; a state holds until the next."""
+        return [each.debt_files for each in self.at_even_distances(steps)]
+
+    def at_even_distances(self, steps: int) -> list[HealthFigures]:
+        """The figures that held at so many moments."""
         begin_ms, end_ms = self.first.taken_ms, self.last.taken_ms
-        found, at = [], 0
+        found: list[HealthFigures] = []
+        at = 0
         for step in range(steps):
             now_ms = begin_ms + (end_ms - begin_ms) * step // max(steps - 1, 1)
             while at + 1 < len(self.points) and self.points[at + 1].taken_ms <= now_ms:
                 at += 1
-            found.append(self.points[at].debt_files)
+            found.append(self.points[at])
         return found
 
 

@@ -138,6 +138,12 @@ def plan_undo(
             f"no snapshot or quarantine {where} is of run {run!r}; it did nothing that can be "
             "undone, or its snapshots expired"
         )
+    if not parts and not left:
+        where = f" in {', '.join(names)}" if names else ""
+        raise NotFoundError(
+            f"run {next(iter(runs))} did nothing{where} that can be undone; it worked on "
+            f"{', '.join(sorted({each.table for each in own})) or 'no other table'}"
+        )
     parts.sort(key=lambda part: -part.at_ms)
     return Undo(run=next(iter(runs), run), parts=tuple(parts), left_alone=tuple(left))
 

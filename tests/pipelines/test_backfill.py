@@ -17,6 +17,7 @@ from lakewright.cli import main
 from lakewright.cli.exit_codes import CONFLICT, INVALID_REQUEST
 from lakewright.platform.ingest.sources import SourceRequest
 from lakewright.platform.orchestration.names import TableNames
+from lakewright.platform.orchestration.reports import OF_THE_COMMIT
 from tests.pipelines import sources
 from tests.pipelines.lake import EVENTS, Lake, Outcome, events
 
@@ -158,12 +159,16 @@ def test_partitions_without_rows_in_the_source_are_told_and_reasons_stand_once(l
     assert not done.success
     said = "published 1 other partition, with 2 rows; 1 partition had no rows in the source"
     assert said in done.failure
-    assert "shop.events could not be published: 2024-01-05; 2024-01-09 (InvalidRows" in done.failure
+    assert "shop.events could not be published: 2024-01-05, 2024-01-09 (InvalidRows" in done.failure
     (failed,) = [e for e in done.result.all_events if e.event_type_value == "STEP_FAILURE"]
     metadata = failed.event_specific_data.user_failure_data.metadata
-    told = {e.data["partition"]: e.data["told"] for e in metadata["shop.events"].records}
+    told = {e.data["partition"]: e.data["result"] for e in metadata["shop.events"].records}
     assert told["2024-01-03"] == "no rows in the source"
-    assert told["2024-01-01"] == ""
+    assert told["2024-01-01"] == "published"
+    assert told["2024-01-05"].startswith("not published: InvalidRows: ")
+    own = _materialized(lake, done)["2024-01-01"]
+    assert own["dagster/partition_row_count"].value == 2
+    assert not OF_THE_COMMIT & own.keys()
     lake.give(events("2024-01-04", 0, 2))
     again = _backfill(lake, partitions=["2024-01-03"])
     assert "1 partition of shop.events could not be published" in again.failure

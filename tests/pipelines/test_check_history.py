@@ -66,6 +66,11 @@ def test_a_run_of_several_partitions_says_which_of_them_failed(lake: Lake) -> No
     days = ("2024-01-01", "2024-01-03")
     rows = events("2024-01-01", 0, 2) + events("2024-01-03", 2, 4, amount=-1.0)
     assert not ingest(lake, days, rows).success
+    said = latest(lake).description
+    assert said.startswith("3 partitions from 2024-01-01 to 2024-01-03: ")
+    assert said.endswith(
+        "2 of 4 rows do not meet it. Not met by these rows: 2024-01-03: 2 rows do not meet it"
+    )
     both = events("2024-01-01", 0, 2) + events("2024-01-02", 0, 2)
     assert ingest(lake, ("2024-01-01", "2024-01-02"), both).success
     assert not latest(lake).passed
@@ -141,7 +146,7 @@ def test_a_partition_that_a_write_had_no_rows_for_is_still_shown(
     assert holds_a_null(lake)
     shown = latest(lake, WARNING)
     assert not shown.passed
-    assert "earlier rows: 2024-01-02: 1 rows do not meet it" in shown.description
+    assert "earlier rows: 2024-01-02: 1 row does not meet it" in shown.description
     # The check that met nothing bad has passed.
     assert latest(lake).passed
 
@@ -170,7 +175,7 @@ def test_good_rows_that_are_rejected_for_another_reason_end_no_failure(
     assert not ingest(lake, "2024-01-02", events("2024-01-02", 0, 1, amount=-1.0)).success
     assert holds_a_null(lake)
     assert not latest(lake, WARNING).passed
-    assert "earlier rows: 2024-01-02: 1 rows do not" in latest(lake, WARNING).description
+    assert "earlier rows: 2024-01-02: 1 row does not" in latest(lake, WARNING).description
     assert ingest(lake, "2024-01-02", events("2024-01-02", 0, 1)).success
     assert latest(lake, WARNING).passed
     assert latest(lake).passed

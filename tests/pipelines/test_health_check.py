@@ -50,9 +50,21 @@ def test_the_check_says_what_is_due_with_numbers_a_picture_and_what_is_not(
     found = checked.checks[CHECK]
     assert not found.passed
     assert found.severity is dg.AssetCheckSeverity.WARN
-    assert found.description == "due: partition dt=2024-01-02: 3 small files ≥ 3: compact"
+    assert found.description is not None
+    assert found.description.splitlines() == [
+        "**Ill**: upkeep is due.",
+        "",
+        "- **compact**: partition dt=2024-01-02: 3 small files ≥ 3: compact",
+        "",
+        "```",
+        f"the table   {'█' * 30} 4 files, 4 small files",
+        f"2024-01-02  {'█' * 23} 3 files, 3 small files",
+        "```",
+    ]
     metadata = found.metadata
-    assert metadata["due"].value.startswith("- **compact**: partition dt=2024-01-02")
+    (due,) = [each.data for each in metadata["due"].records]
+    assert (due["verb"], due["files fewer"]) == ("compact", 2)
+    assert due["reason"] == "partition dt=2024-01-02: 3 small files ≥ 3: compact"
     assert metadata["job of compact"].value == "compact"
     assert metadata["files"].value.startswith("![small files by partition](data:image/svg+xml")
     picture = base64.b64decode(metadata["files"].value.split("base64,")[1].rstrip(")")).decode()
@@ -63,6 +75,7 @@ def test_the_check_says_what_is_due_with_numbers_a_picture_and_what_is_not(
     declined = [each.data for each in metadata["not due"].records]
     assert {"expire snapshots", "remove orphans"} <= {each["verb"] for each in declined}
     assert all(each["reason"] for each in declined)
+    assert not any("shop.events" in each["reason"] for each in declined)
     times = [each.data for each in metadata["other retention times"].records]
     assert [(each["keep"], each["snapshots gone"]) for each in times] == [
         ("1d", 0),
@@ -100,6 +113,7 @@ def test_the_check_draws_the_health_that_looks_recorded(fragmented: Lake) -> Non
     (run,) = [each.data for each in metadata["last runs"].records]
     assert (run["verb"], run["result"], run["files fewer"]) == ("compact", "done", 2)
     assert "debt: 3 files, then at most 5, now 5" in drawn
+    assert "files in the table: 4 files, then at most 6, now 6" in drawn
 
 
 def test_the_sensor_reports_a_check_only_when_what_is_due_changes(fragmented: Lake) -> None:
@@ -112,12 +126,28 @@ def test_the_sensor_reports_a_check_only_when_what_is_due_changes(fragmented: La
     healed = fragmented.tick()
     assert told(healed) == ["AssetCheckEvaluation"]
     assert healed.asset_events[0].passed
-    assert healed.asset_events[0].description.startswith("nothing is due: ")
+    assert healed.asset_events[0].description.startswith("**Healthy**: nothing is due. ")
     assert told(fragmented.tick()) == []
     newest = fragmented.check_records(CHECK)[0]
     assert newest.status is AssetCheckExecutionRecordStatus.SUCCEEDED
     fragmented.forget_what_was_read()
     assert told(fragmented.tick()) == ["AssetCheckEvaluation"]
+    assert told(fragmented.tick()) == []
+
+
+def test_the_page_shows_what_a_run_that_made_no_snapshot_left(fragmented: Lake) -> None:
+    fragmented.tick()
+    (before,) = fragmented.check_records(CHECK)
+    expired = fragmented.run("expire_snapshots", retain_max=1, retain_min=1, time_retained="0s")
+    assert expired.success, expired.failure
+    assert told(fragmented.tick()) == ["AssetCheckEvaluation"]
+    after = fragmented.check_records(CHECK)[0]
+    counts = [
+        each.event.dagster_event.event_specific_data.metadata["lakewright/snapshots"].value
+        for each in (before, after)
+        if each.event is not None and each.event.dagster_event is not None
+    ]
+    assert counts == [3, 1]
     assert told(fragmented.tick()) == []
 
 
@@ -130,7 +160,22 @@ def test_what_only_waits_as_its_policy_says_is_healthy(lake: Lake) -> None:
     lake.write_small_files("2024-01-02", 2)
     found = lake.check(CHECK).checks[CHECK]
     assert found.passed
-    assert found.description.startswith("waits: partition dt=2024-01-02: 3 small files ≥ 3: waits")
+    assert found.description.startswith(
+        "**Healthy**: work waits, as its policy says.\n\n"
+        "- **compact**: partition dt=2024-01-02: 3 small files ≥ 3: waits, "
+    )
+    (waits,) = [each.data for each in found.metadata["waits"].records]
+    assert (waits["why not"], waits["partition"]) == ("too little", "2024-01-02")
+
+
+def test_in_shadow_the_check_says_that_nothing_is_done_of_all_that_is_due(fragmented: Lake) -> None:
+    shadow = EVENTS.replace("maintenance:", "maintenance:\n      mode: shadow")
+    fragmented.declare(shadow)
+    found = fragmented.check(CHECK).checks[CHECK]
+    lines = found.description.splitlines()
+    assert lines[0] == "**Ill**: upkeep is due."
+    assert "Nothing of this is done: `mode: shadow` of its policy only records it." in lines
+    assert not any("shadow" in each for each in lines if each.startswith("- "))
 
 
 def test_a_table_that_does_not_exist_yet_is_healthy(lake: Lake) -> None:

@@ -176,7 +176,8 @@ def test_queries_of_the_batch_and_other_tables_judge_before_anything_is_publishe
     assert "shop.customers.id = batch.id: the query finds 3 rows; the staged" in refused.failure
     told = refused.checks["known_customers"]
     assert told.metadata["offending_rows"].value == 3
-    assert told.metadata["offending_rows_by_partition"].value == {"dt=2024-01-01": 3}
+    (by_partition,) = told.metadata["offending_rows_by_partition"].value.records
+    assert by_partition.data == {"partition": "dt=2024-01-01", "offending rows": 3}
     assert len(told.metadata["sample"].value.records) == 2
     assert not lake.table().history.snapshots()
 

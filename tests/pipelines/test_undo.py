@@ -40,6 +40,21 @@ def test_a_run_is_undone_by_its_id_and_a_second_undo_says_that_it_was(lake: Lake
     assert "taken back already" in again.failure
 
 
+def test_an_undo_of_a_table_that_the_run_left_alone_names_those_it_worked_on(lake: Lake) -> None:
+    lake.declare(EVENTS)
+    lake.give(events("2024-01-01", 0, 3))
+    lake.materialize(partitions="2024-01-01")
+    lake.write_small_files("2024-01-01", 3)
+    compacted = lake.run("compact", full=True).run_id
+    lake.catalog.create_table("shop.other", {"k": "INT"})
+
+    refused = _undo(lake, compacted, tables=["shop.other"])
+
+    assert not refused.success
+    said = f"run {compacted} did nothing in shop.other that can be undone; it worked on shop.events"
+    assert said in refused.failure
+
+
 def test_a_run_that_still_works_is_not_undone(lake: Lake) -> None:
     lake.declare(EVENTS)
     lake.give(events("2024-01-01", 0, 3))

@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import termios
+from pathlib import Path
 
 import pytest
 
@@ -72,6 +73,20 @@ def test_no_line_is_wider_than_the_terminal(
     wide = [line for line in lines_of(printed) if len(line) > columns]
     # A place is a path, and paths have no end where they could be cut.
     assert not [line for line in wide if "file://" not in line]
+
+
+@pytest.mark.parametrize(
+    ("command", "title"),
+    [("top --once", "table"), ("ls", "table"), ("explain db.t --policy {policy}", "setting")],
+)
+def test_a_row_stays_a_row_in_eighty_columns(
+    long_values: Catalog, tmp_path: Path, command: str, title: str
+) -> None:
+    (tmp_path / "policy.yaml").write_text("warehouse: {compaction: {small_files: 5}}\n")
+    words = command.format(policy=tmp_path / "policy.yaml").split()
+    lines = lines_of(on_terminal(long_values, *words, columns=80))
+    assert max(len(line) for line in lines if "://" not in line) <= 80
+    assert sum(line.split()[:1] == [title] for line in lines) == 1, lines
 
 
 def test_listings_lose_nothing_on_a_narrow_terminal(long_values: Catalog) -> None:

@@ -79,6 +79,20 @@ def test_a_frame_has_debt_reasons_workers_and_actions(
     assert (worse["debt_files"], worse["due"][0]["verb"]) == (8, "compact")
 
 
+def test_debt_for_which_nothing_is_due_says_why(
+    catalog: Catalog, lakewright: Lakewright, tmp_path: Path
+) -> None:
+    neglected(catalog, "db.few", 4)
+    off = "tables: {db.off: {compaction: {enabled: false}}}\n"
+    neglected(catalog, "db.off", 8)
+
+    frame = lakewright(catalog, "top", "--policy", policy(tmp_path, off), "--once")
+
+    told = {line.split()[0]: line for line in frame.lines if line.startswith("db.")}
+    assert "disabled: compact: is switched off by its policy" in told["db.off"]
+    assert "not due: 4 small files to join" in told["db.few"]
+
+
 def test_an_unchanged_table_is_not_surveyed_again(catalog: Catalog, tmp_path: Path) -> None:
     table = neglected(catalog, "db.a", 6)
     kept = KeptTables(files=PolicyFiles([policy(tmp_path)]), adopted=("db.*",))

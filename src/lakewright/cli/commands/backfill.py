@@ -229,7 +229,7 @@ def _lines(records: Sequence[Mapping[str, object]]) -> list[list[str]]:
     first: dict[str, str] = {}
     lines = []
     for each in records:
-        key, told = str(each["partition"]), str(each["told"])
+        key, told = str(each["partition"]), str(each["result"])
         known = first.setdefault(told, key)
         if told and each["rows"] is None and known != key:
             told = f"as {known}"
@@ -237,7 +237,7 @@ def _lines(records: Sequence[Mapping[str, object]]) -> list[list[str]]:
     return lines
 
 
-_COLUMNS = [TextColumn("partition"), TextColumn("rows", right=True), TextColumn("told")]
+_COLUMNS = [TextColumn("partition"), TextColumn("rows", right=True), TextColumn("result")]
 
 
 def _rows(record: Mapping[str, object]) -> str:

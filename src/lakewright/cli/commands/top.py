@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from enum import Enum
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING
 
 import click
@@ -29,6 +30,7 @@ _EVERY_S = 5.0
 _STEPS = 16
 _MOST_TABLES = 30
 _MOST_ACTIONS = 8
+_MOST_TEXT = 100
 
 
 @command(
@@ -36,8 +38,9 @@ _MOST_ACTIONS = 8
     of_table=False,
     notes="""
 Tables stand in order of debt, the number of files that upkeep could take away. "due" is what the
-policies ask for now, "waits" what is due and kept back, each with its reason. It is drawn again
-every few seconds; q or Ctrl-C ends it. Without a terminal, one frame is printed. It writes nothing.
+policies ask for now, "waits" what is due and kept back, each with its reason; of debt for which
+nothing is due it says what it is made of. It is drawn again every few seconds; q or Ctrl-C ends it.
+Without a terminal, one frame is printed. It writes nothing.
 """,
     examples="""
 lakewright top --policy policy.yaml
@@ -99,14 +102,12 @@ _TABLES = [
     TextColumn("debt", right=True),
     TextColumn("week"),
     TextColumn("to read", right=True),
-    TextColumn("state"),
-    TextColumn("why"),
+    TextColumn("what is due, and why"),
 ]
 _ACTIONS = [
     TextColumn("began (UTC)"),
     TextColumn("table"),
     TextColumn("verb"),
-    TextColumn("verdict"),
     TextColumn("took", right=True),
     TextColumn("what"),
 ]
@@ -143,6 +144,7 @@ def _frame(seen: Overview, *, where: str) -> Sequence[Block]:
 
 def _cells(line: TableLine) -> list[Cell]:
     from lakewright.platform.upkeep.words import size_text
+    from lakewright.platform.warehouse.decide import EVERY_VERB
     from lakewright.platform.warehouse.trend import sparkline
 
     state, why = "", ""
@@ -155,13 +157,22 @@ def _cells(line: TableLine) -> list[Cell]:
         first = line.waits[0]
         state = f"waits: {first.verb.replace('_', ' ')}, {first.why_not.value.replace('_', ' ')}"
         why = first.reason
+    elif line.debt.files and line.left:
+        left = line.left[0]
+        verb = left.verb.replace("_", " ")
+        state = left.why_not.value.replace("_", " ")
+        state += "" if left.verb == EVERY_VERB else f": {verb}"
+        why = left.reason.removeprefix(f"{line.table}, {verb}: ")
+    elif line.debt.files:
+        # A debt is counted against no policy, so it says what it is made of.
+        state, why = "not due", "; ".join(line.findings)
+    mode = f" ({line.mode})" if line.mode != "live" else ""
     return [
         line.table,
         f"{line.debt.files:,}",
         "" if line.trend is None else sparkline(line.trend.debt(_STEPS)),
         size_text(line.debt.bytes) if line.debt.bytes else "",
-        f"{state} ({line.mode})" if state and line.mode != "live" else state,
-        why,
+        _cut(f"{state}{mode}: {why}" if why else state),
     ]
 
 
@@ -169,13 +180,18 @@ def _done(action: Action) -> list[Cell]:
     from lakewright.platform.upkeep.words import duration_text, time_text
 
     return [
-        time_text(action.started_ms).removesuffix(" UTC"),
+        # All of them began within a day.
+        time_text(action.started_ms).removesuffix(" UTC").split()[1],
         action.table,
-        action.verb.replace("_", " "),
-        action.verdict.value.replace("_", " "),
+        f"{action.verb}: {action.verdict.value}".replace("_", " "),
         duration_text(action.cost.milliseconds),
-        action.summary or action.error or "",
+        _cut(action.summary or action.error or ""),
     ]
+
+
+def _cut(text: str) -> str:
+    """The beginning of a text, so that rows stay rows in a narrow terminal; JSON has all of it."""
+    return shorten(text, _MOST_TEXT, placeholder=" …")
 
 
 def _value(seen: Overview) -> Record:

@@ -18,8 +18,9 @@ from lakewright.cli.output.text import GAP, Cell, cell_text, printable
 if TYPE_CHECKING:
     from rich.table import Table
 
-# A moment has 23 characters; a value up to this length is not broken over lines.
-_MOST_WHOLE = 24
+# A moment has 23 characters; a value up to this length is not broken over lines, if there is room.
+# In a narrow terminal a moment is broken between its day and its time.
+_MOST_WHOLE = (24, 12)
 # A cell that would need more lines than this in its column makes each row a block of its own.
 _MOST_LINES = 4
 
@@ -131,18 +132,42 @@ def _print_fitted(block: TextTable | Facts) -> None:
     else:
         indent = block.indent
         cells = [[cell_text(cell) for cell in row] for row in block.rows]
-        widths = column_widths(block.columns, cells)
-        # A title or a long value may continue on the next line; a short value may not.
-        words = [TextColumn(max(each.title.split(), key=len, default="")) for each in block.columns]
-        least = [min(width, _MOST_WHOLE) for width in column_widths(words, cells)]
-        fitted = fitted_widths(widths, least, (width_of_terminal(sys.stdout) or 0) - indent)
-        if fitted is None or any(
-            width > _MOST_LINES * room for width, room in zip(widths, fitted, strict=True)
-        ):
-            _print_rows_as_facts(block.columns, cells)
+        room = (width_of_terminal(sys.stdout) or 0) - indent
+        columns, rows = _without_empty(block.columns, cells, room)
+        fitted = _fitted(columns, rows, room)
+        if fitted is None:
+            _print_rows_as_facts(columns, rows)
             return
-        drawn = _drawn_table(block.columns, fitted, cells)
+        drawn = _drawn_table(columns, fitted, rows)
     console_of(sys.stdout).print(Padding(drawn, (0, 0, 0, indent), expand=False))
+
+
+def _without_empty(
+    columns: Sequence[TextColumn], cells: Sequence[Sequence[str]], room: int
+) -> tuple[Sequence[TextColumn], Sequence[Sequence[str]]]:
+    """The table without its empty columns, where there is no room for all."""
+    widths = column_widths(columns, cells)
+    kept = [at for at, _ in enumerate(columns) if any(row[at] for row in cells)]
+    if not kept or sum(widths) + len(GAP) * (len(widths) - 1) <= room:
+        return columns, cells
+    return [columns[at] for at in kept], [[row[at] for at in kept] for row in cells]
+
+
+def _fitted(
+    columns: Sequence[TextColumn], cells: Sequence[Sequence[str]], room: int
+) -> list[int] | None:
+    """The widths of the columns for a terminal; None if each row is better a block of its own."""
+    widths = column_widths(columns, cells)
+    # A title or a long value may continue on the next line; a short value may not.
+    words = [TextColumn(max(each.title.split(), key=len, default="")) for each in columns]
+    for whole in _MOST_WHOLE:
+        least = [min(width, whole) for width in column_widths(words, cells)]
+        fitted = fitted_widths(widths, least, room)
+        if fitted is not None and all(
+            width <= _MOST_LINES * given for width, given in zip(widths, fitted, strict=True)
+        ):
+            return fitted
+    return None
 
 
 def fitted_widths(widths: Sequence[int], least: Sequence[int], room: int) -> list[int] | None:
