@@ -2,8 +2,8 @@
 
 A table has so many files of a hundred rows, or with `--large` of 1 MiB, a hundred of them in a
 partition. Lines of JSON for each count and reader: seconds and CPU seconds from the call to a
-DataFrame (`plan`), from there to Spark's tasks (`tasks`), and of small files for the sum of a column
-(`read`); the first time in the session, and the median of the times after it.
+DataFrame (`plan`), from there to Spark's tasks (`tasks`), and of small files for the sum of a
+column (`read`); the first time in the session, and the median of the times after it.
 
 `handed` is Spark's own reader, which is told the files; `listed` is the same where Spark lists
 them, as it does behind Spark Connect; `packed` reads packed splits in Arrow tasks. With `--jars`,
