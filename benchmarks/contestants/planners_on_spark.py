@@ -34,7 +34,8 @@ def java_paimon_splits(spark: SparkSession, warehouse: str, name: str) -> int:
     context = paimon.catalog.CatalogContext.create(paimon.fs.Path(warehouse))
     catalog = paimon.catalog.CatalogFactory.createCatalog(context)
     table = catalog.getTable(paimon.catalog.Identifier.fromString(name))
-    return int(table.newReadBuilder().newScan().plan().splits().size())
+    # Py4J does not find `newReadBuilder`, a default method of a class that is not public.
+    return int(paimon.table.source.ReadBuilderImpl(table).newScan().plan().splits().size())
 
 
 def make_iceberg_table(

@@ -20,7 +20,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from lakewright.storage.env import FileStatus
+from lakewright.storage.env import FileStatus, SystemEnv
 from lakewright.storage.files.local_files import LocalFiles, statuses_of
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.read.expired_reads import told_if_expired
@@ -30,7 +30,8 @@ from lakewright.storage.spark.running_tasks import context_of
 
 _LOG = logging.getLogger(__name__)
 _SOURCE = "PlannedFiles.java"
-_READER = "lakewright.PlannedFiles$Reader"
+_PACKAGE = "lakewright"
+_READER = "PlannedFiles$Reader"
 _END = "\0"
 # Calls that ask a mounted store for files wait; each asks for so many, so that threads cost little.
 _ASKED_AT_ONCE = 16
@@ -84,11 +85,14 @@ def _reader_of(spark: SparkSession) -> Any:
 @lru_cache(maxsize=1)
 def _compiled(gateway: JavaGateway) -> Any:
     """The reader in a JVM, None if that JVM has other classes than the source is written for."""
+    source = resources(__package__).joinpath(_SOURCE).read_text(encoding="utf-8")
+    # Py4J knows methods by the names of their classes, so a second class of a name would fail.
+    package = f"{_PACKAGE}_{SystemEnv().new_id().replace('-', '')}"
     try:
         compiler = gateway.jvm.org.codehaus.janino.SimpleCompiler()
         compiler.setParentClassLoader(gateway.jvm.Thread.currentThread().getContextClassLoader())
-        compiler.cook(resources(__package__).joinpath(_SOURCE).read_text(encoding="utf-8"))
-        return compiler.getClassLoader().loadClass(_READER).newInstance()
+        compiler.cook(source.replace(f"package {_PACKAGE};", f"package {package};"))
+        return compiler.getClassLoader().loadClass(f"{package}.{_READER}").newInstance()
     except (Py4JError, PySparkException, TypeError) as error:
         # What is not on the class path is a package to Py4J, and a package cannot be called.
         _LOG.warning(

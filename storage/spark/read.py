@@ -95,6 +95,8 @@ def splits_dataframe(
     check_reachable(reader.files)
     fields = reader.files.schema.fields_of(reader.columns)
     is_handed = takes_planned_files(spark, reader.files)
+    # A plan decodes the metadata of a file each time that it is asked for.
+    splits = [replace(split, files=tuple(split.files)) for split in splits]
     native, other = _divide(reader, splits, predicate, is_handed=is_handed)
     parts = [
         _native_scan(spark, reader, stored, paths, predicate, is_handed=is_handed)
@@ -134,6 +136,7 @@ def _divide(
         and not _are_many_small(splits)
     )
     schemas = FileSchemas(reader.files)
+    columns: dict[tuple[int, tuple[str, ...] | None], StoredColumns | None] = {}
     native: dict[StoredColumns, list[str]] = defaultdict(list)
     other: list[DataSplit] = []
     for split in splits:
@@ -149,7 +152,10 @@ def _divide(
                 and file.file_name not in gone
                 and _has_partition_columns(reader.files, file)
             )
-            stored = _stored_columns(schemas, file, needed) if plain else None
+            written = (file.schema_id, file.write_cols)
+            if plain and written not in columns:
+                columns[written] = _stored_columns(schemas, file, needed)
+            stored = columns[written] if plain else None
             if stored is None:
                 rest.append(file)
                 continue

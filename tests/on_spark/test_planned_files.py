@@ -206,13 +206,22 @@ def test_a_jvm_with_other_classes_lists_the_files_itself_and_says_so(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(planned_files, "_READER", "lakewright.NoSuchClass")
+    monkeypatch.setattr(planned_files, "_READER", "NoSuchClass")
     table = filled(catalog, "keyed")
     with caplog.at_level(logging.WARNING, logger=planned_files.__name__):
         for _ in range(2):
             assert frame_content(table.to_spark(spark), table) == content(table)
     assert [each.name for each in caplog.records] == [planned_files.__name__]
     assert "NoSuchClass" in caplog.text
+
+
+def test_a_second_compilation_in_a_jvm_does_not_disturb_the_first(
+    catalog: Catalog, spark: SparkSession, recompiled: None
+) -> None:
+    table = filled(catalog, "append")
+    for _ in range(2):
+        planned_files._compiled.cache_clear()
+        assert frame_content(table.to_spark(spark), table) == content(table)
 
 
 @dataclass(frozen=True)
