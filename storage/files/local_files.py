@@ -181,6 +181,20 @@ class LocalFiles(FsspecFiles):
             raise NotWritten(error.message, path=path) from error.__cause__
 
 
+def statuses_of(paths: Iterable[str]) -> list[FileStatus]:
+    """The status of each file; that of its target for a link.
+
+    Raises:
+        FileMissing: one of them does not exist.
+    """
+    found: list[FileStatus] = []
+    for path in paths:
+        with translated(path):
+            seen = os.stat(path)
+        found.append(FileStatus(path, seen.st_size, int(seen.st_mtime * 1000)))
+    return found
+
+
 class _LocalOutput(io.BufferedWriter):
     """A file being written, whose failures become storage errors."""
 

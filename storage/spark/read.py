@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +25,7 @@ from typing import TypeAlias, TypeVar
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
+from pyspark.sql.types import StructType
 
 from lakewright.storage.codec.arrow_cast import cast_column, in_micros
 from lakewright.storage.errors import UnsupportedError
@@ -35,6 +37,7 @@ from lakewright.storage.operations.read.unfit_values import logged
 from lakewright.storage.operations.state.file_schemas import FileSchemas
 from lakewright.storage.spark.nulled_counts import counting
 from lakewright.storage.spark.pickling import dumps, loads
+from lakewright.storage.spark.planned_files import planned_dataframe, takes_planned_files
 from lakewright.storage.spark.predicates import is_spark_filter, to_spark_filter
 from lakewright.storage.spark.spark_types import reads_natively, to_spark_schema, to_spark_type
 from lakewright.storage.spec.cast_rules import cast_rule
@@ -46,6 +49,11 @@ from lakewright.storage.spec.schema_mapping import CastValues, SameValues, TypeM
 
 Task = TypeVar("Task")
 
+# Where Spark finds files by paths alone. Other stores need settings, and our tasks bring ours.
+_SPARK_STORES = ("file", "hdfs")
+
+# Spark takes other paths for patterns, and leaves out those of missing files without a word.
+_LISTED_WHOLE = re.compile(r"[^{}\[\]*?\\]*")
 # More files than this Spark lists in a job, with a task for each of them.
 _FEW_FILES = 32
 # Files below this size on average take Spark longer to list and to open than to read.
@@ -86,9 +94,13 @@ def splits_dataframe(
     predicate = reader.predicate
     check_reachable(reader.files)
     fields = reader.files.schema.fields_of(reader.columns)
-    native, other = _divide(reader, splits, predicate)
+    is_handed = takes_planned_files(spark, reader.files)
+    # A plan decodes the metadata of a file each time that it is asked for.
+    splits = [replace(split, files=tuple(split.files)) for split in splits]
+    native, other = _divide(reader, splits, predicate, is_handed=is_handed)
     parts = [
-        _native_scan(spark, reader, stored, paths, predicate) for stored, paths in native.items()
+        _native_scan(spark, reader, stored, paths, predicate, is_handed=is_handed)
+        for stored, paths in native.items()
     ]
     if other:
         parts.append(_arrow_scan(spark, reader, other, predicate))
@@ -109,16 +121,22 @@ StoredColumns: TypeAlias = tuple[DataField | None, ...]
 
 
 def _divide(
-    reader: SplitReader, splits: Sequence[DataSplit], predicate: Predicate | None
+    reader: SplitReader,
+    splits: Sequence[DataSplit],
+    predicate: Predicate | None,
+    *,
+    is_handed: bool,
 ) -> tuple[dict[StoredColumns, list[str]], list[DataSplit]]:
     """The paths for Spark's own reader, by the columns to read there, and the splits for ours."""
     needed = _needed(reader, predicate)
     understood = (
-        all(reads_natively(field) for field in needed)
+        reader.files.fs.scheme in _SPARK_STORES
+        and all(reads_natively(field) for field in needed)
         and (predicate is None or is_spark_filter(predicate, reader.files.schema))
         and not _are_many_small(splits)
     )
     schemas = FileSchemas(reader.files)
+    columns: dict[tuple[int, tuple[str, ...] | None], StoredColumns | None] = {}
     native: dict[StoredColumns, list[str]] = defaultdict(list)
     other: list[DataSplit] = []
     for split in splits:
@@ -134,13 +152,18 @@ def _divide(
                 and file.file_name not in gone
                 and _has_partition_columns(reader.files, file)
             )
-            stored = _stored_columns(schemas, file, needed) if plain else None
+            written = (file.schema_id, file.write_cols)
+            if plain and written not in columns:
+                columns[written] = _stored_columns(schemas, file, needed)
+            stored = columns[written] if plain else None
             if stored is None:
                 rest.append(file)
+                continue
+            path = reader.files.readable_path(split.place, file)
+            if is_handed or _LISTED_WHOLE.fullmatch(path):
+                native[stored].append(path)
             else:
-                native[stored].append(
-                    _spark_path(reader.files, reader.files.readable_path(split.place, file))
-                )
+                rest.append(file)
         other += [replace(split, files=tuple(rest))] if rest else []
     return native, other
 
@@ -200,18 +223,15 @@ def _native_scan(
     stored: StoredColumns,
     paths: Sequence[str],
     predicate: Predicate | None,
+    *,
+    is_handed: bool,
 ) -> DataFrame:
-    reading = (
-        # A column that a file does not have is left out: a dropped column may have had its name.
-        spark.read.schema(to_spark_schema(field for field in stored if field is not None))
-        # Spark must not read folder names as Hive partitions or as globs.
-        .option("recursiveFileLookup", "true")
-        .option("__globPaths__", "false")
-        # The files use the proleptic calendar, independent of the session's setting.
-        .option("datetimeRebaseMode", "CORRECTED")
-    )
-    with _listed_by_few_tasks(spark, len(paths)):
-        rows = reading.parquet(*paths)
+    # A column that a file does not have is left out: a dropped column may have had its name.
+    schema = to_spark_schema(field for field in stored if field is not None)
+    if is_handed:
+        rows = planned_dataframe(spark, reader, schema, paths)
+    else:
+        rows = _listing_scan(spark, schema, [_spark_path(reader.files, path) for path in paths])
     rows = rows.select(
         *[
             f.lit(None).cast(to_spark_type(field.type)).alias(field.name)
@@ -223,6 +243,20 @@ def _native_scan(
     if predicate is not None:
         rows = rows.filter(to_spark_filter(predicate, reader.files.schema))
     return rows.select(*[_quoted(name) for name in reader.columns])
+
+
+def _listing_scan(spark: SparkSession, schema: StructType, paths: Sequence[str]) -> DataFrame:
+    """The rows of files that Spark lists."""
+    reading = (
+        spark.read.schema(schema)
+        # Spark must not read folder names as Hive partitions or as globs.
+        .option("recursiveFileLookup", "true")
+        .option("__globPaths__", "false")
+        # The files use the proleptic calendar, independent of the session's setting.
+        .option("datetimeRebaseMode", "CORRECTED")
+    )
+    with _listed_by_few_tasks(spark, len(paths)):
+        return reading.parquet(*paths)
 
 
 @contextmanager

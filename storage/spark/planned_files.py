@@ -1,0 +1,103 @@
+"""Hands Spark the files of a plan, so that it lists none.
+
+`spark.read.parquet` asks the store about each path, in jobs of its own, which takes a millisecond
+of CPU time for each file. A file index takes microseconds. PySpark has no way to it, so
+`PlannedFiles.java` is compiled in the JVM of the driver, against Spark's own classes, by the
+compiler that Spark has there for its queries.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from functools import lru_cache
+from importlib.resources import files as resources
+from typing import Any
+
+from py4j.java_gateway import JavaGateway  # type: ignore[import-untyped]  # no stubs
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # no stubs
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from lakewright.storage.env import FileStatus, SystemEnv
+from lakewright.storage.files.local_files import LocalFiles, statuses_of
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.read.expired_reads import told_if_expired
+from lakewright.storage.operations.read.read import SplitReader
+from lakewright.storage.operations.running.concurrency import map_ahead
+from lakewright.storage.spark.running_tasks import context_of
+
+_LOG = logging.getLogger(__name__)
+_SOURCE = "PlannedFiles.java"
+_PACKAGE = "lakewright"
+_READER = "PlannedFiles$Reader"
+_END = "\0"
+# Calls that ask a mounted store for files wait; each asks for so many, so that threads cost little.
+_ASKED_AT_ONCE = 16
+_ASKED_TOGETHER = 1000
+
+
+def takes_planned_files(spark: SparkSession, files: TableFiles) -> bool:
+    """Whether a session can be handed a table's files.
+
+    Not through Spark Connect, whose server has the JVM. On HDFS, Spark's own listing also tells
+    on which machines the blocks of a file lie.
+    """
+    return files.fs.scheme == LocalFiles.scheme and _reader_of(spark) is not None
+
+
+def planned_dataframe(
+    spark: SparkSession, reader: SplitReader, schema: StructType, paths: Sequence[str]
+) -> DataFrame:
+    """All rows of a table's Parquet files at local paths; see `takes_planned_files`.
+
+    Raises:
+        FileMissing: one of them does not exist.
+        SnapshotNotFound: one of them does not exist, since the reader's snapshot expired.
+    """
+    files = reader.files
+    parts = [
+        paths[start : start + _ASKED_TOGETHER] for start in range(0, len(paths), _ASKED_TOGETHER)
+    ]
+    # Manifests have sizes, but Spark would silently skip rows beyond a size that is too small.
+    with told_if_expired(files, reader.snapshot_id):
+        asked = map_ahead(files.env, statuses_of, parts, at_once=_ASKED_AT_ONCE)
+        plan = "".join(_words(each) for part in asked for each in part).encode()
+    java = _reader_of(spark).read(
+        spark._jsparkSession,  # noqa: SLF001 - not public
+        schema.json(),
+        f"file:{files.paths.root}",
+        plan,
+    )
+    return DataFrame(java, spark)
+
+
+def _words(file: FileStatus) -> str:
+    return f"file:{file.path}{_END}{file.size}{_END}{file.modified_ms}{_END}"
+
+
+def _reader_of(spark: SparkSession) -> Any:
+    context = context_of(spark)
+    return None if context is None else _compiled(context._gateway)  # noqa: SLF001 - not public
+
+
+@lru_cache(maxsize=1)
+def _compiled(gateway: JavaGateway) -> Any:
+    """The reader in a JVM, None if that JVM has other classes than the source is written for."""
+    source = resources(__package__).joinpath(_SOURCE).read_text(encoding="utf-8")
+    # Py4J knows methods by the names of their classes, so a second class of a name would fail.
+    package = f"{_PACKAGE}_{SystemEnv().new_id().replace('-', '')}"
+    try:
+        compiler = gateway.jvm.org.codehaus.janino.SimpleCompiler()
+        compiler.setParentClassLoader(gateway.jvm.Thread.currentThread().getContextClassLoader())
+        compiler.cook(source.replace(f"package {_PACKAGE};", f"package {package};"))
+        return compiler.getClassLoader().loadClass(f"{package}.{_READER}").newInstance()
+    except (Py4JError, PySparkException, TypeError) as error:
+        # What is not on the class path is a package to Py4J, and a package cannot be called.
+        _LOG.warning(
+            "Spark does not take a list of files, so it lists each file that it reads itself, "
+            "which takes longer: %s",
+            error,
+        )
+        return None
