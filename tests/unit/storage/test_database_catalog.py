@@ -107,7 +107,7 @@ def test_variables_open_it_without_a_word_in_the_code(
         ({"uri": "sqlite:///x"}, "needs metastore jdbc and a uri"),
         ({"uri": "sqlite:///x"}, "LAKEWRIGHT_CATALOG_METASTORE and LAKEWRIGHT_CATALOG_URI"),
         ({"metastore": "jdbc"}, "uri is not given"),
-        ({"metastore": "hive"}, "'hive' is not implemented"),
+        ({"metastore": "rest"}, "'rest' is not implemented"),
         ({"metastore": "jdbc", "uri": "jdbc:mysql://h/d"}, "of an unknown kind"),
         ({"metastore": "jdbc", "uri": "jdbc:sqlite:names.db"}, "of an unknown kind"),
         ({"metastore": "jdbc", "uri": "sqlite:///x", "lock.enabled": "yes"}, "true or false"),
@@ -270,7 +270,7 @@ def test_a_drop_that_died_is_finished_or_taken_back(
     table = new_table(catalog, EVENTS)
     table.write(rows(table, events(0, 3)))
     with monkeypatch.context() as patched:
-        dying(catalog, patched, "catalog.drop_table_files")
+        dying(catalog, patched, "catalog_places.drop_table_files")
         with pytest.raises(Died):
             catalog.drop_table("db.t")
     with pytest.raises(TableNotFound, match="lakewright sync"):
