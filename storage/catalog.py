@@ -409,8 +409,8 @@ class Catalog:
         """
         if self._places.hive is None:
             raise UnsupportedError(
-                f"{name} cannot be renamed: only a metastore renames tables, and this catalog is "
-                "one of folders or rows; create the table anew, and copy its rows"
+                f"{name} keeps its name, which is its folder's: only a metastore renames tables; "
+                "create one LIKE it and INSERT INTO it"
             )
         self._places.hive.rename_table(*split_name(name), *new_name(to))
         return self._own_table(to)

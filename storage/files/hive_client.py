@@ -163,13 +163,14 @@ class HiveMetastore:
         return bool(state == idl().LockState.ACQUIRED)
 
     def unlock(self, lock: int) -> bool:
-        """Give a lock back; False if it was lost before."""
+        """Give a lock back; False if it was lost before, which a metastore tells if it is asked."""
         with self._calls(f"unlock {lock}") as calls:
             try:
+                state = calls.check_lock(idl().CheckLockRequest(lockid=lock)).state
                 calls.unlock(idl().UnlockRequest(lockid=lock))
             except idl().NoSuchLockException:
                 return False
-        return True
+        return bool(state == idl().LockState.ACQUIRED)
 
     @contextmanager
     def _calls(self, what: str) -> Iterator[Any]:

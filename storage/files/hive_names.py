@@ -139,7 +139,7 @@ class HiveNames:
         return (fs if self.can_write else ReadOnlyFiles(fs)), path
 
     def check_new(self, database: str, table: str) -> None:
-        """Refuse what cannot be registered, before a file of it is written.
+        """Refuse a name that cannot be registered, before a file of it is written.
 
         Raises:
             InvalidRequestError: a name is none for a metastore, or the catalog is read only.
@@ -182,11 +182,11 @@ class HiveNames:
             self.metastore.create_database(database, self.database_uri(database))
 
     def add_table(self, database: str, table: str, schema: TableSchema) -> None:
-        """Register a table at its place; one that is registered is told its latest schema."""
+        """Register a table at its place; for one that is registered, repeat its latest schema."""
         self._check_writable(f"list table {database}.{table}")
         found = self._paimon(database, table)
         if found is not None:
-            self.registry(database, table).tell(schema)
+            HiveRegistry(self.metastore, database, table).tell(schema)
             return
         now_s = self.stores.env.now_ms() // 1000
         told = hive_table(schema)
@@ -262,8 +262,9 @@ class HiveNames:
         others += [_bare(self.database_uri(database)), _bare(self.root)]
         return any(f"{each}/".startswith(f"{mine}/") for each in others)
 
-    def registry(self, database: str, table: str) -> HiveRegistry:
-        return HiveRegistry(self.metastore, database, table)
+    def registry(self, database: str, table: str) -> HiveRegistry | None:
+        """What tells the metastore of the table's schemas; nothing does where all is only read."""
+        return HiveRegistry(self.metastore, database, table) if self.can_write else None
 
     def _table_uri(self, found: Any | None, database: str, table: str) -> str:
         """Where a table lies, or will lie if the metastore has none."""

@@ -165,6 +165,14 @@ class DropTable:
 
 
 @dataclass(frozen=True, slots=True)
+class RenameTable:
+    """Another name for a table, which only a metastore gives."""
+
+    table: str
+    to: str
+
+
+@dataclass(frozen=True, slots=True)
 class AlterTable:
     """Changes of the schema, made at once.
 
@@ -251,6 +259,7 @@ Statement = (
     | CreateDatabase
     | CreateTable
     | DropTable
+    | RenameTable
     | AlterTable
     | Compact
     | Rescale

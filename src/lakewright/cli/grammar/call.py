@@ -50,7 +50,8 @@ class Call:
         from lakewright.storage.errors import NotFoundError
 
         catalog = Catalog.open(self.warehouse)
-        if not catalog.fs.exists(catalog.root):
+        # A metastore may list databases of other places alone.
+        if not catalog.fs.exists(catalog.root) and not catalog.list_databases():
             raise NotFoundError(
                 f"no warehouse at {catalog.uri}; name one with --warehouse or ${WAREHOUSE_VARIABLE}"
             )
