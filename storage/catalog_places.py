@@ -117,10 +117,13 @@ class Places:
 
         A table whose schema cannot be read can be dropped too.
         """
-        fs, path = self.table(*split_name(name))
-        if not is_half_dropped(fs, path) and not self.has(name):
-            return None
         database, table = split_name(name)
+        fs, path = self.table(database, table)
+        is_listed = self.has(name)
+        # Where a metastore has a table of another format, what lies there may be its files.
+        is_free = self.hive is None or self.hive.find(database, table) is None
+        if not is_listed and not (is_free and is_half_dropped(fs, path)):
+            return None
         if self.hive is not None and self.hive.keeps_files(database, table):
             self.hive.drop_table(database, table)
             return DroppedTable(stays=(fs.uri(path),))

@@ -124,7 +124,7 @@ class CatalogSync:
 
     def _check_mounted(self, listed: set[str]) -> None:
         """Refuse to take an empty warehouse for one whose tables are gone."""
-        if any(self.places.lying(each) for each in listed):
+        if any(self.places.holds(each, it) for each in listed for it in self.names.tables(each)):
             return
         raise InvalidRequestError(
             f"no database lies in {self.places.root}, and catalog {self.names.key!r} lists "

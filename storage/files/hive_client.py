@@ -26,8 +26,9 @@ from lakewright.storage.files.store_failures import harmless, without_secrets
 SCHEME = "thrift://"
 _PORT = 9083
 _CONNECT_MS = 10_000
+_ANSWER_MS = 60_000
 # A metastore that renames a table moves its files before it answers.
-_ANSWER_MS = 600_000
+_MOVE_MS = 600_000
 _ADDRESS = re.compile(
     r"thrift://(?P<host>\[[0-9A-Fa-f:.]+\]|[^\s:/@?#,\[\]]+)(?::(?P<port>\d+))?/?"
 )
@@ -125,7 +126,7 @@ class HiveMetastore:
             # Statistics that it would count are those of files that no snapshot may name.
             properties={"CASCADE": "true", "DO_NOT_UPDATE_STATS": "true"}
         )
-        with self._calls(f"alter table {database}.{table}") as calls:
+        with self._calls(f"alter table {database}.{table}", answer_ms=_MOVE_MS) as calls:
             with suppress(idl().MetaException):
                 calls.setMetaConf(_CHECKS_POSITIONS, "false")
             calls.alter_table_with_environment_context(database, table, now, environment)
@@ -173,7 +174,7 @@ class HiveMetastore:
         return bool(state == idl().LockState.ACQUIRED)
 
     @contextmanager
-    def _calls(self, what: str) -> Iterator[Any]:
+    def _calls(self, what: str, *, answer_ms: int = _ANSWER_MS) -> Iterator[Any]:
         """A connection, on which a call answers, or raises what the metastore told.
 
         Raises:
@@ -183,7 +184,7 @@ class HiveMetastore:
         """
         library, told = _library(), idl()
         try:
-            client = self._connected()
+            client = self._connected(answer_ms)
             try:
                 yield client
             finally:
@@ -215,12 +216,12 @@ class HiveMetastore:
         first = without_secrets(message).strip().split("\n", 1)[0]
         return f"the metastore at {self.url} refuses to {what}: {first:.500}"
 
-    def _connected(self) -> Any:
+    def _connected(self, answer_ms: int) -> Any:
         """A client that is connected to the first address that answers, as this user."""
         library, failures = _library(), []
         for host, port in self.addresses:
             transport = library.TBufferedTransport(
-                library.TSocket(host, port, socket_timeout=_ANSWER_MS, connect_timeout=_CONNECT_MS)
+                library.TSocket(host, port, socket_timeout=answer_ms, connect_timeout=_CONNECT_MS)
             )
             try:
                 transport.open()

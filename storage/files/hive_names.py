@@ -25,7 +25,8 @@ from lakewright.storage.files.catalog_names import READ_ONLY, not_empty
 from lakewright.storage.files.file_systems import open_file_system, with_lock
 from lakewright.storage.files.hive_client import HiveMetastore, current_user, idl
 from lakewright.storage.files.hive_lock import HiveLock
-from lakewright.storage.files.paths import DATABASE_SUFFIX
+from lakewright.storage.files.metadata_stores import SchemaStore
+from lakewright.storage.files.paths import DATABASE_SUFFIX, TablePaths
 from lakewright.storage.files.read_only_files import ReadOnlyFiles
 from lakewright.storage.spec.hive_table import (
     EXTERNAL_TYPE,
@@ -41,6 +42,7 @@ from lakewright.storage.spec.schema import TableSchema
 # What every metastore takes for a name; it turns others into lower case, or refuses them.
 _NAME = re.compile(r"[a-z0-9_]{1,128}")
 _NO_LIMIT = 2**31 - 1
+_ZONED = "timestamp with local time zone"
 # How often the metastore is told of newer schemas that other writers add meanwhile.
 _MOST_ROUNDS = 20
 
@@ -188,6 +190,12 @@ class HiveNames:
         if found is not None:
             HiveRegistry(self.metastore, database, table).tell(schema)
             return
+        fs, path = self.place(database, table)
+        if not SchemaStore(fs, TablePaths(path)).ids():
+            raise InvalidRequestError(
+                f"no schema of table {database}.{table} lies at {path}, where database {database} "
+                "is: another client made the database elsewhere a moment ago; try again"
+            )
         now_s = self.stores.env.now_ms() // 1000
         told = hive_table(schema)
         made = idl().Table(
@@ -365,8 +373,8 @@ def repeats(found: Any, schema: TableSchema) -> bool:
     told = hive_table(schema)
     has = found.parameters or {}
     return (
-        _columns(found.sd.cols) == told.columns
-        and _columns(found.partitionKeys) == told.partition_columns
+        _comparable(_columns(found.sd.cols)) == _comparable(told.columns)
+        and _comparable(_columns(found.partitionKeys)) == _comparable(told.partition_columns)
         and all(has.get(name) == value for name, value in told.parameters.items())
     )
 
@@ -388,6 +396,11 @@ def _fields(columns: Sequence[HiveColumn]) -> list[Any]:
 
 def _columns(fields: Sequence[Any] | None) -> tuple[HiveColumn, ...]:
     return tuple(HiveColumn(each.name, each.type, each.comment) for each in fields or ())
+
+
+def _comparable(columns: Sequence[HiveColumn]) -> list[HiveColumn]:
+    """Columns in the types of Hive 2, whose clients tell of both timestamps alike."""
+    return [replace(each, type=each.type.replace(_ZONED, "timestamp")) for each in columns]
 
 
 def _bare(uri: str) -> str:

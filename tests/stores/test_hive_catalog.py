@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import shutil
 from collections.abc import Iterator
@@ -11,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from lakewright.cli import main
+from lakewright.platform.orchestration.resources import WarehouseResource
 from lakewright.storage import (
     AddColumn,
     Catalog,
@@ -353,6 +356,38 @@ def test_a_drop_deletes_the_files_of_managed_tables_and_no_others(
         assert place.exists()
         assert not catalog.table_exists(f"db.{name}")
     assert content(catalog.table("db.again")) == []
+
+
+@pytest.mark.mission("PT15")
+def test_the_command_line_and_dagster_open_a_metastore_by_its_address(
+    catalog: Catalog, address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def told(*arguments: str) -> str:
+        capsys.readouterr()
+        assert main([*arguments]) == 0
+        return capsys.readouterr().out
+
+    table = new_table(catalog, EVENTS)
+    for number in range(6):
+        table.write(rows(table, events(number, number + 1)))
+    policy = tmp_path / "policy.yaml"
+    adopted = told("adopt", address, "--policy", str(policy))
+    assert "db.t" in adopted
+    assert f"--warehouse {address}" in adopted
+    assert policy.exists()
+    before = ("--warehouse", address)
+    (listed,) = json.loads(told(*before, "ls", "--format", "json"))
+    assert listed["table"] == "db.t"
+    told(*before, "compact", "db.t", "--full")
+    assert len(content(catalog.table("db.t"))) == 6
+    told(*before, "sql", "ALTER TABLE db.t RENAME TO db.u")
+    assert json.loads(told(*before, "sync", "--age", "0", "--format", "json"))["unlisted"] == []
+    assert main([*before, "show", "db.t"]) != 0
+    assert "tables of db: u" in capsys.readouterr().err
+    assert WarehouseResource(uri=address).catalog().list_tables("db") == ("u",)
+    options = {"metastore": "hive", "uri": address}
+    resource = WarehouseResource(uri=str(tmp_path), catalog_options=options)
+    assert len(content(resource.catalog().table("db.u"))) == 6
 
 
 @pytest.mark.mission("CT11")
