@@ -14,9 +14,9 @@ from lakewright.cli.output.answers import Answer, said
     of_table=False,
     notes="""
 A catalog in a database or a Hive metastore (LAKEWRIGHT_CATALOG_METASTORE=jdbc or hive, with
-LAKEWRIGHT_CATALOG_URI) lists its tables apart from their files, so the two may differ: after a death
-between them, or after work without it. A table that changed within --age is left, since a client may be about to list
-it. A catalog of folders never differs.
+LAKEWRIGHT_CATALOG_URI) lists its tables apart from their files, so the two may differ: after a
+death between them, or after work without it. A table that changed within --age is left, since a
+client may be about to list it. A catalog of folders never differs.
 """,
     examples="lakewright sync --dry-run\nlakewright sync nyc --mode sync",
 )
