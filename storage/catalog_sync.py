@@ -82,7 +82,10 @@ class CatalogSync:
             for table in sorted(there | rows):
                 name = f"{each}.{table}"
                 if table not in there:
-                    found["gone"].append(name)
+                    if unseen := self._unseen(each, table):
+                        left.append((name, unseen))
+                    else:
+                        found["gone"].append(name)
                     continue
                 if not can_be_name(table, "table"):
                     left.append((name, _NO_NAME))
@@ -130,6 +133,19 @@ class CatalogSync:
             f"no database lies in {self.places.root}, and catalog {self.names.key!r} lists "
             f"{', '.join(sorted(listed))}; check the warehouse and the catalog-key"
         )
+
+    def _unseen(self, database: str, table: str) -> str | None:
+        """Why a table that does not lie in its place may still be there.
+
+        A metastore names places that not every machine sees, and forgets them with the table.
+        """
+        if self.places.hive is None:
+            return None
+        fs, path = self.places.table(database, table)
+        above = path.rpartition("/")[0] or "/"
+        if fs.exists(above):
+            return None
+        return f"{above} is not there, as where its disk is not mounted; drop it if it is gone"
 
     def _can_be(self, database: str) -> bool:
         hive = self.places.hive

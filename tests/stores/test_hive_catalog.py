@@ -256,6 +256,15 @@ def test_a_table_whose_folder_is_gone_is_told_and_taken_off_the_list(
     catalog.sync_tables(mode="drop", age_ms=0)
     assert catalog.list_tables("db") == ("kept",)
     assert catalog.drop_table("db.t", if_exists=True).existed is False
+    # Where more than its own folder is missing, its disk may be.
+    moved = known(catalog, "db.kept")
+    moved.sd.location = f"file:{tmp_path}/not/mounted"
+    hive(catalog).metastore.alter_table("db", "kept", moved)
+    drift = catalog.sync_tables(mode="sync", age_ms=0)
+    assert [name for name, _ in drift.left] == ["db.kept"]
+    assert catalog.list_tables("db") == ("kept",)
+    catalog.drop_table("db.kept")
+    assert catalog.list_tables("db") == ()
 
 
 @pytest.mark.mission("CT2")
