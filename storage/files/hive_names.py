@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -179,9 +178,12 @@ class HiveNames:
     def add_database(self, database: str, *, location: str) -> None:
         self._check_writable(f"create database {database}")
         self.check_name("database", database)
-        # Another client may have created it a moment ago.
-        with suppress(AlreadyExistsError):
+        try:
             self.metastore.create_database(database, self.database_uri(database))
+        except (AlreadyExistsError, UnavailableError):
+            # Another client may have created it a moment ago; version 4 may call that a failure.
+            if self.metastore.database(database) is None:
+                raise
 
     def add_table(self, database: str, table: str, schema: TableSchema) -> None:
         """Register a table at its place; for one that is registered, repeat its latest schema."""

@@ -343,7 +343,8 @@ def test_a_drop_deletes_the_files_of_managed_tables_and_no_others(
     external = known(catalog, "db.external")
     external.tableType = "EXTERNAL_TABLE"
     external.parameters = {**external.parameters, "EXTERNAL": "TRUE"}
-    external.parameters.pop("external.table.purge", None)
+    for each in ("external.table.purge", "TRANSLATED_TO_EXTERNAL"):
+        external.parameters.pop(each, None)
     metastore.alter_table("db", "external", external)
     again = known(catalog, "db.shared")
     again.tableName, again.tableType = "again", "EXTERNAL_TABLE"

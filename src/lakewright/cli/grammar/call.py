@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from lakewright.storage import Catalog, Table, TableSchema
     from lakewright.storage.spec.predicate import Predicate
 
+# What the address of a Hive metastore begins with, which is a warehouse too.
+METASTORE = "thrift://"
+
 Form = Literal["table", "json", "csv"]
 Value = TypeVar("Value")
 
@@ -56,6 +59,15 @@ class Call:
                 f"no warehouse at {catalog.uri}; name one with --warehouse or ${WAREHOUSE_VARIABLE}"
             )
         return catalog
+
+    def place(self) -> str:
+        """The warehouse as commands name it: by its URI, or the address of its metastore.
+
+        Raises:
+            NotFoundError: the warehouse does not exist.
+        """
+        uri = self.catalog().uri
+        return self.warehouse if self.warehouse.startswith(METASTORE) else uri
 
     def table(self) -> Table:
         """The named table.
