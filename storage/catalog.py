@@ -1,7 +1,8 @@
 """Catalog: maps names `database.table` of a warehouse folder to `Table`.
 
 A database is a folder `name.db`, and a table is a folder inside it with a schema file. The names
-are those of the folders, or the rows of a database that Paimon's JDBC catalog shares.
+are those of the folders, or the rows of a database that Paimon's JDBC catalog shares, or those that
+Hive's metastore keeps, which also says where each lies.
 """
 
 from __future__ import annotations
@@ -14,31 +15,33 @@ import pyarrow as pa
 
 from lakewright.storage.catalog_arguments import (
     check_name,
-    folder_name,
     merged,
     new_name,
     option_texts,
     schema_spec,
     split_name,
 )
+from lakewright.storage.catalog_places import Listed, Place, Places
 from lakewright.storage.catalog_sync import AGE_MS, CatalogDrift, CatalogSync
-from lakewright.storage.dropped_table import DroppedTable, folders_outside
+from lakewright.storage.dropped_table import DroppedTable
 from lakewright.storage.env import Env, FileSystem, SystemEnv
 from lakewright.storage.errors import (
     AlreadyExistsError,
     DatabaseNotFound,
     InvalidRequestError,
+    StorageError,
     TableNotFound,
+    UnsupportedError,
 )
-from lakewright.storage.files.catalog_names import DatabaseNames, FolderNames, Names, not_empty
+from lakewright.storage.files.catalog_names import DatabaseNames, Names, not_empty
 from lakewright.storage.files.catalog_options import FILESYSTEM, catalog_options
 from lakewright.storage.files.databases import open_database
 from lakewright.storage.files.file_systems import open_file_system, with_lock
-from lakewright.storage.files.metadata_stores import SchemaStore
-from lakewright.storage.files.paths import DATABASE_SUFFIX, TablePaths
+from lakewright.storage.files.hive_client import SCHEME as HIVE_SCHEME
+from lakewright.storage.files.hive_client import open_metastore
+from lakewright.storage.files.hive_names import HiveNames, HiveStores, local_path, root_uri
 from lakewright.storage.files.read_only_files import ReadOnlyFiles
 from lakewright.storage.files.row_lock import RowLock
-from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.files.temporary_folder import temporary_folder
 from lakewright.storage.format_table import FormatTable
 from lakewright.storage.operations.format_tables.create_format_table import create_format_table
@@ -50,18 +53,12 @@ from lakewright.storage.operations.partitions.repair_partitions import (
     repair_mode,
 )
 from lakewright.storage.operations.references.branches import BRANCH_MARK, branch_names
-from lakewright.storage.operations.running.delete_files import (
-    drop_table_files,
-    is_half_dropped,
-    remove_empty_folders,
-)
+from lakewright.storage.operations.running.delete_files import remove_empty_folders
 from lakewright.storage.operations.schema.create_table import create_table
 from lakewright.storage.rows import Where
 from lakewright.storage.spec.arguments import text_argument, whole_number
 from lakewright.storage.spec.schema import SchemaSpec, TableSchema, listed_names
 from lakewright.storage.table import Table
-
-_SYNC_HINT = "`lakewright sync` lists it, and then it can be read or dropped"
 
 
 @dataclass(frozen=True)
@@ -72,7 +69,7 @@ class Catalog:
     root: str
     env: Env
     # None where the folders are the names.
-    listed: DatabaseNames | None = None
+    listed: Listed | None = None
     # Where the tables of a session lie, which hide others of their names.
     session: Catalog | None = None
     run: str | None = None  # See TableFiles.
@@ -94,19 +91,29 @@ class Catalog:
         `durable=False`, or LAKEWRIGHT_DURABLE=false, skips the flushes that make a commit on a
         local disk outlive a power loss; a power loss may then destroy a table (docs/stores.md).
         `options` keep the names in a database (docs/catalogs.md): `{"metastore": "jdbc", "uri":
-        "postgresql://host/database"}`; LAKEWRIGHT_CATALOG_URI and others are their defaults.
+        "postgresql://host/database"}`, or in a metastore: `{"metastore": "hive", "uri":
+        "thrift://host:9083"}`; LAKEWRIGHT_CATALOG_URI and others are their defaults. A metastore's
+        address is a warehouse too.
 
         Raises:
             UnsupportedError: the store is not implemented, or a package for it is missing.
+            UnavailableError: the metastore that is the warehouse does not say where it lies.
             InvalidRequestError: the URI names no bucket, an option is invalid, or a URI holds a
                 password.
         """
         env = env or SystemEnv()
+        given = catalog_options(options, warehouse=warehouse)
+        metastore = open_metastore(given.uri) if given.is_hive and given.uri else None
+        if metastore is not None and warehouse.startswith(HIVE_SCHEME):
+            warehouse = local_path(metastore.warehouse())
         fs, root = open_file_system(warehouse, env, lock=lock, durable=durable)
         root = root.rstrip("/") or "/"
-        given = catalog_options(options)
         if given.uri is None:
             return cls(fs, root, env)
+        if metastore is not None:
+            locks = (given.lock_enabled, given.longest_sleep_ms, given.lock_timeout_ms)
+            stores = HiveStores(env, lock, durable, *locks)
+            return cls(fs, root, env, HiveNames(metastore, stores, root_uri(warehouse, root)))
         database = open_database(given.uri, use="catalog")
         row_lock = RowLock(
             database, given.key, root, env, given.longest_sleep_ms, given.lock_timeout_ms
@@ -150,7 +157,7 @@ class Catalog:
 
     @property
     def names(self) -> Names:
-        return FolderNames(self.fs, self.root) if self.listed is None else self.listed
+        return self._places.names
 
     def list_databases(self) -> tuple[str, ...]:
         own = self.names.databases()
@@ -167,9 +174,11 @@ class Catalog:
             if not if_not_exists:
                 raise AlreadyExistsError(f"database {name} exists already in {self.root}")
             return
-        path = self._database_path(name)
-        self.fs.make_dirs(path)
-        self.fs.make_durable([path], below="/")
+        fs, path = self._places.database(name)
+        if self._places.hive is not None:
+            self._places.hive.check_name("database", name)
+        fs.make_dirs(path)
+        fs.make_durable([path], below="/")
         self.names.add_database(name, location=path)
 
     def drop_database(self, name: str) -> None:
@@ -179,16 +188,16 @@ class Catalog:
             DatabaseNotFound: it does not exist.
             InvalidRequestError: it has tables, or something lies in its folder.
         """
-        path = self._database_path(name)
-        within = merged(self.names.tables(name), self.fs.list_subdirs(path))
+        fs, path = self._places.database(name)
+        within = merged(self.names.tables(name), fs.list_subdirs(path))
         if within:
             raise not_empty(name, path, within)
         if name not in self.names.databases():
             raise self._no_database(name)
         self.names.drop_database(name, location=path)
         # Another process may make a table there by now: then the folder stays, with it.
-        remove_empty_folders(self.fs, [path], below=self.root)
-        self.fs.make_durable([path])
+        remove_empty_folders(fs, [path], below=path.rpartition("/")[0])
+        fs.make_durable([path])
 
     def list_tables(self, database: str) -> tuple[str, ...]:
         """Names of the tables of a database.
@@ -205,7 +214,7 @@ class Catalog:
         """Names of the folders of a database, without a look at which of them are tables."""
         if self.listed is not None:
             return self.listed.tables(database)
-        names = self.fs.list_subdirs(self._database_path(database))
+        names = self.fs.list_subdirs(self._places.database(database)[1])
         return tuple(name for name in names if not name.startswith("."))
 
     def create_table(
@@ -255,19 +264,19 @@ class Catalog:
             return self._own_table(name)
         if self.listed is not None:
             self.listed.check_new(database, table)
+        fs, path = self._places.table(database, table)
         try:
-            made = create_table(self.fs, self._table_path(name), spec, table=name, env=self.env)
+            made = create_table(fs, path, spec, table=name, env=self.env)
         except AlreadyExistsError as error:
             if not if_not_exists or not self.names.has_table(database, table):
-                raise self._taken(error, database, table) from error
+                raise self._places.taken(error, name) from error
         else:
-            self._list(database, table, made)
+            self._list(name, made, (fs, path))
         return self._own_table(name)
 
     def table_exists(self, name: str) -> bool:
         name, mark, branch = text_argument(name, "table name").partition(BRANCH_MARK)
-        self._table_path(name)
-        exists = self.names.has_table(*split_name(name)) or self._is_of_session(name)
+        exists = self._places.has(name) or self._is_of_session(name)
         return exists and (not mark or branch in branch_names(self.table(name).table_files))
 
     def table(self, name: str) -> Table:
@@ -286,19 +295,9 @@ class Catalog:
 
     def _own_table(self, name: str) -> Table:
         """A table that is not one of the session."""
-        path = self._table_path(name)
-        if not self.names.has_table(*split_name(name)):
+        if not self._places.has(name):
             raise self._no_table(name)
-        paths = TablePaths(path)
-        store = SchemaStore(self.fs, paths)
-        if self.listed is not None and not store.ids():
-            raise TableNotFound(
-                f"table {name} is listed in the catalog's database, and does not lie at {path}; "
-                "`lakewright sync --mode drop` takes it off the list",
-                table=name,
-            )
-        schema = store.latest(table=name)
-        return Table(TableFiles(name, self.fs, paths, schema, self.env, run=self.run))
+        return Table(self._places.files(name, self.env, self.run))
 
     def create_format_table(
         self,
@@ -331,12 +330,18 @@ class Catalog:
             comment=comment,
         )
         database, table = new_name(name)
+        if self._places.hive is not None:
+            raise UnsupportedError(
+                f"{name} cannot be a table of plain files in a metastore, where such tables are "
+                "Hive's own; make it by a statement of Hive or Spark"
+            )
         if self.listed is not None:
             self.listed.check_new(database, table)
+        fs, path = self._places.table(database, table)
         try:
             files = create_format_table(
-                self.fs,
-                self._table_path(name),
+                fs,
+                path,
                 spec,
                 table=name,
                 env=self.env,
@@ -344,8 +349,8 @@ class Catalog:
                 location=location,
             )
         except AlreadyExistsError as error:
-            raise self._taken(error, database, table) from error
-        self._list(database, table, files.schema)
+            raise self._places.taken(error, name) from error
+        self._list(name, files.schema, (fs, path))
         return FormatTable(files)
 
     def format_table(self, name: str) -> FormatTable:
@@ -387,18 +392,28 @@ class Catalog:
             )
         if self.session is not None and self._is_of_session(name):
             return self.session.drop_table(name)
-        path = self._table_path(name)
-        database, table = split_name(name)
-        # A table whose schema cannot be read can be dropped too.
-        if not is_half_dropped(self.fs, path) and not self.names.has_table(database, table):
-            if if_exists and not FolderNames(self.fs, self.root).has_table(database, table):
-                return DroppedTable(existed=False)
+        dropped = self._places.drop(name, self.env)
+        if dropped is None and (not if_exists or self._places.holds(*split_name(name))):
             raise self._no_table(name)
-        stays = folders_outside(self.fs, path, self.env, table=name)
-        self.names.drop_table(database, table)
-        if self.listed is None or self.fs.exists(path):
-            drop_table_files(self.fs, path)
-        return DroppedTable(stays=stays)
+        return dropped or DroppedTable(existed=False)
+
+    def rename_table(self, name: str, to: str) -> Table:
+        """Give a table another name, in another database too; returns the table under it.
+
+        A metastore moves the folder of a managed table. A writer that opened the table before has
+        to open it again: its commits fail, as the files are not where they were.
+
+        Raises:
+            UnsupportedError: the catalog is not one in a metastore.
+            TableNotFound, AlreadyExistsError, DatabaseNotFound: a name does not fit.
+        """
+        if self._places.hive is None:
+            raise UnsupportedError(
+                f"{name} keeps its name, which is its folder's: only a metastore renames tables; "
+                "create one LIKE it and INSERT INTO it"
+            )
+        self._places.hive.rename_table(*split_name(name), *new_name(to))
+        return self._own_table(to)
 
     def plan_sync_tables(
         self, database: str | None = None, *, age_ms: int | None = None
@@ -411,7 +426,7 @@ class Catalog:
         if self.listed is None:
             return CatalogDrift()
         age_ms = AGE_MS if age_ms is None else whole_number(age_ms, "age_ms", minimum=0)
-        return self._sync(self.listed).drift(database, age_ms=age_ms)
+        return CatalogSync(self._places, self.env, self.listed).drift(database, age_ms=age_ms)
 
     def sync_tables(
         self,
@@ -428,7 +443,7 @@ class Catalog:
         mode = repair_mode(mode)
         drift = self.plan_sync_tables(database, age_ms=age_ms)
         if self.listed is not None:
-            self._sync(self.listed).run(drift, mode)
+            CatalogSync(self._places, self.env, self.listed).run(drift, mode)
         return drift
 
     def sync_partitions(
@@ -444,23 +459,21 @@ class Catalog:
             return FormatTable(table.table_files).repair_partitions(mode)
         return table.upkeep.repair_partitions(mode=mode, age_ms=age_ms)
 
-    def _sync(self, listed: DatabaseNames) -> CatalogSync:
-        return CatalogSync(self.fs, self.root, self.env, listed)
+    @property
+    def _places(self) -> Places:
+        return Places(self.fs, self.root, self.listed)
 
-    def _list(self, database: str, table: str, schema: TableSchema) -> None:
+    def _list(self, name: str, schema: TableSchema, place: Place) -> None:
         """List a table whose schema is written: a table that was refused leaves no database."""
-        if self.listed is not None:
+        if self.listed is None:
+            return
+        database, table = split_name(name)
+        try:
             self.create_database(database)
             self.listed.add_table(database, table, schema)
-
-    def _taken(self, error: AlreadyExistsError, database: str, table: str) -> AlreadyExistsError:
-        if self.listed is None or self.listed.has_table(database, table):
-            return error
-        return AlreadyExistsError(
-            f"{error.message}; the catalog's database does not list it: its creation or drop died "
-            f"halfway, or goes on; {_SYNC_HINT}",
-            table=f"{database}.{table}",
-        )
+        except StorageError as error:
+            self._places.undo_unless_unknown(name, schema, place, error)
+            raise
 
     def _of_session(self) -> Catalog:
         if self.session is None:
@@ -478,19 +491,9 @@ class Catalog:
         return DatabaseNotFound(f"no database {name} in {self.root}; there are {have}")
 
     def _no_table(self, name: str) -> TableNotFound:
-        database, table = split_name(name)
+        database, _ = split_name(name)
         there = f"databases there: {', '.join(self.list_databases()) or 'none'}"
         if database in self.list_databases():
             there = f"tables of {database}: {', '.join(self.list_tables(database)) or 'none'}"
-        if self.listed is not None and FolderNames(self.fs, self.root).has_table(database, table):
-            there = (
-                f"its files lie there, and the catalog's database does not list it; {_SYNC_HINT}"
-            )
+        there = self._places.why_not_listed(name) or there
         return TableNotFound(f"no table {name} in {self.root}; {there}", table=name)
-
-    def _database_path(self, database: str) -> str:
-        return f"{self.root}/{folder_name(database, 'database')}{DATABASE_SUFFIX}"
-
-    def _table_path(self, name: str) -> str:
-        database, table = split_name(name)
-        return f"{self._database_path(database)}/{folder_name(table, 'table')}"

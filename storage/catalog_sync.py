@@ -1,4 +1,4 @@
-"""Brings the names of a catalog's database in step with the tables that lie in its warehouse.
+"""Brings the names in a database or metastore in step with the tables that lie in the warehouse.
 
 They differ after a death between the files of a table and its row, and after work without the
 database. A table that was written a moment ago may be one whose row is on its way: it is left.
@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakewright.storage.catalog_arguments import can_be_name
-from lakewright.storage.env import Env, FileSystem
+from lakewright.storage.catalog_places import Listed, Places
+from lakewright.storage.env import Env
 from lakewright.storage.errors import DatabaseNotFound, InvalidRequestError, StorageError
-from lakewright.storage.files.catalog_names import DatabaseNames, FolderNames, properties_of
+from lakewright.storage.files.catalog_names import FolderNames
 from lakewright.storage.files.metadata_stores import SchemaStore
-from lakewright.storage.files.paths import DATABASE_SUFFIX, TablePaths
+from lakewright.storage.files.paths import TablePaths
 from lakewright.storage.operations.partitions.repair_partitions import RepairMode
 from lakewright.storage.spec.schema import TableSchema
 
@@ -47,10 +48,9 @@ class CatalogDrift:
 class CatalogSync:
     """A catalog's names, and where its tables lie."""
 
-    fs: FileSystem
-    root: str
+    places: Places
     env: Env
-    names: DatabaseNames
+    names: Listed
 
     def drift(self, database: str | None, *, age_ms: int) -> CatalogDrift:
         """Compare; nothing is written.
@@ -60,29 +60,32 @@ class CatalogSync:
             InvalidRequestError: the warehouse is empty, as where its disk is not mounted, and the
                 database lists tables of it.
         """
-        folders = FolderNames(self.fs, self.root)
-        lying, listed = set(folders.databases()), set(self.names.databases())
+        lying = set(FolderNames(self.places.fs, self.places.root).databases())
+        listed = set(self.names.databases())
         if listed and not lying and any(map(self.names.tables, listed)):
-            raise InvalidRequestError(
-                f"no database lies in {self.root}, and catalog {self.names.key!r} lists "
-                f"{', '.join(sorted(listed))}; check the warehouse and the catalog-key"
-            )
+            self._check_mounted(listed)
         if database is not None and database not in lying | listed:
             have = ", ".join(sorted(lying | listed)) or "none"
             raise DatabaseNotFound(
-                f"no database {database} is listed or lies in {self.root}; there are {have}"
+                f"no database {database} is listed or lies in {self.places.root}; there are {have}"
             )
         asked = [database] if database is not None else sorted(lying | listed)
         found: dict[str, list[str]] = {"unlisted": [], "gone": [], "outdated": []}
-        left = [(each, _NO_NAME) for each in asked if not can_be_name(each, "database")]
-        asked = [each for each in asked if can_be_name(each, "database")]
+        left = [(each, _NO_NAME) for each in asked if not self._can_be(each)]
+        asked = [each for each in asked if self._can_be(each)]
         for each in asked:
-            there, rows = set(folders.tables(each)), set(self.names.tables(each))
-            properties = self.names.properties(each) if there & rows else {}
+            rows, there = set(self.names.tables(each)), set(self.places.lying(each))
+            if self.places.hive is not None:
+                # A metastore may place a table anywhere.
+                there = there - rows | {it for it in rows if self.places.holds(each, it)}
+            schemas: dict[str, TableSchema] = {}
             for table in sorted(there | rows):
                 name = f"{each}.{table}"
                 if table not in there:
-                    found["gone"].append(name)
+                    if unseen := self._unseen(each, table):
+                        left.append((name, unseen))
+                    else:
+                        found["gone"].append(name)
                     continue
                 if not can_be_name(table, "table"):
                     left.append((name, _NO_NAME))
@@ -91,12 +94,13 @@ class CatalogSync:
                 if isinstance(schema, str):
                     left.append((name, schema))
                 elif table in rows:
-                    if properties_of(schema) != properties.get(table, {}):
-                        found["outdated"].append(name)
-                elif self._is_young(each, table, age_ms):
-                    left.append((name, f"was written within the last {age_ms / 1000:g} s"))
+                    schemas[table] = schema
+                elif reason := self._unfit(each, table, age_ms):
+                    left.append((name, reason))
                 else:
                     found["unlisted"].append(name)
+            outdated = self.names.outdated(each, schemas)
+            found["outdated"] += [f"{each}.{table}" for table in sorted(outdated)]
         return CatalogDrift(
             databases=tuple(each for each in asked if each in lying - listed),
             left=tuple(left),
@@ -107,7 +111,7 @@ class CatalogSync:
         """List what the drift found, take off the list what is gone, or both."""
         if mode is not RepairMode.DROP:
             for database in drift.databases:
-                location = f"{self.root}/{database}{DATABASE_SUFFIX}"
+                _, location = self.places.database(database)
                 self.names.add_database(database, location=location)
             for name in (*drift.unlisted, *drift.outdated):
                 database, table = _split(name)
@@ -115,29 +119,54 @@ class CatalogSync:
                 if not isinstance(schema, str):
                     self.names.add_table(database, table, schema)
         if mode is not RepairMode.ADD:
-            folders = FolderNames(self.fs, self.root)
             for name in drift.gone:
                 database, table = _split(name)
                 # Another client may have made it anew.
-                if not folders.has_table(database, table):
+                if not self.places.holds(database, table):
                     self.names.drop_table(database, table)
 
-    def _paths(self, database: str, table: str) -> TablePaths:
-        return TablePaths(f"{self.root}/{database}{DATABASE_SUFFIX}/{table}")
+    def _check_mounted(self, listed: set[str]) -> None:
+        """Refuse to take an empty warehouse for one whose tables are gone."""
+        if any(self.places.holds(each, it) for each in listed for it in self.names.tables(each)):
+            return
+        raise InvalidRequestError(
+            f"no database lies in {self.places.root}, and catalog {self.names.key!r} lists "
+            f"{', '.join(sorted(listed))}; check the warehouse and the catalog-key"
+        )
+
+    def _unseen(self, database: str, table: str) -> str | None:
+        """Why a table that does not lie in its place may still be there.
+
+        A metastore names places that not every machine sees, and forgets them with the table.
+        """
+        if self.places.hive is None:
+            return None
+        fs, path = self.places.table(database, table)
+        above = path.rpartition("/")[0] or "/"
+        if fs.exists(above):
+            return None
+        return f"{above} is not there, as where its disk is not mounted; drop it if it is gone"
+
+    def _can_be(self, database: str) -> bool:
+        hive = self.places.hive
+        return can_be_name(database, "database") and (hive is None or hive.fits(database))
 
     def _schema(self, database: str, table: str) -> TableSchema | str:
         """The latest schema, or why there is none."""
+        fs, path = self.places.table(database, table)
         try:
-            return SchemaStore(self.fs, self._paths(database, table)).latest(
-                table=f"{database}.{table}"
-            )
+            return SchemaStore(fs, TablePaths(path)).latest(table=f"{database}.{table}")
         except StorageError as error:
             return error.message
 
-    def _is_young(self, database: str, table: str, age_ms: int) -> bool:
-        files = self.fs.list_dir(self._paths(database, table).schema_dir)
+    def _unfit(self, database: str, table: str, age_ms: int) -> str | None:
+        """Why a table that lies there is not listed yet, or cannot be."""
+        fs, path = self.places.table(database, table)
+        files = fs.list_dir(TablePaths(path).schema_dir)
         newest = max((each.modified_ms for each in files), default=0)
-        return self.env.now_ms() - newest < age_ms
+        if self.env.now_ms() - newest < age_ms:
+            return f"was written within the last {age_ms / 1000:g} s"
+        return None if self.places.hive is None else self.places.hive.unfit(database, table)
 
 
 def _split(name: str) -> tuple[str, str]:

@@ -16,8 +16,8 @@ class WarehouseResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     uri: str | None = Field(
         default=None,
         description=(
-            f"Path or URI of the warehouse (default: ${WAREHOUSE_VARIABLE}, else "
-            f"{DEFAULT_WAREHOUSE})."
+            "Path or URI of the warehouse, or the address of a Hive metastore "
+            f"(thrift://host:9083; default: ${WAREHOUSE_VARIABLE}, else {DEFAULT_WAREHOUSE})."
         ),
     )
 

@@ -6,7 +6,7 @@ ours see the same names. The files of a table, schemas too, lie where they would
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -20,7 +20,7 @@ from lakewright.storage.spec.schema import TableSchema
 
 _TEXT = "VARCHAR(255) NOT NULL"
 _LONGEST_NAME = 255
-_READ_ONLY = "{} is refused: the catalog is read only"
+READ_ONLY = "{} is refused: the catalog is read only"
 _LONGEST_VALUE = 1000
 _TABLES = {
     "paimon_tables": f"""(
@@ -149,6 +149,20 @@ class DatabaseNames:
     key: str
     can_write: bool = True
 
+    @property
+    def what(self) -> str:
+        """The noun of messages."""
+        return "the catalog's database"
+
+    def outdated(self, database: str, schemas: Mapping[str, TableSchema]) -> set[str]:
+        """Those of the tables whose options or keys the database repeats from another schema."""
+        rows = self.properties(database) if schemas else {}
+        return {
+            table
+            for table, schema in schemas.items()
+            if properties_of(schema) != rows.get(table, {})
+        }
+
     def read_only(self) -> DatabaseNames:
         return replace(self, can_write=False)
 
@@ -222,7 +236,7 @@ class DatabaseNames:
     def _changing(self, what: str) -> Iterator[Session]:
         """A connection to a database that has the tables."""
         if not self.can_write:
-            raise InvalidRequestError(_READ_ONLY.format(what))
+            raise InvalidRequestError(READ_ONLY.format(what))
         with self.database.session() as session:
             create_missing(self.database, session, _TABLES)
             yield session

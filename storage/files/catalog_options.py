@@ -1,4 +1,4 @@
-"""Options of a catalog that keeps its names in a database, in Paimon's words."""
+"""Options of a catalog that keeps its names in a database or a metastore, in Paimon's words."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lakewright.storage.errors import InvalidOption, InvalidRequestError
+from lakewright.storage.errors import InvalidOption, InvalidRequestError, UnsupportedError
+from lakewright.storage.files.hive_client import SCHEME as HIVE_SCHEME
 from lakewright.storage.spec.arguments import text_argument
 from lakewright.storage.spec.option_values import parse_duration_ms
 
 FILESYSTEM: Mapping[str, str] = {"metastore": "filesystem"}
-_METASTORES = ("filesystem", "jdbc")
+_METASTORES = ("filesystem", "jdbc", "hive")
 _DEFAULTS = {
     "metastore": "filesystem",
     "uri": "",
@@ -21,6 +22,8 @@ _DEFAULTS = {
     "lock-acquire-timeout": "8 min",
 }
 _LEAST_TIMEOUT_MS = 1000
+# Words of Hive's and Hadoop's configurations: the ways in which a client proves who it is.
+_SECURED = ("sasl", "kerberos", "principal", "keytab", "use.ssl", "truststore", "keystore")
 _CATALOG = "LAKEWRIGHT_CATALOG_"
 _VARIABLES = {
     name: _CATALOG + name.upper().replace("-", "_").replace(".", "_").removeprefix("CATALOG_")
@@ -36,16 +39,20 @@ class CatalogOptions:
     """
 
     uri: str | None = None
+    is_hive: bool = False
     key: str = _DEFAULTS["catalog-key"]
     lock_enabled: bool | None = None
     longest_sleep_ms: int = 8_000
     lock_timeout_ms: int = 480_000
 
 
-def catalog_options(given: Mapping[str, str] | None) -> CatalogOptions:
+def catalog_options(given: Mapping[str, str] | None, *, warehouse: str) -> CatalogOptions:
     """Options as they are given, or else from variables such as LAKEWRIGHT_CATALOG_URI.
 
+    A warehouse that is the address of a Hive metastore says metastore and URI itself.
+
     Raises:
+        UnsupportedError: an option asks for Kerberos or TLS.
         InvalidRequestError: an option is unknown, or the URI and the metastore do not agree.
         InvalidOption: a value is invalid.
     """
@@ -53,7 +60,14 @@ def catalog_options(given: Mapping[str, str] | None) -> CatalogOptions:
         given = {
             name: os.environ[each] for name, each in _VARIABLES.items() if os.environ.get(each)
         }
+    if warehouse.startswith(HIVE_SCHEME):
+        given = _with_address(given, warehouse)
     for name in given:
+        if any(each in name.lower() for each in _SECURED):
+            raise UnsupportedError(
+                f"catalog option {name} asks for Kerberos or TLS, and neither is implemented for a "
+                "metastore; name one that takes plain connections"
+            )
         if "password" in name:
             raise InvalidRequestError(
                 f"catalog option {name} holds a password; leave it out, and put it into "
@@ -72,10 +86,11 @@ def catalog_options(given: Mapping[str, str] | None) -> CatalogOptions:
         raise InvalidRequestError(
             f"metastore {metastore!r:.100} is not implemented; there are {', '.join(_METASTORES)}"
         )
-    if bool(uri) != (metastore == "jdbc"):
+    if bool(uri) != (metastore != "filesystem"):
         raise InvalidRequestError(
             f"catalog option metastore is {metastore}, and uri is {'' if uri else 'not '}given; a "
-            "catalog in a database needs metastore jdbc and a uri, a catalog of folders neither "
+            "catalog in a database needs metastore jdbc and a uri, one in a Hive metastore needs "
+            "metastore hive and a uri, a catalog of folders neither "
             f"({_VARIABLES['metastore']} and {_VARIABLES['uri']}, where they come from variables)"
         )
     enabled = read["lock.enabled"].lower()
@@ -89,8 +104,26 @@ def catalog_options(given: Mapping[str, str] | None) -> CatalogOptions:
         )
     return CatalogOptions(
         uri=uri or None,
+        is_hive=metastore == "hive",
         key=read["catalog-key"],
         lock_enabled=enabled == "true" if enabled else None,
         longest_sleep_ms=parse_duration_ms(read["lock-check-max-sleep"]),
         lock_timeout_ms=timeout_ms,
     )
+
+
+def _with_address(given: Mapping[str, str], address: str) -> dict[str, str]:
+    """Options with those that an address of a metastore stands for.
+
+    Raises:
+        InvalidRequestError: they name another metastore.
+    """
+    stands_for = {"metastore": "hive", "uri": address}
+    for name, value in stands_for.items():
+        if given.get(name, value) != value:
+            raise InvalidRequestError(
+                f"the warehouse is the address of a metastore, and catalog option {name} says "
+                f"otherwise; leave {name} out, or name the warehouse by its path "
+                f"({_VARIABLES[name]}, where it comes from a variable)"
+            )
+    return {**given, **stands_for}

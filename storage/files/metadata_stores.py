@@ -28,6 +28,7 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.files.paths import TablePaths, numbered, whole_number
 from lakewright.storage.files.rounds import Rounds
+from lakewright.storage.files.schema_registry import SchemaRegistry
 from lakewright.storage.files.seen_files import SeenFiles
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.snapshot import FIRST_SNAPSHOT_ID, Snapshot
@@ -39,10 +40,15 @@ _WITHOUT_ROWS = "withoutRows"
 
 @dataclass(frozen=True, slots=True)
 class SchemaStore:
-    """Schema files: versions 0, 1, 2, …; the highest is current."""
+    """Schema files: versions 0, 1, 2, …; the highest is current.
+
+    A registry, such as Hive's metastore, repeats the current one for others. It may refuse a
+    version, so it is told before the file exists.
+    """
 
     fs: FileSystem
     paths: TablePaths
+    registry: SchemaRegistry | None = None
 
     def ids(self) -> list[int]:
         names = (status.name for status in self.fs.list_dir(self.paths.schema_dir))
@@ -85,8 +91,23 @@ class SchemaStore:
         return self.fs.exists(self.paths.schema(schema_id))
 
     def put_schema(self, schema: TableSchema) -> bool:
-        """Create the schema's file; False if that version exists."""
-        return _put_new(self.fs, self.paths.schema(schema.id), encode_schema(schema))
+        """Create the schema's file; False if that version exists.
+
+        Raises:
+            InvalidRequestError: the registry refuses the schema, and no file is created.
+        """
+        known = self.ids() if self.registry is not None else []
+        if self.registry is not None and known and schema.id > known[-1]:
+            self.registry.tell(schema, self.read(known[-1]))
+        try:
+            return _put_new(self.fs, self.paths.schema(schema.id), encode_schema(schema))
+        finally:
+            self.tell_latest()
+
+    def tell_latest(self) -> None:
+        """Let the registry, if there is one, repeat the latest version that is there now."""
+        if self.registry is not None:
+            self.registry.follow(lambda: self.latest(table=self.paths.root))
 
     def read_file(self, schema_id: int) -> bytes:
         """The bytes of one version's file."""

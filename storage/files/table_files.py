@@ -20,6 +20,7 @@ from lakewright.storage.files.partitions import TablePartitions
 from lakewright.storage.files.paths import TablePaths
 from lakewright.storage.files.pending_store import PendingStore
 from lakewright.storage.files.quarantine_store import QuarantineStore
+from lakewright.storage.files.schema_registry import SchemaRegistry
 from lakewright.storage.files.seen_files import SeenFiles
 from lakewright.storage.files.stream_store import StreamStore
 from lakewright.storage.spec.commit import CommitMessage
@@ -38,7 +39,8 @@ class TableFiles:
     """A table's name, place and current schema; it pickles, so tasks can carry it.
 
     `run` names the process that works on the table, a job or a command. Users of its commits begin
-    with it, so that what a run did can be found, and taken back.
+    with it, so that what a run did can be found, and taken back. `registry` repeats the schema of
+    the table itself, and of no branch.
     """
 
     name: str
@@ -48,6 +50,7 @@ class TableFiles:
     env: Env
     read_manifests: ReadManifests | None = field(default=None, compare=False, repr=False)
     run: str | None = field(default=None, compare=False)
+    registry: SchemaRegistry | None = field(default=None, compare=False, repr=False)
 
     @cached_property
     def options(self) -> TableOptions:
@@ -67,7 +70,7 @@ class TableFiles:
 
     @property
     def schemas(self) -> SchemaStore:
-        return SchemaStore(self.fs, self.paths)
+        return SchemaStore(self.fs, self.paths, None if self.paths.branch else self.registry)
 
     @property
     def manifests(self) -> ManifestStore:

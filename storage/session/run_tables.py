@@ -133,6 +133,12 @@ def drop_table(catalog: Catalog, name: str, asked: DropTable) -> StatementResult
     return done(told, table=name, dropped=True, stays=list(dropped.stays))
 
 
+def rename_table(catalog: Catalog, name: str, to: str) -> StatementResult:
+    """Another name; a metastore moves the files of a managed table."""
+    catalog.rename_table(name, to)
+    return done(f"{name} is {to} now", table=name, to=to)
+
+
 def alter_table(catalog: Catalog, name: str, asked: AlterTable) -> StatementResult:
     """All changes by one schema file."""
     table = catalog.table(name)

@@ -42,6 +42,7 @@ from lakewright.storage.session.run_tables import (
     create_table,
     drop_database,
     drop_table,
+    rename_table,
     rescale,
     respec,
 )
@@ -63,6 +64,7 @@ from lakewright.storage.sql.grammar.statements import (
     Explain,
     Insert,
     RenamePartition,
+    RenameTable,
     RepairTable,
     Rescale,
     ResetSetting,
@@ -189,7 +191,7 @@ class Session:
             case CreateDatabase(name=name, if_not_exists=if_not_exists):
                 self.catalog.create_database(name, if_not_exists=if_not_exists)
                 return done(f"database {name} is there", database=name)
-            case CreateTable() | DropTable() | AlterTable() | Analyze():
+            case CreateTable() | DropTable() | RenameTable() | AlterTable() | Analyze():
                 return self._of_table(statement)
             case Compact() | Rescale() | Respec():
                 return self._kept(statement)
@@ -247,7 +249,9 @@ class Session:
             case _:
                 assert_never(asked)
 
-    def _of_table(self, asked: CreateTable | DropTable | AlterTable | Analyze) -> StatementResult:
+    def _of_table(
+        self, asked: CreateTable | DropTable | RenameTable | AlterTable | Analyze
+    ) -> StatementResult:
         name = self._name(asked.table)
         match asked:
             case CreateTable():
@@ -255,6 +259,8 @@ class Session:
                 return create_table(self._working, name, asked, like, self.settings)
             case DropTable():
                 return drop_table(self._working, name, asked)
+            case RenameTable(to=to):
+                return rename_table(self._working, name, self._name(to))
             case AlterTable():
                 return alter_table(self._working, name, asked)
             case Analyze():

@@ -509,6 +509,9 @@ class LatestJavaOracle(JavaOracle):
     def drop(self, warehouse: str | Path, table: str) -> None:
         self._call("drop", warehouse, table)
 
+    def rename(self, warehouse: str | Path, table: str, to: str) -> None:
+        self._call("rename", warehouse, table, to=to)
+
 
 def start_pypaimon(
     venv_dir: Path, *, read_java_0_9: bool = False, timeout_seconds: float = TIMEOUT_SECONDS

@@ -39,6 +39,16 @@ HADOOP_JARS = (
     "jcl-over-slf4j-*.jar",
     "slf4j-api-*.jar",
 )
+# With these, a catalog in Hive's metastore opens too.
+HIVE_JARS = (
+    "hive-*.jar",
+    "libfb303-*.jar",
+    "libthrift-*.jar",
+    "commons-collections-*.jar",
+    "commons-lang*.jar",
+    "failureaccess-*.jar",
+    "guava-*.jar",
+)
 JVM_OPTIONS = [
     "-Xmx1g",
     "-XX:+UseSerialGC",
@@ -87,7 +97,7 @@ def jars_of_pypaimon() -> list[Path]:
 
 def start_gateway(paimon_jars: Sequence[Path], hadoop_jars: Path, scratch: Path) -> JavaGateway:
     jars = list(paimon_jars)
-    for pattern in HADOOP_JARS:
+    for pattern in (*HADOOP_JARS, *HIVE_JARS):
         jars += sorted(hadoop_jars.glob(pattern))
     port, token = launch_gateway(
         classpath=":".join(map(str, jars)),

@@ -42,6 +42,7 @@ class LatestJavaPaimon(JavaPaimon):
             "use_catalog": self.use_catalog,
             "tables": self.tables,
             "drop": self.drop,
+            "rename": self.rename,
         }
 
     def use_catalog(self, options: Mapping[str, str]) -> None:
@@ -55,6 +56,9 @@ class LatestJavaPaimon(JavaPaimon):
 
     def drop(self, warehouse: str, table: str) -> None:
         self._catalog(warehouse).dropTable(self._identifier(table), False)
+
+    def rename(self, warehouse: str, table: str, to: str) -> None:
+        self._catalog(warehouse).renameTable(self._identifier(table), self._identifier(to), False)
 
     def declared_options(self) -> list[dict[str, Any]]:
         """Every option that a class of options declares, read from its constants."""

@@ -14,6 +14,7 @@ from fsspec.config import conf
 
 from lakewright.storage.files.clients import client, forget_clients
 from lakewright.storage.files.file_systems import open_file_system
+from tests.oracles.fixtures import java_latest
 from tests.support.stores.contract import Store
 from tests.support.stores.faulty_proxy import FaultyProxy, faulty_proxy
 from tests.support.stores.servers import (
@@ -29,6 +30,9 @@ from tests.support.stores.servers import (
     sftp_server,
 )
 from tests.support.tables.environment import FixedEnv
+
+# pytest finds it here.
+__all__ = ["java_latest"]
 
 NUMBERS = itertools.count()
 S3_SETTINGS = {

@@ -1,8 +1,9 @@
 """Install the stores' servers that are no Python packages: `python tests/stores/install.py FOLDER`.
 
-Azurite comes from npm, Hadoop's small cluster by Maven, fake-gcs-server and MinIO by the Go
-toolchain, which takes minutes to compile them. What has no tool here is left out, and the tests
-that want it say so and are skipped; what could not be brought here is an error, to be tried again.
+Azurite comes from npm, Hadoop's small cluster and Hive's metastores by Maven, fake-gcs-server and
+MinIO by the Go toolchain, which takes minutes to compile them. What has no tool here is left out,
+and the tests that want it say so and are skipped; what could not be brought here is an error, to be
+tried again.
 """
 
 from __future__ import annotations
@@ -16,7 +17,12 @@ from pathlib import Path
 AZURITE = "azurite@3.35.0"
 MINIO = "github.com/minio/minio@v0.0.0-20260212201848-7aac2a2c5b7c"
 FAKE_GCS = "github.com/fsouza/fake-gcs-server@v1.56.1"
-POM = Path(__file__).parent / "hdfs" / "pom.xml"
+HERE = Path(__file__).parent
+POMS = {
+    "hadoop": HERE / "hdfs" / "pom.xml",
+    "hive3": HERE / "hive" / "pom-3.xml",
+    "hive4": HERE / "hive" / "pom-4.xml",
+}
 
 
 def install(folder: Path) -> None:
@@ -25,20 +31,13 @@ def install(folder: Path) -> None:
         "azurite": ["npm", "install", "--no-audit", "--no-fund", "--prefix", "azurite", AZURITE],
         "bin": ["go", "install", FAKE_GCS],
         "minio": ["go", "install", "-trimpath", "-ldflags=-s -w", MINIO],
-        "hadoop": [
-            "mvn",
-            "--batch-mode",
-            "--quiet",
-            f"--file={POM}",
-            "dependency:copy-dependencies",
-            f"-DoutputDirectory={folder / 'hadoop'}",
-        ],
+        **{name: _copied(pom, folder / name) for name, pom in POMS.items()},
     }
     failed = []
     for name, command in wanted.items():
         # What was installed as it is wanted now; another version takes its place.
         mark = folder / f"{name}.installed"
-        wish = "\n".join([*command, POM.read_text() if str(POM) in " ".join(command) else ""])
+        wish = "\n".join([*command, POMS[name].read_text() if name in POMS else ""])
         if mark.exists() and mark.read_text() == wish:
             continue
         if shutil.which(command[0]) is None:
@@ -54,6 +53,18 @@ def install(folder: Path) -> None:
             mark.write_text(wish)
     if failed:
         sys.exit(f"not installed, try again: {', '.join(failed)}")
+
+
+def _copied(pom: Path, into: Path) -> list[str]:
+    """What copies the jars that a project needs to run."""
+    return [
+        "mvn",
+        "--batch-mode",
+        "--quiet",
+        f"--file={pom}",
+        "dependency:copy-dependencies",
+        f"-DoutputDirectory={into}",
+    ]
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from lakewright.storage.errors import (
     PartitionExists,
     StalePlan,
     TableNotFound,
+    UnsupportedError,
 )
 from lakewright.storage.files.metadata_stores import SchemaStore
 from lakewright.storage.files.paths import DATABASE_SUFFIX, TablePaths
@@ -152,6 +153,12 @@ def _other_table(files: TableFiles, name: str) -> TableFiles:
         raise InvalidRequestError(f"{name!r} is not the name of a table, database.table")
     if name == files.name:
         raise InvalidRequestError(f"{name} cannot exchange partitions with itself", table=name)
+    if files.registry is not None:
+        raise UnsupportedError(
+            f"{files.name} cannot exchange partitions with {name}, since a metastore may place the "
+            "two anywhere, and an exchange works within one warehouse; INSERT the rows",
+            table=files.name,
+        )
     warehouse = files.paths.root.rsplit("/", 2)[0]
     paths = TablePaths(f"{warehouse}/{database}{DATABASE_SUFFIX}/{table}")
     store = SchemaStore(files.fs, paths)

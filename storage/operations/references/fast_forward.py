@@ -198,6 +198,7 @@ def run_fast_forward(files: TableFiles, plan: FastForwardPlan) -> BranchResult:
     read_on = max(plan.shared_id + 1, min(plan.new_snapshot_ids))
     files.references.set_back_consumers(plan.consumers, read_on)
     deleted = delete_unreachable(files, plan.files)
+    files.schemas.tell_latest()
     last = max(plan.new_snapshot_ids)
     check_nothing_newer(files, last, f"it was forwarded to branch {plan.branch}")
     return BranchResult(

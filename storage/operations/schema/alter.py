@@ -326,6 +326,7 @@ def _keep_on_base(files: TableFiles, base: TableSchema, new: TableSchema) -> Non
     with suppress(SchemaNotFound):
         if files.schemas.read(new.id) == new:
             delete_files(files.fs, [files.paths.schema(new.id)])
+            files.schemas.tell_latest()
     raise _moved(files, base)
 
 

@@ -33,7 +33,13 @@ from lakewright.storage.sql.grammar.partitions import (
     exchange_partitions,
     of_partition,
 )
-from lakewright.storage.sql.grammar.statements import AlterTable, Rescale, Respec, Statement
+from lakewright.storage.sql.grammar.statements import (
+    AlterTable,
+    RenameTable,
+    Rescale,
+    Respec,
+    Statement,
+)
 
 _VERBS = "ADD, DROP, RENAME, ALTER COLUMN, MODIFY, SET, RESET, PARTITION, EXCHANGE, COMPACT"
 _KEYS_STAY = (
@@ -67,7 +73,7 @@ def alter(cursor: Cursor) -> Statement:
         case "DROP":
             return _drop(cursor, table)
         case "RENAME":
-            return AlterTable(table, _rename(cursor))
+            return _rename(cursor, table)
         case "ALTER":
             cursor.expect("COLUMN")
             return _of_column(cursor, table, cursor.path())
@@ -121,15 +127,13 @@ def _drop(cursor: Cursor, table: str) -> Statement:
     return AlterTable(table, tuple(map(DropColumn, names)))
 
 
-def _rename(cursor: Cursor) -> tuple[SchemaChange, ...]:
-    if cursor.peek("TO"):
-        cursor.refuse(
-            "a table keeps its name, which is its folder's; create one LIKE it and INSERT INTO it"
-        )
+def _rename(cursor: Cursor, table: str) -> AlterTable | RenameTable:
+    if cursor.take("TO"):
+        return RenameTable(table, cursor.table_name())
     cursor.take("COLUMN")
     column = cursor.path()
     cursor.expect("TO")
-    return (RenameColumn(column, cursor.name("the new name")),)
+    return AlterTable(table, (RenameColumn(column, cursor.name("the new name")),))
 
 
 def _of_column(cursor: Cursor, table: str, column: str) -> AlterTable:

@@ -181,6 +181,14 @@ class DropTable:
 
 
 @dataclass(frozen=True, slots=True)
+class RenameTable:
+    """Another name for a table, which only a metastore gives."""
+
+    table: str
+    to: str
+
+
+@dataclass(frozen=True, slots=True)
 class AlterTable:
     """Changes of the schema, made at once.
 
@@ -269,6 +277,7 @@ Statement = (
     | DropDatabase
     | CreateTable
     | DropTable
+    | RenameTable
     | AlterTable
     | Compact
     | Rescale

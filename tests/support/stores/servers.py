@@ -23,7 +23,9 @@ ROOT = Path(__file__).resolve().parents[3]
 # The folder of installed servers may lie outside of the tree.
 INSTALLED = Path(os.environ.get("LAKEWRIGHT_STORES", ROOT / ".stores"))
 HDFS_LAUNCHER = ROOT / "tests" / "stores" / "hdfs" / "MiniDfs.java"
+HIVE_LAUNCHER = ROOT / "tests" / "stores" / "hive" / "LocalMetastore.java"
 SFTP_PROGRAM = ROOT / "tests" / "stores" / "sftp_server.py"
+HIVE = "org.apache.hadoop.hive.metastore"
 START_SECONDS = 600
 
 KEY = "the-key-of-tests"
@@ -118,6 +120,31 @@ def hdfs_server(folder: Path) -> Iterator[str]:
             raise AssertionError((folder / "hdfs.log").read_text()[-2000:])
     finally:
         _end(server)
+
+
+@contextmanager
+def hive_server(version: int, folder: Path) -> Iterator[str]:
+    """Hive's metastore of a major version, whose warehouse is a folder; its address."""
+    _needs("thriftpy2")
+    jars = INSTALLED / f"hive{version}"
+    if not jars.exists():
+        pytest.skip(f"a metastore is not installed at {jars}: run make test-stores where Maven is")
+    port = free_port()
+    settings = {
+        "metastore.thrift.bind.host": "127.0.0.1",
+        "metastore.warehouse.dir": str(folder),
+        "derby.system.home": str(folder),
+        "javax.jdo.option.ConnectionURL": "jdbc:derby:memory:names;create=true",
+        "datanucleus.schema.autoCreateAll": "true",
+        "metastore.schema.verification": "false",
+        "metastore.expression.proxy": f"{HIVE}.DefaultPartitionExpressionProxy",
+        "metastore.task.threads.always": f"{HIVE}.events.EventCleanerTask",
+    }
+    main = [f"{HIVE}.HiveMetaStore", "-p"] if version > 3 else [str(HIVE_LAUNCHER)]
+    command = [_program("java"), "-Xmx512m", "-cp", f"{jars}/*"]
+    command += [f"-D{name}={value}" for name, value in settings.items()]
+    with running([*command, *main, str(port)], port):
+        yield f"thrift://127.0.0.1:{port}"
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from lakewright.storage.errors import (
     NotWritten,
     TableNotFound,
     UnavailableError,
+    UnsupportedError,
 )
 from lakewright.storage.files.catalog_names import DatabaseNames
 from lakewright.storage.files.row_lock import RowLock
@@ -107,7 +108,7 @@ def test_variables_open_it_without_a_word_in_the_code(
         ({"uri": "sqlite:///x"}, "needs metastore jdbc and a uri"),
         ({"uri": "sqlite:///x"}, "LAKEWRIGHT_CATALOG_METASTORE and LAKEWRIGHT_CATALOG_URI"),
         ({"metastore": "jdbc"}, "uri is not given"),
-        ({"metastore": "hive"}, "'hive' is not implemented"),
+        ({"metastore": "rest"}, "'rest' is not implemented"),
         ({"metastore": "jdbc", "uri": "jdbc:mysql://h/d"}, "of an unknown kind"),
         ({"metastore": "jdbc", "uri": "jdbc:sqlite:names.db"}, "of an unknown kind"),
         ({"metastore": "jdbc", "uri": "sqlite:///x", "lock.enabled": "yes"}, "true or false"),
@@ -116,11 +117,24 @@ def test_variables_open_it_without_a_word_in_the_code(
             "1 s or more",
         ),
         ({"catalog_key": "x"}, "'catalog_key' is unknown; there are metastore, uri"),
+        ({"metastore": "hive"}, "needs metastore hive and a uri"),
+        ({"metastore": "hive", "uri": "http://h:9083"}, "not of the form thrift://host:port"),
+        ({"metastore": "hive", "uri": "thrift://me:hidden@h"}, "users, passwords and options"),
+        ({"metastore": "hive", "uri": "thrift://h:9083,"}, "not of the form thrift://host:port"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(warehouse: str, given: Made, said: str) -> None:
     with pytest.raises(InvalidRequestError, match=said):
         Catalog.open(warehouse, options=given)
+
+
+def test_an_address_of_a_metastore_is_a_warehouse_whose_options_agree() -> None:
+    with pytest.raises(InvalidRequestError, match="catalog option metastore says otherwise"):
+        Catalog.open("thrift://h:9083", options={"metastore": "jdbc", "uri": "sqlite:///x"})
+    with pytest.raises(InvalidRequestError, match="catalog option uri says otherwise"):
+        Catalog.open("thrift://h:9083", options={"uri": "thrift://other:9083"})
+    with pytest.raises(UnsupportedError, match="Kerberos or TLS"):
+        Catalog.open("thrift://h:9083", options={"hive.metastore.sasl.enabled": "true"})
 
 
 @pytest.mark.parametrize(
@@ -130,6 +144,7 @@ def test_options_that_do_not_fit_are_refused(warehouse: str, given: Made, said: 
         {"uri": "postgresql://host/db?user=keeper&password=hidden-secret"},
         {"uri": "jdbc:mysql://keeper:hidden-secret@host/db"},
         {"uri": "sqlite:///x", "jdbc.password": "hidden-secret"},
+        {"metastore": "hive", "uri": "thrift://keeper:hidden-secret@host:9083"},
     ],
 )
 def test_a_password_is_refused_without_repeating_it(warehouse: str, given: Made) -> None:
@@ -270,7 +285,7 @@ def test_a_drop_that_died_is_finished_or_taken_back(
     table = new_table(catalog, EVENTS)
     table.write(rows(table, events(0, 3)))
     with monkeypatch.context() as patched:
-        dying(catalog, patched, "catalog.drop_table_files")
+        dying(catalog, patched, "catalog_places.drop_table_files")
         with pytest.raises(Died):
             catalog.drop_table("db.t")
     with pytest.raises(TableNotFound, match="lakewright sync"):

@@ -45,6 +45,7 @@ does not name. The last are estimated from a few folders; older snapshots may ne
     notes=_NOTES,
     examples="""
 lakewright adopt s3://lake/warehouse
+lakewright adopt thrift://metastore:9083 --policy policies/warehouse.yaml
 lakewright adopt ./warehouse --policy policies/warehouse.yaml
 lakewright adopt ./warehouse --tables 'sales.*' --format json
 """,
@@ -70,7 +71,7 @@ def adopt(call: Call, *, uri: str | None, policy: str | None, pattern: str) -> A
 
     call = call if uri is None else replace(call, warehouse=uri)
     _check_is_new(policy)
-    where = call.catalog().uri
+    where = call.place()
     if call.form == "json" and policy is None:
         # One line after the other: a large warehouse need not be held.
         for each in _surveys(call, pattern):

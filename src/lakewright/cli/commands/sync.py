@@ -1,4 +1,4 @@
-"""`lakewright sync`: a catalog's database in step with the tables in the warehouse."""
+"""`lakewright sync`: a catalog's database or metastore in step with the tables in the warehouse."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from lakewright.cli.output.answers import Answer, said
     "sync",
     of_table=False,
     notes="""
-A catalog in a database (LAKEWRIGHT_CATALOG_METASTORE=jdbc with LAKEWRIGHT_CATALOG_URI) lists its
-tables apart from their files, so the two may differ: after a death between them, or after work
-without the database. A table that changed within --age is left, since a client may be about to list
-it. A catalog of folders never differs.
+A catalog in a database or a Hive metastore (LAKEWRIGHT_CATALOG_METASTORE=jdbc or hive, with
+LAKEWRIGHT_CATALOG_URI) lists its tables apart from their files, so the two may differ: after a
+death between them, or after work without it. A table that changed within --age is left, since a
+client may be about to list it. A catalog of folders never differs.
 """,
     examples="lakewright sync --dry-run\nlakewright sync nyc --mode sync",
 )

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from lakewright.storage import Catalog, Table, TableSchema
     from lakewright.storage.spec.predicate import Predicate
 
+# What the address of a Hive metastore begins with, which is a warehouse too.
+METASTORE = "thrift://"
+
 Form = Literal["table", "json", "csv"]
 Value = TypeVar("Value")
 
@@ -50,11 +53,21 @@ class Call:
         from lakewright.storage.errors import NotFoundError
 
         catalog = Catalog.open(self.warehouse)
-        if not catalog.fs.exists(catalog.root):
+        # A metastore may list databases of other places alone.
+        if not catalog.fs.exists(catalog.root) and not catalog.list_databases():
             raise NotFoundError(
                 f"no warehouse at {catalog.uri}; name one with --warehouse or ${WAREHOUSE_VARIABLE}"
             )
         return catalog
+
+    def place(self) -> str:
+        """The warehouse as commands name it: by its URI, or the address of its metastore.
+
+        Raises:
+            NotFoundError: the warehouse does not exist.
+        """
+        uri = self.catalog().uri
+        return self.warehouse if self.warehouse.startswith(METASTORE) else uri
 
     def table(self) -> Table:
         """The named table.

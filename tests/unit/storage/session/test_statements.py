@@ -130,6 +130,13 @@ def test_a_table_is_altered_kept_and_dropped(session: Session, catalog: Catalog)
     assert not catalog.table_exists("db.t")
 
 
+def test_a_table_in_a_folder_keeps_its_name(session: Session, catalog: Catalog) -> None:
+    session.sql("CREATE TABLE t (id INT)")
+    with pytest.raises(UnsupportedError, match="create one LIKE it and INSERT INTO it"):
+        session.sql("ALTER TABLE t RENAME TO u")
+    assert catalog.list_tables("db") == ("t",)
+
+
 @pytest.mark.mission("SQ24")
 def test_a_filter_on_partition_columns_leaves_out_the_others(views: Session) -> None:
     views.sql("INSERT INTO country_page_view SELECT * FROM country_page_view_source")

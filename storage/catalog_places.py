@@ -1,0 +1,152 @@
+"""The databases and tables of a catalog: what lists them, and where they lie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakewright.storage.catalog_arguments import folder_name, split_name
+from lakewright.storage.dropped_table import DroppedTable, folders_outside
+from lakewright.storage.env import Env, FileSystem
+from lakewright.storage.errors import AlreadyExistsError, StorageError, TableNotFound
+from lakewright.storage.files.catalog_names import DatabaseNames, FolderNames, Names
+from lakewright.storage.files.hive_client import was_answered
+from lakewright.storage.files.hive_names import HiveNames
+from lakewright.storage.files.metadata_stores import SchemaStore
+from lakewright.storage.files.paths import DATABASE_SUFFIX, TablePaths
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.running.delete_files import (
+    delete_files,
+    drop_table_files,
+    is_half_dropped,
+    remove_empty_folders,
+)
+from lakewright.storage.spec.schema import TableSchema
+
+# What keeps a list of names apart from the folders.
+Listed = DatabaseNames | HiveNames
+Place = tuple[FileSystem, str]
+_SYNC_HINT = "`lakewright sync` lists it, and then it can be read or dropped"
+
+
+@dataclass(frozen=True)
+class Places:
+    """The folders of a warehouse; a metastore places them itself, in other stores too."""
+
+    fs: FileSystem
+    root: str
+    listed: Listed | None
+
+    @property
+    def names(self) -> Names:
+        return FolderNames(self.fs, self.root) if self.listed is None else self.listed
+
+    @property
+    def hive(self) -> HiveNames | None:
+        """The metastore, if one keeps the names."""
+        return self.listed if isinstance(self.listed, HiveNames) else None
+
+    def has(self, name: str) -> bool:
+        """Whether a table is listed under this name."""
+        database, table = split_name(name)
+        folder_name(database, "database")
+        return self.names.has_table(database, folder_name(table, "table"))
+
+    def database(self, database: str) -> Place:
+        """The store and folder of a database that exists, or could."""
+        folder = folder_name(database, "database")
+        if isinstance(self.listed, HiveNames):
+            return self.listed.database_place(database)
+        return self.fs, f"{self.root}/{folder}{DATABASE_SUFFIX}"
+
+    def table(self, database: str, table: str) -> Place:
+        """The store and folder of a table that exists, or could."""
+        folder = folder_name(table, "table")
+        if isinstance(self.listed, HiveNames):
+            folder_name(database, "database")
+            return self.listed.place(database, table)
+        fs, path = self.database(database)
+        return fs, f"{path}/{folder}"
+
+    def holds(self, database: str, table: str) -> bool:
+        """Whether the files of a table lie in its place, listed or not."""
+        fs, path = self.table(database, table)
+        return bool(SchemaStore(fs, TablePaths(path)).ids())
+
+    def lying(self, database: str) -> tuple[str, ...]:
+        """Names of the tables whose files lie in the folder of a database."""
+        fs, path = self.database(database)
+        folders = fs.list_subdirs(path)
+        return tuple(
+            each for each in folders if SchemaStore(fs, TablePaths(f"{path}/{each}")).ids()
+        )
+
+    def files(self, name: str, env: Env, run: str | None) -> TableFiles:
+        """A listed table, with its latest schema.
+
+        Raises:
+            TableNotFound: its files do not lie where they should.
+        """
+        fs, path = self.table(*split_name(name))
+        paths = TablePaths(path)
+        store = SchemaStore(fs, paths)
+        if self.listed is not None and not store.ids():
+            raise TableNotFound(
+                f"table {name} is listed in {self.listed.what}, and does not lie at {path}; "
+                "`lakewright sync --mode drop` takes it off the list",
+                table=name,
+            )
+        schema = store.latest(table=name)
+        registry = None if self.hive is None else self.hive.registry(*split_name(name))
+        return TableFiles(name, fs, paths, schema, env, run=run, registry=registry)
+
+    def undo_unless_unknown(
+        self, name: str, schema: TableSchema, place: Place, error: StorageError
+    ) -> None:
+        """Delete the schema of a new table of which a metastore answers that it does not take it.
+
+        Where it does not answer, it may have listed the table.
+        """
+        if self.hive is not None and was_answered(error) and not self.has(name):
+            fs, path = place
+            paths = TablePaths(path)
+            delete_files(fs, [paths.schema(schema.id)])
+            remove_empty_folders(fs, [paths.schema_dir], below=path.rpartition("/")[0])
+
+    def drop(self, name: str, env: Env) -> DroppedTable | None:
+        """Take a table off the list, and delete its files; None if it is not there.
+
+        A table whose schema cannot be read can be dropped too.
+        """
+        database, table = split_name(name)
+        fs, path = self.table(database, table)
+        is_listed = self.has(name)
+        # Where a metastore has a table of another format, what lies there may be its files.
+        is_free = self.hive is None or self.hive.find(database, table) is None
+        if not is_listed and not (is_free and is_half_dropped(fs, path)):
+            return None
+        if self.hive is not None and self.hive.keeps_files(database, table):
+            self.hive.drop_table(database, table)
+            return DroppedTable(stays=(fs.uri(path),))
+        stays = folders_outside(fs, path, env, table=name)
+        self.names.drop_table(database, table)
+        if self.listed is None or fs.exists(path):
+            drop_table_files(fs, path)
+        return DroppedTable(stays=stays)
+
+    def taken(self, error: AlreadyExistsError, name: str) -> AlreadyExistsError:
+        """The error for a table whose place has a schema already."""
+        if self.listed is None or self.has(name):
+            return error
+        return AlreadyExistsError(
+            f"{error.message}; {self.listed.what} does not list it: its creation or drop died "
+            f"halfway, or goes on; {_SYNC_HINT}",
+            table=name,
+        )
+
+    def why_not_listed(self, name: str) -> str | None:
+        """What is known of a name that is not listed as a table."""
+        if self.hive is not None and self.hive.find(*split_name(name)) is not None:
+            return f"{self.hive.what} has it as a table of another format, which stays as it is"
+        if self.listed is not None and self.holds(*split_name(name)):
+            return f"its files lie there, and {self.listed.what} does not list it; {_SYNC_HINT}"
+        return None
