@@ -144,7 +144,7 @@ def _frame(seen: Overview, *, where: str) -> Sequence[Block]:
 
 def _cells(line: TableLine) -> list[Cell]:
     from lakewright.platform.upkeep.words import size_text
-    from lakewright.platform.warehouse.decide import EVERY_VERB
+    from lakewright.platform.warehouse.kept_verbs import EVERY_VERB
     from lakewright.platform.warehouse.trend import sparkline
 
     state, why = "", ""
