@@ -240,24 +240,34 @@ def rest(server: DagsterServer, warehouse: Path, began: float, looks: list[Any])
 def faults(warehouse: Path, streams: Sequence[Stream]) -> Iterator[str]:
     """What the tables hold that was not written, or the other way; and files that nothing keeps."""
     catalog = Catalog.open(str(warehouse))
-    for name, keyed in tables():
+    for name, _ in tables():
         table = catalog.table(name)
         written = [row for each in streams if each.table == name for row in each.written]
         expected = {(row["day"], row["id"]): row["v"] for row in written}
         rows = table.read().to_pylist()
         found = Counter((row["day"], row["id"]) for row in rows)
-        if found != Counter(expected.keys()) or (not keyed and len(rows) != len(written)):
-            yield f"{name} holds {len(rows)} rows, {len(expected)} were written"
+        lost = Counter(_client(name, each) for each in expected if each not in found)
+        for client, count in lost.items():
+            yield f"{name} lacks {count} rows of {client}"
+        if any(each not in expected or count > 1 for each, count in found.items()):
+            yield f"{name} holds rows twice, or rows that were not written"
         elif any(expected[row["day"], row["id"]] != row["v"] for row in rows):
             yield f"{name} holds other values than were written"
         yield from (f"{name} lacks {path}" for path in missing_files(table))
         # What a writer had begun when it gave up is an orphan, and not yet old enough.
         gave_up = any(each.failures for each in streams if each.table == name)
-        # pypaimon leaves the manifests of each commit that it lost.
-        leaves = any(each.client == "pypaimon" for each in streams if each.table == name)
+        # The other clients leave manifests of commits that they lost.
+        leaves = any(each.client != "ours" for each in streams if each.table == name)
         for path in () if gave_up else unreachable_files(table):
             if not (leaves and path.startswith("manifest/")):
                 yield f"{name} holds {path} for nothing"
+
+
+def _client(table: str, key: tuple[str, int]) -> str:
+    """Who wrote a row."""
+    if table == SHARED:
+        return CLIENTS[key[1] // 10**9]
+    return table.removeprefix("soak.").removesuffix("_keyed")
 
 
 # --- what is shown ------------------------------------------------------------------------------
