@@ -18,7 +18,7 @@ from tests.support.tables.landed import LANDED, land_days, rows_of
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "csv", "json", "text"])
-@pytest.mark.mission("PT14", "PT15")
+@pytest.mark.mission("PT14", "PT15", "PT67")
 def test_java_reads_what_we_write(
     catalog: Catalog, java_latest: LatestJavaOracle, file_format: str
 ) -> None:

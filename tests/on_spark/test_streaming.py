@@ -81,7 +81,7 @@ def events(*ids: int, day: str = "a", v: str = "v") -> Iterable[Mapping[str, Any
     return [{"id": each, "day": day, "v": f"{v}{each}"} for each in ids]
 
 
-@pytest.mark.mission("PT13", "PT48", "PT49")
+@pytest.mark.mission("PT13", "PT48", "PT49", "PT67")
 def test_each_batch_is_a_commit_and_a_restart_goes_on_where_it_ended(
     catalog: Catalog, feed: Feed, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -88,7 +88,7 @@ def known(catalog: Catalog, name: str) -> Any:
     return hive(catalog).metastore.table(*name.split("."))
 
 
-@pytest.mark.mission("PT15", "CT5", "CT11")
+@pytest.mark.mission("PT15", "PT67", "CT5", "CT11")
 def test_the_metastore_repeats_columns_keys_and_options_and_says_where_a_table_lies(
     catalog: Catalog, address: str, tmp_path: Path
 ) -> None:

@@ -43,7 +43,7 @@ def test_the_statements_of_the_page_do_what_it_says(catalog: Catalog) -> None:
     assert told == 3
 
 
-@pytest.mark.mission("PT68", "SQ5", "SQ14")
+@pytest.mark.mission("PT67", "PT68", "SQ5", "SQ14")
 def test_folders_are_added_and_repaired(session: Session, tmp_path: Path) -> None:
     root = land_days(tmp_path / "landed")
     session.sql("CREATE TABLE t (id BIGINT, v STRING) PARTITIONED BY (day STRING)")
