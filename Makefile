@@ -84,6 +84,7 @@ lock: setup ## Compile the lock files from pyproject.toml (ARGS=--upgrade takes 
 	$(COMPILE) $(ARGS) --no-annotate --extra stores pyproject.toml -c requirements.lock \
 		-o tests/stores/requirements.lock
 	$(COMPILE) $(ARGS) --no-annotate tests/mutation/requirements.in -o tests/mutation/requirements.lock
+	$(COMPILE) $(ARGS) --no-annotate benchmarks/lakehouses.in -o benchmarks/lakehouses.lock
 	$(RUN) tools/build_requirements.py | $(COMPILE) $(ARGS) --no-annotate - -o requirements-build.lock
 
 .PHONY: clean

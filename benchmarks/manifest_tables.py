@@ -11,12 +11,21 @@ from collections.abc import Iterator
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import fastavro
 import pyarrow as pa
 
+from benchmarks.planned_files import (
+    DATABASE,
+    FILES_A_PARTITION,
+    HIGHEST,
+    LOWEST,
+    ROWS_A_FILE,
+    TABLE,
+    day,
+    planned_files,
+)
 from lakewright.storage import Catalog, Table
 from lakewright.storage.codec.binary_row import encode_row
 from lakewright.storage.codec.column_stats import partition_stats
@@ -24,11 +33,8 @@ from lakewright.storage.codec.manifest_avro import MANIFEST_SCHEMA
 from lakewright.storage.codec.snapshot_json import encode_snapshot
 from lakewright.storage.spec.manifest import EMPTY_ROW, MANIFEST_VERSION, ManifestFileMeta
 
-DATABASE, TABLE = "bench", "files"
-FILES_A_PARTITION = 100
 # About eight megabytes, at which Paimon stops to merge manifests.
 _ENTRIES_A_MANIFEST = 100_000
-ROWS_A_FILE = 1000
 _COLUMNS = {
     "day": "STRING",
     "id": "BIGINT",
@@ -41,11 +47,6 @@ _COLUMNS = {
 }
 _DAY_MARK, _ID_MARK = "day-??????", 0x3F3F3F3F3F3F3F3F
 _PACKED_MARK = _ID_MARK.to_bytes(8, "little")
-
-
-def day(partition: int) -> str:
-    """The value of a partition."""
-    return f"day-{partition:06d}"
 
 
 def make_table(
@@ -120,15 +121,12 @@ def _records(
     types = [field.type for field in fields]
     # Encoded once, and then changed where the marks are: encoding each row takes far longer.
     partition = encode_row([_DAY_MARK], [field.type for field in table.schema.partition_fields])
-    low = encode_row([_DAY_MARK, _ID_MARK, 1, 0.5, "new", 7, 1, "a comment"], types)
-    high = encode_row([_DAY_MARK, _ID_MARK, 50, 99.5, "sent", 940, 7, "zero"], types)
-    random = Random(begin)
+    low = encode_row([_DAY_MARK, _ID_MARK, *LOWEST], types)
+    high = encode_row([_DAY_MARK, _ID_MARK, *HIGHEST], types)
     empty = {"_MIN_VALUES": EMPTY_ROW, "_MAX_VALUES": EMPTY_ROW, "_NULL_COUNTS": []}
     counts = [0] * len(fields)
-    for number in range(begin, end):
-        first, last = number * ROWS_A_FILE, (number + 1) * ROWS_A_FILE - 1
-        text = day(number // files_a_partition).encode()
-        name = f"{random.getrandbits(128):032x}"
+    for file in planned_files(begin, end, files_a_partition):
+        text = file.day.encode()
         yield {
             "_VERSION": MANIFEST_VERSION,
             "_KIND": 0,
@@ -136,23 +134,23 @@ def _records(
             "_BUCKET": 0,
             "_TOTAL_BUCKETS": -1,
             "_FILE": {
-                "_FILE_NAME": f"data-{name[:8]}-{name[8:12]}-{name[12:16]}-{name[16:]}-0.parquet",
-                "_FILE_SIZE": 10_000_000 + number,
+                "_FILE_NAME": f"data-{file.unique}-0.parquet",
+                "_FILE_SIZE": file.size,
                 "_ROW_COUNT": ROWS_A_FILE,
                 "_MIN_KEY": EMPTY_ROW,
                 "_MAX_KEY": EMPTY_ROW,
                 "_KEY_STATS": empty,
                 "_VALUE_STATS": {
-                    "_MIN_VALUES": _filled(low, text, first),
-                    "_MAX_VALUES": _filled(high, text, last),
+                    "_MIN_VALUES": _filled(low, text, file.first_id),
+                    "_MAX_VALUES": _filled(high, text, file.last_id),
                     "_NULL_COUNTS": counts,
                 },
-                "_MIN_SEQUENCE_NUMBER": first,
-                "_MAX_SEQUENCE_NUMBER": last,
+                "_MIN_SEQUENCE_NUMBER": file.first_id,
+                "_MAX_SEQUENCE_NUMBER": file.last_id,
                 "_SCHEMA_ID": table.schema.id,
                 "_LEVEL": 0,
                 "_EXTRA_FILES": [],
-                "_CREATION_TIME": 1_700_000_000_000 + number,
+                "_CREATION_TIME": file.created_ms,
                 "_DELETE_ROW_COUNT": 0,
                 "_FILE_SOURCE": 0,
             },

@@ -16,7 +16,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks.manifest_tables import DATABASE, TABLE, day, make_table
+from benchmarks.manifest_tables import make_table
+from benchmarks.planned_files import DATABASE, TABLE, day
 from benchmarks.processes import ROOT, command
 
 _CLIENTS = ("lakewright", "pypaimon", "rust")

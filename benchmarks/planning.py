@@ -15,8 +15,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.manifest_tables import DATABASE, FILES_A_PARTITION, ROWS_A_FILE, TABLE, day
-from benchmarks.processes import ROOT, Capped, ContestantProcess, Failed, command
+from benchmarks.planned_files import DATABASE, FILES_A_PARTITION, ROWS_A_FILE, TABLE, day
+from benchmarks.processes import (
+    ROOT,
+    Capped,
+    ContestantProcess,
+    Failed,
+    command,
+    environment,
+    lakehouse_python,
+)
 from benchmarks.results import PlanningResult, ResultFile, Status
 from benchmarks.suite import CONTESTANTS
 
@@ -24,8 +32,15 @@ FILE_COUNTS = (10_000, 200_000, 1_000_000)
 QUICK_FILE_COUNTS = (10_000,)
 _OWN_CAP_SECONDS = 1800.0
 _OWN, _FLOOR = "lakewright", "fastavro"
-_CLIENTS = ("pypaimon", "pypaimon-native", "rust")
+_PAIMON = "paimon"
+# Each of them plans a table of its own format, all others the same table of Paimon.
+_LAKEHOUSES = ("delta", "iceberg")
+_CLIENTS = ("pypaimon", "pypaimon-native", "rust", *_LAKEHOUSES)
 _FEW_FILES = 5
+_MOST_SECONDS = 5.0
+_MOST_PARTITION_SECONDS = 0.2
+_MOST_BYTES_A_FILE = 1000
+_LEAST_RATIO = 5.0
 # The works, with how many files each of them finds.
 WORKS = {
     "full": "everything",
@@ -69,26 +84,38 @@ class PlanningRunner:
 
     def _measure_table(self, files: int, due: list[tuple[str, str]]) -> None:
         folder = self.work_dir / "data" / f"planning-{files}"
+        refused = set()
         try:
-            self._make(files, folder)
+            for form in dict.fromkeys(_format(name) for _, name in due):
+                try:
+                    self._make(files, form, folder / form)
+                except Failed as error:
+                    refused.add(form)
+                    self.say(f"planning of {files:,} files in {form} is left out: {error}")
             for work, name in due:
-                result = self._result(files, work, name, folder)
+                if _format(name) in refused:
+                    continue
+                result = self._result(files, work, name, folder / _format(name))
                 self.file.append(result)
                 self.say(f"planning: {files:,} files, {work}, {name}: {_shown(result)}")
-        except Failed as error:
-            self.say(f"planning of {files:,} files is left out: {error}")
         finally:
             if not self.keep_data:
                 shutil.rmtree(folder, ignore_errors=True)
 
-    def _make(self, files: int, folder: Path) -> None:
+    def _make(self, files: int, form: str, folder: Path) -> None:
         if (folder / "made").is_file():
             return
         shutil.rmtree(folder, ignore_errors=True)
-        self.say(f"preparing manifests of {files:,} files")
+        self.say(f"preparing a table of {files:,} files in {form}")
+        if form == _PAIMON:
+            maker = [sys.executable, "-m", "benchmarks.manifest_tables"]
+        else:
+            python = lakehouse_python(self.oracles)
+            maker = [python, "-m", "benchmarks.lakehouse_tables", form]
         made = subprocess.run(
-            [sys.executable, "-m", "benchmarks.manifest_tables", str(files), str(folder)],
+            [*maker, str(files), str(folder.absolute())],
             cwd=ROOT,
+            env=environment(maker[0]),
             capture_output=True,
             text=True,
             check=False,
@@ -135,6 +162,10 @@ class PlanningRunner:
         )
 
 
+def _format(contestant: str) -> str:
+    return contestant if contestant in _LAKEHOUSES else _PAIMON
+
+
 def _request(files: int, work: str, folder: Path) -> dict[str, Any]:
     manifests = (folder / f"{DATABASE}.db" / TABLE / "manifest").absolute()
     request: dict[str, Any] = {
@@ -175,8 +206,47 @@ def planning_section(file: ResultFile) -> str:
                 if (result := cells.get((work, name))) is not None:
                     lines.append(f"| {shown} | {CONTESTANTS[name].title} | {_row(result, own)} |")
                     shown = ""
-        lines.append("")
+        lines += ["", *_aims(files, cells)]
     return "\n".join(lines)
+
+
+def _aims(files: int, cells: dict[tuple[str, str], PlanningResult]) -> list[str]:
+    """The aims for the largest table, **bold** where missed."""
+    full, partition = (cells.get((work, _OWN)) for work in ("full", "partition"))
+    if files < max(FILE_COUNTS) or full is None or partition is None:
+        return []
+    if {full.status, partition.status} != {Status.OK}:
+        return []
+    lines = ["| aim |  | measured |", "|---|---|---|"]
+    for title, result, most in (
+        ("full plan, seconds", full, _MOST_SECONDS),
+        ("plan of one partition, seconds", partition, _MOST_PARTITION_SECONDS),
+    ):
+        seconds = statistics.median(result.seconds)
+        shown = _marked(f"{seconds:.3f}", is_met=seconds < most)
+        lines.append(f"| {title} | < {most:g} | {shown} |")
+    memory = full.growth_bytes / files
+    shown = _marked(f"{memory:,.0f}", is_met=memory <= _MOST_BYTES_A_FILE)
+    lines.append(f"| memory of the full plan, bytes a file | ≤ {_MOST_BYTES_A_FILE:,} | {shown} |")
+    for work, title in WORKS.items():
+        own = cells.get((work, _OWN))
+        others = {
+            name: statistics.median(each.seconds)
+            for name in _CLIENTS
+            if (each := cells.get((work, name))) and each.status is Status.OK
+        }
+        if own is None or own.status is not Status.OK or not others:
+            continue
+        best = min(others, key=lambda name: others[name])
+        ratio = others[best] / statistics.median(own.seconds)
+        shown = _marked(f"{ratio:.2f}", is_met=ratio >= _LEAST_RATIO)
+        who = CONTESTANTS[best].title
+        lines.append(f"| {title}: best other / ours | ≥ {_LEAST_RATIO:g} | {shown} ({who}) |")
+    return [*lines, ""]
+
+
+def _marked(text: str, *, is_met: bool) -> str:
+    return text if is_met else f"**{text}**"
 
 
 def _row(result: PlanningResult, own: PlanningResult | None) -> str:

@@ -14,7 +14,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
+from benchmarks.environments import installed
+
 ROOT = Path(__file__).resolve().parent.parent
+_LAKEHOUSES = Path(__file__).with_name("lakehouses.lock")
 _STDERR_TAIL_CHARACTERS = 400
 
 
@@ -49,9 +52,23 @@ def command(process_name: str, oracles: Path) -> list[str]:
             return [python, "-m", f"{module}.pypaimon_client", "--native", str(native.absolute())]
         case "rust":
             return [_python(oracles, "rust"), "-m", f"{module}.rust_client"]
+        case "delta" | "iceberg":
+            return [lakehouse_python(oracles), "-m", f"{module}.{process_name}_client"]
         case "java":
             return [_python(oracles, "java"), "-m", f"{module}.java_client", str(_spark_jars())]
     raise ValueError(f"no contestant runs as {process_name}")
+
+
+def lakehouse_python(environments: Path) -> str:
+    """The interpreter of the clients of other table formats, installed when first asked for.
+
+    Raises:
+        Failed: it cannot be installed.
+    """
+    try:
+        return str(installed(environments / "lakehouses", _LAKEHOUSES) / "python")
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise Failed(f"lakehouses.lock cannot be installed: {error}") from error
 
 
 class ContestantProcess:
@@ -69,7 +86,7 @@ class ContestantProcess:
             text=True,
             encoding="utf-8",
             cwd=ROOT,
-            env=_environment(arguments[0]),
+            env=environment(arguments[0]),
             # A JVM below it ends too.
             start_new_session=True,
         )
@@ -135,8 +152,11 @@ class ContestantProcess:
         return text[-_STDERR_TAIL_CHARACTERS:]
 
 
-def _environment(python: str) -> dict[str, str]:
-    """Variables of our interpreter must not reach interpreters of other environments."""
+def environment(python: str) -> dict[str, str]:
+    """The variables of a child process.
+
+    Variables of our interpreter must not reach interpreters of other environments.
+    """
     own = python == sys.executable
     return {key: value for key, value in os.environ.items() if own or not key.startswith("PYTHON")}
 

@@ -60,6 +60,8 @@ CONTESTANTS = {
             is_peer=True,
         ),
         Contestant(name="rust", title="pypaimon-rust 0.4.0", process="rust", is_peer=True),
+        Contestant(name="delta", title="delta-rs 1.6.6", process="delta", is_peer=True),
+        Contestant(name="iceberg", title="pyiceberg 0.12.0", process="iceberg", is_peer=True),
         Contestant(
             name="java",
             title="Java Paimon 0.9.0",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import subprocess
-import venv
 from pathlib import Path
+
+from benchmarks.environments import installed
 
 _LOCK = Path(__file__).with_name("tpch.lock")
 # Scale factor 1 has 6,001,215 rows of lineitem; a little more than needed is generated.
 _ROWS_OF_SCALE_1 = 5_900_000
-_STAMP = "installed.lock"
 
 
 def lineitem(folder: Path, environments: Path, row_count: int) -> Path:
@@ -20,7 +20,7 @@ def lineitem(folder: Path, environments: Path, row_count: int) -> Path:
     made = target / "lineitem.parquet"
     if made.is_file():
         return made
-    generator = _installed(environments / "tpch")
+    generator = installed(environments / "tpch", _LOCK) / "tpchgen-cli"
     subprocess.run(
         [
             *(str(generator), "parquet", "--scale-factor", str(hundredths / 100)),
@@ -29,20 +29,3 @@ def lineitem(folder: Path, environments: Path, row_count: int) -> Path:
         check=True,
     )
     return made
-
-
-def _installed(home: Path) -> Path:
-    generator = home / "bin" / "tpchgen-cli"
-    stamp = home / _STAMP
-    if not stamp.is_file() or stamp.read_text() != _LOCK.read_text():
-        venv.create(home, clear=True, with_pip=True)
-        subprocess.run(
-            [
-                *(str(home / "bin" / "python"), "-m", "pip", "install", "--quiet"),
-                *("--disable-pip-version-check", "--require-hashes", "--no-deps"),
-                *("--requirement", str(_LOCK)),
-            ],
-            check=True,
-        )
-        stamp.write_text(_LOCK.read_text())
-    return generator.absolute()

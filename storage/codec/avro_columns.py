@@ -20,7 +20,12 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from lakewright.storage.codec.avro_container import read_block, read_block_head, read_header
+from lakewright.storage.codec.avro_container import (
+    read_block_head,
+    read_header,
+    read_packed_block,
+    unpack_blocks,
+)
 from lakewright.storage.codec.byte_slices import sliced
 
 # Bytes after the last block, so that eight bytes can be read wherever a field begins.
@@ -140,23 +145,22 @@ def find_records(
     """
     source = BytesIO(data)
     header = read_header(source, path="")
-    parts: list[bytes] = []
+    blocks: list[bytes] = []
     counts: list[int] = []
     while (head := read_block_head(source, path="")) is not None:
-        parts.append(read_block(source, head, header, path=""))
+        blocks.append(read_packed_block(source, head, header, path=""))
         counts.append(head.row_count)
-    if len(parts) < least_blocks:
+    if len(blocks) < least_blocks:
         return None
-    return _found(header.schema, parts, np.array(counts, np.int64), wanted)
+    unpacked, sizes = unpack_blocks(blocks, header, padding=_PADDING, path="")
+    return _found(header.schema, unpacked, sizes, np.array(counts, np.int64), wanted)
 
 
 def _found(
-    schema: Any, parts: Sequence[bytes], counts: np.ndarray, wanted: Sequence[str]
+    schema: Any, data: np.ndarray, sizes: np.ndarray, counts: np.ndarray, wanted: Sequence[str]
 ) -> RecordPositions:
-    sizes = np.fromiter(map(len, parts), np.int64, len(parts))
     if sizes.sum() > _MOST_BYTES:
         raise UnknownLayout("the file is too large")
-    data = np.frombuffer(b"".join([*parts, _PADDING]), np.uint8)
     total = int(counts.sum())
     found = {name: np.zeros(total, np.uint32) for name in wanted}
     walk = _Walk(data, found)

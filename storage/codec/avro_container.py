@@ -10,10 +10,11 @@ import json
 import lzma
 import sys
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
 
+import numpy as np
 import pyarrow as pa
 
 from lakewright.storage.errors import CorruptionError, UnsupportedError
@@ -27,6 +28,8 @@ SYNC_BYTES = 16
 _MAGIC = b"Obj\x01"
 _RAW_DEFLATE = -15
 _CHECKSUM_BYTES = 4
+# A damaged frame may state any size.
+_MOST_AT_ONCE = 1 << 30
 _ZSTD_LEVEL = zstd.CompressionParameter.compression_level
 _HIGHEST = _ZSTD_LEVEL.bounds()[1]
 _ZSTD_CHECKSUM = zstd.CompressionParameter.checksum_flag
@@ -135,8 +138,62 @@ def read_block(source: IO[bytes], head: BlockHead, header: Header, *, path: str)
     Raises:
         CorruptionError: the block is cut short, its mark is missing, or it cannot be decompressed.
     """
+    return _unpacked(read_packed_block(source, head, header, path=path), header, path)
+
+
+def read_packed_block(source: IO[bytes], head: BlockHead, header: Header, *, path: str) -> bytes:
+    """The rows of a block as they are compressed.
+
+    Raises:
+        CorruptionError: the block is cut short, or its mark is missing.
+    """
     packed = _exactly(source, head.size, path)
     check_sync(source, header, path=path)
+    return packed
+
+
+def unpack_blocks(
+    blocks: Sequence[bytes], header: Header, *, padding: bytes, path: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """The encoded rows of all blocks in one buffer, `padding` after them, and the blocks' sizes.
+
+    Raises:
+        CorruptionError: a block cannot be decompressed.
+    """
+    if header.codec == "zstandard" and (found := _frames_at_once(blocks, padding)) is not None:
+        return found
+    parts = [_unpacked(each, header, path) for each in blocks]
+    sizes = np.fromiter(map(len, parts), np.int64, len(parts))
+    return np.frombuffer(b"".join([*parts, padding]), np.uint8), sizes
+
+
+def _frames_at_once(
+    blocks: Sequence[bytes], padding: bytes
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """The same of zstd frames that state their sizes, by one decoder; None for all others.
+
+    A decoder for each of many small blocks takes longer than decompressing them.
+    """
+    try:
+        stated = [zstd.get_frame_info(each).decompressed_size for each in blocks]
+        if None in stated:
+            return None
+        sizes = np.array(stated, np.int64)
+        total = int(sizes.sum())
+        if total > _MOST_AT_ONCE:
+            return None
+        data = np.empty(total + len(padding), np.uint8)
+        with pa.CompressedInputStream(pa.BufferReader(b"".join(blocks)), "zstd") as stream:
+            if stream.readinto(data[:total]) != total or stream.read(1):
+                return None
+    except _DECOMPRESSION_ERRORS:
+        # Decompressed one by one, they tell which of them is damaged.
+        return None
+    data[total:] = np.frombuffer(padding, np.uint8)
+    return data, sizes
+
+
+def _unpacked(packed: bytes, header: Header, path: str) -> bytes:
     try:
         return _decompress(packed, header.codec)
     except _DECOMPRESSION_ERRORS as error:

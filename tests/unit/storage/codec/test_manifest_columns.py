@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import copy
+import sys
+from collections.abc import Callable
+from dataclasses import replace
 from io import BytesIO
 from typing import Any
 
@@ -11,6 +14,13 @@ import numpy as np
 import pytest
 
 from lakewright.storage.codec import manifest_columns
+from lakewright.storage.codec.avro_container import (
+    encode_block,
+    encode_header,
+    read_block,
+    read_block_head,
+    read_header,
+)
 from lakewright.storage.codec.manifest_avro import MANIFEST_SCHEMA, decode_manifest, encode_manifest
 from lakewright.storage.codec.manifest_columns import (
     NO_NUMBER,
@@ -27,6 +37,11 @@ from lakewright.storage.spec.manifest import (
     ManifestEntry,
     SimpleStats,
 )
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 RARE_FIELDS = ("_EMBEDDED_FILE_INDEX", "_VALUE_STATS_COLS", "_EXTERNAL_PATH", "_WRITE_COLS")
 
@@ -173,9 +188,38 @@ def test_what_no_entry_may_hold_is_refused_when_the_manifest_is_decoded(
         decoded(data)
 
 
-def test_damage_anywhere_has_the_entries_or_the_error_of_one_by_one() -> None:
-    data = encoded(records(ENTRIES))
-    begin = data.index(b"data-0.parquet") - 40
+def unstated(block: bytes) -> bytes:
+    compressor = zstd.ZstdCompressor()
+    return compressor.compress(block) + compressor.flush()
+
+
+@pytest.mark.parametrize(
+    "pack",
+    [
+        zstd.compress,
+        unstated,
+        lambda block: zstd.compress(block[:9]) + zstd.compress(block[9:]),
+        lambda block: zstd.compress(block) + zstd.compress(b""),
+    ],
+    ids=["size", "no size", "two frames", "empty frame"],
+)
+def test_blocks_of_any_zstd_frames_have_the_same_entries(pack: Callable[[bytes], bytes]) -> None:
+    source = BytesIO(encoded(records(ENTRIES)))
+    header = read_header(source, path="m")
+    packed = encode_header(replace(header, codec="zstandard"))
+    while (head := read_block_head(source, path="m")) is not None:
+        block = pack(read_block(source, head, header, path="m"))
+        packed += encode_block(block, head.row_count, header, level=1)
+    found = decoded(packed)
+    assert isinstance(found, PackedEntries)
+    assert [found.entry(row) for row in range(len(found))] == ENTRIES
+
+
+@pytest.mark.parametrize("codec", ["null", "zstandard", "deflate"])
+def test_damage_anywhere_has_the_entries_or_the_error_of_one_by_one(codec: str) -> None:
+    data = encoded(records(ENTRIES), codec=codec)
+    # Behind the header, which ends with the first of the marks.
+    begin = data.index(data[-16:]) + 16
     for at in range(begin, len(data), 41):
         for damaged in (data[:at], data[:at] + bytes([data[at] ^ 0x55]) + data[at + 1 :]):
             expected = outcome(damaged, by_columns=False)
