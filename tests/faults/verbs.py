@@ -34,6 +34,7 @@ from lakewright.storage.errors import (
     StorageError,
     TableNotFound,
     TagNotFound,
+    UnsupportedError,
 )
 from lakewright.storage.operations.inspection.system_tables import (
     READ_OPTIMIZED,
@@ -774,8 +775,20 @@ SYSTEM_TABLES = tuple(
     "read_optimized" if name == READ_OPTIMIZED else name for name in system_table_names()
 )
 
+
 # What changes nothing, however it is called.
+def _refused(verb: Callable[[], object]) -> None:
+    """What a catalog of folders has no way to do."""
+    try:
+        verb()
+    except UnsupportedError:
+        return
+    raise AssertionError("this was not refused")
+
+
 READERS: dict[str, Callable[[Place], object]] = {
+    # Tables of a metastore are renamed in `tests/stores/test_hive_catalog.py`.
+    "rename_table": lambda at: _refused(lambda: at.catalog.rename_table(at.table.name, "db.u")),
     "names": lambda at: (at.table.name, at.table.location, at.table.uuid, at.catalog.uri),
     "read_only": lambda at: at.catalog.read_only().table(at.table.name).read(),
     "schema": lambda at: (at.table.schema, at.table.options, at.table.arrow_schema),

@@ -139,7 +139,7 @@ def test_a_batch_that_fails_an_expectation_is_not_committed_and_comes_again(
     for _ in range(2):
         refused = stream.run()
         assert not refused.success
-        assert "1 of 2 rows do not meet it; the batch was not committed" in refused.failure
+        assert "1 of 2 rows does not meet it; the batch was not committed" in refused.failure
         assert not refused.checks["id__be_between"].passed
         assert stream.ids == [1]
     assert not list(stream.lake.folder.glob("warehouse/**/dt=2024-06-02/bucket-0/*.parquet"))
