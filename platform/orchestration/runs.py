@@ -8,7 +8,12 @@ from typing import Any
 import dagster as dg
 from dagster._core.execution.backfill import BulkActionsFilter, BulkActionStatus
 
-from lakewright.platform.orchestration.names import TABLE_TAG, VERB_TAG, TableNames
+from lakewright.platform.orchestration.names import (
+    TABLE_TAG,
+    VERB_TAG,
+    TableNames,
+    tables_of_tag,
+)
 from lakewright.platform.orchestration.run_identity import ROOT_RUN, origin_of
 from lakewright.platform.warehouse.decide import Running
 from lakewright.platform.warehouse.kept_verbs import BACKFILL, INGEST
@@ -67,7 +72,7 @@ def tables_of(run: dg.DagsterRun) -> tuple[str, ...]:
     """The tables that a run writes or keeps, as far as the run itself tells."""
     named = [table for config in op_configs(run) for table in config.get("tables", {})]
     if not named and TABLE_TAG in run.tags:
-        return (run.tags[TABLE_TAG],)
+        return tables_of_tag(run.tags[TABLE_TAG])
     return (*named, *map(_table, sorted(run.asset_selection or (), key=str)))
 
 

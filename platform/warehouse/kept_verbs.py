@@ -25,12 +25,14 @@ BACKFILL = "backfill"
 _WRITES = frozenset({INGEST, BACKFILL})
 _COMMITS = frozenset({COMPACT, SORT_COMPACT, EXPIRE_PARTITIONS, REWRITE_MANIFESTS})
 _DELETES = frozenset({EXPIRE_SNAPSHOTS, REMOVE_ORPHANS, PURGE})
-# What each verb goes beside. The files of a write look like orphans when it takes very long.
-_BESIDE = {
-    **dict.fromkeys((*_COMMITS, ANALYZE), _DELETES),
+# What each verb goes beside. The files of a write or a rewrite look like orphans when it takes very
+# long; an analysis reads one snapshot for as long as it takes.
+_BESIDE: dict[str, frozenset[str]] = {
+    **dict.fromkeys(_COMMITS, _DELETES),
     EXPIRE_SNAPSHOTS: _WRITES | _COMMITS | _DELETES,
     PURGE: _WRITES | _COMMITS | _DELETES,
-    REMOVE_ORPHANS: _COMMITS | _DELETES,
+    REMOVE_ORPHANS: _DELETES,
+    ANALYZE: frozenset(),
 }
 
 

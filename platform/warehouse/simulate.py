@@ -170,7 +170,8 @@ class SimulatedTable:
                 foreseen = replace(foreseen, benefit=Benefit())
             case _:
                 pass
-        self.busy_until_ms = now_ms + max(foreseen.cost.milliseconds, 1)
+        ends_ms = now_ms + max(foreseen.cost.milliseconds, 1)
+        self.busy_until_ms = max(self.busy_until_ms, ends_ms)
         return foreseen
 
     # --- what upkeep does -------------------------------------------------------------------------

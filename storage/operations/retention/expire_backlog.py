@@ -53,7 +53,7 @@ def expire_in_steps(
 ) -> Iterator[ExpireStep]:
     """Yield each step after it has run; the first also if it had nothing to do.
 
-    `max_deletes` bounds all steps together, `snapshot.expire.limit` bounds each step.
+    `max_deletes` bounds all steps together, `snapshot.expire.limit` each step if a table sets it.
 
     Raises:
         InvalidRequestError: the retention is invalid, or `max_deletes` is below 1.

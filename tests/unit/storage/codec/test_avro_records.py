@@ -85,6 +85,14 @@ def test_a_file_that_is_cut_short_or_damaged_is_told_at_every_byte(codec: str) -
     assert decoder.decode(data, name="list")[:20] == whole
 
 
+def test_a_damaged_schema_of_a_file_is_told_as_any_damage() -> None:
+    decoder = similar()
+    decoder.decode(encoded(list(range(20))), name="list")
+    data = encoded(list(range(21))).replace(b'"name": "_VERSION"', b'"nbme": "_VERSION"')
+    with pytest.raises(UnreadableManifest, match="list cannot be read as Avro"):
+        decoder.decode(data, name="list")
+
+
 def test_another_version_is_refused_also_after_records_that_are_known() -> None:
     decoder = similar()
     decoder.decode(encoded(list(range(20))), name="list")

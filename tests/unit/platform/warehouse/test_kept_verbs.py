@@ -1,0 +1,28 @@
+"""What of upkeep waits for what."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakewright.platform.warehouse.keepers import KEEPERS
+from lakewright.platform.warehouse.kept_verbs import waits_for
+
+REWRITES = ["compact", "sort_compact", "expire_partitions", "rewrite_manifests"]
+
+
+@pytest.mark.parametrize("verb", list(KEEPERS))
+def test_each_verb_waits_for_its_like_and_for_work_that_is_not_known(verb: str) -> None:
+    assert waits_for(verb, verb)
+    assert all(waits_for(verb, other) for other in ("respec", "rollback", "undo", "my_job"))
+
+
+@pytest.mark.parametrize("other", ["ingest", "backfill", *REWRITES])
+def test_orphans_are_looked_for_when_nothing_writes_files(other: str) -> None:
+    assert waits_for("remove_orphans", other)
+    assert not waits_for("expire_snapshots", other)
+
+
+@pytest.mark.parametrize("other", [each for each in KEEPERS if each != "analyze"])
+def test_an_analysis_is_alone(other: str) -> None:
+    assert waits_for("analyze", other)
+    assert waits_for(other, "analyze")
