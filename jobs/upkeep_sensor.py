@@ -26,9 +26,9 @@ from lakewright.platform.orchestration.resources import WarehouseResource
 from lakewright.platform.orchestration.table_news import TableNews
 from lakewright.platform.warehouse.budget import batches
 from lakewright.platform.warehouse.clock import Clock
-from lakewright.platform.warehouse.decide import Past
 from lakewright.platform.warehouse.intents import Intent
 from lakewright.platform.warehouse.kept_tables import KeptTables
+from lakewright.platform.warehouse.known_work import Past
 from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.platform.warehouse.look import Watch
 from lakewright.platform.warehouse.past import day_of

@@ -96,7 +96,7 @@ class Places:
                 table=name,
             )
         schema = store.latest(table=name)
-        registry = None if self.hive is None else self.hive.registry(*split_name(name))
+        registry = None if self.hive is None else self.hive.schema_registry(*split_name(name))
         return TableFiles(name, fs, paths, schema, env, run=run, registry=registry)
 
     def undo_unless_unknown(

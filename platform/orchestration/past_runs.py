@@ -14,8 +14,8 @@ import dagster as dg
 
 from lakewright.platform.orchestration.names import UpkeepNames
 from lakewright.platform.orchestration.runs import op_configs, tables_of, work_in_flight
-from lakewright.platform.warehouse.decide import Past, Try
 from lakewright.platform.warehouse.intents import Cost
+from lakewright.platform.warehouse.known_work import Past, Try
 
 # Runs of a verb that are looked at, newest first.
 _RUNS = 200

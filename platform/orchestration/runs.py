@@ -15,8 +15,8 @@ from lakewright.platform.orchestration.names import (
     tables_of_tag,
 )
 from lakewright.platform.orchestration.run_identity import ROOT_RUN, origin_of
-from lakewright.platform.warehouse.decide import Running
 from lakewright.platform.warehouse.kept_verbs import BACKFILL, INGEST
+from lakewright.platform.warehouse.known_work import Running
 from lakewright.storage import Table
 from lakewright.storage.operations.leases.leases import release_lease
 

@@ -7,8 +7,8 @@ gives equal decisions, so a decision that was lost is made again at the next loo
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from lakewright.platform.declare.declared_values import Declared
 from lakewright.platform.declare.upkeep_policies import CompactionPolicy, Scheduled, UpkeepPolicy
@@ -41,6 +41,7 @@ from lakewright.platform.warehouse.kept_verbs import (
     SORT_COMPACT,
     waits_for,
 )
+from lakewright.platform.warehouse.known_work import Past, Try
 from lakewright.platform.warehouse.table_state import TableState
 from lakewright.platform.warehouse.taken_back import TakenBack, policy_digest
 from lakewright.storage.spec.known_options import Use
@@ -60,45 +61,6 @@ _MIB = 1 << 20
 _FILES_OF_A_SNAPSHOT = 4
 _OFF = "is switched off by its policy"
 _NO_COST, _NO_BENEFIT = Cost(), Benefit()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Try:
-    """The last time that a verb was asked for on a table, in which state, and how often in it.
-
-    `runs` counts all that an orchestrator knows, in whichever state.
-    """
-
-    state: str
-    ended_ms: int
-    times: int = 1
-    runs: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Running:
-    """Work on a table that is under way or will be soon, and a few words that say which it is."""
-
-    verb: str
-    told: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Past:
-    """What is known of earlier work, by table and verb.
-
-    `done_ms` is the start of the last run that ended well, also if it found nothing to do.
-    `in_flight` has the runs on each table. `spent` is what the upkeep of the warehouse took
-    since its day began. `learned` is what earlier runs say of predictions, `taken_back` what was
-    undone.
-    """
-
-    tries: Mapping[tuple[str, str], Try] = field(default_factory=dict)
-    done_ms: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    in_flight: Mapping[str, Sequence[Running]] = field(default_factory=dict)
-    spent: Cost = field(default_factory=Cost)
-    learned: Calibration = field(default_factory=Calibration)
-    taken_back: Mapping[tuple[str, str], TakenBack] = field(default_factory=dict)
 
 
 def decide(

@@ -9,9 +9,10 @@ from lakewright.platform.declare.upkeep_policies import UpkeepMode
 from lakewright.platform.upkeep.words import counted, size_text
 from lakewright.platform.warehouse.budget import Choice, choose
 from lakewright.platform.warehouse.clock import Clock
-from lakewright.platform.warehouse.decide import Past, decide, intents
+from lakewright.platform.warehouse.decide import decide, intents
 from lakewright.platform.warehouse.intents import Decision, Declined, Intent, Why, WhyNot
 from lakewright.platform.warehouse.kept_tables import KeptTables
+from lakewright.platform.warehouse.known_work import Past
 from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.platform.warehouse.past import LedgerPast
 from lakewright.platform.warehouse.surveys import SurveyLog, Surveys

@@ -14,10 +14,10 @@ from lakewright.platform.upkeep.measures import Cost
 from lakewright.platform.warehouse.action import Action, Verdict
 from lakewright.platform.warehouse.clock import Clock
 from lakewright.platform.warehouse.debt import Debt, debt_of, findings
-from lakewright.platform.warehouse.decide import Past
 from lakewright.platform.warehouse.intents import Decision, Declined, Intent, WhyNot
 from lakewright.platform.warehouse.kept_tables import KeptTables
 from lakewright.platform.warehouse.kept_verbs import COMPACT
+from lakewright.platform.warehouse.known_work import Past
 from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.platform.warehouse.look import Watch
 from lakewright.platform.warehouse.past import day_of

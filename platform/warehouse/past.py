@@ -10,9 +10,9 @@ from zoneinfo import ZoneInfo
 from lakewright.platform.upkeep.postpone_compact import POSTPONE_COMPACT
 from lakewright.platform.warehouse.action import Action, Verdict
 from lakewright.platform.warehouse.calibrate import Calibration, Learning
-from lakewright.platform.warehouse.decide import Past, Try
 from lakewright.platform.warehouse.intents import Cost
 from lakewright.platform.warehouse.kept_verbs import COMPACT
+from lakewright.platform.warehouse.known_work import Past, Try
 from lakewright.platform.warehouse.ledger import LastActions, Ledger
 from lakewright.platform.warehouse.taken_back import TAKING_BACK, TakenBack, taken_back
 from lakewright.storage import Catalog

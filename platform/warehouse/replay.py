@@ -26,10 +26,11 @@ from lakewright.platform.warehouse.action import Action, Verdict
 from lakewright.platform.warehouse.budget import choose
 from lakewright.platform.warehouse.calibrate import Calibration
 from lakewright.platform.warehouse.clock import Clock
-from lakewright.platform.warehouse.decide import Past, decide
+from lakewright.platform.warehouse.decide import decide
 from lakewright.platform.warehouse.intents import Decision, Declined, Intent
 from lakewright.platform.warehouse.keepers import KEEPERS
 from lakewright.platform.warehouse.kept_verbs import EVERY_VERB
+from lakewright.platform.warehouse.known_work import Past
 from lakewright.platform.warehouse.past import day_of, decided_verb
 from lakewright.platform.warehouse.recorded_history import RecordedHistory
 from lakewright.platform.warehouse.savings import sum_of_benefits, sum_of_costs

@@ -272,7 +272,7 @@ class HiveNames:
         others += [_bare(self.database_uri(database)), _bare(self.root)]
         return any(f"{each}/".startswith(f"{mine}/") for each in others)
 
-    def registry(self, database: str, table: str) -> HiveRegistry | None:
+    def schema_registry(self, database: str, table: str) -> HiveRegistry | None:
         """What tells the metastore of the table's schemas; nothing does where all is only read."""
         return HiveRegistry(self.metastore, database, table) if self.can_write else None
 

@@ -10,8 +10,9 @@ from lakewright.platform.declare.policy_watch import PolicyFiles
 from lakewright.platform.orchestration.health_reports import HealthEvaluation, evaluate_health
 from lakewright.platform.orchestration.names import UpkeepNames
 from lakewright.platform.warehouse.clock import Clock
-from lakewright.platform.warehouse.decide import Past, Try, decide
+from lakewright.platform.warehouse.decide import decide
 from lakewright.platform.warehouse.kept_tables import KeptTables
+from lakewright.platform.warehouse.known_work import Past, Try
 from lakewright.platform.warehouse.table_state import read_state
 from lakewright.storage import Catalog
 from tests.support.tables.builders import events, new_table, rows

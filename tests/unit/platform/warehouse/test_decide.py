@@ -19,8 +19,9 @@ from lakewright.platform.declare.upkeep_policies import (
 from lakewright.platform.upkeep.health import PartitionHealth, TableHealth
 from lakewright.platform.warehouse.calibrate import Calibration, Ratios, modelled_ms
 from lakewright.platform.warehouse.clock import Clock
-from lakewright.platform.warehouse.decide import Past, Running, Try, decide, intents
+from lakewright.platform.warehouse.decide import decide, intents
 from lakewright.platform.warehouse.intents import Benefit, Cost, Declined, Intent, Why, WhyNot
+from lakewright.platform.warehouse.known_work import Past, Running, Try
 from lakewright.platform.warehouse.survey import (
     FileFigures,
     HistoryFigures,

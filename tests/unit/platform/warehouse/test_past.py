@@ -9,7 +9,7 @@ from typing import Any
 from lakewright.platform.upkeep.measures import Cost
 from lakewright.platform.warehouse.action import Action, Verdict
 from lakewright.platform.warehouse.calibrate import Calibration
-from lakewright.platform.warehouse.decide import Past, Try
+from lakewright.platform.warehouse.known_work import Past, Try
 from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.platform.warehouse.past import LedgerPast
 from lakewright.platform.warehouse.taken_back import TakenBack

@@ -9,7 +9,8 @@ import pytest
 
 from lakewright.platform.declare.upkeep_policies import UpkeepPolicy
 from lakewright.platform.warehouse.clock import Clock
-from lakewright.platform.warehouse.decide import Past, decide
+from lakewright.platform.warehouse.decide import decide
+from lakewright.platform.warehouse.known_work import Past
 from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.platform.warehouse.surveys import SURVEYS, SurveyLog, Surveys
 from lakewright.platform.warehouse.table_state import TableState, read_state

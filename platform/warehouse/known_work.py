@@ -1,0 +1,49 @@
+"""What is known of earlier and present work on tables, from which decisions are made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lakewright.platform.warehouse.calibrate import Calibration
+from lakewright.platform.warehouse.intents import Cost
+from lakewright.platform.warehouse.taken_back import TakenBack
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Try:
+    """The last time that a verb was asked for on a table, in which state, and how often in it.
+
+    `runs` counts all that an orchestrator knows, in whichever state.
+    """
+
+    state: str
+    ended_ms: int
+    times: int = 1
+    runs: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """Work on a table that is under way or will be soon, and a few words that say which it is."""
+
+    verb: str
+    told: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """What is known of earlier work, by table and verb.
+
+    `done_ms` is the start of the last run that ended well, also if it found nothing to do.
+    `in_flight` has the runs on each table. `spent` is what the upkeep of the warehouse took
+    since its day began. `learned` is what earlier runs say of predictions, `taken_back` what was
+    undone.
+    """
+
+    tries: Mapping[tuple[str, str], Try] = field(default_factory=dict)
+    done_ms: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    in_flight: Mapping[str, Sequence[Running]] = field(default_factory=dict)
+    spent: Cost = field(default_factory=Cost)
+    learned: Calibration = field(default_factory=Calibration)
+    taken_back: Mapping[tuple[str, str], TakenBack] = field(default_factory=dict)
