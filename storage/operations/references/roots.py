@@ -39,6 +39,9 @@ class Root:
     def branch(self) -> str:
         return self.files.paths.branch
 
+    def is_tag_of(self, branch: str) -> bool:
+        return self.kind is RootKind.TAG and self.branch == branch
+
 
 def all_roots(files: TableFiles) -> list[Root]:
     """Every root of main and of all branches.

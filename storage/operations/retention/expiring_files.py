@@ -68,21 +68,29 @@ class ExpiringRange:
     def _staying(
         self, first_kept: int, listed: Mapping[int, FileStatus], lineage: Lineage
     ) -> list[Root]:
-        """The roots that may reach files of the range; see step 3 in `expire_snapshots.py`."""
+        """The roots that may reach files of the range, without those that keep no other of them.
+
+        See step 3 in `expire_snapshots.py`.
+        """
         files = self.files
         asked = [first_kept, *lineage.breaks(files, listed, first_kept)]
         mine = [snapshot_root(files, files.snapshots.read(each)) for each in asked]
+        others, own = other_roots(files), files.paths.branch
+        tagged = [each.snapshot for each in others if each.is_tag_of(own)]
+        implied = lineage.implied(tagged, self.expired)
         commits = {each.delta_manifest_list for each in self.expired}
         reach = Reach()
 
         def is_apart(root: Root) -> bool:
+            if root.is_tag_of(own):
+                return root.snapshot.delta_manifest_list in implied
             # Changelog files belong to one commit. Without a producer a changelog keeps data files
             # instead, which a snapshot of the range may have removed.
             is_changelog = root.kind is RootKind.CHANGELOG
-            own = root.snapshot.delta_manifest_list in commits
-            return is_changelog and not own and reach.has_producer(root)
+            is_expiring = root.snapshot.delta_manifest_list in commits
+            return is_changelog and not is_expiring and reach.has_producer(root)
 
-        return [*mine, *(root for root in other_roots(files) if not is_apart(root))]
+        return [*mine, *(root for root in others if not is_apart(root))]
 
 
 def _present(

@@ -10,11 +10,13 @@ Snapshots do not name their parent. The proof uses their lists: the base list na
 of the previous snapshot, or manifests that merge them, with at least one entry that only the
 previous commit made. Where the proof fails (missing ids, a branch fast-forwarded into main, a
 restored snapshot) the snapshot counts as a break, and the caller reads it by itself.
+
+A tag keeps the state of its snapshot, so that the proofs serve for tags too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -58,16 +60,29 @@ class Chain:
             return False
 
 
+@dataclass(frozen=True, slots=True)
+class _Proof:
+    """Whether a snapshot was made on top of the one before, and how both were listed then."""
+
+    before: FileStatus
+    status: FileStatus
+    is_break: bool
+    delta_list: str
+
+
 @dataclass
 class Lineage:
     """Finds the breaks in the history of one branch, and caches the proofs.
 
     A proof holds while both files look the same in a listing, so repeated calls read each snapshot
-    once.
+    once. Snapshots are known again by their delta lists, whose names are used once.
     """
 
-    # By the id of the later snapshot: how both are listed, and whether there is a break.
-    _proofs: dict[int, tuple[FileStatus, FileStatus, bool]] = field(default_factory=dict)
+    # By the id of the later snapshot.
+    _proofs: dict[int, _Proof] = field(default_factory=dict)
+    # The delta lists of snapshots that follow each other without a break, by their ids. The last
+    # one is the first snapshot of the last call; the others have expired since.
+    _past: dict[int, str] = field(default_factory=dict)
 
     def breaks(
         self, files: TableFiles, listed: Mapping[int, FileStatus], first: int
@@ -76,21 +91,58 @@ class Lineage:
 
         `listed` are the existing snapshots, in order.
         """
+        self._go_on_to(files.snapshots.read(first))
         now_ms, pairs = files.env.now_ms(), _Pairs(files)
-        proofs: dict[int, tuple[FileStatus, FileStatus, bool]] = {}
+        proofs: dict[int, _Proof] = {}
         found: list[int] = []
         for before, each in pairwise(each for each in listed if each >= first):
             proof = self._proofs.get(each)
-            if proof is None or proof[:2] != (listed[before], listed[each]):
+            if proof is None or (proof.before, proof.status) != (listed[before], listed[each]):
                 is_break = not (each == before + 1 and pairs.follow(before, each))
-                proof = listed[before], listed[each], is_break
-            newest = max(proof[0].modified_ms, proof[1].modified_ms)
+                delta_list = files.snapshots.read(each).delta_manifest_list
+                proof = _Proof(listed[before], listed[each], is_break, delta_list)
+            newest = max(proof.before.modified_ms, proof.status.modified_ms)
             if abs(now_ms - newest) > _SAME_MOMENT_MS:
                 proofs[each] = proof
-            if proof[2]:
+            if proof.is_break:
                 found.append(each)
         self._proofs = proofs
         return tuple(found)
+
+    def _go_on_to(self, first: Snapshot) -> None:
+        past = self._past
+        for each in range(max(past, default=first.id) + 1, first.id + 1):
+            proof = self._proofs.get(each)
+            if proof is None or proof.is_break:
+                past.clear()
+            if proof is not None:
+                past[each] = proof.delta_list
+        if max(past, default=None) != first.id or past[first.id] != first.delta_manifest_list:
+            self._past = {first.id: first.delta_manifest_list}
+
+    def implied(self, tagged: Iterable[Snapshot], expiring: Sequence[Snapshot]) -> set[str]:
+        """Delta lists of tagged snapshots that an expiry need not read, after a call of `breaks`.
+
+        It reads the first snapshot that stays, the breaks after it, and the other tagged snapshots.
+        A file of the expiring range that a tagged snapshot after the range keeps, one of the former
+        keeps too. A file that a tagged snapshot before the range keeps, the last tagged snapshot
+        before the range keeps too: the file was in each state between.
+        """
+        first, begin = max(self._past), expiring[0].id
+        implied: set[str] = set()
+        before: dict[int, str] = {}
+        for each in tagged:
+            known = self._proofs.get(each.id)
+            delta_list = known.delta_list if known else self._past.get(each.id)
+            if delta_list != each.delta_manifest_list:
+                continue
+            if each.id >= first:
+                implied.add(delta_list)
+            elif each.id < begin:
+                before[each.id] = delta_list
+        if before:
+            del before[max(before)]
+        return implied.union(before.values())
 
 
 @dataclass

@@ -14,28 +14,39 @@ from lakewright.storage.spec.partition import Place
 from lakewright.storage.spec.snapshot import CommitKind, Snapshot
 
 
-def add_history(table: Table, template: DataFileMeta, count: int, *, live: int = 3) -> None:
-    """Add commits of one file each, which remove the oldest file if more than `live` are live.
+def add_history(
+    table: Table,
+    template: DataFileMeta,
+    count: int,
+    *,
+    live: int = 3,
+    files_each: int = 1,
+    tag_every: int = 0,
+) -> None:
+    """Add commits of `files_each` files, which remove the oldest files beyond `live` commits.
 
     The code of commits writes manifests, lists and snapshots; data files are a few bytes.
-    `template` is a data file of bucket 0 of the table.
+    `template` is a data file of bucket 0 of the table. A tag names one of `tag_every` snapshots.
     """
     files, fs = table.table_files, table.table_files.fs
     folder = files.bucket_dir(Place(EMPTY_ROW, 0))
     latest: Snapshot | None = files.snapshots.latest()
-    entries: list[ManifestEntry] = []
+    commits: list[list[ManifestEntry]] = []
     for number in range(count):
-        name = f"data-{files.env.new_id()}-{number}.parquet"
-        fs.write_bytes(f"{folder}/{name}", b"PAR1")
-        added = _entry(template, name)
-        removed = [entries.pop(0).removed()] if len(entries) >= live else []
-        entries.append(added)
+        names = [f"data-{files.env.new_id()}-{each}.parquet" for each in range(files_each)]
+        for name in names:
+            fs.write_bytes(f"{folder}/{name}", b"PAR1")
+        removed = [each.removed() for each in commits.pop(0)] if len(commits) >= live else []
+        commits.append([_entry(template, name) for name in names])
         committable = Committable(
             user="backlog", identifier=number, kind=CommitKind.COMPACT, base_id=None
         )
-        change = Change(entries=[*removed, added])
+        change = Change(entries=[*removed, *commits[-1]])
         latest = write_manifests(files, latest, change, committable, LiveFiles(files), [])
-        fs.write_bytes(files.paths.snapshot(latest.id), encode_snapshot(latest))
+        data = encode_snapshot(latest)
+        fs.write_bytes(files.paths.snapshot(latest.id), data)
+        if tag_every and not number % tag_every:
+            fs.write_bytes(files.paths.tag(f"tag-{latest.id}"), data)
     if latest is not None:
         files.snapshots.hint_latest(latest.id)
 

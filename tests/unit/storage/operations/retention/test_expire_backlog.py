@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
@@ -11,10 +12,19 @@ from typing import Any
 import pytest
 
 from lakewright.storage import Catalog, ExpireResult, Table
+from lakewright.storage.env import SystemEnv
 from lakewright.storage.errors import InvalidRequestError, StorageError
 from tests.support.stores.watched_files import Crashed, Fault, WatchedFiles, watched
 from tests.support.tables.backlog import add_history
-from tests.support.tables.builders import content, events, new_table, replacing, rows, with_options
+from tests.support.tables.builders import (
+    compact,
+    content,
+    events,
+    new_table,
+    replacing,
+    rows,
+    with_options,
+)
 from tests.support.tables.environment import FixedEnv
 from tests.support.tables.invariants import (
     assert_nothing_missing,
@@ -121,14 +131,14 @@ def test_a_run_that_died_anywhere_is_gone_on_with_by_the_next() -> None:
     raise AssertionError("the expiry made too many calls")
 
 
-def backlog(path: Path | str, count: int) -> Table:
-    """Snapshots that each replace a file."""
+def backlog(path: Path | str, count: int, *, tag_every: int = 0) -> Table:
+    """Snapshots that each replace a file; a tag names one of `tag_every`."""
     table = new_table(
         Catalog.open(str(path), env=FixedEnv()), options={"bucket": "1", "bucket-key": "id"}
     )
     table.write(rows(table, events(0, 1)))
     (entry,) = table.at().files()
-    add_history(table, entry.file, count - 1)
+    add_history(table, entry.file, count - 1, tag_every=tag_every)
     return table
 
 
@@ -169,6 +179,86 @@ def test_a_long_backlog_goes_in_larger_steps_unless_the_table_says_how_many(
     assert max(steps) == steps[1]
     assert_only_reachable_files(table)
     assert_nothing_missing(table)
+
+
+def test_a_step_reads_the_tags_of_its_range_and_no_others(tmp_path: Path) -> None:
+    reads = {}
+    for every in (0, 10):
+        table = backlog(tmp_path / str(every), 400, tag_every=every)
+        wanted = {
+            name: content_of(table, name) for name in table.table_files.references.tag_names()
+        }
+        # Files that were written just now are read each time.
+        env = table.table_files.env
+        assert isinstance(env, FixedEnv)
+        env.clock.now_ms = SystemEnv().now_ms() + 3_600_000
+        # The first step reads each tag once.
+        steps = calls_of_steps(table, 50)[2:]
+        assert {name: content_of(table, name) for name in wanted} == wanted
+        assert len(wanted) == (40 if every else 0)
+        assert_only_reachable_files(table)
+        assert_nothing_missing(table)
+        reads[every] = max(step["read_bytes"] for step in steps)
+    # A step of 50 snapshots reads six of the 40 tags, each with its list and its manifests.
+    assert 10 < reads[10] - reads[0] < 100
+
+
+def content_of(table: Table, tag: str) -> list[str]:
+    return sorted(each.file.file_name for each in table.at(tag=tag).files())
+
+
+@pytest.mark.mission("FS19")
+@pytest.mark.parametrize("seed", range(12))
+def test_tags_keep_their_files_whatever_came_between(
+    catalog: Catalog, env: FixedEnv, seed: int
+) -> None:
+    """Commits, rollbacks to snapshots and tags, tags made and deleted, and branches put on main."""
+    draw = random.Random(seed)
+    table = new_table(
+        catalog, keys=["id"], options={"bucket": "1", "manifest.merge-min-count": "3"}
+    )
+    for number in range(40):
+        do_something(table, draw, number)
+    states = {
+        name: content(table.at(tag=name)) for name in table.table_files.references.tag_names()
+    }
+    told = with_options(table, snapshot__expire__limit="3")
+    # What was written just now is read each time.
+    env.clock.advance(3_600_000)
+    for step, _ in enumerate(told.upkeep.expire_in_steps(retain_min=1, retain_max=1)):
+        for name, rows_then in states.items():
+            assert content(table.at(tag=name)) == rows_then, (step, name)
+        assert_only_reachable_files(table)
+        assert_nothing_missing(table)
+        if draw.random() < 0.3:
+            do_something(table, draw, 100 + step)
+            gone = states.keys() - {*table.table_files.references.tag_names()}
+            states = {
+                name: content(table.at(tag=name))
+                for name in table.table_files.references.tag_names()
+            }
+            tally("tags deleted between steps", len(gone))
+    tally("tags held by expiry in steps", len(states))
+
+
+def do_something(table: Table, draw: random.Random, number: int) -> None:
+    kept, tags = table.table_files.snapshots.ids(), table.table_files.references.tag_names()
+    chance = draw.random()
+    if chance < 0.5 or len(kept) < 2:
+        first = draw.randrange(6)
+        table.write(rows(table, events(first, first + 2, v=f"{number}-")))
+    elif chance < 0.7:
+        compact(table, full=True)
+    elif chance < 0.85:
+        table.history.create_tag(f"t{number}", snapshot=draw.choice(kept))
+    elif chance < 0.9 and tags:
+        table.history.run(table.history.plan_delete_tags(draw.choice(tags)))
+    elif chance < 0.95:
+        table.history.run(table.history.plan_rollback(snapshot=draw.choice(kept[-4:-1])))
+    elif tags:
+        branch = table.history.create_branch(f"b{number}", tag=draw.choice(tags))
+        branch.write(rows(branch, events(0, 1, v=f"b{number}-")))
+        table.history.run(table.history.plan_fast_forward(f"b{number}"))
 
 
 @pytest.mark.deep
