@@ -52,8 +52,7 @@ def main() -> None:
     if not made.exists():
         build(made, given)
     for verb in given.verbs:
-        work = given.folder / "work"
-        shutil.rmtree(work, ignore_errors=True)
+        work = given.folder / f"work-{os.getpid()}"
         shutil.copytree(made, work, copy_function=linked)
         try:
             show(given, verb, Catalog.open(str(work)).table(_NAME))

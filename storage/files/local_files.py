@@ -72,9 +72,11 @@ class LocalFiles(FsspecFiles):
         folders = [path]
         while folders:
             folder = folders.pop()
-            entries = _entries(folder)
-            folders += (f"{folder.rstrip('/')}/{each.name}" for each in entries if _is_folder(each))
-            found += _statuses((each for each in entries if _is_file(each)), folder)
+            for entry in _entries(folder):
+                if _is_folder(entry):
+                    folders.append(f"{folder.rstrip('/')}/{entry.name}")
+                elif _is_file(entry):
+                    found += _statuses([entry], folder)
         return found
 
     def open_input(self, path: str) -> Any:
@@ -221,14 +223,15 @@ class _LocalOutput(io.BufferedWriter):
             super().close()
 
 
-def _entries(path: str) -> list[os.DirEntry[str]]:
+def _entries(path: str) -> Iterator[os.DirEntry[str]]:
     """What a folder holds, nothing if there is none."""
-    try:
-        with translated(path), suppress(NotADirectoryError), os.scandir(path) as found:
-            return list(found)
-    except FileMissing:
-        pass
-    return []
+    with (
+        suppress(FileMissing),
+        translated(path),
+        suppress(NotADirectoryError),
+        os.scandir(path) as found,
+    ):
+        yield from found
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:

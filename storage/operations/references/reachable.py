@@ -38,10 +38,13 @@ from lakewright.storage.spec.manifest import (
     ManifestEntry,
     ManifestFileMeta,
 )
+from lakewright.storage.spec.snapshot import Snapshot
 
 _T = TypeVar("_T")
 # A manifest of some hundred entries.
 _LARGE_BYTES = 1 << 16
+# About 100 MB of them.
+_MOST_ENTRIES = 250_000
 
 
 # --- what they keep ---------------------------------------------------------------------------
@@ -58,9 +61,26 @@ class _Entry:
     paths: tuple[str, ...]
 
 
+@dataclass(slots=True)
+class _LastRead:
+    """The entries of the manifests that were read last; roots that follow each other share them."""
+
+    by_name: dict[str, tuple[_Entry, ...]] = field(default_factory=dict)
+    size: int = 0
+
+    def get(self, name: str) -> tuple[_Entry, ...] | None:
+        return self.by_name.get(name)
+
+    def keep(self, name: str, entries: tuple[_Entry, ...]) -> None:
+        self.by_name[name] = entries
+        self.size += len(entries)
+        while self.size > _MOST_ENTRIES and len(self.by_name) > 1:
+            self.size -= len(self.by_name.pop(next(iter(self.by_name))))
+
+
 @dataclass(frozen=True)
 class Reach:
-    """Computes the files that roots keep; reads each manifest once.
+    """Computes the files that roots keep; reads a manifest once for roots that share it.
 
     An earlier attempt may have deleted manifests of a root that is being deleted. With `present`,
     the paths of the existing manifests, missing ones count as empty. With `forgiving`, missing and
@@ -76,7 +96,7 @@ class Reach:
     sizes: dict[str, int] = field(default_factory=dict)
     # Names of files outside of the table. A table that was moved has them inside.
     elsewhere: set[str] = field(default_factory=set)
-    _manifests: dict[str, tuple[_Entry, ...]] = field(default_factory=dict)
+    _manifests: _LastRead = field(default_factory=_LastRead)
     _tables: dict[tuple[str, int], TableFiles] = field(default_factory=dict)
     _folders: dict[tuple[str, int, int, bytes, int], str] = field(default_factory=dict)
 
@@ -132,28 +152,35 @@ class Reach:
                 return self.changelog(root)
 
     def data_of_all(self, roots: Iterable[Root]) -> dict[str, int]:
-        """Every file in a bucket's folder that several roots keep.
+        """Every file in a bucket's folder that several roots keep."""
+        found: dict[str, int] = {}
+        for data in self.data_in_parts(roots):
+            found |= data
+        return found
+
+    def data_in_parts(self, roots: Iterable[Root]) -> Iterator[dict[str, int]]:
+        """For each root, the files in buckets' folders that it keeps and no root before it.
 
         In a chain of snapshots, each on top of the one before, only the first state is folded. For
-        the others only their added files are read.
+        the others only their added files are read. A tag of a snapshot among them keeps no more.
         """
-        found: dict[str, int] = {}
         before: Root | None = None
         chain: Chain | None = None
+        states: set[tuple[str, str, str | None]] = set()
         for root in roots:
             if root.kind is not RootKind.SNAPSHOT:
-                found |= self.data(root)
+                if root.kind is not RootKind.TAG or _state_of(root.snapshot) not in states:
+                    yield self.data(root)
                 continue
+            states.add(_state_of(root.snapshot))
             if chain is None or before is None or before.branch != root.branch:
                 chain = Chain(root.files.manifests)
             goes_on = chain.goes_on(root.snapshot)
             if goes_on and before is not None and before.snapshot.id + 1 == root.snapshot.id:
-                found |= self.added(root)
-                found |= self.changelog(root)
+                yield self.added(root) | self.changelog(root)
             else:
-                found |= self.data(root)
+                yield self.data(root)
             before = root
-        return found
 
     def metadata(self, root: Root) -> set[str]:
         """Paths of the lists, manifests, index and statistics files that a root keeps."""
@@ -234,11 +261,13 @@ class Reach:
     def _entries(self, root: Root, list_name: str) -> Iterator[_Entry]:
         for meta in self._listed(root, list_name):
             name = meta.file_name
-            if name not in self._manifests:
+            entries = self._manifests.get(name)
+            if entries is None:
                 if not self._is_present(root.files.paths.manifest(name)):
                     continue
-                self._manifests[name] = self._forgiven(partial(self._read, root, meta))
-            yield from self._manifests[name]
+                entries = self._forgiven(partial(self._read, root, meta))
+                self._manifests.keep(name, entries)
+            yield from entries
 
     def _read(self, root: Root, meta: ManifestFileMeta) -> tuple[_Entry, ...]:
         manifests = root.files.manifests
@@ -355,6 +384,11 @@ def _at_schema(root: Root) -> TableFiles:
             raise
         # The branch is partly deleted. Main's schema serves, since partition keys never change.
         return root.files
+
+
+def _state_of(snapshot: Snapshot) -> tuple[str, str, str | None]:
+    """What two snapshots or tags of the same state have in common."""
+    return snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.index_manifest
 
 
 def _paths(entries: Iterable[_Entry]) -> dict[str, int]:

@@ -35,6 +35,7 @@ from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.references.reachable import Reach
 from lakewright.storage.operations.references.rollback_pin import are_back, check_no_rollback
 from lakewright.storage.operations.references.roots import Root, RootKind, all_roots
+from lakewright.storage.operations.retention.orphan_candidates import OrphanCandidates
 from lakewright.storage.operations.running.delete_files import delete_files, remove_empty_folders
 from lakewright.storage.operations.running.plan import UnreachableFile
 from lakewright.storage.operations.state.branch_files import on_branch
@@ -144,11 +145,15 @@ def places(listed: Listed) -> dict[str, str]:
 class References:
     """Finds which of some paths below the table roots and pending batches keep, repeatedly.
 
-    Each root is read once, since the files that it keeps never change.
+    Each root is read once, since the files that it keeps never change. What it keeps is also taken
+    out of `candidates`.
     """
 
     files: TableFiles
     paths: frozenset[str]
+    candidates: OrphanCandidates | None = None
+    # Names of files outside of the table. A table that was moved has them inside.
+    elsewhere: set[str] = field(default_factory=set)
     _read: set[_Label] = field(default_factory=set)
     _read_batches: set[str] = field(default_factory=set)
     _seen: SeenFiles = field(default_factory=SeenFiles)
@@ -200,15 +205,27 @@ class References:
                     for message in seen.pending.read(path).messages:
                         kept.update(seen.written_paths(message))
             self._read_batches.update(new)
-        return {below for path in kept if (below := self._below(path)) in self.paths}
+        return self._wanted(kept)
 
     def _kept(self, roots: Sequence[Root]) -> set[str]:
-        if not roots or not self.paths:
+        if not roots or not (self.paths or self.candidates):
             return set()
-        reach = Reach(wanted={self.files.paths.below(path) for path in self.paths})
-        kept = reach.data_of_all(roots).keys() | reach.metadata_of_all(roots)
-        moved = {each for each in self.paths if each.rpartition("/")[2] in reach.elsewhere}
-        return moved | {below for path in kept if (below := self._below(path)) in self.paths}
+        wanted = None
+        if self.candidates is None:
+            wanted = {self.files.paths.below(path) for path in self.paths}
+        reach = Reach(wanted=wanted)
+        kept: set[str] = set()
+        for data in reach.data_in_parts(roots):
+            kept |= self._wanted(data)
+        kept |= self._wanted(reach.metadata_of_all(roots))
+        self.elsewhere |= reach.elsewhere
+        return kept | {each for each in self.paths if each.rpartition("/")[2] in reach.elsewhere}
+
+    def _wanted(self, kept: Iterable[str]) -> set[str]:
+        below = [self._below(path) for path in kept]
+        if self.candidates is not None:
+            self.candidates.keep(below)
+        return {path for path in below if path in self.paths}
 
     def _below(self, path: str) -> str:
         return path.removeprefix(f"{self.files.paths.root}/")

@@ -12,7 +12,7 @@
 5. Run: read the new roots again, and move the other candidates to quarantine, or delete them on
    request. Restore files of earlier runs that a root needs by now.
 
-Memory: about 500 bytes per old file of the table, plus the listing of one folder.
+Memory: about 100 bytes per old file of the table, plus the listing of one folder and the roots.
 Source: Paimon `OrphanFilesClean`.
 """
 
@@ -33,6 +33,10 @@ from lakewright.storage.operations.references.delete_unreachable import (
 )
 from lakewright.storage.operations.references.expiry_mark import marked_as_expiring
 from lakewright.storage.operations.references.stale_roots import stale_when_roots_go
+from lakewright.storage.operations.retention.orphan_candidates import (
+    OrphanCandidates,
+    orphan_candidates,
+)
 from lakewright.storage.operations.retention.quarantine import (
     Mover,
     OrphanFile,
@@ -130,9 +134,33 @@ def plan_remove_orphans(
         now - (_DAY_MS if age_ms is None else age_ms) if older_than_ms is None else older_than_ms
     )
     _check_age(files, oldest, now, even_recent=even_recent)
+    with orphan_candidates() as candidates:
+        _look_for(files, candidates, now, oldest, inventory)
+        aside = files.quarantine.listed()
+        where = places(aside)
+        references = References(files, frozenset(where), candidates)
+        try:
+            kept = references.newly_kept()
+        except CorruptionError as error:
+            raise told_where_it_lies(error, files, where) from error
+        left = candidates.take(references.elsewhere)
+        orphans = [OrphanFile(each.path, each.size, each.modified_ms) for each in left]
+    orphans.sort(key=lambda each: each.path)
+    return OrphansPlan(
+        table=files.name,
+        older_than_ms=oldest,
+        files=tuple(orphans if inventory is None else _still_there(files, orphans, oldest)),
+        wanted=tuple(sorted(missing_of(files, kept))),
+        leftovers=_leftovers(files, aside, oldest),
+    )
+
+
+def _look_for(
+    files: TableFiles, candidates: OrphanCandidates, now: int, oldest: int, inventory: str | None
+) -> None:
+    """Add the files that are old enough, and where this table writes."""
     below = files.paths.root + "/"
     owned, newest = _owned(files), ("", 0)
-    candidates: dict[str, OrphanFile] = {}
     for status in (
         _listed(files)
         if inventory is None
@@ -141,25 +169,10 @@ def plan_remove_orphans(
         path = status.path.removeprefix(below)
         newest = max(newest, (path, status.modified_ms), key=lambda each: each[1])
         if status.modified_ms <= oldest and owned.fullmatch(path) and is_place_below(path):
-            candidates[path] = OrphanFile(path, status.size, status.modified_ms)
+            candidates.add(path, status)
     if newest[1] > now:
         # The file was written during the listing, or is dated in the future.
         check_clock(files, read_store_clock(files), [newest], what="removed")
-    aside = files.quarantine.listed()
-    where = places(aside)
-    references = References(files, frozenset(candidates.keys() | where.keys()))
-    try:
-        kept = references.newly_kept()
-    except CorruptionError as error:
-        raise told_where_it_lies(error, files, where) from error
-    orphans = [candidates[path] for path in sorted(candidates.keys() - kept)]
-    return OrphansPlan(
-        table=files.name,
-        older_than_ms=oldest,
-        files=tuple(orphans if inventory is None else _still_there(files, orphans, oldest)),
-        wanted=tuple(sorted(missing_of(files, kept & where.keys()))),
-        leftovers=_leftovers(files, aside, oldest),
-    )
 
 
 def _check_age(files: TableFiles, oldest: int, now: int, *, even_recent: bool) -> None:
