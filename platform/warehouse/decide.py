@@ -127,7 +127,7 @@ class _Look:
             yield self._refused(COMPACT, Use.COMPACT)
             return
         due: list[tuple[PartitionHealth, str, Why]] = []
-        for partition in self.state.health.partitions:
+        for partition in self._most_read_first():
             reason, why = judge_partition(partition, policy, keyed=self.state.health.keyed)
             if why is None:
                 yield self._left(partition, WhyNot.HEALTHY, f"{reason}: leave")
@@ -140,6 +140,13 @@ class _Look:
             yield self._left(partition, why_not, f"{reason}: {told}", again_ms)
         if due:
             yield self._unless_busy(self._to_compact(due), policy)
+
+    def _most_read_first(self) -> Sequence[PartitionHealth]:
+        """The partitions, the worst first; where reads are counted, what most reads open first."""
+        found, reads = self.state.health.partitions, self.past.reads.get(self.table)
+        if reads is None:
+            return found
+        return sorted(found, key=lambda each: -weight(each) * reads.of(each.key))
 
     def _obstacle(
         self, partition: PartitionHealth, why: Why, policy: CompactionPolicy, *, taken: int
@@ -188,6 +195,9 @@ class _Look:
         worst = sorted(due, key=lambda each: -weight(each[0]))
         told = "; ".join(reason for _, reason, _ in worst[:_MOST_TOLD])
         more = f"; and {len(due) - _MOST_TOLD} more" if len(due) > _MOST_TOLD else ""
+        reads = self._reads_of(partitions)
+        if reads:
+            more += f"; read {reads:,.3g} times a day"
         keys = tuple(each.key for each in partitions)
         return Intent(
             table=self.table,
@@ -199,8 +209,17 @@ class _Look:
             benefit=benefit,
             state=_digest(f"{each.key}={each.fingerprint}" for each in partitions),
             table_uuid=self.state.survey.uuid,
-            score=_score(cost, benefit, rows_wait=waiting),
+            # What is not counted, is compared as if it was hardly read.
+            score=_score(cost, benefit, rows_wait=waiting) * (1 + reads),
         )
+
+    def _reads_of(self, partitions: Sequence[PartitionHealth]) -> float:
+        """How often files of the partitions are opened a day, on average."""
+        reads = self.past.reads.get(self.table)
+        files = sum(each.joined_files for each in partitions)
+        if reads is None or not files:
+            return 0.0
+        return sum(reads.of(each.key) * each.joined_files for each in partitions) / files
 
     def sort(self) -> Iterator[Decision]:
         policy, files = self.policy.sort, self.state.survey.files

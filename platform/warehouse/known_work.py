@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from lakewright.platform.warehouse.calibrate import Calibration
 from lakewright.platform.warehouse.intents import Cost
+from lakewright.platform.warehouse.reads import DailyReads
 from lakewright.platform.warehouse.taken_back import TakenBack
 
 
@@ -38,7 +39,7 @@ class Past:
     `done_ms` is the start of the last run that ended well, also if it found nothing to do.
     `in_flight` has the runs on each table. `spent` is what the upkeep of the warehouse took
     since its day began. `learned` is what earlier runs say of predictions, `taken_back` what was
-    undone.
+    undone, and `reads` how often tables are read a day, where that is known.
     """
 
     tries: Mapping[tuple[str, str], Try] = field(default_factory=dict)
@@ -47,3 +48,4 @@ class Past:
     spent: Cost = field(default_factory=Cost)
     learned: Calibration = field(default_factory=Calibration)
     taken_back: Mapping[tuple[str, str], TakenBack] = field(default_factory=dict)
+    reads: Mapping[str, DailyReads] = field(default_factory=dict)

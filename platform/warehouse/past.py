@@ -14,6 +14,7 @@ from lakewright.platform.warehouse.intents import Cost
 from lakewright.platform.warehouse.kept_verbs import COMPACT
 from lakewright.platform.warehouse.known_work import Past, Try
 from lakewright.platform.warehouse.ledger import LastActions, Ledger
+from lakewright.platform.warehouse.reads import Reads
 from lakewright.platform.warehouse.taken_back import TAKING_BACK, TakenBack, taken_back
 from lakewright.storage import Catalog
 
@@ -36,6 +37,7 @@ class LedgerPast:
     """
 
     ledger: Ledger
+    reads: Reads = field(init=False)
     _last: LastActions | None = None
     _spent: tuple[int | None, int, Cost] = (None, 0, Cost())
     _learning: Learning = field(default_factory=Learning)
@@ -47,6 +49,9 @@ class LedgerPast:
     _taken_back: dict[str, tuple[object, Mapping[tuple[str, str], TakenBack]]] = field(
         default_factory=dict
     )
+
+    def __post_init__(self) -> None:
+        self.reads = Reads(self.ledger.catalog)
 
     def past(self, *, day_begins_ms: int) -> Past:
         """What the ledger alone knows."""
@@ -69,6 +74,7 @@ class LedgerPast:
             spent=_sum([past.spent, self._spent_since(day_begins_ms)]),
             learned=learned,
             taken_back=self._all_taken_back(),
+            reads=self.reads.daily(now_ms=self.ledger.catalog.env.now_ms()),
         )
 
     def _read_on(self) -> Calibration:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import datetime as dt
 import io
 import re
 from dataclasses import replace
@@ -179,3 +180,20 @@ def test_metrics_are_in_the_format_of_prometheus(
         samples["lakewright_upkeep_last_run_timestamp_seconds", f'{of},verdict="done"']
         == done.ended_ms / 1000
     )
+
+
+def test_reads_are_counted_in_a_table_that_any_statement_fills(
+    catalog: Catalog, table: Table, lakewright: Lakewright
+) -> None:
+    assert lakewright(catalog, "reads").lines[0].startswith("no reads are counted")
+    made = lakewright(catalog, "reads", "--create", "--format", "json").json
+    assert made == {"reads": "lakewright.reads", "created": True}
+    yesterday = dt.datetime.now(dt.UTC).date() - dt.timedelta(days=1)
+    values = f"('{table.name}', 'a', 70, '{yesterday}'), ('{table.name}', NULL, 7, '{yesterday}')"
+    told = lakewright(catalog, "sql", f"INSERT INTO lakewright.reads VALUES {values}")
+    assert told.code == 0, told.err
+    assert lakewright(catalog, "reads", table.name, "--format", "json").json == [
+        {"table": table.name, "partition": None, "reads_a_day": 1.0},
+        {"table": table.name, "partition": "a", "reads_a_day": 10.0},
+    ]
+    assert lakewright(catalog, "reads", "db.none").code == 3

@@ -48,6 +48,7 @@ COMMANDS: dict[str, dict[str, str]] = {
     "Record": {
         "ledger": "the actions of upkeep, with what each took and gained",
         "history": "the health of tables over time",
+        "reads": "how often tables are read, as query logs tell",
         "savings": "what upkeep cost and saved, predicted and actual",
         "replay": "what another policy would have cost and gained",
         "metrics": "the same for Prometheus",

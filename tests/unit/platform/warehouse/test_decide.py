@@ -22,6 +22,7 @@ from lakewright.platform.warehouse.clock import Clock
 from lakewright.platform.warehouse.decide import decide, intents
 from lakewright.platform.warehouse.intents import Benefit, Cost, Declined, Intent, Why, WhyNot
 from lakewright.platform.warehouse.known_work import Past, Running, Try
+from lakewright.platform.warehouse.reads import DailyReads
 from lakewright.platform.warehouse.survey import (
     FileFigures,
     HistoryFigures,
@@ -97,6 +98,22 @@ def test_keyed_tables_count_sorted_runs_of_the_worst_bucket() -> None:
     (due,) = compaction(state(partition("a", 1, sorted_runs=5, worst_bucket=3), keyed=True))
     assert due.reason == "partition dt=a: 5 sorted runs in bucket 3 ≥ 5: compact"
     assert due.why is Why.SORTED_RUNS
+
+
+def test_what_is_read_most_is_compacted_first_where_reads_are_counted() -> None:
+    one = UpkeepPolicy(compaction=CompactionPolicy(small_files=5, max_partitions=1))
+    found = state(partition("a", 30), partition("b", 10), partition("c", 9))
+    unknown = intents(compaction(found, one))[0]
+    assert unknown.partitions == ("a",)
+    reads = {"nyc.flights": DailyReads(partitions={"a": 1.0, "b": 40.0})}
+    (due,) = intents(compaction(found, one, reads=reads))
+    assert due.partitions == ("b",)
+    assert due.reason == "partition dt=b: 10 small files ≥ 5; read 40 times a day: compact"
+    # Each is worth as much as the reads that it helps.
+    elsewhere = {"nyc.others": DailyReads(whole=9.0)}
+    (plain,) = intents(compaction(state(partition("b", 10)), one, reads=elsewhere))
+    (read,) = intents(compaction(state(partition("b", 10)), one, reads=reads))
+    assert read.score == pytest.approx(41 * plain.score)
 
 
 def test_rows_that_no_reader_sees_come_before_all_else() -> None:
