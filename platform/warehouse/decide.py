@@ -244,7 +244,10 @@ class _Look:
         told = f"{counted(history.snapshots, 'snapshot')}, at least {kept.retain_min} stay"
         if gone <= 0 and not history.tags and not history.changelogs:
             told = f"{counted(history.snapshots, 'snapshot')}, none past its time: leave"
-            yield self._declined(verb, WhyNot.HEALTHY, told)
+            again_ms = None
+            if history.earliest_ms is not None and history.snapshots > kept.retain_min:
+                again_ms = history.earliest_ms + kept.time_retained_ms + 1
+            yield self._declined(verb, WhyNot.HEALTHY, told, again_ms)
             return
         cost, benefit = Cost(files=gone * _FILES_OF_A_SNAPSHOT), Benefit(snapshots_fewer=gone)
         yield self._scheduled(verb, policy, told, cost=cost, benefit=benefit)

@@ -59,7 +59,6 @@ class SimulatedTable:
     observed: Sequence[TableState]
     acted: Sequence[Action]
     calibration: Calibration
-    busy_until_ms: int = 0
     file_ms: int = 0
     observed_file_ms: int = 0
     _at: int = 0
@@ -148,9 +147,9 @@ class SimulatedTable:
             cost, files=round(cost.files * known.share), bytes=round(cost.bytes * known.read)
         )
         written = round(cost.bytes * known.compression) if intent.verb in _REWRITES else 0
-        cost = replace(
-            cost, bytes_written=written, milliseconds=round(modelled_ms(cost) * known.time)
-        )
+        if cost.files or cost.bytes:
+            cost = replace(cost, milliseconds=round(modelled_ms(cost) * known.time))
+        cost = replace(cost, bytes_written=written)
         foreseen = Measures(cost=cost, benefit=benefit)
         self._sum_up(now_ms)
         match intent.verb:
@@ -170,8 +169,6 @@ class SimulatedTable:
                 foreseen = replace(foreseen, benefit=Benefit())
             case _:
                 pass
-        ends_ms = now_ms + max(foreseen.cost.milliseconds, 1)
-        self.busy_until_ms = max(self.busy_until_ms, ends_ms)
         return foreseen
 
     # --- what upkeep does -------------------------------------------------------------------------
@@ -229,7 +226,13 @@ class SimulatedTable:
         commits = max(came - was - own, 0)
         self._arrive_files(before, after, acts)
         self._arrive_partitions(before, after, acts, commits=commits)
-        self._spread(commits, begin_ms, end_ms)
+        kept = after.survey.history
+        end_ms = min(end_ms, kept.latest_ms or end_ms)
+        if kept.earliest_snapshot is not None and kept.earliest_snapshot > was:
+            first_ms = kept.earliest_ms or begin_ms
+        else:
+            first_ms = begin_ms + (end_ms - begin_ms) // max(commits, 1)
+        self._spread(commits, min(first_ms, end_ms), end_ms)
 
     def _arrive_files(self, before: TableState, after: TableState, acts: Sequence[Action]) -> None:
         was, came = before.survey.files, after.survey.files
@@ -295,12 +298,12 @@ class SimulatedTable:
             at_ms=at_ms,
         )
 
-    def _spread(self, count: int, begin_ms: int, end_ms: int) -> None:
-        """Add snapshots at even distances; the last one is of the end."""
+    def _spread(self, count: int, first_ms: int, last_ms: int) -> None:
+        """Add snapshots at even distances, from the first to the last."""
         steps = min(count, _MOST_STEPS)
         for at in range(steps):
             share = count * (at + 1) // steps - count * at // steps
-            at_ms = end_ms - (end_ms - begin_ms) * (steps - 1 - at) // steps
+            at_ms = last_ms - (last_ms - first_ms) * (steps - 1 - at) // max(steps - 1, 1)
             self._snapshots.append((at_ms, share))
 
     def _sum_up(self, now_ms: int) -> None:
@@ -331,7 +334,9 @@ def compacted(
         files = partition.file_count - round(max(partition.joined_files - left, 0) * share)
         read = round(partition.small_bytes * share)
         size_bytes = max(partition.size_bytes - read + round(read * shrinks), 0)
-        runs = max(round(partition.sorted_runs * (1 - share)), min(partition.sorted_runs, 1))
+        # The worst bucket is one of them: else the same compaction would be due again at once.
+        fewer = max(round(partition.sorted_runs * share), 1)
+        runs = max(partition.sorted_runs - fewer, min(partition.sorted_runs, 1))
         counts = replace(partition, joined_files=files, small_bytes=size_bytes, sorted_runs=runs)
     else:
         written = round(partition.small_bytes * shrinks)
