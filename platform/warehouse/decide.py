@@ -175,14 +175,18 @@ class _Look:
     def _to_compact(self, due: Sequence[tuple[PartitionHealth, str, Why]]) -> Intent:
         partitions = [each for each, _, _ in due]
         waiting, keyed = any(each.waiting_files for each in partitions), self.state.health.keyed
-        small_bytes = sum(each.small_bytes for each in partitions)
+        read = sum(each.joined_bytes or each.small_bytes for each in partitions)
         files = sum(each.joined_files for each in partitions)
-        fewer = sum(max(each.joined_files - each.buckets, 0) for each in partitions)
-        written = bytes_after(small_bytes, files, files - fewer, self.state.survey.empty_bytes)
-        cost = Cost(bytes=small_bytes, files=files, bytes_written=written)
+        fewer = sum(
+            max(each.joined_files - (each.left_files or each.buckets), 0) for each in partitions
+        )
+        written = bytes_after(read, files, files - fewer, self.state.survey.empty_bytes)
+        cost = Cost(bytes=read, files=files, bytes_written=written)
         benefit = Benefit(
             files_fewer=fewer,
-            runs_fewer=sum(max(each.sorted_runs - 1, 0) for each in partitions) if keyed else 0,
+            runs_fewer=sum(max(each.sorted_runs - (each.left_runs or 1), 0) for each in partitions)
+            if keyed
+            else 0,
             rows_shown=sum(each.waiting_rows for each in partitions),
         )
         worst = sorted(due, key=lambda each: -weight(each[0]))

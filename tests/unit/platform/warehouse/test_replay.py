@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -214,9 +215,17 @@ def error(then: float, now: float) -> float:
 
 def test_a_replay_of_the_policy_that_ran_comes_near_what_was_done(recorded: Recorded) -> None:
     same = recorded.replayed(THEN)
+    # Runs whose sizes no merge suits find nothing to do; a replay does not foresee this.
+    idle = Counter(
+        table
+        for step in same.then
+        if step.verb == "compact" and not step.cost.files
+        for table in (step.table, "all")
+    )
     for each in (*same.rows(), same.total()):
+        in_vain = idle[each.table] if each.verb in ("compact", "") else 0
         pairs = {
-            "runs": (each.runs_then, each.runs_now),
+            "runs": (each.runs_then - in_vain, each.runs_now),
             "read": (each.cost_then.bytes, each.cost_now.bytes),
             "written": (each.cost_then.bytes_written, each.cost_now.bytes_written),
             "files": (each.benefit_then.files_fewer, each.benefit_now.files_fewer),
@@ -226,7 +235,7 @@ def test_a_replay_of_the_policy_that_ran_comes_near_what_was_done(recorded: Reco
         told = (f"{name} {a:,}/{b:,} {error(a, b):.0%}" for name, (a, b) in pairs.items())
         sys.stdout.write(f"{each.table} {each.verb}: {', '.join(told)}\n")
         # A keyed compaction takes only the buckets that are due, which no survey names.
-        bound = 0.1 if each.table == "db.events" else 0.35
+        bound = 0.1 if each.table == "db.events" else 0.25
         if each.verb in ("compact", ""):
             assert max(error(*pairs[name]) for name in ("runs", "read", "written", "files")) < bound
         if each.verb == "expire_snapshots":
