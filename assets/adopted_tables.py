@@ -7,20 +7,34 @@ from typing import Any
 
 import dagster as dg
 
+from lakewright.platform.declare.policies import ResolvedPolicy
+from lakewright.platform.orchestration.dagster_checks import is_owner
 from lakewright.platform.orchestration.names import TableNames, UpkeepNames
-from lakewright.platform.orchestration.reports import STORAGE_KIND, column_schema
+from lakewright.platform.orchestration.reports import (
+    STORAGE_KIND,
+    code_reference,
+    column_schema,
+)
 from lakewright.platform.warehouse.adopted import AdoptedTable
 from lakewright.storage.spec.data_types import parse_data_type
 
 
-def adopted_spec(adopted: AdoptedTable, names: UpkeepNames) -> dg.AssetSpec:
-    """The asset of a table that others write."""
+def adopted_spec(
+    adopted: AdoptedTable, resolved: ResolvedPolicy, names: UpkeepNames
+) -> dg.AssetSpec:
+    """The asset of a table that others write, and that a policy keeps."""
     database = adopted.table.partition(".")[0]
     metadata: dict[str, Any] = {
         "dagster/table_name": adopted.table,
         "dagster/storage_kind": STORAGE_KIND,
+        "lakewright/small_files_policy": resolved.policy.compaction.small_files,
         "lakewright/upkeep_sensor": names.sensor,
     }
+    if resolved.layers:
+        # The strongest layer stands in the place of a declaration.
+        metadata |= code_reference(resolved.layers[-1].file, resolved.layers[-1].line)
+    if adopted.owner:
+        metadata["owner"] = adopted.owner
     if adopted.location:
         metadata["dagster/uri"] = adopted.location
     if adopted.columns:
@@ -36,6 +50,7 @@ def adopted_spec(adopted: AdoptedTable, names: UpkeepNames) -> dg.AssetSpec:
     return dg.AssetSpec(
         key=TableNames(adopted.table).asset_key,
         description=adopted.comment or None,
+        owners=[adopted.owner] if adopted.owner and is_owner(adopted.owner) else [],
         group_name=re.sub(r"\W", "_", database, flags=re.ASCII),
         kinds={STORAGE_KIND},
         metadata=metadata,

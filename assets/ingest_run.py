@@ -22,7 +22,12 @@ from lakewright.platform.declare.schema_drift import SchemaDrift, Writing
 from lakewright.platform.declare.source_variables import values_hidden, with_source_variables
 from lakewright.platform.ingest.judge_staged import RejectedPartition
 from lakewright.platform.ingest.missing_rows import INTENDED
-from lakewright.platform.ingest.publication import AlreadyPublished, Published, Rejected
+from lakewright.platform.ingest.publication import (
+    AlreadyPublished,
+    PartitionTotals,
+    Published,
+    Rejected,
+)
 from lakewright.platform.ingest.publish import LAST_COMMIT, ROWS, WriteOrder, publish
 from lakewright.platform.ingest.sources import SourceRequest, explain_source, find_source
 from lakewright.platform.orchestration.asset_lineage import lineage_metadata
@@ -292,7 +297,7 @@ class IngestRun:
         if isinstance(outcome, AlreadyPublished) or not self.declaration.partition_keys:
             return
         if self.partitions is None:
-            for each in self.found(table, outcome):
+            for each in self.found(table, outcome.partitions):
                 self.context.log_event(each)
             return
         assert isinstance(self.context, dg.AssetExecutionContext)
@@ -312,9 +317,9 @@ class IngestRun:
     def others(self, table: Table, outcome: Published) -> Iterator[dg.AssetMaterialization]:
         """The partitions of the run that were not rejected, one by one."""
         if self.partitions is None:
-            yield from self.found(table, outcome)
+            yield from self.found(table, outcome.partitions)
             return
-        self._register(outcome)
+        self._register(outcome.partitions)
         scheme = self.declaration.scheme
         known = partitions_def(scheme, self.names)
         assert known is not None
@@ -331,12 +336,14 @@ class IngestRun:
                     metadata={**partition_metadata(totals.get(key)), **metadata},
                 )
 
-    def found(self, table: Table, outcome: Published) -> Iterator[dg.AssetMaterialization]:
+    def found(
+        self, table: Table, partitions: Sequence[PartitionTotals]
+    ) -> Iterator[dg.AssetMaterialization]:
         """The partitions found in the rows, one by one; the run named none."""
         scheme = self.declaration.scheme
         common = {**table_metadata(table), **lineage_metadata(self.declaration)}
-        self._register(outcome)
-        for each in outcome.partitions:
+        self._register(partitions)
+        for each in partitions:
             try:
                 key = scheme.key_of(each.spec)
             except InvalidPartitionKeyError as err:
@@ -348,11 +355,11 @@ class IngestRun:
                 metadata={**partition_metadata(each), **common},
             )
 
-    def _register(self, outcome: Published) -> None:
+    def _register(self, partitions: Sequence[PartitionTotals]) -> None:
         """Tell Dagster the keys of dynamic partitions that got rows."""
         for dimension in self.declaration.scheme.dimensions:
             if isinstance(dimension, DynamicDimension):
-                keys = {dimension.key_of(each.spec) for each in outcome.partitions}
+                keys = {dimension.key_of(each.spec) for each in partitions}
                 self.context.instance.add_dynamic_partitions(
                     dynamic_name(dimension, self.names), sorted(keys)
                 )

@@ -59,7 +59,7 @@ def build_stream_asset(
             """Tell the partitions of a batch at once: a run that dies later is not asked again."""
             context.log.info("%s: %s", declaration.table, _told(batch))
             if declaration.partition_keys:
-                for each in ingest.found(table, _published([batch])):
+                for each in ingest.found(table, totals_of(batch.partitions)):
                     context.log_event(each)
 
         drain = StreamDrain(
@@ -98,21 +98,9 @@ def build_stream_asset(
     return stream_asset
 
 
-def _published(batches: list[CommittedBatch]) -> Published:
-    report = ValidationReport(outcomes=(), row_count=0, engine="none", duration_ms=0)
-    return Published(
-        partitions=totals_of(each for batch in batches for each in batch.partitions),
-        report=report,
-        snapshot=batches[-1].snapshot,
-        commits=len(batches),
-        engine="spark",
-        duration_ms=0,
-    )
-
-
 def _so_far(ingest: IngestRun, drain: StreamDrain) -> dg.AssetMaterialization:
     """The batches that a run committed before it failed."""
-    metadata = _metadata(ingest, drain, _published(drain.batches))
+    metadata = _metadata(ingest, drain, drain.published)
     return dg.AssetMaterialization(ingest.names.asset_key, metadata=metadata)
 
 

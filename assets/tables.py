@@ -1,7 +1,6 @@
 """Tables as assets: one declaration becomes one asset with its partitions and checks."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -24,7 +23,11 @@ from lakewright.platform.orchestration.refresh import (
     backfill_policy,
     freshness_policy,
 )
-from lakewright.platform.orchestration.reports import STORAGE_KIND, column_schema
+from lakewright.platform.orchestration.reports import (
+    STORAGE_KIND,
+    code_reference,
+    column_schema,
+)
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
 from lakewright.platform.orchestration.schema_reports import evaluate_schema
@@ -138,13 +141,10 @@ def _spec(
 
 
 def _code_references(written: Written | None) -> dict[str, Any]:
-    """The line where a declaration begins, for the link to an editor or to source control."""
+    """The line where a declaration begins."""
     if written is None:
         return {}
-    line = dg.LocalFileCodeReference(
-        file_path=str(Path(written.file).resolve()), line_number=written.line_of(("table",))
-    )
-    return {"dagster/code_references": dg.CodeReferencesMetadataValue(code_references=[line])}
+    return dict(code_reference(written.file, written.line_of(("table",))))
 
 
 def _partitions(declaration: TableDeclaration) -> dg.PartitionsDefinition[str] | None:

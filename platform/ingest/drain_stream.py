@@ -54,11 +54,24 @@ class StreamDrain:
     batches: list[CommittedBatch] = field(default_factory=list)
     report: ValidationReport = _NO_ROWS
     rejected: Rejected | None = None
+    _started_ms: int = 0
     _judged: dict[int, ValidationReport] = field(default_factory=dict)
 
     @property
     def row_count(self) -> int:
         return sum(each.row_count for each in self.batches)
+
+    @property
+    def published(self) -> Published:
+        """What was committed so far, in the time since the run began."""
+        return Published(
+            partitions=totals_of(each for batch in self.batches for each in batch.partitions),
+            report=self.report,
+            snapshot=self.batches[-1].snapshot if self.batches else None,
+            commits=len(self.batches),
+            engine="spark",
+            duration_ms=self.env.now_ms() - self._started_ms,
+        )
 
     def run(self) -> Published | Rejected:
         """Commit what is new; `Rejected` is the batch at which the stream stands.
@@ -66,7 +79,7 @@ class StreamDrain:
         Raises:
             StorageError: a batch does not fit the table, or cannot be committed.
         """
-        started = self.env.now_ms()
+        self._started_ms = self.env.now_ms()
         here, values = with_source_variables(self.declaration)
         stream = here.stream
         assert stream is not None and here.source is not None
@@ -86,14 +99,7 @@ class StreamDrain:
                     "committed, those before it are, and the next run repeats it"
                 )
                 raise
-        return Published(
-            partitions=totals_of(each for batch in self.batches for each in batch.partitions),
-            report=self.report,
-            snapshot=self.batches[-1].snapshot if self.batches else None,
-            commits=len(self.batches),
-            engine="spark",
-            duration_ms=self.env.now_ms() - started,
-        )
+        return self.published
 
     def _drain(self, stream: StreamDeclaration, *, ignores: bool) -> None:
         from lakewright.storage.spark.file_stream import file_stream

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -63,6 +64,12 @@ def column_schema(
             )
         )
     return dg.TableSchema(columns=listed)
+
+
+def code_reference(file: str, line: int) -> Metadata:
+    """A line of a file, for the link to an editor or to source control."""
+    place = dg.LocalFileCodeReference(file_path=str(Path(file).resolve()), line_number=line)
+    return {"dagster/code_references": dg.CodeReferencesMetadataValue(code_references=[place])}
 
 
 def schema_metadata(schema: TableSchema) -> dg.TableSchema:

@@ -18,7 +18,9 @@ class PartitionHealth:
     """One partition; its counts are those of its worst bucket.
 
     A keyed bucket counts sorted runs, because a reader merges them. An append bucket counts files
-    below the target size. Readers do not see rows of waiting files before a compaction.
+    below the target size. Readers do not see rows of waiting files before a compaction, which, of
+    all buckets, takes the joined files, and leaves `left_files` in their place, and `left_runs`
+    of the sorted runs; states that earlier versions recorded do not say what it leaves.
     """
 
     key: str
@@ -34,6 +36,9 @@ class PartitionHealth:
     waiting_rows: int = 0
     small_bytes: int = 0
     joined_files: int = 0
+    joined_bytes: int = 0
+    left_files: int = 0
+    left_runs: int = 0
     buckets: int = 1
 
     @property
@@ -136,7 +141,10 @@ def partition_health(
         last_file_creation_ms=stats.last_file_creation_ms,
         waiting_files=stats.waiting_file_count,
         waiting_rows=stats.waiting_row_count,
-        joined_files=stats.file_count if keyed else stats.small_file_count,
+        joined_files=sum(each.joined_file_count for each in stats.buckets),
+        joined_bytes=sum(each.joined_bytes for each in stats.buckets),
+        left_files=sum(each.left_file_count for each in stats.buckets),
+        left_runs=worst.left_run_count if worst else 0,
         buckets=max(len(stats.buckets), 1),
         # A compaction of a keyed bucket may read all of its runs.
         small_bytes=stats.size_bytes if keyed else sum(each.small_bytes for each in stats.buckets),

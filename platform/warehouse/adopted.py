@@ -17,12 +17,14 @@ _FORMAT = 1
 class AdoptedTable:
     """What its schema and latest snapshot say of a table; a name alone if they were not read.
 
-    `columns` are names, types and comments. `problem` says why the table could not be read.
+    `columns` are names, types and comments. `owner` is as the table's options name it, such as the
+    user of the Spark session that made it. `problem` says why the table could not be read.
     """
 
     table: str
     location: str = ""
     comment: str = ""
+    owner: str = ""
     columns: tuple[tuple[str, str, str | None], ...] = ()
     partition_keys: tuple[str, ...] = ()
     primary_keys: tuple[str, ...] = ()
@@ -81,7 +83,8 @@ def _read(catalog: Catalog, name: str) -> AdoptedTable:
         known = replace(
             known,
             location=table.location,
-            comment=schema.comment or "",
+            comment=schema.comment or schema.options.get("comment", ""),
+            owner=schema.options.get("owner", ""),
             columns=tuple((each.name, str(each.type), each.description) for each in schema.fields),
             partition_keys=schema.partition_keys,
             primary_keys=schema.primary_keys,

@@ -182,14 +182,18 @@ class _Look:
     def _to_compact(self, due: Sequence[tuple[PartitionHealth, str, Why]]) -> Intent:
         partitions = [each for each, _, _ in due]
         waiting, keyed = any(each.waiting_files for each in partitions), self.state.health.keyed
-        small_bytes = sum(each.small_bytes for each in partitions)
+        read = sum(each.joined_bytes or each.small_bytes for each in partitions)
         files = sum(each.joined_files for each in partitions)
-        fewer = sum(max(each.joined_files - each.buckets, 0) for each in partitions)
-        written = bytes_after(small_bytes, files, files - fewer, self.state.survey.empty_bytes)
-        cost = Cost(bytes=small_bytes, files=files, bytes_written=written)
+        fewer = sum(
+            max(each.joined_files - (each.left_files or each.buckets), 0) for each in partitions
+        )
+        written = bytes_after(read, files, files - fewer, self.state.survey.empty_bytes)
+        cost = Cost(bytes=read, files=files, bytes_written=written)
         benefit = Benefit(
             files_fewer=fewer,
-            runs_fewer=sum(max(each.sorted_runs - 1, 0) for each in partitions) if keyed else 0,
+            runs_fewer=sum(max(each.sorted_runs - (each.left_runs or 1), 0) for each in partitions)
+            if keyed
+            else 0,
             rows_shown=sum(each.waiting_rows for each in partitions),
         )
         worst = sorted(due, key=lambda each: -weight(each[0]))
@@ -263,7 +267,10 @@ class _Look:
         told = f"{counted(history.snapshots, 'snapshot')}, at least {kept.retain_min} stay"
         if gone <= 0 and not history.tags and not history.changelogs:
             told = f"{counted(history.snapshots, 'snapshot')}, none past its time: leave"
-            yield self._declined(verb, WhyNot.HEALTHY, told)
+            again_ms = None
+            if history.earliest_ms is not None and history.snapshots > kept.retain_min:
+                again_ms = history.earliest_ms + kept.time_retained_ms + 1
+            yield self._declined(verb, WhyNot.HEALTHY, told, again_ms)
             return
         cost, benefit = Cost(files=gone * _FILES_OF_A_SNAPSHOT), Benefit(snapshots_fewer=gone)
         yield self._scheduled(verb, policy, told, cost=cost, benefit=benefit)

@@ -4,7 +4,7 @@
 2. Decide whenever something may change a decision: at each recorded state, at each moment of a
    schedule, when a simulated run ends, and when a declined verb is to be asked for again.
 3. Let what is chosen within the budget take effect, with the cost and benefit that past runs let
-   expect, and go on from there.
+   expect. Until the time that it takes is over, decisions are told that it runs.
 4. Sum up by table and verb, beside what the ledger says was done, and pair the runs of both.
 
 A pure function: it reads no clock and no table. `mode` does not count: a policy in shadow is
@@ -29,8 +29,8 @@ from lakewright.platform.warehouse.clock import Clock
 from lakewright.platform.warehouse.decide import decide
 from lakewright.platform.warehouse.intents import Decision, Declined, Intent
 from lakewright.platform.warehouse.keepers import KEEPERS
-from lakewright.platform.warehouse.kept_verbs import EVERY_VERB
-from lakewright.platform.warehouse.known_work import Past
+from lakewright.platform.warehouse.kept_verbs import EVERY_VERB, waits_for
+from lakewright.platform.warehouse.known_work import Past, Running
 from lakewright.platform.warehouse.past import day_of, decided_verb
 from lakewright.platform.warehouse.recorded_history import RecordedHistory
 from lakewright.platform.warehouse.savings import sum_of_benefits, sum_of_costs
@@ -169,7 +169,10 @@ class _Ticks:
 
 @dataclass(slots=True)
 class _Run:
-    """One replay in its course: `told` has by table and verb what was said of it, and when."""
+    """One replay in its course: `told` has by table and verb what was said of it, and when.
+
+    `_running` has by table and verb the begin and the end of what runs.
+    """
 
     history: RecordedHistory
     policy_of: PolicyOf
@@ -184,28 +187,31 @@ class _Run:
     _events: list[tuple[int, str]] = field(default_factory=list)
     _due: dict[str, tuple[Intent, ...]] = field(default_factory=dict)
     _done_ms: dict[tuple[str, str], int] = field(default_factory=dict)
+    _running: dict[str, dict[str, tuple[int, int]]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )
+    _learned: Calibration = field(default_factory=Calibration)
     _spent: tuple[int, Cost] = (-1, Cost())
 
     def go(self) -> None:
         begins_ms, ends_ms = self.history.begins_ms, self.history.ends_ms
         first_ms = [states[0].survey.taken_ms for states in self.history.states.values()]
-        calibration = Calibration.of(_with_decided_verbs(self.history.actions))
+        self._learned = Calibration.of(_with_decided_verbs(self.history.actions))
         for each in self.history.actions:
             if each.verdict in _GOOD and each.started_ms < begins_ms:
-                self._done_ms[each.table, decided_verb(each.verb)] = each.started_ms
+                running = self._running[each.table]
+                running[decided_verb(each.verb)] = (each.started_ms, each.ended_ms)
         ticks = _Ticks(min(first_ms, default=ends_ms), ends_ms, self.ticks_back)
         acted = _by_table(self.history.done_in_span())
         for name, states in self.history.states.items():
             self._policies[name] = self.policy_of(name)
-            self.tables[name] = SimulatedTable(states, acted.get(name, ()), calibration)
+            self.tables[name] = SimulatedTable(states, acted.get(name, ()), self._learned)
             self._events += [(each.survey.taken_ms, name) for each in states]
             from_ms = states[0].survey.taken_ms
-            self._events += [
-                (at_ms, name)
-                for schedule in _schedules(self._policies[name])
-                for at_ms in ticks.of(*schedule)
-                if from_ms < at_ms <= ends_ms
-            ]
+            moments = [at_ms for _, at_ms in self._running[name].values()]
+            for schedule in _schedules(self._policies[name]):
+                moments += ticks.of(*schedule)
+            self._events += [(at_ms, name) for at_ms in moments if from_ms < at_ms <= ends_ms]
         heapify(self._events)
         while self._events and self._events[0][0] <= ends_ms:
             now_ms, name = heappop(self._events)
@@ -230,12 +236,7 @@ class _Run:
             for name in sorted(asks):
                 self._decide(name, clock)
             asked |= asks
-            due = [
-                intent
-                for name, intents in self._due.items()
-                if self.tables[name].busy_until_ms <= now_ms
-                for intent in intents
-            ]
+            due = [intent for intents in self._due.values() for intent in intents]
             if not is_new_day and not any(each.table in asked for each in due):
                 return
             choice = choose(due, self.budget, self._spent[1], day_ends_ms=day_ends_ms)
@@ -254,22 +255,38 @@ class _Run:
     def _decide(self, name: str, clock: Clock) -> None:
         table = self.tables[name]
         table.advance(clock.now_ms)
-        if table.busy_until_ms > clock.now_ms:
-            return
-        decisions = decide(table.state(), self._policies[name], Past(done_ms=self._done_ms), clock)
+        past = self._past(name, clock.now_ms)
+        decisions = decide(table.state(), self._policies[name], past, clock)
         self._due[name] = tuple(each for each in decisions if isinstance(each, Intent))
         self._remember(clock.now_ms, decisions)
         for each in decisions:
             if isinstance(each, Declined) and each.again_ms is not None:
                 heappush(self._events, (max(each.again_ms, clock.now_ms + 1), name))
 
+    def _past(self, name: str, now_ms: int) -> Past:
+        """What a decision on a table is told; as in the ledger, a run counts as done at its end."""
+        running = self._running[name]
+        for verb, (began_ms, ends_ms) in tuple(running.items()):
+            if ends_ms <= now_ms:
+                self._done_ms[name, verb] = began_ms
+                del running[verb]
+        in_flight = tuple(
+            Running(verb, f"{verb.replace('_', ' ')}, which runs until {time_text(ends_ms)}")
+            for verb, (_, ends_ms) in running.items()
+        )
+        return Past(done_ms=self._done_ms, in_flight={name: in_flight}, learned=self._learned)
+
     def _carry_out(self, intent: Intent, now_ms: int) -> None:
         table = self.tables[intent.table]
         table.advance(now_ms)
         measures = table.carry_out(intent, self._policies[intent.table], now_ms)
-        self._due[intent.table] = ()
-        self._done_ms[intent.table, intent.verb] = now_ms
-        heappush(self._events, (table.busy_until_ms, intent.table))
+        # What waits for this one is decided anew when it ends.
+        self._due[intent.table] = tuple(
+            each for each in self._due[intent.table] if not waits_for(each.verb, intent.verb)
+        )
+        ends_ms = now_ms + max(measures.cost.milliseconds, 1)
+        self._running[intent.table][intent.verb] = (now_ms, ends_ms)
+        heappush(self._events, (ends_ms, intent.table))
         day_ms, spent = self._spent
         self._spent = (day_ms, sum_of_costs([spent, measures.cost]))
         self.done.append(

@@ -44,6 +44,9 @@ _COUNTED = (
     "waiting_rows",
     "small_bytes",
     "joined_files",
+    "joined_bytes",
+    "left_files",
+    "left_runs",
 )
 _REWRITES = (kept_verbs.COMPACT, kept_verbs.SORT_COMPACT)
 
@@ -59,7 +62,6 @@ class SimulatedTable:
     observed: Sequence[TableState]
     acted: Sequence[Action]
     calibration: Calibration
-    busy_until_ms: int = 0
     file_ms: int = 0
     observed_file_ms: int = 0
     _at: int = 0
@@ -148,9 +150,9 @@ class SimulatedTable:
             cost, files=round(cost.files * known.share), bytes=round(cost.bytes * known.read)
         )
         written = round(cost.bytes * known.compression) if intent.verb in _REWRITES else 0
-        cost = replace(
-            cost, bytes_written=written, milliseconds=round(modelled_ms(cost) * known.time)
-        )
+        if cost.files or cost.bytes:
+            cost = replace(cost, milliseconds=round(modelled_ms(cost) * known.time))
+        cost = replace(cost, bytes_written=written)
         foreseen = Measures(cost=cost, benefit=benefit)
         self._sum_up(now_ms)
         match intent.verb:
@@ -170,8 +172,6 @@ class SimulatedTable:
                 foreseen = replace(foreseen, benefit=Benefit())
             case _:
                 pass
-        ends_ms = now_ms + max(foreseen.cost.milliseconds, 1)
-        self.busy_until_ms = max(self.busy_until_ms, ends_ms)
         return foreseen
 
     # --- what upkeep does -------------------------------------------------------------------------
@@ -181,13 +181,14 @@ class SimulatedTable:
         most = intent.options.get("max_bytes")
         left = most if isinstance(most, int) else None
         shrinks, fewer = _shrinks([cost]), 0
+        share = self.calibration.ratios_of(kept_verbs.COMPACT, self.name).share
         for key in [each for each in keys if each in self._partitions]:
-            size = self._partitions[key].small_bytes
+            size = self._partitions[key].joined_bytes or self._partitions[key].small_bytes
             if left is not None and size > left:
                 continue
             left = None if left is None else left - size
             before = self._partitions[key]
-            self._partitions[key] = self._compacted(before, shrinks, now_ms)
+            self._partitions[key] = self._compacted(before, shrinks, now_ms, share)
             fewer += before.file_count - self._partitions[key].file_count
         less = cost.bytes - cost.bytes_written
         self._files = max(self._files - fewer, 0)
@@ -229,7 +230,13 @@ class SimulatedTable:
         commits = max(came - was - own, 0)
         self._arrive_files(before, after, acts)
         self._arrive_partitions(before, after, acts, commits=commits)
-        self._spread(commits, begin_ms, end_ms)
+        kept = after.survey.history
+        end_ms = min(end_ms, kept.latest_ms or end_ms)
+        if kept.earliest_snapshot is not None and kept.earliest_snapshot > was:
+            first_ms = kept.earliest_ms or begin_ms
+        else:
+            first_ms = begin_ms + (end_ms - begin_ms) // max(commits, 1)
+        self._spread(commits, min(first_ms, end_ms), end_ms)
 
     def _arrive_files(self, before: TableState, after: TableState, acts: Sequence[Action]) -> None:
         was, came = before.survey.files, after.survey.files
@@ -252,14 +259,19 @@ class SimulatedTable:
     def _arrive_partitions(
         self, before: TableState, after: TableState, acts: Sequence[Action], *, commits: int
     ) -> None:
-        rewrites = [each for each in acts if decided_verb(each.verb) in _REWRITES]
+        # Some found nothing to do.
+        rewrites = [
+            each for each in acts if decided_verb(each.verb) in _REWRITES and each.cost.files
+        ]
         was = {**self._real, **{each.key: each for each in before.health.partitions}}
         came = {each.key: each for each in after.health.partitions}
         done = _concerned(rewrites, was)
         if rewrites:
             shrinks = _shrinks([each.cost for each in rewrites])
             end_ms = max(each.ended_ms for each in rewrites)
-            was |= {key: self._compacted(was[key], shrinks, end_ms) for key in done}
+            joined = sum(was[key].joined_files for key in done)
+            share = sum(each.cost.files for each in rewrites) / max(joined, 1)
+            was |= {key: self._compacted(was[key], shrinks, end_ms, share) for key in done}
         for key, now in came.items():
             then = was.get(key) or _empty(now)
             change = {name: getattr(now, name) - getattr(then, name) for name in _COUNTED}
@@ -284,23 +296,25 @@ class SimulatedTable:
                 was.pop(each.key, None)
         self._real = was | came
 
-    def _compacted(self, partition: PartitionHealth, shrinks: float, at_ms: int) -> PartitionHealth:
+    def _compacted(
+        self, partition: PartitionHealth, shrinks: float, at_ms: int, share: float
+    ) -> PartitionHealth:
         survey = self.observed[0].survey
         return compacted(
             partition,
             keyed=survey.keyed,
             target_bytes=survey.target_bytes,
             shrinks=shrinks,
-            share=min(self.calibration.ratios_of(kept_verbs.COMPACT, self.name).share, 1.0),
+            share=min(share, 1.0),
             at_ms=at_ms,
         )
 
-    def _spread(self, count: int, begin_ms: int, end_ms: int) -> None:
-        """Add snapshots at even distances; the last one is of the end."""
+    def _spread(self, count: int, first_ms: int, last_ms: int) -> None:
+        """Add snapshots at even distances, from the first to the last."""
         steps = min(count, _MOST_STEPS)
         for at in range(steps):
             share = count * (at + 1) // steps - count * at // steps
-            at_ms = end_ms - (end_ms - begin_ms) * (steps - 1 - at) // steps
+            at_ms = last_ms - (last_ms - first_ms) * (steps - 1 - at) // max(steps - 1, 1)
             self._snapshots.append((at_ms, share))
 
     def _sum_up(self, now_ms: int) -> None:
@@ -327,12 +341,23 @@ def compacted(
     """
     buckets = max(partition.buckets, 1)
     if keyed:
-        left = min(buckets, partition.joined_files)
-        files = partition.file_count - round(max(partition.joined_files - left, 0) * share)
-        read = round(partition.small_bytes * share)
+        joined = partition.joined_files
+        left = min(partition.left_files or buckets, joined)
+        files = partition.file_count - round(max(joined - left, 0) * share)
+        read = round((partition.joined_bytes or partition.small_bytes) * share)
         size_bytes = max(partition.size_bytes - read + round(read * shrinks), 0)
-        runs = max(round(partition.sorted_runs * (1 - share)), min(partition.sorted_runs, 1))
-        counts = replace(partition, joined_files=files, small_bytes=size_bytes, sorted_runs=runs)
+        # The worst bucket is one of them: else the same compaction would be due again at once.
+        runs = partition.sorted_runs
+        fewer = max(round((runs - (partition.left_runs or 1)) * share), 1)
+        runs = max(runs - fewer, min(runs, 1))
+        counts = replace(
+            partition,
+            joined_files=round(joined * (1 - share)),
+            joined_bytes=round(partition.joined_bytes * (1 - share)),
+            left_files=round(left * (1 - share)),
+            small_bytes=size_bytes,
+            sorted_runs=runs,
+        )
     else:
         written = round(partition.small_bytes * shrinks)
         # Of each bucket, what does not fill a file of the target size.
@@ -342,7 +367,12 @@ def compacted(
         size_bytes = max(partition.size_bytes - partition.small_bytes + written, 0)
         small = min(partition.small_files, 1) if rest else 0
         counts = replace(
-            partition, joined_files=left, small_bytes=rest * buckets, small_files=small
+            partition,
+            joined_files=left,
+            joined_bytes=rest * buckets,
+            left_files=left,
+            small_bytes=rest * buckets,
+            small_files=small,
         )
     return replace(
         counts,

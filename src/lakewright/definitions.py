@@ -171,7 +171,8 @@ def definitions_of(
     sensors += build_automation_sensors(workspace.declarations, names=names)
     undeclared = [each for each in adopted_tables if each.table not in tables.declarations]
     if undeclared:
-        assets += [adopted_spec(each, names) for each in undeclared]
+        kept = tables.files.current().policies
+        assets += [adopted_spec(each, kept.of(each.table), names) for each in undeclared]
         # One step for all: a step for each would make a workspace of many tables slow to load.
         checks.append(
             build_health_check(

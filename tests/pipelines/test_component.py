@@ -142,7 +142,13 @@ def orders(tmp_path: Path) -> Catalog:
     catalog = Catalog.open(str(tmp_path / "warehouse"))
     catalog.create_database("crm")
     columns = {"id": "BIGINT NOT NULL", "city": "STRING"}
-    table = catalog.create_table("crm.orders", columns, primary_keys=["id"], comment="All orders.")
+    table = catalog.create_table(
+        "crm.orders",
+        columns,
+        primary_keys=["id"],
+        comment="All orders.",
+        options={"owner": "sales@shop.example"},
+    )
     table.write(pa.Table.from_pylist([{"id": 1, "city": "Oslo"}], table.arrow_schema))
     return catalog
 
@@ -171,6 +177,36 @@ def test_adopted_tables_are_assets_from_a_state_file_without_looking_at_the_ware
     assert node.metadata["dagster/row_count"] == 1
     columns = node.metadata["dagster/column_schema"].columns
     assert [(each.name, each.type) for each in columns] == [("id", "BIGINT"), ("city", "STRING")]
+
+
+def test_the_asset_of_an_adopted_table_tells_who_owns_it_and_which_line_keeps_it(
+    tmp_path: Path, orders: Catalog
+) -> None:
+    options = {"comment": "Of the notebook.", "owner": "ada"}
+    orders.create_table("crm.notes", {"id": "BIGINT"}, options=options)
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(
+        "warehouse: {mode: live}\ntables:\n  crm.orders:\n    compaction: {small_files: 7}\n"
+    )
+    definitions = build_definitions(
+        [],
+        warehouse=WarehouseResource(uri=orders.uri),
+        policies=[policy],
+        adopted=["crm.*"],
+        adopted_tables=read_adopted(orders, ["crm.*"]),
+    )
+    graph = definitions.get_repository_def().asset_graph
+    notes, kept = (graph.get(dg.AssetKey(["crm", each])) for each in ("notes", "orders"))
+    assert (kept.description, kept.owners) == ("All orders.", ["sales@shop.example"])
+    assert kept.metadata["lakewright/small_files_policy"] == 7
+    assert kept.metadata["lakewright/upkeep_sensor"] == "upkeep_sensor"
+    # Dagster takes no bare name of a user for an owner.
+    assert (notes.description, notes.owners) == ("Of the notebook.", [])
+    assert notes.metadata["owner"] == "ada"
+    for node, line in ((notes, 1), (kept, 3)):
+        references = node.metadata["dagster/code_references"].code_references
+        place = dg.LocalFileCodeReference(file_path=str(policy), line_number=line)
+        assert references == [place]
 
 
 def test_the_check_of_an_adopted_table_runs_for_it_alone(project: Path, orders: Catalog) -> None:

@@ -136,12 +136,17 @@ def test_a_batch_that_fails_an_expectation_is_not_committed_and_comes_again(
     stream.add("a.json", click(1, "01T10:00:00"))
     stream.add("b.json", click(-2, "02T10:00:00"), click(3, "02T11:00:00"))
     stream.add("c.json", click(4, "03T10:00:00"))
+    told: dict[str | None, Any] = {}
     for _ in range(2):
         refused = stream.run()
+        told |= refused.materializations
         assert not refused.success
         assert "1 of 2 rows does not meet it; the batch was not committed" in refused.failure
         assert not refused.checks["id__be_between"].passed
         assert stream.ids == [1]
+    # The first one tells of the batch before it, and how long it took.
+    assert told[None]["lakewright/rows_written"] == 1
+    assert told[None]["lakewright/seconds"] > 0
     assert not list(stream.lake.folder.glob("warehouse/**/dt=2024-06-02/bucket-0/*.parquet"))
     # A person corrects the file, which the next run reads again.
     stream.add("b.json", click(2, "02T10:00:00"), click(3, "02T11:00:00"))

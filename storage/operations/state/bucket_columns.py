@@ -32,8 +32,9 @@ class BucketColumns:
 
     `partition` is an index of `partition_rows`, whose schema is that of one of its files.
     `mergeable` are the files that a compaction could join with others: small files of an append
-    bucket that has several, and files above the deepest level of a keyed bucket. Only keyed tables
-    have levels. `names` has a number for the name of each live file, bucket after bucket, and
+    bucket that has several, and files above the deepest level of a keyed bucket. Of these and the
+    deepest level, `joined` are those that a compaction takes, if one is due. Only keyed tables have
+    levels. `names` has a number for the name of each live file, bucket after bucket, and
     `begins` where those of a bucket begin.
     """
 
@@ -54,6 +55,9 @@ class BucketColumns:
     waiting_row_count: np.ndarray
     mergeable_count: np.ndarray
     mergeable_bytes: np.ndarray
+    joined_count: np.ndarray
+    joined_bytes: np.ndarray
+    left_run_count: np.ndarray
     first_creation_ms: np.ndarray
     last_creation_ms: np.ndarray
     names: np.ndarray
@@ -233,6 +237,10 @@ def _by_bucket(files: TableFiles, found: _Numbers, partitions: _Partitions) -> B
     deepest = _reduced(np.maximum, found.level.astype(np.int64), begins)
     beside = ((found.level < deepest[of_bucket]) | (found.level == 0)) if keyed else small
     mergeable = beside & several[of_bucket]
+    if keyed:
+        joined = _joined_runs(files, found, of_bucket, begins)
+    else:
+        joined = sums(mergeable), sums(found.size * mergeable), runs
     created = np.where(found.created == NO_NUMBER, _LATEST, found.created)
     return BucketColumns(
         # Partitions of removed files stay in the numbering, and have no bucket.
@@ -253,6 +261,9 @@ def _by_bucket(files: TableFiles, found: _Numbers, partitions: _Partitions) -> B
         waiting_row_count=sums(found.rows * waiting),
         mergeable_count=sums(mergeable),
         mergeable_bytes=sums(found.size * mergeable),
+        joined_count=joined[0],
+        joined_bytes=joined[1],
+        left_run_count=joined[2],
         first_creation_ms=_reduced(np.minimum, created, begins),
         last_creation_ms=_reduced(np.maximum, found.created, begins),
         names=found.name,
@@ -274,3 +285,43 @@ def _run_counts(found: _Numbers, of_bucket: np.ndarray, begins: np.ndarray) -> n
     runs = np.unique(of_bucket[deep] * levels + found.level[deep])
     summed: np.ndarray = counts + np.bincount(runs // levels, minlength=len(begins))
     return summed
+
+
+def _joined_runs(
+    files: TableFiles, found: _Numbers, of_bucket: np.ndarray, begins: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What universal compaction takes in each keyed bucket, files and bytes; the runs it leaves.
+
+    From the newest run on, until one is much larger than those before it; or all, if those above
+    the oldest outweigh it. Where rows wait in level 0, only buckets that have such are compacted.
+    """
+    options, waits = files.options, level_0_waits(files)
+    bucket, buckets = found.bucket[begins], len(begins)
+    levels = int(found.level.max(initial=0)) + 1
+    places = of_bucket * levels + np.maximum(found.level, 0)
+    counts = np.bincount(places, minlength=buckets * levels).reshape(buckets, levels)
+    sizes = np.zeros((buckets, levels), np.int64)
+    np.add.at(sizes.reshape(-1), places, found.size)
+    count, size = counts[:, 0].copy(), sizes[:, 0].copy()
+    left = np.ones(buckets, np.int64)
+    oldest, goes_on = np.zeros(buckets, np.int64), np.ones(buckets, bool)
+    for level in range(1, levels):
+        there = counts[:, level] > 0
+        is_near = size * (100 + options.compaction_size_ratio) >= 100 * sizes[:, level]
+        goes_on &= ~there | is_near | (count == 0) | (level == 1)
+        count += np.where(goes_on, counts[:, level], 0)
+        size += np.where(goes_on, sizes[:, level], 0)
+        left += there & ~goes_on
+        oldest = np.where(there, sizes[:, level], oldest)
+    every, total = counts.sum(axis=1), sizes.sum(axis=1)
+    runs = counts[:, 0] + (counts[:, 1:] > 0).sum(axis=1)
+    # What only empties level 0 does not look at the oldest run.
+    is_due = runs >= options.num_sorted_run_compaction_trigger if waits else runs > 1
+    limit = options.compaction_max_size_amplification_percent
+    outweighs = is_due & ((total - oldest) * 100 > limit * oldest)
+    taken = counts[:, 0] > 0 if waits else runs > 1
+    # Rows without a bucket all get one.
+    taken |= bucket < 0
+    count = np.where(taken, np.where(outweighs, every, count), 0)
+    size = np.where(taken, np.where(outweighs, total, size), 0)
+    return count, size, np.where(taken, np.where(outweighs, 1, left), runs)

@@ -18,7 +18,9 @@ from lakewright.storage.spec.snapshot import Snapshot
 class BucketStats:
     """One bucket; `sorted_run_count` is the number of runs that a reader merges.
 
-    Waiting files are invisible to readers until a compaction takes them up.
+    Waiting files are invisible to readers until a compaction takes them up. Joined files are those
+    that a compaction takes, if one is due, and left files those that it makes of them;
+    `left_run_count` are the runs after it.
     """
 
     bucket: int
@@ -31,6 +33,10 @@ class BucketStats:
     waiting_file_count: int = 0
     waiting_row_count: int = 0
     small_bytes: int = 0
+    joined_file_count: int = 0
+    joined_bytes: int = 0
+    left_file_count: int = 0
+    left_run_count: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,18 +76,21 @@ def partition_stats(
 ) -> tuple[PartitionStats, ...]:
     """All partitions, or those of some numbers, sorted by their values."""
     wanted = None if chosen is None else frozenset(chosen)
+    target_bytes = max(files.options.target_file_size, 1)
     found: dict[Partition, list[np.ndarray]] = {}
     for number, buckets in enumerate(columns.of_partitions()):
         if len(buckets) and (wanted is None or number in wanted):
             row, schema_id = columns.partition_rows[number], columns.partition_schemas[number]
             found.setdefault(files.partitions.of_row(row, schema_id), []).append(buckets)
     return tuple(
-        _partition(columns, partition, np.concatenate(found[partition]))
+        _partition(columns, partition, np.concatenate(found[partition]), target_bytes)
         for partition in sorted(found, key=lambda each: each.order)
     )
 
 
-def _partition(columns: BucketColumns, partition: Partition, buckets: np.ndarray) -> PartitionStats:
+def _partition(
+    columns: BucketColumns, partition: Partition, buckets: np.ndarray, target_bytes: int
+) -> PartitionStats:
     created = int(columns.last_creation_ms[buckets].max())
     return PartitionStats(
         partition=partition,
@@ -89,11 +98,12 @@ def _partition(columns: BucketColumns, partition: Partition, buckets: np.ndarray
         file_count=int(columns.file_count[buckets].sum()),
         size_bytes=int(columns.size_bytes[buckets].sum()),
         last_file_creation_ms=None if created == NO_NUMBER else created,
-        buckets=tuple(_bucket(columns, each) for each in buckets.tolist()),
+        buckets=tuple(_bucket(columns, each, target_bytes) for each in buckets.tolist()),
     )
 
 
-def _bucket(columns: BucketColumns, index: int) -> BucketStats:
+def _bucket(columns: BucketColumns, index: int, target_bytes: int) -> BucketStats:
+    joined, joined_bytes = int(columns.joined_count[index]), int(columns.joined_bytes[index])
     return BucketStats(
         bucket=int(columns.bucket[index]),
         file_count=int(columns.file_count[index]),
@@ -105,4 +115,8 @@ def _bucket(columns: BucketColumns, index: int) -> BucketStats:
         waiting_file_count=int(columns.waiting_file_count[index]),
         waiting_row_count=int(columns.waiting_row_count[index]),
         small_bytes=int(columns.small_bytes[index]),
+        joined_file_count=joined,
+        joined_bytes=joined_bytes,
+        left_file_count=min(joined, max(-(-joined_bytes // target_bytes), 1)),
+        left_run_count=int(columns.left_run_count[index]),
     )
