@@ -29,6 +29,7 @@ from lakewright.storage.errors import FileMissing, NotWritten, UnavailableError
 from lakewright.storage.files.durability import flush, flush_all, folders_to
 from lakewright.storage.files.fsspec_files import FsspecFiles, parent, translated
 from lakewright.storage.files.locks import Lock
+from lakewright.storage.spec.values import NANOS_PER_MILLI
 
 # How often a new folder may vanish before that is an error.
 _MOST_TAKEN_AWAY = 30
@@ -181,17 +182,20 @@ class LocalFiles(FsspecFiles):
             raise NotWritten(error.message, path=path) from error.__cause__
 
 
-def statuses_of(paths: Iterable[str]) -> list[FileStatus]:
-    """The status of each file; that of its target for a link.
+def sizes_and_times(paths: Iterable[str]) -> list[tuple[int, int]]:
+    """Size and time of change, in milliseconds, of each file; that of its target for a link.
 
     Raises:
         FileMissing: one of them does not exist.
     """
-    found: list[FileStatus] = []
+    found: list[tuple[int, int]] = []
     for path in paths:
-        with translated(path):
+        try:
             seen = os.stat(path)
-        found.append(FileStatus(path, seen.st_size, int(seen.st_mtime * 1000)))
+        except OSError:
+            with translated(path):
+                raise
+        found.append((seen.st_size, seen.st_mtime_ns // NANOS_PER_MILLI))
     return found
 
 

@@ -1,5 +1,9 @@
 package lakewright;
 
+import java.net.URI;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.LongBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 
@@ -25,30 +29,72 @@ import scala.collection.immutable.Seq;
  * Compiled by Janino, which knows no lambdas and no type inference.
  */
 public final class PlannedFiles implements FileIndex {
-    private static final String END = "\0";
-    private static final int WORDS = 3;
+    private static final int END = 0;
     private static final long BLOCK_BYTES = 128L << 20;
 
     private final Path table;
-    private final byte[] plan;
+    private final byte[] paths;
+    private final byte[] numbers;
     private final FileStatus[] files;
     private final long bytes;
 
-    /** A plan is the path, size and time of change of each file, each ended by a zero byte. */
-    public PlannedFiles(String table, byte[] plan) {
-        this.table = new Path(table);
-        this.plan = plan;
-        String[] words = new String(plan, StandardCharsets.UTF_8).split(END);
-        this.files = new FileStatus[words.length / WORDS];
+    /** A plan is the paths, parted by zero bytes, and the size and time of change of each file. */
+    public PlannedFiles(String table, byte[] paths, byte[] numbers) {
+        this.table = pathOf(table);
+        this.paths = paths;
+        this.numbers = numbers;
+        LongBuffer told = ByteBuffer.wrap(numbers).order(ByteOrder.LITTLE_ENDIAN).asLongBuffer();
+        String all = new String(paths, StandardCharsets.UTF_8);
+        this.files = new FileStatus[told.remaining() / 2];
+        Folder folder = null;
         long sum = 0;
+        int begin = 0;
         for (int i = 0; i < files.length; i++) {
-            Path path = new Path(words[WORDS * i]);
-            long size = Long.parseLong(words[WORDS * i + 1]);
-            long changed = Long.parseLong(words[WORDS * i + 2]);
-            files[i] = new FileStatus(size, false, 1, BLOCK_BYTES, changed, path);
+            int end = all.indexOf(END, begin);
+            String path = end < 0 ? all.substring(begin) : all.substring(begin, end);
+            begin = end + 1;
+            if (folder == null || !folder.holds(path)) {
+                folder = new Folder(path.substring(0, path.lastIndexOf('/') + 1));
+            }
+            long size = told.get();
+            files[i] = new FileStatus(size, false, 1, BLOCK_BYTES, told.get(), folder.file(path));
             sum += size;
         }
         this.bytes = sum;
+    }
+
+    private static Path pathOf(String path) {
+        return new Path("file:" + path);
+    }
+
+    /** Makes the paths of a folder's files, which takes Hadoop long because of what to escape. */
+    private static final class Folder {
+        private static final String PLAIN = "-_.=";
+
+        private final String path;
+        private final String escaped;
+
+        private Folder(String path) {
+            this.path = path;
+            String uri = pathOf(path + PLAIN).toUri().toString();
+            this.escaped = uri.substring(0, uri.length() - PLAIN.length());
+        }
+
+        private boolean holds(String file) {
+            return file.lastIndexOf('/') == path.length() - 1 && file.startsWith(path);
+        }
+
+        private Path file(String file) {
+            for (int i = path.length(); i < file.length(); i++) {
+                char each = file.charAt(i);
+                boolean plain = each >= 'a' && each <= 'z' || each >= 'A' && each <= 'Z'
+                    || each >= '0' && each <= '9' || PLAIN.indexOf(each) >= 0;
+                if (!plain) {
+                    return pathOf(file);
+                }
+            }
+            return new Path(URI.create(escaped + file.substring(path.length())));
+        }
     }
 
     public Seq rootPaths() {
@@ -84,11 +130,12 @@ public final class PlannedFiles implements FileIndex {
     public boolean equals(Object other) {
         return other instanceof PlannedFiles
             && table.equals(((PlannedFiles) other).table)
-            && Arrays.equals(plan, ((PlannedFiles) other).plan);
+            && Arrays.equals(paths, ((PlannedFiles) other).paths)
+            && Arrays.equals(numbers, ((PlannedFiles) other).numbers);
     }
 
     public int hashCode() {
-        return Arrays.hashCode(plan);
+        return Arrays.hashCode(numbers);
     }
 
     private static Seq listOf(Object item) {
@@ -97,11 +144,12 @@ public final class PlannedFiles implements FileIndex {
 
     /** Makes DataFrames; Py4J can call an object of a loaded class, but not its constructor. */
     public static final class Reader {
-        public Object read(SparkSession spark, String schema, String table, byte[] plan) {
+        public Object read(
+                SparkSession spark, String schema, String table, byte[] paths, byte[] numbers) {
             // The files use the proleptic calendar, independent of the session's setting.
             Map options = new Map.Map1("datetimeRebaseMode", "CORRECTED");
             return spark.baseRelationToDataFrame(new HadoopFsRelation(
-                new PlannedFiles(table, plan),
+                new PlannedFiles(table, paths, numbers),
                 new StructType(),
                 (StructType) DataType.fromJson(schema),
                 Option.empty(),

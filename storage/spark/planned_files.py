@@ -14,14 +14,15 @@ from functools import lru_cache
 from importlib.resources import files as resources
 from typing import Any
 
+import numpy as np
 from py4j.java_gateway import JavaGateway  # type: ignore[import-untyped]  # no stubs
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # no stubs
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from lakewright.storage.env import FileStatus, SystemEnv
-from lakewright.storage.files.local_files import LocalFiles, statuses_of
+from lakewright.storage.env import Env, SystemEnv
+from lakewright.storage.files.local_files import LocalFiles, sizes_and_times
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.read.expired_reads import told_if_expired
 from lakewright.storage.operations.read.read import SplitReader
@@ -33,6 +34,9 @@ _SOURCE = "PlannedFiles.java"
 _PACKAGE = "lakewright"
 _READER = "PlannedFiles$Reader"
 _END = "\0"
+# So many files a disk tells in a fraction of a millisecond.
+_ASKED_ALONE = 250
+_QUICK_MS = 10
 # Calls that ask a mounted store for files wait; each asks for so many, so that threads cost little.
 _ASKED_AT_ONCE = 16
 _ASKED_TOGETHER = 1000
@@ -57,24 +61,38 @@ def planned_dataframe(
         SnapshotNotFound: one of them does not exist, since the reader's snapshot expired.
     """
     files = reader.files
-    parts = [
-        paths[start : start + _ASKED_TOGETHER] for start in range(0, len(paths), _ASKED_TOGETHER)
-    ]
     # Manifests have sizes, but Spark would silently skip rows beyond a size that is too small.
     with told_if_expired(files, reader.snapshot_id):
-        asked = map_ahead(files.env, statuses_of, parts, at_once=_ASKED_AT_ONCE)
-        plan = "".join(_words(each) for part in asked for each in part).encode()
+        numbers = np.array(_asked(files.env, paths), "<i8")
     java = _reader_of(spark).read(
         spark._jsparkSession,  # noqa: SLF001 - not public
         schema.json(),
-        f"file:{files.paths.root}",
-        plan,
+        files.paths.root,
+        _END.join(paths).encode(),
+        numbers.tobytes(),
     )
     return DataFrame(java, spark)
 
 
-def _words(file: FileStatus) -> str:
-    return f"file:{file.path}{_END}{file.size}{_END}{file.modified_ms}{_END}"
+def _asked(env: Env, paths: Sequence[str]) -> list[tuple[int, int]]:
+    """Size and time of change of each file.
+
+    A disk answers before another thread could start. A mounted store is asked by many threads, as
+    long as it makes each of them wait.
+    """
+    found: list[tuple[int, int]] = []
+    while len(found) < len(paths):
+        begin, began = len(found), env.now_ms()
+        found += sizes_and_times(paths[begin : begin + _ASKED_ALONE])
+        if env.now_ms() - began > _QUICK_MS:
+            begin = len(found)
+            parts = [
+                paths[start : start + _ASKED_TOGETHER]
+                for start in range(begin, begin + _ASKED_AT_ONCE * _ASKED_TOGETHER, _ASKED_TOGETHER)
+            ]
+            for part in map_ahead(env, sizes_and_times, parts, at_once=_ASKED_AT_ONCE):
+                found += part
+    return found
 
 
 def _reader_of(spark: SparkSession) -> Any:
