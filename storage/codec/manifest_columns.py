@@ -16,7 +16,6 @@ from typing import Any
 import fastavro
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakewright.storage.codec.avro_columns import RecordPositions, UnknownLayout, find_records
 from lakewright.storage.codec.byte_slices import (
@@ -266,9 +265,10 @@ class PackedEntries(EntryColumns):
             raise UnknownLayout("it is of another version")
         if not np.isin(self.numbers("_KIND"), list(FileKind)).all():
             raise UnknownLayout("an entry is of an unknown kind")
-        names = self.texts("_FILE._FILE_NAME").cast(pa.large_string())
+        names = self.texts("_FILE._FILE_NAME")
+        names.cast(pa.large_string())
         # What else is no plain name is refused when the entry is decoded.
-        if pc.any(pc.match_substring_regex(names, r"[/\\\x00]|^\.{0,2}$")).as_py():
+        if not _are_plain_names(names):
             raise UnknownLayout("a file has no plain name")
         for name in self._known(_RARE_BYTES):
             filled = np.flatnonzero(self.are_filled(name, np.arange(len(self))))
@@ -423,6 +423,19 @@ def _decoded(encoded: bytes, schema: Any, name: str) -> ManifestEntry:
     except Exception as error:
         # Whatever is damaged, Avro and the nouns have errors of their own for it.
         raise UnreadableManifest(f"{name} cannot be read as Avro: {error!r}") from error
+
+
+def _are_plain_names(names: pa.LargeBinaryArray) -> bool:
+    """Whether each name is of an entry directly inside of a folder, as far as ASCII tells."""
+    data, begins, ends = array_spans(names)
+    if not len(begins):
+        return True
+    # All names at once, which takes a hundredth of the time of a search in each.
+    together = data[begins[0] : ends[-1]].tobytes()
+    short = np.flatnonzero(ends - begins <= len(".."))
+    return not any(each in together for each in (b"/", b"\\", b"\0")) and not any(
+        each in (b"", b".", b"..") for each in names.take(pa.array(short)).to_pylist()
+    )
 
 
 def _numbers(values: Iterable[int | None], count: int) -> np.ndarray:

@@ -14,9 +14,11 @@ import errno
 import io
 import os
 import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator
+from array import array
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -29,12 +31,13 @@ from lakewright.storage.errors import FileMissing, NotWritten, UnavailableError
 from lakewright.storage.files.durability import flush, flush_all, folders_to
 from lakewright.storage.files.fsspec_files import FsspecFiles, parent, translated
 from lakewright.storage.files.locks import Lock
-from lakewright.storage.spec.values import NANOS_PER_MILLI
 
 # How often a new folder may vanish before that is an error.
 _MOST_TAKEN_AWAY = 30
 # Link errors after which the name certainly does not exist; after others, such as EIO, it may.
 _NO_EFFECT = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMLINK, errno.EPERM, errno.EACCES)
+# For fewer files of a folder, to open it takes longer.
+_MANY_NAMES = 8
 _Made = TypeVar("_Made")
 
 
@@ -182,21 +185,36 @@ class LocalFiles(FsspecFiles):
             raise NotWritten(error.message, path=path) from error.__cause__
 
 
-def sizes_and_times(paths: Iterable[str]) -> list[tuple[int, int]]:
-    """Size and time of change, in milliseconds, of each file; that of its target for a link.
+def sizes_and_times(folder: str, names: Sequence[str]) -> array[int]:
+    """Of each file of a folder its size and its time of change, in nanoseconds; through links.
 
     Raises:
         FileMissing: one of them does not exist.
     """
-    found: list[tuple[int, int]] = []
-    for path in paths:
-        try:
-            seen = os.stat(path)
-        except OSError:
-            with translated(path):
-                raise
-        found.append((seen.st_size, seen.st_mtime_ns // NANOS_PER_MILLI))
+    found = array("q")
+    # From an open folder, the system does not walk to it for each file.
+    handle = _handle_of(folder) if len(names) >= _MANY_NAMES else None
+    try:
+        asked = names if handle is not None else [f"{folder}/{name}" for name in names]
+        for seen in map(partial(os.stat, dir_fd=handle), asked):
+            found.append(seen.st_size)
+            found.append(seen.st_mtime_ns)
+    except OSError as error:
+        name = str(error.filename).rpartition("/")[2]
+        with translated(f"{folder}/{name}"):
+            raise
+    finally:
+        if handle is not None:
+            os.close(handle)
     return found
+
+
+def _handle_of(folder: str) -> int | None:
+    """An open folder, of which nothing is read; None if that is not possible."""
+    flags = getattr(os, "O_PATH", None)
+    with suppress(OSError):
+        return None if flags is None else os.open(folder, flags)
+    return None
 
 
 class _LocalOutput(io.BufferedWriter):

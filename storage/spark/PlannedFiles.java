@@ -30,37 +30,56 @@ import scala.collection.immutable.Seq;
  */
 public final class PlannedFiles implements FileIndex {
     private static final int END = 0;
+    private static final String ENDS = "\0\0";
     private static final long BLOCK_BYTES = 128L << 20;
 
     private final Path table;
-    private final byte[] paths;
+    private final byte[] names;
     private final byte[] numbers;
-    private final FileStatus[] files;
     private final long bytes;
+    private FileStatus[] files;
 
-    /** A plan is the paths, parted by zero bytes, and the size and time of change of each file. */
-    public PlannedFiles(String table, byte[] paths, byte[] numbers) {
+    /**
+     * A plan is the names of folders and of files in them, and each file's size and time of change.
+     *
+     * A zero byte ends each name but the last, and two of them a folder.
+     */
+    public PlannedFiles(String table, byte[] names, byte[] numbers) {
         this.table = pathOf(table);
-        this.paths = paths;
+        this.names = names;
         this.numbers = numbers;
-        LongBuffer told = ByteBuffer.wrap(numbers).order(ByteOrder.LITTLE_ENDIAN).asLongBuffer();
-        String all = new String(paths, StandardCharsets.UTF_8);
-        this.files = new FileStatus[told.remaining() / 2];
-        Folder folder = null;
+        LongBuffer told = told();
         long sum = 0;
-        int begin = 0;
-        for (int i = 0; i < files.length; i++) {
-            int end = all.indexOf(END, begin);
-            String path = end < 0 ? all.substring(begin) : all.substring(begin, end);
-            begin = end + 1;
-            if (folder == null || !folder.holds(path)) {
-                folder = new Folder(path.substring(0, path.lastIndexOf('/') + 1));
-            }
-            long size = told.get();
-            files[i] = new FileStatus(size, false, 1, BLOCK_BYTES, told.get(), folder.file(path));
-            sum += size;
+        for (int i = 0; i < told.limit(); i += 2) {
+            sum += told.get(i);
         }
         this.bytes = sum;
+    }
+
+    /** Made when Spark asks for them, which it may never do. */
+    private synchronized FileStatus[] files() {
+        if (files != null) {
+            return files;
+        }
+        LongBuffer told = told();
+        FileStatus[] made = new FileStatus[told.limit() / 2];
+        String all = new String(names, StandardCharsets.UTF_8) + ENDS;
+        int at = 0;
+        for (int i = 0; i < made.length; at++) {
+            int end = all.indexOf(END, at);
+            Folder folder = new Folder(all.substring(at, end) + "/");
+            for (at = end + 1; (end = all.indexOf(END, at)) > at; at = end + 1) {
+                Path path = folder.file(all.substring(at, end));
+                long size = told.get();
+                made[i++] = new FileStatus(size, false, 1, BLOCK_BYTES, told.get(), path);
+            }
+        }
+        files = made;
+        return made;
+    }
+
+    private LongBuffer told() {
+        return ByteBuffer.wrap(numbers).order(ByteOrder.LITTLE_ENDIAN).asLongBuffer();
     }
 
     private static Path pathOf(String path) {
@@ -80,20 +99,16 @@ public final class PlannedFiles implements FileIndex {
             this.escaped = uri.substring(0, uri.length() - PLAIN.length());
         }
 
-        private boolean holds(String file) {
-            return file.lastIndexOf('/') == path.length() - 1 && file.startsWith(path);
-        }
-
-        private Path file(String file) {
-            for (int i = path.length(); i < file.length(); i++) {
-                char each = file.charAt(i);
+        private Path file(String name) {
+            for (int i = 0; i < name.length(); i++) {
+                char each = name.charAt(i);
                 boolean plain = each >= 'a' && each <= 'z' || each >= 'A' && each <= 'Z'
                     || each >= '0' && each <= '9' || PLAIN.indexOf(each) >= 0;
                 if (!plain) {
-                    return pathOf(file);
+                    return pathOf(path + name);
                 }
             }
-            return new Path(URI.create(escaped + file.substring(path.length())));
+            return new Path(URI.create(escaped + name));
         }
     }
 
@@ -103,13 +118,14 @@ public final class PlannedFiles implements FileIndex {
 
     /** All files: what Spark prunes by filters of metadata here, it filters again in the rows. */
     public Seq listFiles(Seq partitionFilters, Seq dataFilters) {
-        return listOf(PartitionDirectory.apply(InternalRow$.MODULE$.empty(), files));
+        return listOf(PartitionDirectory.apply(InternalRow$.MODULE$.empty(), files()));
     }
 
     public String[] inputFiles() {
-        String[] paths = new String[files.length];
-        for (int i = 0; i < files.length; i++) {
-            paths[i] = files[i].getPath().toUri().toString();
+        FileStatus[] all = files();
+        String[] paths = new String[all.length];
+        for (int i = 0; i < all.length; i++) {
+            paths[i] = all[i].getPath().toUri().toString();
         }
         return paths;
     }
@@ -130,7 +146,7 @@ public final class PlannedFiles implements FileIndex {
     public boolean equals(Object other) {
         return other instanceof PlannedFiles
             && table.equals(((PlannedFiles) other).table)
-            && Arrays.equals(paths, ((PlannedFiles) other).paths)
+            && Arrays.equals(names, ((PlannedFiles) other).names)
             && Arrays.equals(numbers, ((PlannedFiles) other).numbers);
     }
 
@@ -145,11 +161,11 @@ public final class PlannedFiles implements FileIndex {
     /** Makes DataFrames; Py4J can call an object of a loaded class, but not its constructor. */
     public static final class Reader {
         public Object read(
-                SparkSession spark, String schema, String table, byte[] paths, byte[] numbers) {
+                SparkSession spark, String schema, String table, byte[] names, byte[] numbers) {
             // The files use the proleptic calendar, independent of the session's setting.
             Map options = new Map.Map1("datetimeRebaseMode", "CORRECTED");
             return spark.baseRelationToDataFrame(new HadoopFsRelation(
-                new PlannedFiles(table, paths, numbers),
+                new PlannedFiles(table, names, numbers),
                 new StructType(),
                 (StructType) DataType.fromJson(schema),
                 Option.empty(),

@@ -15,7 +15,7 @@ import numpy as np
 from lakewright.storage.files.data_files import format_of_path
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.read.scan import DataSplit
-from lakewright.storage.operations.read.split_columns import SplitColumns
+from lakewright.storage.operations.read.split_columns import FilesOfFolder, SplitColumns
 from lakewright.storage.operations.state.file_schemas import FileSchemas
 from lakewright.storage.spark.spark_types import reads_natively
 from lakewright.storage.spec.cast_rules import cast_rule
@@ -35,22 +35,23 @@ def divided(
     needed: Sequence[DataField],
     *,
     takes_path: Callable[[str], object] | None,
-) -> tuple[Mapping[StoredColumns, Sequence[str]], Sequence[DataSplit]]:
-    """The paths for Spark's own reader, by the columns to read there, and the splits for ours.
+) -> tuple[Mapping[StoredColumns, Sequence[FilesOfFolder]], Sequence[DataSplit]]:
+    """The files for Spark's own reader, by the columns to read there, and the splits for ours.
 
     `takes_path` says which paths Spark takes; it takes all if there is no such function.
     """
     at = _plain_files(files, columns)
-    native: dict[StoredColumns, Sequence[str]] = {}
+    native: dict[StoredColumns, Sequence[FilesOfFolder]] = {}
     taken = np.zeros(len(columns), bool)
     for stored, indexes in _by_stored_columns(files, columns, at, needed).items():
         chosen = at[indexes]
-        paths = columns.paths(files, chosen)
+        folders = columns.folders(files, chosen)
         if takes_path is not None:
-            fit = [index for index, path in enumerate(paths) if takes_path(path)]
-            chosen, paths = chosen[fit], [paths[index] for index in fit]
-        if paths:
-            native[stored] = paths
+            paths = (path for folder in folders for path in folder.paths)
+            chosen = chosen[[bool(takes_path(path)) for path in paths]]
+            folders = columns.folders(files, chosen)
+        if folders:
+            native[stored] = folders
             taken[chosen] = True
     others = columns.splits_of(np.flatnonzero(~taken))
     return native, [replace(split, files=planned) for split, planned in others]
@@ -85,8 +86,7 @@ def _have_partition_columns(files: TableFiles, columns: SplitColumns, at: np.nda
     """Whether files surely hold their partition columns; Spark would read others as null."""
     if not files.schema.partition_keys or files.schema.is_keyed:
         return np.ones(len(at), bool)
-    prefix = files.options.data_file_prefix
-    found = np.array([name.startswith(prefix) for name in columns.names(at)], bool)
+    found = columns.names_begin_with(files.options.data_file_prefix, at)
     for index, uri in columns.places(at).items():
         found[index] &= not files.is_foreign_uri(uri)
     return found

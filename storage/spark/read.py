@@ -33,7 +33,7 @@ from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.read.read import SplitReader
 from lakewright.storage.operations.read.scan import DataSplit
-from lakewright.storage.operations.read.split_columns import split_columns
+from lakewright.storage.operations.read.split_columns import FilesOfFolder, split_columns
 from lakewright.storage.operations.read.unfit_values import logged
 from lakewright.storage.spark.native_files import StoredColumns, divided
 from lakewright.storage.spark.nulled_counts import counting
@@ -94,8 +94,8 @@ def splits_dataframe(
     is_handed = takes_planned_files(spark, reader.files)
     native, other = _divided(reader, splits, is_handed=is_handed)
     parts = [
-        _native_scan(spark, reader, stored, paths, predicate, is_handed=is_handed)
-        for stored, paths in native.items()
+        _native_scan(spark, reader, stored, found, predicate, is_handed=is_handed)
+        for stored, found in native.items()
     ]
     if other:
         parts.append(_arrow_scan(spark, reader, other, predicate))
@@ -112,8 +112,8 @@ def _needed(reader: SplitReader, predicate: Predicate | None) -> tuple[DataField
 
 def _divided(
     reader: SplitReader, splits: Sequence[DataSplit], *, is_handed: bool
-) -> tuple[Mapping[StoredColumns, Sequence[str]], Sequence[DataSplit]]:
-    """The paths for Spark's own reader, by the columns to read there, and the splits for ours."""
+) -> tuple[Mapping[StoredColumns, Sequence[FilesOfFolder]], Sequence[DataSplit]]:
+    """The files for Spark's own reader, by the columns to read there, and the splits for ours."""
     predicate = reader.predicate
     needed = _needed(reader, predicate)
     understood = (
@@ -139,7 +139,7 @@ def _native_scan(
     spark: SparkSession,
     reader: SplitReader,
     stored: StoredColumns,
-    paths: Sequence[str],
+    found: Sequence[FilesOfFolder],
     predicate: Predicate | None,
     *,
     is_handed: bool,
@@ -148,9 +148,10 @@ def _native_scan(
     schema = to_spark_schema(field for field in stored if field is not None)
     needed = _needed(reader, predicate)
     if is_handed:
-        rows = planned_dataframe(spark, reader, schema, paths)
+        rows = planned_dataframe(spark, reader, schema, found)
     else:
-        rows = _listing_scan(spark, schema, [_spark_path(reader.files, path) for path in paths])
+        paths = [_spark_path(reader.files, path) for each in found for path in each.paths]
+        rows = _listing_scan(spark, schema, paths)
     if predicate is None and schema == to_spark_schema(needed):
         # Each column is what it should be, and no other is there.
         return rows

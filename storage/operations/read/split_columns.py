@@ -6,9 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakewright.storage.codec.manifest_columns import ObjectEntries
 from lakewright.storage.files.table_files import TableFiles
@@ -17,6 +19,18 @@ from lakewright.storage.operations.state.live_columns import LiveColumns, Planne
 from lakewright.storage.spec.manifest import DataFileMeta, FileKind, ManifestEntry
 
 _NAME, _PLACE = "_FILE._FILE_NAME", "_FILE._EXTERNAL_PATH"
+
+
+class FilesOfFolder(NamedTuple):
+    """Files of one folder; another such value may have others of it."""
+
+    folder: str
+    names: Sequence[str]
+
+    @property
+    def paths(self) -> list[str]:
+        """The path of each file."""
+        return [f"{self.folder}/{name}" for name in self.names]
 
 
 @dataclass(frozen=True)
@@ -50,6 +64,12 @@ class SplitColumns:
         """The names of some files."""
         return self._texts(_NAME, at)
 
+    def names_begin_with(self, prefix: str, at: np.ndarray) -> np.ndarray:
+        """Whether the names of some files begin so."""
+        names = self.live.texts(_NAME, self.rows[at])
+        found: np.ndarray = pc.starts_with(names, prefix).to_numpy(zero_copy_only=False)
+        return found
+
     def places(self, at: np.ndarray) -> dict[int, str]:
         """The URIs of those files that a manifest places by one, by their indexes in `at`."""
         placed = np.flatnonzero(self.live.are_filled(_PLACE, self.rows[at]))
@@ -69,8 +89,8 @@ class SplitColumns:
             for number, row in enumerate(rows[first].tolist()):
                 yield part.entry(row).file, there[group.ravel() == number]
 
-    def paths(self, files: TableFiles, at: np.ndarray) -> list[str]:
-        """The paths of some files for reading, as `TableFiles.readable_path` has them.
+    def folders(self, files: TableFiles, at: np.ndarray) -> list[FilesOfFolder]:
+        """Where some files lie, in their order, as `TableFiles.readable_path` has it.
 
         Raises:
             UnsupportedError: as there.
@@ -79,18 +99,22 @@ class SplitColumns:
         splits, schemas = self.split_of[at], self.live.numbers("_FILE._SCHEMA_ID", self.rows[at])
         starts = np.ones(len(at), bool)
         starts[1:] = (splits[1:] != splits[:-1]) | (schemas[1:] != schemas[:-1])
+        for index in places:
+            starts[index : index + 2] = True
         begins = np.flatnonzero(starts)
-        found: list[str] = []
+        found: list[FilesOfFolder] = []
         for split, schema_id, (begin, end) in zip(
             splits[begins].tolist(),
             schemas[begins].tolist(),
             pairwise([*begins.tolist(), len(at)]),
             strict=True,
         ):
-            folder = files.bucket_dir(self.splits[split].place, schema_id)
-            found += [f"{folder}/{name}" for name in names[begin:end]]
-        for index, uri in places.items():
-            found[index] = files.path_of_uri(uri)
+            if begin in places:
+                folder, _, name = files.path_of_uri(places[begin]).rpartition("/")
+                found.append(FilesOfFolder(folder, [name]))
+            else:
+                folder = files.bucket_dir(self.splits[split].place, schema_id)
+                found.append(FilesOfFolder(folder, names[begin:end]))
         return found
 
     def splits_of(self, at: np.ndarray) -> Iterator[tuple[DataSplit, PlannedFiles]]:

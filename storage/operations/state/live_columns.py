@@ -263,17 +263,19 @@ def selected(part: EntryColumns, wanted: PartitionFilter) -> EntryColumns:
 def _live(found: LiveColumns) -> np.ndarray:
     """The rows whose file is added, and not removed after."""
     added = found.numbers("_KIND", found.rows) == FileKind.ADD
-    keys = [part.name_keys() for part in found.parts]
-    order = np.argsort(np.concatenate(keys)) if keys else found.rows
-    ordered = np.concatenate(keys)[order] if keys else found.rows
+    keys = np.concatenate([part.name_keys() for part in found.parts] or [found.rows])
+    in_order = np.sort(keys)
+    if not (in_order[1:] == in_order[:-1]).any():
+        return np.flatnonzero(added)
+    order = np.argsort(keys)
+    ordered = keys[order]
     again = np.zeros(len(order), bool)
     again[1:] = ordered[1:] == ordered[:-1]
     again[:-1] |= again[1:]
     live = added.copy()
-    if again.any():
-        several = np.sort(order[again])
-        live[several] = False
-        live[_folded(found, several, added)] = True
+    several = np.sort(order[again])
+    live[several] = False
+    live[_folded(found, several, added)] = True
     return np.flatnonzero(live)
 
 
