@@ -272,6 +272,8 @@ class PackedEntries(EntryColumns):
             raise UnknownLayout("a file has no plain name")
         for name in self._known(_RARE_BYTES):
             filled = np.flatnonzero(self.are_filled(name, np.arange(len(self))))
+            if len(filled) and _branch(types[name]) != "string":
+                raise UnknownLayout(f"{name} is of type {types[name]}")
             self.texts(name, filled).cast(pa.large_string())
 
     def __len__(self) -> int:
@@ -399,7 +401,10 @@ class PackedEntries(EntryColumns):
 
 @dataclass(frozen=True, slots=True)
 class EncodedEntries:
-    """Entries as a manifest stores them, for another process to decode."""
+    """Entries as a manifest stores them, for another process to decode.
+
+    The schema is as fastavro parsed it, which takes as long as decoding some entries.
+    """
 
     schema: Any
     name: str
@@ -411,8 +416,7 @@ class EncodedEntries:
         Raises:
             UnreadableManifest: one of them is damaged.
         """
-        parsed = fastavro.parse_schema(self.schema)
-        return [_decoded(record, parsed, self.name) for record in self.records]
+        return [_decoded(record, self.schema, self.name) for record in self.records]
 
 
 def _decoded(encoded: bytes, schema: Any, name: str) -> ManifestEntry:
