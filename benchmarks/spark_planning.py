@@ -3,11 +3,14 @@
 A table has so many files of a hundred rows, or with `--large` of 1 MiB, a hundred of them in a
 partition. Lines of JSON for each count and reader: seconds and CPU seconds from the call to a
 DataFrame (`plan`), from there to Spark's tasks (`tasks`), and of small files for the sum of a
-column (`read`); the first time in the session, and the median of the times after it.
+column (`read`); the first time in the session, and the mean of the times after it, in which the
+readers take turns.
 
-`handed` is Spark's own reader, which is told the files; `listed` is the same where Spark lists
-them, as it does behind Spark Connect; `packed` reads packed splits in Arrow tasks. With `--jars`,
-Java Paimon (paimon-bundle) and Iceberg (iceberg-spark-runtime) plan the same files.
+`handed` is Spark's own reader, which is told the files: the route of files of 1 MiB and more.
+`packed` reads packed splits in Arrow tasks, the route of many smaller files. `listed` is Spark's
+reader where it lists the files, as it does behind Spark Connect. `floor` hands Spark a list of
+paths that exists before, and plans nothing. With `--jars`, Java Paimon (paimon-bundle) and Iceberg
+(iceberg-spark-runtime) plan the same files.
 """
 
 from __future__ import annotations
@@ -26,12 +29,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # no stubs
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.contestants import planners_on_spark as peers
 from benchmarks.measure import measured
 from lakewright.storage import Catalog, Table
+from lakewright.storage.operations.read.split_columns import split_columns
 from lakewright.storage.spark import build_session, planned_files, read
+from lakewright.storage.spark.spark_types import to_spark_schema
 from lakewright.storage.spec.commit import CommitMessage
 
 _NAME = "bench.files"
@@ -40,7 +47,11 @@ _ROWS_A_FILE, _FILES_A_PARTITION = 100, 100
 _ROWS_OF_LARGE = 144_000
 _MOST_READ = 10_000
 _MOST_LISTED = 10_000
-_TIMES = 3
+# A clock tick of CPU time is 10 ms, which is a third of a short plan.
+_TIMES = 11
+# For readers that take seconds.
+_TIMES_OF_SLOW = 3
+_PEERS = {"Java Paimon, splits alone": "paimon-bundle", "Iceberg": "iceberg-spark-runtime"}
 
 Reader = Callable[[], DataFrame]
 
@@ -100,7 +111,17 @@ def own_readers(spark: SparkSession, folder: str, files: int, *, large: bool) ->
         found["listed"] = reading(lambda *_: False, 0)
     if not large:
         found["packed"] = reading(own, limit)
+    found["floor"] = _floor(spark, folder)
     return found
+
+
+def _floor(spark: SparkSession, folder: str) -> Reader:
+    """Spark is handed paths that are known."""
+    scan = Catalog.open(folder).table(_NAME).scan()
+    columns = split_columns(scan.splits)
+    found = columns.folders(scan.table_files, np.arange(len(columns)))
+    schema = to_spark_schema(scan.table_files.schema.fields)
+    return lambda: planned_files.planned_dataframe(spark, scan.reader, schema, found)
 
 
 def tasks_of(frame: DataFrame) -> int:
@@ -108,59 +129,87 @@ def tasks_of(frame: DataFrame) -> int:
     return int(frame._jdf.queryExecution().toRdd().getNumPartitions())  # noqa: SLF001 - not public
 
 
-def measure(reader: Reader, expected: int | None) -> dict[str, object]:
-    """Plans several times, and one read if its sum is known."""
-    taken: dict[str, list[dict[str, Any]]] = {"plan": [], "tasks": []}
+class Measured:
+    """The times of one reader."""
+
+    def __init__(self, work: Callable[[], DataFrame | int], times: int) -> None:
+        self._work = work
+        self._times = times
+        self._taken: dict[str, list[dict[str, Any]]] = {}
+        self._frame: DataFrame | None = None
+
+    def once(self) -> None:
+        """One plan, and its tasks if it is one of Spark; nothing after enough times."""
+        if len(self._taken.get("plan", ())) == self._times:
+            return
+        found, plan = measured(self._work)
+        self._taken.setdefault("plan", []).append(plan)
+        if isinstance(found, DataFrame):
+            self._frame = found
+            _, tasks = measured(lambda: tasks_of(found))
+            self._taken.setdefault("tasks", []).append(tasks)
+
+    def figures(self, expected: int | None) -> dict[str, object]:
+        """The means; and of one read, if its sum is known."""
+        found: dict[str, object] = {}
+        for name, times in self._taken.items():
+            for key in ("seconds", "cpu_seconds"):
+                values = [each[key] for each in times]
+                found[f"{name}_{key}"] = round(statistics.mean(values[1:]), 3)
+                found[f"first_{name}_{key}"] = round(values[0], 3)
+        if expected is not None and (frame := self._frame) is not None:
+            total, run = measured(lambda: frame.selectExpr("sum(id)").collect()[0][0])
+            assert total == expected
+            found |= {f"read_{key}": round(run[key], 2) for key in ("seconds", "cpu_seconds")}
+        return found
+
+
+def peer_of(
+    spark: SparkSession, table: Table, folder: str, name: str, peer: str
+) -> Callable[[], DataFrame | int]:
+    """The plan of another client over the same files."""
+    if peer != "Iceberg":
+        return lambda: peers.java_paimon_splits(spark, folder, _NAME)
+    files = table.table_files
+    size = 0
+    paths: dict[str, list[str]] = {}
+    for split in table.scan().splits:
+        below = paths.setdefault(files.partitions.of_row(split.partition, None).path, [])
+        for file in split.files:
+            below.append(files.readable_path(split.place, file))
+            size = file.file_size
+    peers.make_iceberg_table(spark, f"{folder}/..", name, paths, size)
+    return lambda: peers.iceberg_frame(spark, name)
+
+
+def measure_all(spark: SparkSession, base: str, count: int, *, large: bool, jars: str) -> None:
+    """Measure all readers of a table, by turns."""
+    folder = f"{base}/w{count}"
+    table = make_table(count, folder, large=large)
+    table.scan("day = 0").to_spark(spark).count()
+    expected = None
+    if count <= _MOST_READ and not large:
+        expected = int(table.read(columns=["id"])["id"].to_numpy().sum())
+    readers = {
+        name: Measured(reader, _TIMES_OF_SLOW if name == "listed" else _TIMES)
+        for name, reader in own_readers(spark, folder, count, large=large).items()
+    }
+    for peer, jar in _PEERS.items():
+        if jar not in jars:
+            show(count, peer, {"not to be had": f"there is no {jar} among --jars"})
+            continue
+        try:
+            readers[peer] = Measured(peer_of(spark, table, folder, f"n{count}.t", peer), _TIMES)
+            readers[peer].once()
+        except (Py4JError, PySparkException, TypeError) as error:
+            # A jar for another Spark fails in its own ways.
+            readers.pop(peer, None)
+            show(count, peer, {"not to be had": str(error).partition("\n")[0]})
     for _ in range(_TIMES):
-        frame, plan = measured(reader)
-        _, tasks = measured(lambda frame=frame: tasks_of(frame))  # type: ignore[misc]
-        taken["plan"].append(plan)
-        taken["tasks"].append(tasks)
-    figures = _figures(taken)
-    if expected is not None:
-        total, run = measured(lambda: frame.selectExpr("sum(id)").collect()[0][0])
-        assert total == expected
-        figures |= {f"read_{key}": round(run[key], 2) for key in ("seconds", "cpu_seconds")}
-    return figures
-
-
-def _figures(taken: dict[str, list[dict[str, Any]]]) -> dict[str, object]:
-    figures: dict[str, object] = {}
-    for name, times in taken.items():
-        for key in ("seconds", "cpu_seconds"):
-            values = [each[key] for each in times]
-            figures[f"{name}_{key}"] = round(statistics.median(values[1:]), 2)
-            figures[f"first_{name}_{key}"] = round(values[0], 2)
-    return figures
-
-
-def measure_splits(plan: Callable[[], int]) -> dict[str, object]:
-    """Plans that end before Spark."""
-    times = [measured(plan)[1] for _ in range(_TIMES)]
-    return _figures({"plan": times})
-
-
-def measure_peers(
-    spark: SparkSession, table: Table, folder: str, name: str, jars: str
-) -> dict[str, dict[str, object]]:
-    """Plans of the others, for which there are jars."""
-    found: dict[str, dict[str, object]] = {}
-    if "paimon-bundle" in jars:
-        found["Java Paimon, splits alone"] = measure_splits(
-            lambda: peers.java_paimon_splits(spark, folder, _NAME)
-        )
-    if "iceberg-spark" in jars:
-        files = table.table_files
-        size = 0
-        paths: dict[str, list[str]] = {}
-        for split in table.scan().splits:
-            below = paths.setdefault(files.partitions.of_row(split.partition, None).path, [])
-            for file in split.files:
-                below.append(files.readable_path(split.place, file))
-                size = file.file_size
-        peers.make_iceberg_table(spark, f"{folder}/..", name, paths, size)
-        found["Iceberg"] = measure(lambda: peers.iceberg_frame(spark, name), None)
-    return found
+        for reader in readers.values():
+            reader.once()
+    for name, reader in readers.items():
+        show(count, name, reader.figures(expected))
 
 
 def main() -> None:
@@ -170,23 +219,11 @@ def main() -> None:
     parser.add_argument("--large", action="store_true", help="files of 1 MiB")
     parser.add_argument("--jars", nargs="*", type=Path, default=[], help="jars of the others")
     arguments = parser.parse_args()
+    jars = [each for each in arguments.jars if each.is_file()]
     with tempfile.TemporaryDirectory() as base:
-        spark = build_session(
-            "spark-planning", master="local[2]", conf=peers.settings(arguments.jars, base)
-        )
+        spark = build_session("spark-planning", master="local[2]", conf=peers.settings(jars, base))
         for count in arguments.counts:
-            folder = f"{base}/w{count}"
-            table = make_table(count, folder, large=arguments.large)
-            table.scan("day = 0").to_spark(spark).count()
-            expected = None
-            if count <= _MOST_READ and not arguments.large:
-                expected = int(table.read(columns=["id"])["id"].to_numpy().sum())
-            own = own_readers(spark, folder, count, large=arguments.large)
-            for name, reader in own.items():
-                show(count, name, measure(reader, expected))
-            others = measure_peers(spark, table, folder, f"n{count}.t", str(arguments.jars))
-            for name, figures in others.items():
-                show(count, name, figures)
+            measure_all(spark, base, count, large=arguments.large, jars=str(jars))
 
 
 def show(files: int, reader: str, figures: dict[str, object]) -> None:

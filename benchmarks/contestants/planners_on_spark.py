@@ -17,9 +17,11 @@ def settings(jars: Sequence[Path], folder: str) -> dict[str, str]:
     """What a session needs to plan tables of the others; Iceberg's lie in the folder."""
     if not jars:
         return {}
+    found = {"spark.jars": ",".join(map(str, jars))}
+    if not any("iceberg" in each.name for each in jars):
+        return found
     catalog = f"spark.sql.catalog.{_ICEBERG}"
-    return {
-        "spark.jars": ",".join(map(str, jars)),
+    return found | {
         catalog: "org.apache.iceberg.spark.SparkCatalog",
         f"{catalog}.type": "hadoop",
         f"{catalog}.warehouse": folder,

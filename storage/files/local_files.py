@@ -14,9 +14,11 @@ import errno
 import io
 import os
 import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator
+from array import array
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -34,6 +36,8 @@ from lakewright.storage.files.locks import Lock
 _MOST_TAKEN_AWAY = 30
 # Link errors after which the name certainly does not exist; after others, such as EIO, it may.
 _NO_EFFECT = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMLINK, errno.EPERM, errno.EACCES)
+# For fewer files of a folder, to open it takes longer.
+_MANY_NAMES = 8
 _Made = TypeVar("_Made")
 
 
@@ -183,18 +187,36 @@ class LocalFiles(FsspecFiles):
             raise NotWritten(error.message, path=path) from error.__cause__
 
 
-def statuses_of(paths: Iterable[str]) -> list[FileStatus]:
-    """The status of each file; that of its target for a link.
+def sizes_and_times(folder: str, names: Sequence[str]) -> array[int]:
+    """Of each file of a folder its size and its time of change, in nanoseconds; through links.
 
     Raises:
         FileMissing: one of them does not exist.
     """
-    found: list[FileStatus] = []
-    for path in paths:
-        with translated(path):
-            seen = os.stat(path)
-        found.append(FileStatus(path, seen.st_size, int(seen.st_mtime * 1000)))
+    found = array("q")
+    # From an open folder, the system does not walk to it for each file.
+    handle = _handle_of(folder) if len(names) >= _MANY_NAMES else None
+    try:
+        asked = names if handle is not None else [f"{folder}/{name}" for name in names]
+        for seen in map(partial(os.stat, dir_fd=handle), asked):
+            found.append(seen.st_size)
+            found.append(seen.st_mtime_ns)
+    except OSError as error:
+        name = str(error.filename).rpartition("/")[2]
+        with translated(f"{folder}/{name}"):
+            raise
+    finally:
+        if handle is not None:
+            os.close(handle)
     return found
+
+
+def _handle_of(folder: str) -> int | None:
+    """An open folder, of which nothing is read; None if that is not possible."""
+    flags = getattr(os, "O_PATH", None)
+    with suppress(OSError):
+        return None if flags is None else os.open(folder, flags)
+    return None
 
 
 class _LocalOutput(io.BufferedWriter):

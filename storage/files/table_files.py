@@ -163,19 +163,23 @@ class TableFiles:
         """
         if file.external_path is None:
             return f"{self.bucket_dir(place, file.schema_id)}/{file.file_name}"
-        return self._own_path(file) or external_file_path(
-            self.fs,
-            file.external_path,
-            self.options.external_paths,
-            root=self.paths.root,
-            table=self.name,
+        return self.path_of_uri(file.external_path)
+
+    def path_of_uri(self, uri: str) -> str:
+        """The path of a data file that its manifest places by a URI, for reading.
+
+        Raises:
+            UnsupportedError: as `readable_path`.
+        """
+        return self._own_path(uri) or external_file_path(
+            self.fs, uri, self.options.external_paths, root=self.paths.root, table=self.name
         )
 
     def data_file_path(self, place: Place, file: DataFileMeta) -> str:
         """The path of a data file inside of the table, for writing and deleting."""
         if file.external_path is None:
             return f"{self.bucket_dir(place, file.schema_id)}/{file.file_name}"
-        path = self._own_path(file)
+        path = self._own_path(file.external_path)
         if path is None:
             raise UnsupportedError(
                 f"{self.name}: data file {file.file_name} lies outside of the table, at "
@@ -186,7 +190,11 @@ class TableFiles:
 
     def is_foreign(self, file: DataFileMeta) -> bool:
         """Whether a data file lies outside of the table; then no process of ours deletes it."""
-        return file.external_path is not None and self._own_path(file) is None
+        return self.is_foreign_uri(file.external_path)
+
+    def is_foreign_uri(self, uri: str | None) -> bool:
+        """Whether a URI, if a manifest has one for a file, places it outside of the table."""
+        return uri is not None and self._own_path(uri) is None
 
     def holds_partition_columns(self, file: DataFileMeta) -> bool:
         """Whether a data file is sure to have them: Paimon writers put them into each file.
@@ -197,11 +205,9 @@ class TableFiles:
             self.options.data_file_prefix
         )
 
-    def _own_path(self, file: DataFileMeta) -> str | None:
-        """The path of a file that its manifest places below the table's root by a URI."""
-        if file.external_path is None:
-            return None
-        return own_file_path(self.fs, file.external_path, root=self.paths.root)
+    def _own_path(self, uri: str) -> str | None:
+        """The path of a file that a URI places below the table's root."""
+        return own_file_path(self.fs, uri, root=self.paths.root)
 
     def written_paths(self, message: CommitMessage) -> list[str]:
         """All files that a message has written: data, changelogs, their extra files, indexes."""

@@ -1,5 +1,9 @@
 package lakewright;
 
+import java.net.URI;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.LongBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 
@@ -25,30 +29,87 @@ import scala.collection.immutable.Seq;
  * Compiled by Janino, which knows no lambdas and no type inference.
  */
 public final class PlannedFiles implements FileIndex {
-    private static final String END = "\0";
-    private static final int WORDS = 3;
+    private static final int END = 0;
+    private static final String ENDS = "\0\0";
     private static final long BLOCK_BYTES = 128L << 20;
 
     private final Path table;
-    private final byte[] plan;
-    private final FileStatus[] files;
+    private final byte[] names;
+    private final byte[] numbers;
     private final long bytes;
+    private FileStatus[] files;
 
-    /** A plan is the path, size and time of change of each file, each ended by a zero byte. */
-    public PlannedFiles(String table, byte[] plan) {
-        this.table = new Path(table);
-        this.plan = plan;
-        String[] words = new String(plan, StandardCharsets.UTF_8).split(END);
-        this.files = new FileStatus[words.length / WORDS];
+    /**
+     * A plan is the names of folders and of files in them, and each file's size and time of change.
+     *
+     * A zero byte ends each name but the last, and two of them a folder.
+     */
+    public PlannedFiles(String table, byte[] names, byte[] numbers) {
+        this.table = pathOf(table);
+        this.names = names;
+        this.numbers = numbers;
+        LongBuffer told = told();
         long sum = 0;
-        for (int i = 0; i < files.length; i++) {
-            Path path = new Path(words[WORDS * i]);
-            long size = Long.parseLong(words[WORDS * i + 1]);
-            long changed = Long.parseLong(words[WORDS * i + 2]);
-            files[i] = new FileStatus(size, false, 1, BLOCK_BYTES, changed, path);
-            sum += size;
+        for (int i = 0; i < told.limit(); i += 2) {
+            sum += told.get(i);
         }
         this.bytes = sum;
+    }
+
+    /** Made when Spark asks for them, which it may never do. */
+    private synchronized FileStatus[] files() {
+        if (files != null) {
+            return files;
+        }
+        LongBuffer told = told();
+        FileStatus[] made = new FileStatus[told.limit() / 2];
+        String all = new String(names, StandardCharsets.UTF_8) + ENDS;
+        int at = 0;
+        for (int i = 0; i < made.length; at++) {
+            int end = all.indexOf(END, at);
+            Folder folder = new Folder(all.substring(at, end) + "/");
+            for (at = end + 1; (end = all.indexOf(END, at)) > at; at = end + 1) {
+                Path path = folder.file(all.substring(at, end));
+                long size = told.get();
+                made[i++] = new FileStatus(size, false, 1, BLOCK_BYTES, told.get(), path);
+            }
+        }
+        files = made;
+        return made;
+    }
+
+    private LongBuffer told() {
+        return ByteBuffer.wrap(numbers).order(ByteOrder.LITTLE_ENDIAN).asLongBuffer();
+    }
+
+    private static Path pathOf(String path) {
+        return new Path("file:" + path);
+    }
+
+    /** Makes the paths of a folder's files, which takes Hadoop long because of what to escape. */
+    private static final class Folder {
+        private static final String PLAIN = "-_.=";
+
+        private final String path;
+        private final String escaped;
+
+        private Folder(String path) {
+            this.path = path;
+            String uri = pathOf(path + PLAIN).toUri().toString();
+            this.escaped = uri.substring(0, uri.length() - PLAIN.length());
+        }
+
+        private Path file(String name) {
+            for (int i = 0; i < name.length(); i++) {
+                char each = name.charAt(i);
+                boolean plain = each >= 'a' && each <= 'z' || each >= 'A' && each <= 'Z'
+                    || each >= '0' && each <= '9' || PLAIN.indexOf(each) >= 0;
+                if (!plain) {
+                    return pathOf(path + name);
+                }
+            }
+            return new Path(URI.create(escaped + name));
+        }
     }
 
     public Seq rootPaths() {
@@ -57,13 +118,14 @@ public final class PlannedFiles implements FileIndex {
 
     /** All files: what Spark prunes by filters of metadata here, it filters again in the rows. */
     public Seq listFiles(Seq partitionFilters, Seq dataFilters) {
-        return listOf(PartitionDirectory.apply(InternalRow$.MODULE$.empty(), files));
+        return listOf(PartitionDirectory.apply(InternalRow$.MODULE$.empty(), files()));
     }
 
     public String[] inputFiles() {
-        String[] paths = new String[files.length];
-        for (int i = 0; i < files.length; i++) {
-            paths[i] = files[i].getPath().toUri().toString();
+        FileStatus[] all = files();
+        String[] paths = new String[all.length];
+        for (int i = 0; i < all.length; i++) {
+            paths[i] = all[i].getPath().toUri().toString();
         }
         return paths;
     }
@@ -84,11 +146,12 @@ public final class PlannedFiles implements FileIndex {
     public boolean equals(Object other) {
         return other instanceof PlannedFiles
             && table.equals(((PlannedFiles) other).table)
-            && Arrays.equals(plan, ((PlannedFiles) other).plan);
+            && Arrays.equals(names, ((PlannedFiles) other).names)
+            && Arrays.equals(numbers, ((PlannedFiles) other).numbers);
     }
 
     public int hashCode() {
-        return Arrays.hashCode(plan);
+        return Arrays.hashCode(numbers);
     }
 
     private static Seq listOf(Object item) {
@@ -97,11 +160,12 @@ public final class PlannedFiles implements FileIndex {
 
     /** Makes DataFrames; Py4J can call an object of a loaded class, but not its constructor. */
     public static final class Reader {
-        public Object read(SparkSession spark, String schema, String table, byte[] plan) {
+        public Object read(
+                SparkSession spark, String schema, String table, byte[] names, byte[] numbers) {
             // The files use the proleptic calendar, independent of the session's setting.
             Map options = new Map.Map1("datetimeRebaseMode", "CORRECTED");
             return spark.baseRelationToDataFrame(new HadoopFsRelation(
-                new PlannedFiles(table, plan),
+                new PlannedFiles(table, names, numbers),
                 new StructType(),
                 (StructType) DataType.fromJson(schema),
                 Option.empty(),

@@ -9,33 +9,40 @@ compiler that Spark has there for its queries.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from importlib.resources import files as resources
 from typing import Any
 
+import numpy as np
 from py4j.java_gateway import JavaGateway  # type: ignore[import-untyped]  # no stubs
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # no stubs
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from lakewright.storage.env import FileStatus, SystemEnv
-from lakewright.storage.files.local_files import LocalFiles, statuses_of
+from lakewright.storage.env import Env, SystemEnv
+from lakewright.storage.files.local_files import LocalFiles, sizes_and_times
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.read.expired_reads import told_if_expired
 from lakewright.storage.operations.read.read import SplitReader
+from lakewright.storage.operations.read.split_columns import FilesOfFolder
 from lakewright.storage.operations.running.concurrency import map_ahead
 from lakewright.storage.spark.running_tasks import context_of
+from lakewright.storage.spec.values import NANOS_PER_MILLI
 
 _LOG = logging.getLogger(__name__)
 _SOURCE = "PlannedFiles.java"
 _PACKAGE = "lakewright"
 _READER = "PlannedFiles$Reader"
 _END = "\0"
-# Calls that ask a mounted store for files wait; each asks for so many, so that threads cost little.
+# So many files a disk tells in a fraction of a millisecond.
+_BATCH = 250
+_QUICK_MS = 10
+# Batches that threads ask for before it is seen whether that is still worth it.
 _ASKED_AT_ONCE = 16
-_ASKED_TOGETHER = 1000
+_MOST_TOGETHER = 8 * _ASKED_AT_ONCE
 
 
 def takes_planned_files(spark: SparkSession, files: TableFiles) -> bool:
@@ -48,7 +55,7 @@ def takes_planned_files(spark: SparkSession, files: TableFiles) -> bool:
 
 
 def planned_dataframe(
-    spark: SparkSession, reader: SplitReader, schema: StructType, paths: Sequence[str]
+    spark: SparkSession, reader: SplitReader, schema: StructType, found: Sequence[FilesOfFolder]
 ) -> DataFrame:
     """All rows of a table's Parquet files at local paths; see `takes_planned_files`.
 
@@ -57,24 +64,61 @@ def planned_dataframe(
         SnapshotNotFound: one of them does not exist, since the reader's snapshot expired.
     """
     files = reader.files
-    parts = [
-        paths[start : start + _ASKED_TOGETHER] for start in range(0, len(paths), _ASKED_TOGETHER)
-    ]
     # Manifests have sizes, but Spark would silently skip rows beyond a size that is too small.
     with told_if_expired(files, reader.snapshot_id):
-        asked = map_ahead(files.env, statuses_of, parts, at_once=_ASKED_AT_ONCE)
-        plan = "".join(_words(each) for part in asked for each in part).encode()
+        numbers = np.frombuffer(_asked(files.env, found), np.int64).reshape(-1, 2)
     java = _reader_of(spark).read(
         spark._jsparkSession,  # noqa: SLF001 - not public
         schema.json(),
-        f"file:{files.paths.root}",
-        plan,
+        files.paths.root,
+        (2 * _END).join(_END.join([each.folder, *each.names]) for each in found).encode(),
+        (numbers // (1, NANOS_PER_MILLI)).astype("<i8").tobytes(),
     )
     return DataFrame(java, spark)
 
 
-def _words(file: FileStatus) -> str:
-    return f"file:{file.path}{_END}{file.size}{_END}{file.modified_ms}{_END}"
+def _asked(env: Env, found: Sequence[FilesOfFolder]) -> array[int]:
+    """Size and time of change, in nanoseconds, of each file.
+
+    A disk answers before another thread could begin. A mounted store is asked by many threads, as
+    long as it lets each of them wait.
+    """
+    batches = list(_batches(found))
+    numbers = array("q")
+    asked = 0
+    while asked < len(batches):
+        began = env.now_ms()
+        numbers += _sizes_and_times(batches[asked])
+        asked += 1
+        if env.now_ms() - began > _QUICK_MS:
+            together = batches[asked : asked + _MOST_TOGETHER]
+            for part in map_ahead(env, _sizes_and_times, together, at_once=_ASKED_AT_ONCE):
+                numbers += part
+            asked += len(together)
+    return numbers
+
+
+def _batches(found: Sequence[FilesOfFolder]) -> Iterator[list[FilesOfFolder]]:
+    """The same files in lists of so many, or a few more."""
+    batch: list[FilesOfFolder] = []
+    room = _BATCH
+    for folder, names in found:
+        for begin in range(0, len(names), _BATCH):
+            some = names[begin : begin + _BATCH]
+            batch.append(FilesOfFolder(folder, some))
+            room -= len(some)
+            if room <= 0:
+                yield batch
+                batch, room = [], _BATCH
+    if batch:
+        yield batch
+
+
+def _sizes_and_times(batch: Sequence[FilesOfFolder]) -> array[int]:
+    numbers = array("q")
+    for folder, names in batch:
+        numbers += sizes_and_times(folder, names)
+    return numbers
 
 
 def _reader_of(spark: SparkSession) -> Any:

@@ -14,14 +14,15 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import reduce
+from itertools import pairwise
 from threading import Lock
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -29,23 +30,19 @@ from pyspark.sql.types import StructType
 
 from lakewright.storage.codec.arrow_cast import cast_column, in_micros
 from lakewright.storage.errors import UnsupportedError
-from lakewright.storage.files.data_files import format_of_path
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.read.read import SplitReader
 from lakewright.storage.operations.read.scan import DataSplit
+from lakewright.storage.operations.read.split_columns import FilesOfFolder, split_columns
 from lakewright.storage.operations.read.unfit_values import logged
-from lakewright.storage.operations.state.file_schemas import FileSchemas
+from lakewright.storage.spark.native_files import StoredColumns, divided
 from lakewright.storage.spark.nulled_counts import counting
 from lakewright.storage.spark.pickling import dumps, loads
 from lakewright.storage.spark.planned_files import planned_dataframe, takes_planned_files
 from lakewright.storage.spark.predicates import is_spark_filter, to_spark_filter
 from lakewright.storage.spark.spark_types import reads_natively, to_spark_schema, to_spark_type
-from lakewright.storage.spec.cast_rules import cast_rule
-from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
-from lakewright.storage.spec.file_format import PARQUET
-from lakewright.storage.spec.manifest import DataFileMeta
+from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.predicate import Predicate, columns_of
-from lakewright.storage.spec.schema_mapping import CastValues, SameValues, TypeMapping
 
 Task = TypeVar("Task")
 
@@ -95,12 +92,10 @@ def splits_dataframe(
     check_reachable(reader.files)
     fields = reader.files.schema.fields_of(reader.columns)
     is_handed = takes_planned_files(spark, reader.files)
-    # A plan decodes the metadata of a file each time that it is asked for.
-    splits = [replace(split, files=tuple(split.files)) for split in splits]
-    native, other = _divide(reader, splits, predicate, is_handed=is_handed)
+    native, other = _divided(reader, splits, is_handed=is_handed)
     parts = [
-        _native_scan(spark, reader, stored, paths, predicate, is_handed=is_handed)
-        for stored, paths in native.items()
+        _native_scan(spark, reader, stored, found, predicate, is_handed=is_handed)
+        for stored, found in native.items()
     ]
     if other:
         parts.append(_arrow_scan(spark, reader, other, predicate))
@@ -115,129 +110,57 @@ def _needed(reader: SplitReader, predicate: Predicate | None) -> tuple[DataField
     return reader.files.schema.fields_of([*reader.columns, *extra])
 
 
-# The columns of a file that hold the needed columns, in their order; None where it has no such
-# column.
-StoredColumns: TypeAlias = tuple[DataField | None, ...]
-
-
-def _divide(
-    reader: SplitReader,
-    splits: Sequence[DataSplit],
-    predicate: Predicate | None,
-    *,
-    is_handed: bool,
-) -> tuple[dict[StoredColumns, list[str]], list[DataSplit]]:
-    """The paths for Spark's own reader, by the columns to read there, and the splits for ours."""
+def _divided(
+    reader: SplitReader, splits: Sequence[DataSplit], *, is_handed: bool
+) -> tuple[Mapping[StoredColumns, Sequence[FilesOfFolder]], Sequence[DataSplit]]:
+    """The files for Spark's own reader, by the columns to read there, and the splits for ours."""
+    predicate = reader.predicate
     needed = _needed(reader, predicate)
     understood = (
         reader.files.fs.scheme in _SPARK_STORES
         and all(reads_natively(field) for field in needed)
         and (predicate is None or is_spark_filter(predicate, reader.files.schema))
-        and not _are_many_small(splits)
     )
-    schemas = FileSchemas(reader.files)
-    columns: dict[tuple[int, tuple[str, ...] | None], StoredColumns | None] = {}
-    native: dict[StoredColumns, list[str]] = defaultdict(list)
-    other: list[DataSplit] = []
-    for split in splits:
-        if split.merge or not understood:
-            other.append(split)
-            continue
-        # Spark's Parquet reader does not support deletion vectors.
-        gone = {where.data_file for _, where in split.deletions}
-        rest = []
-        for file in split.files:
-            plain = (
-                format_of_path(file.file_name) == PARQUET
-                and file.file_name not in gone
-                and _has_partition_columns(reader.files, file)
-            )
-            written = (file.schema_id, file.write_cols)
-            if plain and written not in columns:
-                columns[written] = _stored_columns(schemas, file, needed)
-            stored = columns[written] if plain else None
-            if stored is None:
-                rest.append(file)
-                continue
-            path = reader.files.readable_path(split.place, file)
-            if is_handed or _LISTED_WHOLE.fullmatch(path):
-                native[stored].append(path)
-            else:
-                rest.append(file)
-        other += [replace(split, files=tuple(rest))] if rest else []
-    return native, other
-
-
-def _are_many_small(splits: Sequence[DataSplit]) -> bool:
-    sizes = [file.file_size for split in splits for file in split.files]
-    return len(sizes) > _FEW_FILES and sum(sizes) < len(sizes) * SMALL_FILE_BYTES
-
-
-def _has_partition_columns(files: TableFiles, file: DataFileMeta) -> bool:
-    """Whether a file surely holds its partition columns; Spark would read others as null."""
-    if not files.schema.partition_keys or files.schema.is_keyed:
-        return True
-    return files.holds_partition_columns(file)
-
-
-def _stored_columns(
-    schemas: FileSchemas, file: DataFileMeta, needed: Sequence[DataField]
-) -> StoredColumns | None:
-    """Where a file holds the needed columns; None if Spark cannot read them as they are."""
-    names = [field.name.casefold() for field in schemas.schema_of(file).fields]
-    if len(set(names)) < len(names):
-        # Spark does not tell them apart.
-        return None
-    mapping = schemas.mapping_of(file).columns
-    columns = [mapping[field.id] for field in needed]
-    found = [column.stored for column in columns]
-    same = all(
-        column.stored is None or (_spark_values(column.values) and reads_natively(column.stored))
-        for column in columns
+    if not understood:
+        return {}, splits
+    columns = split_columns(splits)
+    if _are_many_small(columns.sizes):
+        return {}, splits
+    return divided(
+        reader.files, columns, needed, takes_path=None if is_handed else _LISTED_WHOLE.fullmatch
     )
-    # Spark counts the rows of files by a column.
-    return tuple(found) if same and (any(found) or not needed) else None
 
 
-def _spark_values(values: TypeMapping) -> bool:
-    """Whether Spark gives the values of a column: as stored, or by a cast that changes none.
-
-    Other casts are ours, because Spark's differ from those of Paimon in Java.
-    """
-    match values:
-        case CastValues(stored=AtomicType() as stored, read=AtomicType() as read):
-            numbers = _is_number(stored) and _is_number(read)
-            texts = stored.root is read.root is TypeRoot.VARCHAR
-            return (numbers or texts) and cast_rule(stored, read).loss is None
-    return isinstance(values, SameValues)
-
-
-def _is_number(data_type: AtomicType) -> bool:
-    root = data_type.root
-    return root.is_integer or root.is_floating or root is TypeRoot.DECIMAL
+def _are_many_small(sizes: np.ndarray) -> bool:
+    return len(sizes) > _FEW_FILES and int(sizes.sum()) < len(sizes) * SMALL_FILE_BYTES
 
 
 def _native_scan(
     spark: SparkSession,
     reader: SplitReader,
     stored: StoredColumns,
-    paths: Sequence[str],
+    found: Sequence[FilesOfFolder],
     predicate: Predicate | None,
     *,
     is_handed: bool,
 ) -> DataFrame:
     # A column that a file does not have is left out: a dropped column may have had its name.
     schema = to_spark_schema(field for field in stored if field is not None)
+    needed = _needed(reader, predicate)
     if is_handed:
-        rows = planned_dataframe(spark, reader, schema, paths)
+        rows = planned_dataframe(spark, reader, schema, found)
     else:
-        rows = _listing_scan(spark, schema, [_spark_path(reader.files, path) for path in paths])
+        paths = [_spark_path(reader.files, path) for each in found for path in each.paths]
+        rows = _listing_scan(spark, schema, paths)
+    if predicate is None and schema == to_spark_schema(needed):
+        # Each column is what it should be, and no other is there.
+        return rows
     rows = rows.select(
         *[
             f.lit(None).cast(to_spark_type(field.type)).alias(field.name)
             if held is None
             else _quoted(held.name).cast(to_spark_type(field.type)).alias(field.name)
-            for field, held in zip(_needed(reader, predicate), stored, strict=True)
+            for field, held in zip(needed, stored, strict=True)
         ]
     )
     if predicate is not None:
@@ -312,34 +235,31 @@ def packed_splits(splits: Sequence[DataSplit]) -> list[list[DataSplit]]:
     """The splits of each task, in order: several small ones, or a part of a large one."""
     tasks: list[list[DataSplit]] = []
     room = 0
-    for part in (part for split in splits for part in _parts(split)):
-        weight = sum(map(_weight, part.files))
-        if not tasks or weight > room:
-            tasks.append([])
-            room = _TASK_BYTES
-        tasks[-1].append(part)
-        room -= weight
+    columns = split_columns(splits)
+    weights = np.maximum(columns.sizes, _OPEN_FILE_BYTES).tolist()
+    for split, (begin, end) in zip(splits, pairwise(columns.bounds.tolist()), strict=True):
+        for part, weight in _parts(split, weights[begin:end]):
+            if not tasks or weight > room:
+                tasks.append([])
+                room = _TASK_BYTES
+            tasks[-1].append(part)
+            room -= weight
     return tasks
 
 
-def _parts(split: DataSplit) -> Iterator[DataSplit]:
+def _parts(split: DataSplit, weights: Sequence[int]) -> Iterator[tuple[DataSplit, int]]:
     """A split in parts that a task each can read; files that are merged stay together."""
-    if split.merge:
-        yield split
+    total = sum(weights)
+    if split.merge or total <= _TASK_BYTES:
+        yield split, total
         return
-    part: list[DataFileMeta] = []
-    room = _TASK_BYTES
-    for file in split.files:
-        if part and _weight(file) > room:
-            yield replace(split, files=tuple(part))
-            part, room = [], _TASK_BYTES
-        part.append(file)
-        room -= _weight(file)
-    yield replace(split, files=tuple(part))
-
-
-def _weight(file: DataFileMeta) -> int:
-    return max(file.file_size, _OPEN_FILE_BYTES)
+    begin, held = 0, 0
+    for index, weight in enumerate(weights):
+        if index > begin and held + weight > _TASK_BYTES:
+            yield replace(split, files=split.files[begin:index]), held
+            begin, held = index, 0
+        held += weight
+    yield replace(split, files=split.files[begin:]), held
 
 
 def dataframe_of_tasks(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from threading import get_ident
 
 import pytest
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # no stubs
@@ -14,8 +16,10 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
 from lakewright.storage import Catalog, Table
+from lakewright.storage.env import SystemEnv
 from lakewright.storage.errors import FileMissing, SnapshotNotFound
-from lakewright.storage.files.local_files import LocalFiles
+from lakewright.storage.files.local_files import LocalFiles, sizes_and_times
+from lakewright.storage.operations.read.split_columns import FilesOfFolder
 from lakewright.storage.spark import planned_files, read
 from lakewright.storage.spec.manifest import DataFileMeta
 from tests.on_spark.test_read import filled, frame_content, jobs_of, many_files
@@ -236,3 +240,67 @@ def test_other_stores_are_read_by_our_tasks_alone(catalog: Catalog, spark: Spark
     files = table.table_files
     elsewhere = Table(replace(files, fs=OtherStore(files.env)))
     assert frame_content(elsewhere.to_spark(spark), table) == content(table)
+
+
+@dataclass(frozen=True)
+class SlowClock(SystemEnv):
+    """A clock by which each call of a store takes a tenth of a second."""
+
+    told: list[int] = field(default_factory=list)
+
+    def cores(self) -> int:
+        return 2
+
+    def now_ms(self) -> int:
+        self.told.append(0)
+        return 100 * len(self.told)
+
+
+@dataclass(frozen=True)
+class QuickClock(SystemEnv):
+    """A clock by which a store takes no time."""
+
+    def cores(self) -> int:
+        return 2
+
+    def now_ms(self) -> int:
+        return 0
+
+
+@pytest.mark.parametrize("env", [SlowClock(), QuickClock()], ids=["slow", "quick"])
+def test_threads_ask_a_slow_store_alone_and_files_keep_their_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, env: SystemEnv
+) -> None:
+    found = []
+    for folder, count in [("a", 700), ("b", 1), ("c", 3), ("d", 600)]:
+        (tmp_path / folder).mkdir()
+        names = [f"data-{number}" for number in range(count)]
+        for number, name in enumerate(names):
+            (tmp_path / folder / name).write_bytes(bytes(number % 50))
+        found.append(FilesOfFolder(str(tmp_path / folder), names))
+    asking: set[int] = set()
+
+    def seen(folder: str, names: Sequence[str]) -> array[int]:
+        asking.add(get_ident())
+        return sizes_and_times(folder, names)
+
+    monkeypatch.setattr(planned_files, "sizes_and_times", seen)
+    numbers = planned_files._asked(env, found)
+    stats = [Path(path).stat() for each in found for path in each.paths]
+    assert list(numbers) == [value for each in stats for value in (each.st_size, each.st_mtime_ns)]
+    assert (asking == {get_ident()}) == isinstance(env, QuickClock)
+
+
+@pytest.mark.parametrize("others", [1, 20])
+def test_sizes_of_a_folder_name_the_file_that_is_missing(tmp_path: Path, others: int) -> None:
+    names = [f"data-{number}" for number in range(others)]
+    for name in names:
+        (tmp_path / name).write_bytes(b"x")
+    (tmp_path / names[0]).rename(tmp_path / "moved")
+    (tmp_path / names[0]).symlink_to(tmp_path / "moved")
+    assert list(sizes_and_times(str(tmp_path), names)[::2]) == [1] * others
+    for folder, name in [(tmp_path, "data-none"), (tmp_path / "none", names[0])]:
+        asked = list(dict.fromkeys([*names[:-1], name, names[-1]]))
+        with pytest.raises(FileMissing) as missing:
+            sizes_and_times(str(folder), asked)
+        assert missing.value.details["path"] == f"{folder}/{name}"

@@ -206,8 +206,9 @@ class _Splitter:
         alone = [] if self._files.schema.counts_rows else sections.alone
         raw = np.array(alone, np.int64)
         raw = raw[self._pruner.takes_values(rows[raw])]
+        unmerged = rows[raw]
         for index, begin, end in _runs(of_row[raw]):
-            planned = PlannedFiles(self._live, rows[raw], begin, end)
+            planned = PlannedFiles(self._live, unmerged, begin, end)
             found.append((index, 0, self._split(buckets.places[index], planned)))
         merged = sections.merged
         if self._files.schema.counts_rows:
@@ -221,8 +222,8 @@ class _Splitter:
     def _split(self, place: Place, planned: PlannedFiles, *, merge: bool = False) -> DataSplit:
         gone = self._deletions.get(place, ())
         if gone:
-            names = {file.file_name for file in planned}
-            gone = tuple(each for each in gone if each[1].data_file in names)
+            names = set(self._live.texts("_FILE._FILE_NAME", planned.rows).to_pylist())
+            gone = tuple(each for each in gone if each[1].data_file.encode() in names)
         return DataSplit(
             partition=place.partition,
             bucket=place.bucket,

@@ -7,15 +7,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import groupby, pairwise
 from typing import overload
 
 import numpy as np
 import pyarrow as pa
 
-from lakewright.storage.codec.manifest_columns import EntryColumns
+from lakewright.storage.codec.manifest_columns import EncodedEntries, EntryColumns, PackedEntries
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.state.partition_filter import PartitionFilter
 from lakewright.storage.spec.manifest import (
@@ -53,16 +55,43 @@ class LiveColumns:
     def by_part(self, rows: np.ndarray) -> Iterator[tuple[EntryColumns, np.ndarray, np.ndarray]]:
         """Each part, the rows in it as it counts them, and their indexes among the rows."""
         of_part = self._part_of(rows)
-        for part in np.unique(of_part).tolist():
-            there = np.flatnonzero(of_part == part)
-            yield self.parts[part], rows[there] - self._begins[part], there
+        order = np.argsort(of_part, kind="stable")
+        bounds = np.searchsorted(of_part[order], np.arange(len(self.parts) + 1)).tolist()
+        for part, (begin, end) in enumerate(pairwise(bounds)):
+            if begin < end:
+                there = order[begin:end]
+                yield self.parts[part], rows[there] - self._begins[part], there
 
     def are_plain(self, rows: np.ndarray) -> np.ndarray:
         """Whether a file has no extra files, no embedded index and no external path."""
         return self._gathered(rows, [part.are_plain(inner) for part, inner in self._divided(rows)])
 
+    def are_filled(self, name: str, rows: np.ndarray) -> np.ndarray:
+        """Whether files have what few files have; see `EntryColumns`."""
+        return self._gathered(
+            rows, [part.are_filled(name, inner) for part, inner in self._divided(rows)]
+        ).astype(bool)
+
+    def are_parquet(self, rows: np.ndarray) -> np.ndarray:
+        """Whether the names of files end as those of Parquet files."""
+        return self._gathered(
+            rows, [part.are_parquet(inner) for part, inner in self._divided(rows)]
+        ).astype(bool)
+
+    def encoded(self, rows: Sequence[int]) -> list[EncodedEntries | tuple[DataFileMeta, ...]]:
+        """The files of some rows in order, decoded only where they are decoded already."""
+        found: list[EncodedEntries | tuple[DataFileMeta, ...]] = []
+        for of_part, together in groupby(rows, self._index_of):
+            part, begin = self.parts[of_part], int(self._begins[of_part])
+            inner = [row - begin for row in together]
+            if isinstance(part, PackedEntries):
+                found.append(part.encoded(inner))
+            else:
+                found.append(tuple(part.entry(row).file for row in inner))
+        return found
+
     def entry(self, row: int) -> ManifestEntry:
-        part = int(np.searchsorted(self._ends, row, side="right"))
+        part = self._index_of(row)
         return self.parts[part].entry(row - int(self._begins[part]))
 
     def file(self, row: int) -> DataFileMeta:
@@ -79,6 +108,15 @@ class LiveColumns:
     @cached_property
     def _begins(self) -> np.ndarray:
         return np.append([0], self._ends).astype(np.int64)[:-1]
+
+    @cached_property
+    def _ends_list(self) -> list[int]:
+        found: list[int] = self._ends.tolist()
+        return found
+
+    def _index_of(self, row: int) -> int:
+        """The part that holds a row."""
+        return bisect_right(self._ends_list, row)
 
     def _part_of(self, rows: np.ndarray) -> np.ndarray:
         found: np.ndarray = np.searchsorted(self._ends, rows, side="right")
@@ -116,7 +154,10 @@ class LiveColumns:
 
 
 class PlannedFiles(Sequence[DataFileMeta]):
-    """Some data files in order, each decoded when it is asked for; pickled as a tuple."""
+    """Some data files in order, each decoded when it is asked for.
+
+    They are pickled as they are stored, and become a tuple where they are unpickled.
+    """
 
     __slots__ = ("_begin", "_end", "_live", "_rows")
 
@@ -127,17 +168,30 @@ class PlannedFiles(Sequence[DataFileMeta]):
     def __len__(self) -> int:
         return self._end - self._begin
 
+    @property
+    def live(self) -> LiveColumns:
+        """The live files that these are of."""
+        return self._live
+
+    @property
+    def rows(self) -> np.ndarray:
+        """Which of the live files these are."""
+        found: np.ndarray = self._rows[self._begin : self._end]
+        return found
+
     @overload
     def __getitem__(self, index: int) -> DataFileMeta: ...
 
     @overload
-    def __getitem__(self, index: slice) -> tuple[DataFileMeta, ...]: ...
+    def __getitem__(self, index: slice) -> Sequence[DataFileMeta]: ...
 
-    def __getitem__(self, index: int | slice) -> DataFileMeta | tuple[DataFileMeta, ...]:
+    def __getitem__(self, index: int | slice) -> DataFileMeta | Sequence[DataFileMeta]:
         chosen = range(self._begin, self._end)[index]
-        if isinstance(chosen, range):
-            return tuple(self._live.file(int(self._rows[each])) for each in chosen)
-        return self._live.file(int(self._rows[chosen]))
+        if not isinstance(chosen, range):
+            return self._live.file(int(self._rows[chosen]))
+        if chosen.step == 1:
+            return PlannedFiles(self._live, self._rows, chosen.start, chosen.stop)
+        return tuple(self._live.file(int(self._rows[each])) for each in chosen)
 
     def __iter__(self) -> Iterator[DataFileMeta]:
         return map(self._live.file, self._rows[self._begin : self._end].tolist())
@@ -153,8 +207,20 @@ class PlannedFiles(Sequence[DataFileMeta]):
     def __repr__(self) -> str:
         return repr(tuple(self))
 
-    def __reduce__(self) -> tuple[type[tuple[DataFileMeta, ...]], tuple[tuple[DataFileMeta, ...]]]:
-        return tuple, (tuple(self),)
+    def __reduce__(self) -> tuple[Callable[..., tuple[DataFileMeta, ...]], tuple[object]]:
+        return _unpickled, (self._live.encoded(self.rows.tolist()),)
+
+
+def _unpickled(
+    parts: Iterable[EncodedEntries | tuple[DataFileMeta, ...]],
+) -> tuple[DataFileMeta, ...]:
+    found: list[DataFileMeta] = []
+    for part in parts:
+        if isinstance(part, EncodedEntries):
+            found += [entry.file for entry in part.decode()]
+        else:
+            found += part
+    return tuple(found)
 
 
 def live_columns(
@@ -197,17 +263,19 @@ def selected(part: EntryColumns, wanted: PartitionFilter) -> EntryColumns:
 def _live(found: LiveColumns) -> np.ndarray:
     """The rows whose file is added, and not removed after."""
     added = found.numbers("_KIND", found.rows) == FileKind.ADD
-    keys = [part.name_keys() for part in found.parts]
-    order = np.argsort(np.concatenate(keys)) if keys else found.rows
-    ordered = np.concatenate(keys)[order] if keys else found.rows
+    keys = np.concatenate([part.name_keys() for part in found.parts] or [found.rows])
+    in_order = np.sort(keys)
+    if not (in_order[1:] == in_order[:-1]).any():
+        return np.flatnonzero(added)
+    order = np.argsort(keys)
+    ordered = keys[order]
     again = np.zeros(len(order), bool)
     again[1:] = ordered[1:] == ordered[:-1]
     again[:-1] |= again[1:]
     live = added.copy()
-    if again.any():
-        several = np.sort(order[again])
-        live[several] = False
-        live[_folded(found, several, added)] = True
+    several = np.sort(order[again])
+    live[several] = False
+    live[_folded(found, several, added)] = True
     return np.flatnonzero(live)
 
 
