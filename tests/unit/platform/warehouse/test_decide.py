@@ -246,6 +246,68 @@ def test_expiry_follows_the_policy_where_it_says_more_than_the_table() -> None:
     assert snapshots(found, kept).why_not is WhyNot.HEALTHY
 
 
+def of_verb(verb: str, found: TableState, policy: UpkeepPolicy = SMALL, **past: Any) -> Any:
+    decided = [each for each in decide(found, policy, Past(**past), CLOCK) if each.verb == verb]
+    assert len(decided) <= 1
+    return decided[0] if decided else None
+
+
+def tagged_table(**ages_h: int) -> TableState:
+    found = old_table(5, tags_made_ms={k: NOW_MS - v * HOUR_MS for k, v in ages_h.items()})
+    history = replace(found.survey.history, tags=len(ages_h))
+    return replace(found, survey=replace(found.survey, history=history))
+
+
+def test_tags_are_asked_for_by_their_age_and_with_their_number() -> None:
+    found = tagged_table(nightly_1=50, nightly_2=30, nightly_3=1, release_1=900)
+    policy = UpkeepPolicy.model_validate({"tags": {"older_than": "1d", "spare": ["release_*"]}})
+    due = of_verb("expire_tags", found, policy)
+    assert (due.why, due.benefit.tags_fewer, due.cost.files) == (Why.SCHEDULED, 2, 2)
+    assert "4 tags, 2 of them older than 1 day;" in due.reason
+    assert due.policy == policy_digest(policy.tags)
+    key = ("nyc.flights", "expire_tags")
+    assert of_verb("expire_tags", found, policy, done_ms={key: NOW_MS}).why_not is WhyNot.NOT_YET
+    # Without an age, those whose own time ends are found when they are planned.
+    assert of_verb("expire_tags", found).benefit.tags_fewer == 0
+    assert of_verb("expire_tags", old_table(5), policy) is None
+
+
+def test_changelogs_are_asked_for_with_the_number_beyond_the_policy() -> None:
+    found = old_table(3)
+    history = replace(found.survey.history, changelogs=20)
+    found = replace(found, survey=replace(found.survey, history=history))
+    policy = UpkeepPolicy.model_validate({"changelogs": {"retain_min": 2, "retain_max": 8}})
+    due = of_verb("expire_changelogs", found, policy)
+    assert (due.why, due.benefit.changelogs_fewer) == (Why.SCHEDULED, 15)
+    own = replace(found, changelog_retention=Retention(retain_min=9, retain_max=22))
+    assert of_verb("expire_changelogs", own).benefit.changelogs_fewer == 1
+    wrong = UpkeepPolicy.model_validate({"changelogs": {"retain_max": 8}})
+    declined = of_verb("expire_changelogs", own, wrong)
+    assert declined.why_not is WhyNot.CONTRADICTION
+    assert "retain_max (8) is below retain_min (9)" in declined.reason
+    assert of_verb("expire_changelogs", old_table(3), policy) is None
+
+
+@pytest.mark.parametrize(("verb", "section"), [("tags", "tags"), ("changelogs", "changelogs")])
+def test_tags_and_changelogs_stay_where_the_policy_or_an_option_forbids_it(
+    verb: str, section: str
+) -> None:
+    found = tagged_table(nightly=50)
+    history = replace(found.survey.history, changelogs=20)
+    found = replace(found, survey=replace(found.survey, history=history))
+    verb = f"expire_{verb}"
+    off = UpkeepPolicy.model_validate({section: {"enabled": False}})
+    assert of_verb(verb, found, off).why_not is WhyNot.DISABLED
+    refused = replace(found, survey=replace(found.survey, refused={"expire": "its option says so"}))
+    assert of_verb(verb, refused).why_not is WhyNot.READ_ONLY
+    frozen = UpkeepPolicy.model_validate({"freeze": True})
+    assert of_verb(verb, found, frozen) is None
+    running = {"nyc.flights": (Running("expire_snapshots", "run 7"),)}
+    assert of_verb(verb, found, in_flight=running).why_not is WhyNot.IN_FLIGHT
+    beside = {"nyc.flights": (Running("compact", "run 7"),)}
+    assert isinstance(of_verb(verb, found, in_flight=beside), Intent)
+
+
 def test_manifests_are_due_by_their_number() -> None:
     found = state(partition("a", 1))
     figures = ManifestFigures(manifests=120, bytes=5, small=100)
