@@ -105,6 +105,7 @@ Exit codes:
   70   unexpected: please report it
   130  interrupted
   141  the reader of the output closed it
+  143  terminated by SIGTERM; as after an interruption, what was begun is cleaned up
 In `alter --dry-run` and `diff`, 2 is also a change that is denied, in `check` a file that is wrong.
 """
 _EXAMPLES = """
