@@ -78,7 +78,7 @@ class UpkeepJob:
     needs_spark: bool = True
     may_come_early: bool = False
     for_partitions: Callable[[Any, Table, Sequence[Mapping[str, object]]], Any] | None = None
-    afterwards: Callable[[Table, dg.OpExecutionContext], None] | None = None
+    afterwards: Callable[[KeptTable, Table, dg.OpExecutionContext], None] | None = None
 
 
 class AskedConfig(dg.Config):
@@ -303,7 +303,7 @@ class _OneTable:
                     plan,
                 ).carry_out(dry_run)
             if kind.afterwards is not None and not dry_run:
-                kind.afterwards(catalog.table(self.kept.name), context)
+                kind.afterwards(self.kept, catalog.table(self.kept.name), context)
 
 
 def _without_gone(options: Any, table: Table, context: dg.OpExecutionContext) -> Any:
