@@ -57,7 +57,8 @@ class CompactionPolicy(Declared):
     """When buckets are compacted, and how much at once.
 
     A partition with `small_files` in a bucket is due. It waits while its small files have less than
-    `min_bytes` and the last write is younger than `at_latest`.
+    `min_bytes` and the last write is younger than `at_latest`, unless readers wait: for rows that
+    they do not see yet, for twice as many sorted runs to merge, or for 20 times as many files.
     """
 
     enabled: bool = _enabled("due partitions are compacted")
@@ -75,9 +76,9 @@ class CompactionPolicy(Declared):
         default=0, description="wait until the last write to the partition is so old"
     )
     min_bytes: SizeBytes = Field(
-        default=0,
-        description="wait while the small files of a partition have less, and are fewer than 20 "
-        "times `small_files`",
+        default=32 << 20,
+        description="wait while the small files of a partition have less, unless readers wait: "
+        "from 20 times `small_files` files on, or twice as many sorted runs",
     )
     at_latest: DurationMs = Field(
         default=_HOUR_MS, description="`min_bytes` delays no longer than this after a write"

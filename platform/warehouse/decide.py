@@ -28,7 +28,11 @@ from lakewright.platform.warehouse.intents import (
     WhyNot,
 )
 from lakewright.platform.warehouse.judge_buckets import bucket_hint
-from lakewright.platform.warehouse.judge_partition import judge_partition, weight
+from lakewright.platform.warehouse.judge_partition import (
+    judge_partition,
+    makes_readers_wait,
+    weight,
+)
 from lakewright.platform.warehouse.judge_tags import tags_past
 from lakewright.platform.warehouse.kept_verbs import (
     ANALYZE,
@@ -56,8 +60,6 @@ _MOST_TIMES_ASKED = 8
 # A table is not ill because of work that its schedule asked for so shortly ago.
 _LATE_AFTER_MS = 3_600_000
 _MOST_TOLD = 5
-# So many times the files from which a compaction is due, it is worth its while however small.
-_CROWDED = 20
 # An orchestrator may know the end of a run by the second.
 _SECOND_MS = 1000
 _MIB = 1 << 20
@@ -166,8 +168,8 @@ class _Look:
                 told = f"waits for its hours, {policy.hours} {policy.timezone}"
                 again_ms = policy.hours.next_ms(now_ms, policy.timezone)
                 return WhyNot.OUT_OF_HOURS, told, again_ms
-            # Else a stream of tiny commits, which is never old, would pile up files without end.
-            crowded = weight(partition) >= _CROWDED * policy.small_files
+            keyed = self.state.health.keyed
+            crowded = makes_readers_wait(partition, policy, keyed=keyed)
             little = partition.small_bytes < policy.min_bytes and not crowded
             if little and age_ms is not None and age_ms < policy.at_latest:
                 told = (

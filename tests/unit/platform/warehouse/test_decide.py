@@ -37,7 +37,7 @@ NOW_MS = 1_700_000_000_000
 HOUR_MS = 3_600_000
 TICK_MS = NOW_MS - HOUR_MS
 CLOCK = Clock(now_ms=NOW_MS, last_tick_ms=lambda schedule, timezone: TICK_MS)
-SMALL = UpkeepPolicy(compaction=CompactionPolicy(small_files=5))
+SMALL = UpkeepPolicy(compaction=CompactionPolicy(small_files=5, min_bytes=0))
 
 
 def partition(day: str, small: int = 0, **more: Any) -> PartitionHealth:
@@ -124,8 +124,34 @@ def test_little_work_waits_until_it_is_worth_a_run_or_has_waited_long() -> None:
     assert intents(compaction(state(partition("a", many)), policy))
 
 
+def test_without_a_policy_kilobytes_wait_unless_readers_do() -> None:
+    usual = UpkeepPolicy()
+    (waits,) = compaction(state(partition("a", 40)), usual)
+    assert waits.why_not is WhyNot.TOO_LITTLE
+    assert "waits, 3.9 KiB of 32.0 MiB" in waits.reason
+    assert waits.again_ms == NOW_MS + HOUR_MS
+    for readers_wait in (
+        partition("a", 100),
+        partition("a", 5, small_bytes=32 << 20),
+        partition("a", 5, last_file_creation_ms=NOW_MS - HOUR_MS),
+    ):
+        assert intents(compaction(state(readers_wait), usual))
+
+
+def test_few_bytes_are_rewritten_where_readers_merge_many_sorted_runs() -> None:
+    usual = UpkeepPolicy()
+    (waits,) = compaction(state(partition("a", sorted_runs=9), keyed=True), usual)
+    assert waits.why_not is WhyNot.TOO_LITTLE
+    (due,) = compaction(state(partition("a", sorted_runs=10), keyed=True), usual)
+    assert due.why is Why.SORTED_RUNS
+    hidden = partition("a", 1, waiting_files=1, waiting_rows=1)
+    assert intents(compaction(state(hidden, keyed=True), usual))
+
+
 def test_a_partition_that_is_written_is_left_until_it_is_quiet() -> None:
-    policy = UpkeepPolicy(compaction=CompactionPolicy.model_validate({"quiet_for": "60s"}))
+    policy = UpkeepPolicy(
+        compaction=CompactionPolicy.model_validate({"quiet_for": "60s", "min_bytes": "0 b"})
+    )
     (waits,) = compaction(state(partition("a", 9, last_file_creation_ms=NOW_MS - 59_000)), policy)
     assert waits.reason.endswith("waits, written 59 s ago, until it is quiet for 60 s")
     assert waits.again_ms == NOW_MS + 1000
@@ -136,7 +162,7 @@ def test_a_partition_that_is_written_is_left_until_it_is_quiet() -> None:
 def test_rewrites_wait_for_their_hours_unless_rows_wait() -> None:
     # 22:13 in UTC.
     hours = DayHours.parse("23:00-06:00")
-    policy = UpkeepPolicy(compaction=CompactionPolicy(hours=hours))
+    policy = UpkeepPolicy(compaction=CompactionPolicy(hours=hours, min_bytes=0))
     (waits,) = compaction(state(partition("a", 9)), policy)
     assert waits.why_not is WhyNot.OUT_OF_HOURS
     assert "23:00-06:00" in waits.reason
@@ -146,7 +172,7 @@ def test_rewrites_wait_for_their_hours_unless_rows_wait() -> None:
 
 
 def test_work_of_one_run_is_bounded_and_the_rest_waits() -> None:
-    policy = UpkeepPolicy(compaction=CompactionPolicy(max_partitions=1))
+    policy = UpkeepPolicy(compaction=CompactionPolicy(max_partitions=1, min_bytes=0))
     waits, due = compaction(state(partition("a", 9), partition("b", 9)), policy)
     assert due.partitions == ("a",)
     assert (waits.partition, waits.why_not) == ("b", WhyNot.CAPPED)
@@ -355,7 +381,9 @@ def test_equal_input_gives_equal_decisions_and_every_partition_one(
     files: list[int], threshold: int, frozen: bool
 ) -> None:
     found = state(*[partition(str(at), count) for at, count in enumerate(files)])
-    policy = UpkeepPolicy(compaction=CompactionPolicy(small_files=threshold), freeze=frozen)
+    policy = UpkeepPolicy(
+        compaction=CompactionPolicy(small_files=threshold, min_bytes=0), freeze=frozen
+    )
     first, second = (decide(found, policy, Past(), CLOCK) for _ in range(2))
     assert first == second
     if frozen:
@@ -477,7 +505,7 @@ def test_what_was_undone_waits_for_new_rows_or_another_policy() -> None:
         assert due.partitions == ("b",)
         assert due.policy == policy_digest(SMALL.compaction)
 
-    other = UpkeepPolicy(compaction=CompactionPolicy(small_files=6))
+    other = UpkeepPolicy(compaction=CompactionPolicy(small_files=6, min_bytes=0))
     taken = {("nyc.flights", "compact"): by_policy}
     (again,) = compaction(state(old), other, taken_back=taken)
     assert isinstance(again, Intent)
