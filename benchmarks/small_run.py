@@ -53,7 +53,7 @@ _EXPECTATION = """\
 expectations:
   - {expect: expect_column_values_to_not_be_null, column: amount}
 """
-_OFTEN = "maintenance: {compaction: {small_files: 5, interval: 5s}}\n"
+_OFTEN = "maintenance: {compaction: {min_bytes: 0 b, small_files: 5, interval: 5s}}\n"
 _DECLARED = {
     "events": f"table: small.events\n{_COLUMNS}options: {{bucket: -1}}\n{_OFTEN}",
     "days": f"table: small.days\n{_COLUMNS}{_SOURCE}",

@@ -1,6 +1,7 @@
-"""Schema evolution: a job that makes a table as declared, or applies changes of its run config.
+"""Schema evolution: jobs that make tables as declared, or apply changes of their run config.
 
-The policy of the declaration says what becomes of destructive changes; a run may say otherwise.
+The policy of the declaration says what becomes of destructive changes; a run may say otherwise. A
+table without declared columns gets the changes that a run names.
 """
 
 import dagster as dg
@@ -9,25 +10,40 @@ from lakewright.jobs.upkeep import UpkeepJob
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.workspace import Workspace
 from lakewright.platform.orchestration.asset_lineage import with_other_assets
+from lakewright.platform.upkeep.alter import altering
 from lakewright.platform.upkeep.evolve import EvolveOptions, evolution_to
 from lakewright.platform.upkeep.verb import AnyVerb
+from lakewright.platform.warehouse.kept_tables import KeptTable
 from lakewright.storage import Table
 
 VERB = "evolve_schema"
 
 
-def evolve_job(workspace: Workspace, declaration: TableDeclaration) -> UpkeepJob:
-    """The job of a declared table; the gate asks who uses its columns in the workspace."""
+def evolve_job(workspace: Workspace, declaration: TableDeclaration | None = None) -> UpkeepJob:
+    """The job of a declared table, or of all tables; the gate asks who uses columns.
 
-    def verbs(_: Table, context: dg.OpExecutionContext) -> tuple[AnyVerb]:
+    Users of columns are those that the workspace and Dagster know.
+    """
+
+    def verbs(table: Table, context: dg.OpExecutionContext) -> tuple[AnyVerb]:
         known = with_other_assets(workspace, context.instance)
-        return (evolution_to(declaration, known),)
+        found = declaration or workspace.declaration(table.name)
+        if found is None or not found.columns:
+            return (altering(known),)
+        return (evolution_to(found, known),)
 
+    def declared(kept: KeptTable) -> EvolveOptions:
+        found = declaration or kept.declaration
+        if found is None:
+            return EvolveOptions()
+        return EvolveOptions(on_destructive=found.schema_policy.on_destructive)
+
+    what = "tables to their declarations" if declaration is None else "{table} to its declaration"
     return UpkeepJob(
         name=VERB,
-        description="Change the schema of {table} to its declaration.",
+        description=f"Change the schema of {what}.",
         verbs=verbs,
-        declared=lambda _: EvolveOptions(on_destructive=declaration.schema_policy.on_destructive),
+        declared=declared,
         options=EvolveOptions,
         may_come_early=True,
     )

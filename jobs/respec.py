@@ -1,8 +1,9 @@
-"""Respec: a job that changes the partition keys of a table, to those declared or those of its run.
+"""Respec: jobs that change the partition keys of tables, to those declared or those of a run.
 
-A backfill of the job splits files and leaves the keys: a run for a partition of the asset splits
-the partitions of the table that hold its rows. What is split is not split again, so a backfill may
-be stopped, and launched again, at any time. A dry run shows the ledger: what is left to split.
+A backfill of the job of a table splits files and leaves the keys: a run for a partition of the
+asset splits the partitions of the table that hold its rows. What is split is not split again, so a
+backfill may be stopped, and launched again, at any time. A dry run shows the ledger: what is left
+to split.
 
 After a change the partitions of the asset are those of the table (`follow_table.py`).
 """
@@ -15,37 +16,41 @@ from dataclasses import replace
 import dagster as dg
 
 from lakewright.jobs.upkeep import UpkeepJob
-from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.partition_keys import partition_identity
 from lakewright.platform.orchestration.follow_table import follow_table
 from lakewright.platform.orchestration.schema_reports import RESPEC_JOB
 from lakewright.platform.upkeep.known_partitions import unknown_partitions
 from lakewright.platform.upkeep.respec import RESPEC, RespecOptions
+from lakewright.platform.warehouse.kept_tables import KeptTable
 from lakewright.storage import Table
 
 
-def respec_job(declaration: TableDeclaration) -> UpkeepJob:
-    """The job of a table whose columns are declared."""
+def _declared(kept: KeptTable) -> RespecOptions:
+    declaration = kept.declaration
+    if declaration is None or not declaration.columns:
+        return RespecOptions()
+    return RespecOptions(keys=declaration.partition_keys)
 
-    def follow(table: Table, context: dg.OpExecutionContext) -> None:
-        found = follow_table(declaration, table, context.instance)
-        for told in found.warnings:
-            context.log.warning("%s: %s", table.name, told)
-        for event in found.events:
-            context.log_event(event)
 
-    return UpkeepJob(
-        name=RESPEC_JOB,
-        description=(
-            "Change the partition keys of {table} to its declaration, or split files for that: a "
-            "run for a partition only splits."
-        ),
-        verbs=lambda *_: (RESPEC,),
-        declared=lambda _: RespecOptions(keys=declaration.partition_keys),
-        options=RespecOptions,
-        for_partitions=_split_of,
-        afterwards=follow,
-    )
+def _follow(kept: KeptTable, table: Table, context: dg.OpExecutionContext) -> None:
+    """Make the partitions of the asset those of the table; an adopted table has none."""
+    if kept.declaration is None or not kept.declaration.columns:
+        return
+    found = follow_table(kept.declaration, table, context.instance)
+    for told in found.warnings:
+        context.log.warning("%s: %s", table.name, told)
+    for event in found.events:
+        context.log_event(event)
+
+
+RESPEC_OF_TABLES = UpkeepJob(
+    name=RESPEC_JOB,
+    description="Change the partition keys of tables, to those declared or those of the run.",
+    verbs=lambda *_: (RESPEC,),
+    declared=_declared,
+    options=RespecOptions,
+    afterwards=_follow,
+)
 
 
 def _split_of(
@@ -65,3 +70,13 @@ def _split_of(
     if not found:
         return None
     return replace(options, split_only=True, partitions=tuple(found.values()))
+
+
+RESPEC_OF_A_TABLE = replace(
+    RESPEC_OF_TABLES,
+    description=(
+        "Change the partition keys of {table} to its declaration, or split files for that: a run "
+        "for a partition only splits."
+    ),
+    for_partitions=_split_of,
+)

@@ -32,18 +32,28 @@ from lakewright.platform.orchestration.reports import (
 )
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
-from lakewright.platform.orchestration.run_config import VerbConfig, config_class, options_of_run
+from lakewright.platform.orchestration.run_config import (
+    PlannedConfig,
+    TableVerbConfig,
+    VerbConfig,
+    check_nothing_else_planned,
+    config_class,
+    options_of_run,
+)
 from lakewright.platform.orchestration.run_identity import commit_user
 from lakewright.platform.orchestration.runs import release_of_ended_runs
 from lakewright.platform.upkeep.health import TableHealth, read_health
 from lakewright.platform.upkeep.known_partitions import unknown_partitions
 from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
+from lakewright.platform.upkeep.saved_plans import given_plan
 from lakewright.platform.upkeep.verb import AnyVerb, Outcome, Report, Work
 from lakewright.platform.upkeep.words import counted
 from lakewright.platform.warehouse.keepers import may_be_done
 from lakewright.platform.warehouse.kept_tables import KeptTable, KeptTables
 from lakewright.platform.warehouse.recording import Recorder
 from lakewright.storage import Catalog, Table
+from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.operations.running.plan import Plan
 
 # The sensor that asked for the run.
 SENSOR_TAG = "lakewright/asked_by"
@@ -68,7 +78,7 @@ class UpkeepJob:
     needs_spark: bool = True
     may_come_early: bool = False
     for_partitions: Callable[[Any, Table, Sequence[Mapping[str, object]]], Any] | None = None
-    afterwards: Callable[[Table, dg.OpExecutionContext], None] | None = None
+    afterwards: Callable[[KeptTable, Table, dg.OpExecutionContext], None] | None = None
 
 
 class AskedConfig(dg.Config):
@@ -149,11 +159,11 @@ def build_table_job(
         name=declaration.table, policy=declaration.maintenance, declaration=declaration
     )
 
-    def keep_table(context: dg.OpExecutionContext, config: VerbConfig) -> None:
+    def keep_table(context: dg.OpExecutionContext, config: TableVerbConfig) -> None:
         one = _OneTable(kind, names, kept, context, keys)
         one.keep(config, names.job(kind.name), dry_run=config.dry_run)
 
-    config_type = config_class(kind.options)  # type: ignore[arg-type]  # classes are hashable
+    config_type = config_class(kind.options, TableVerbConfig)  # type: ignore[arg-type]  # classes are hashable
     keep_table.__annotations__["config"] = config_type
     description = kind.description.format(table=declaration.table)
     op = dg.op(
@@ -179,7 +189,7 @@ def build_table_job(
 
 def _config_of_tables(options: type[Any]) -> type[dg.Config]:
     """Run config with the options of each table by its name."""
-    one = config_class(options, dg.Config)  # type: ignore[arg-type]  # classes are hashable
+    one = config_class(options, PlannedConfig)  # type: ignore[arg-type]  # classes are hashable
     given: dict[str, Any] = {
         "tables": (
             dict[str, one],  # type: ignore[valid-type]  # made for these options
@@ -238,7 +248,7 @@ class _OneTable:
     asked: AskedConfig | None = None
     several: bool = False
 
-    def keep(self, config: dg.Config, job: str, *, dry_run: bool) -> None:
+    def keep(self, config: PlannedConfig, job: str, *, dry_run: bool) -> None:
         """Carry out the verbs of the job, with what the run's config says of this table."""
         kind, context = self.kind, self.context
         if self.asked is not None and not may_be_done(kind.name, self.kept.policy):
@@ -252,12 +262,21 @@ class _OneTable:
                 context.log.info("table %s does not exist yet", self.kept.name)
                 return
             table = catalog.table(self.kept.name)
+            verbs = kind.verbs(table, context)
+            if config.plan is not None:
+                check_nothing_else_planned(config, kind.options)
+            given = given_plan(config.plan, verbs, table)
             options = options_of_run(config, kind.declared(self.kept), table)
             options = _without_gone(options, table, context)
             if options is None:
                 return
             if kind.for_partitions is not None and context.has_partition_key:
                 assert self.kept.declaration is not None
+                if given is not None:
+                    told = (
+                        f"the run is for {context.partition_key}; give a plan without a partition"
+                    )
+                    raise InvalidRequestError(told, table=table.name)
                 spec = self.kept.declaration.scheme.spec_of(context.partition_key)
                 options = kind.for_partitions(options, table, (spec,))
                 if options is None:
@@ -269,7 +288,7 @@ class _OneTable:
             work = Work(
                 run=commit_user(context.run, job), session=(spark or SparkResource()).session
             )
-            for verb in kind.verbs(table, context):
+            for verb, plan in [given] if given else [(each, None) for each in verbs]:
                 _Run(
                     kind,
                     self.names,
@@ -281,9 +300,10 @@ class _OneTable:
                     catalog,
                     self.asked,
                     self.several,
+                    plan,
                 ).carry_out(dry_run)
             if kind.afterwards is not None and not dry_run:
-                kind.afterwards(catalog.table(self.kept.name), context)
+                kind.afterwards(self.kept, catalog.table(self.kept.name), context)
 
 
 def _without_gone(options: Any, table: Table, context: dg.OpExecutionContext) -> Any:
@@ -305,7 +325,7 @@ def _without_gone(options: Any, table: Table, context: dg.OpExecutionContext) ->
 
 @dataclass
 class _Run:
-    """One verb in one run: carries it out and reports it."""
+    """One verb in one run: carries it out and reports it; a `given` plan as it stands."""
 
     kind: UpkeepJob
     names: TableNames
@@ -317,13 +337,15 @@ class _Run:
     catalog: Catalog
     asked: AskedConfig | None
     several: bool
+    given: Plan[Any] | None = None
     before: TableHealth | None = None
     done: Outcome[Any, Any, Any] | None = None
     plan: Report | None = None
 
     def carry_out(self, dry_run: bool) -> None:
         """Plan, lease, run, and report each step; a failure has the findings of its plan."""
-        with failures_for_dagster(lambda: findings_metadata(self.plan)):
+        plans_again = self.given is None
+        with failures_for_dagster(lambda: findings_metadata(self.plan), plans_again=plans_again):
             self._carry_out(dry_run)
 
     def _carry_out(self, dry_run: bool) -> None:
@@ -334,6 +356,7 @@ class _Run:
                 self.table,
                 self.options,
                 self.work,
+                plan=self.given,
                 dry_run=dry_run,
                 planned=self._planned,
                 stepped=self._stepped,

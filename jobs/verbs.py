@@ -14,9 +14,14 @@ from lakewright.platform.upkeep.rescale import RESCALE
 from lakewright.platform.upkeep.revert import REVERT
 from lakewright.platform.upkeep.verb import AnyVerb
 from lakewright.platform.warehouse.keepers import KEEPERS, Keeper
-from lakewright.platform.warehouse.kept_verbs import EXPIRE_PARTITIONS, EXPIRE_SNAPSHOTS
+from lakewright.platform.warehouse.kept_verbs import (
+    EXPIRE_CHANGELOGS,
+    EXPIRE_PARTITIONS,
+    EXPIRE_SNAPSHOTS,
+    EXPIRE_TAGS,
+)
 
-_MAY_COME_EARLY = (EXPIRE_SNAPSHOTS, EXPIRE_PARTITIONS)
+_MAY_COME_EARLY = (EXPIRE_SNAPSHOTS, EXPIRE_TAGS, EXPIRE_CHANGELOGS, EXPIRE_PARTITIONS)
 
 
 def _kept(keeper: Keeper) -> UpkeepJob:

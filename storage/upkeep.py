@@ -334,15 +334,30 @@ class Upkeep:
             max_duration_ms=max_duration_ms,
         )
 
-    def plan_expire_tags(self, *, older_than_ms: int | None = None) -> DeleteTagsPlan:
+    def plan_expire_tags(
+        self, *, older_than_ms: int | None = None, spare: Sequence[str] = ()
+    ) -> DeleteTagsPlan:
         """Delete expired tags; see `retention.expire_tags`."""
-        return plan_expire_tags(self.table_files, older_than_ms=older_than_ms)
+        return plan_expire_tags(self.table_files, older_than_ms=older_than_ms, spare=spare)
 
     expire_tags = AtOnce(plan_expire_tags)
 
-    def plan_expire_changelogs(self, *, every: bool = False) -> ExpireChangelogsPlan:
+    def plan_expire_changelogs(
+        self,
+        *,
+        every: bool = False,
+        retain_min: int | None = None,
+        retain_max: int | None = None,
+        time_retained_ms: int | None = None,
+    ) -> ExpireChangelogsPlan:
         """Delete expired long-lived changelogs, or all with `every`."""
-        return plan_expire_changelogs(self.table_files, every=every)
+        return plan_expire_changelogs(
+            self.table_files,
+            every=every,
+            retain_min=retain_min,
+            retain_max=retain_max,
+            time_retained_ms=time_retained_ms,
+        )
 
     expire_changelogs = AtOnce(plan_expire_changelogs)
 

@@ -10,9 +10,11 @@ from collections.abc import Iterator
 
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.upkeep_policies import (
+    ChangelogPolicy,
     PartitionPolicy,
     SnapshotPolicy,
     SortPolicy,
+    TagPolicy,
     UpkeepPolicy,
     WarehousePolicy,
 )
@@ -56,16 +58,29 @@ def check_upkeep(policy: UpkeepPolicy) -> Iterator[Finding]:
             "least 1h"
         )
         yield ("quarantine", "keep"), message
-    yield from _check_snapshots(policy.snapshots)
+    yield from _check_range("snapshots", policy.snapshots)
+    yield from _check_range("changelogs", policy.changelogs)
+    yield from _check_tags(policy.tags)
     yield from _check_sort(policy.sort)
     yield from _check_partition_expiry(policy.partitions)
 
 
-def _check_snapshots(policy: SnapshotPolicy) -> Iterator[Finding]:
+def _check_range(section: str, policy: SnapshotPolicy | ChangelogPolicy) -> Iterator[Finding]:
     low, high = policy.retain_min, policy.retain_max
     if low is not None and high is not None and high < low:
         message = f"retain_max is {high}, below retain_min, which is {low}"
-        yield ("snapshots", "retain_max"), message
+        yield (section, "retain_max"), message
+
+
+def _check_tags(policy: TagPolicy) -> Iterator[Finding]:
+    if policy.older_than is not None and policy.older_than < _LEAST_AGE_MS:
+        message = (
+            "the job that made a tag may still need it within 1h; write at least 1h, or give such "
+            "tags a time to live when they are made"
+        )
+        yield ("tags", "older_than"), message
+    if len(set(policy.spare)) < len(policy.spare):
+        yield ("tags", "spare"), "a pattern is named twice; keep one"
 
 
 def _check_sort(policy: SortPolicy) -> Iterator[Finding]:

@@ -57,7 +57,8 @@ class CompactionPolicy(Declared):
     """When buckets are compacted, and how much at once.
 
     A partition with `small_files` in a bucket is due. It waits while its small files have less than
-    `min_bytes` and the last write is younger than `at_latest`.
+    `min_bytes` and the last write is younger than `at_latest`, unless readers wait: for rows that
+    they do not see yet, for twice as many sorted runs to merge, or for 20 times as many files.
     """
 
     enabled: bool = _enabled("due partitions are compacted")
@@ -75,9 +76,9 @@ class CompactionPolicy(Declared):
         default=0, description="wait until the last write to the partition is so old"
     )
     min_bytes: SizeBytes = Field(
-        default=0,
-        description="wait while the small files of a partition have less, and are fewer than 20 "
-        "times `small_files`",
+        default=32 << 20,
+        description="wait while the small files of a partition have less, unless readers wait: "
+        "from 20 times `small_files` files on, or twice as many sorted runs",
     )
     at_latest: DurationMs = Field(
         default=_HOUR_MS, description="`min_bytes` delays no longer than this after a write"
@@ -103,10 +104,7 @@ class SortPolicy(Declared):
 
 
 class SnapshotPolicy(Declared):
-    """How much history is kept, and when expiry runs; the table's options give the defaults.
-
-    Tags with a time to live and changelogs expire in the same run.
-    """
+    """How much history is kept, and when expiry runs; the table's options give the defaults."""
 
     enabled: bool = _enabled("snapshots expire")
     retain_min: int | None = Field(
@@ -122,6 +120,50 @@ class SnapshotPolicy(Declared):
         default=None, ge=1, description="at most so many a run; without it the table's option"
     )
     schedule: str = _schedule("17 3 * * *")
+    timezone: str = _timezone("schedule")
+
+
+class TagPolicy(Declared):
+    """How long tags stay.
+
+    In any case a tag goes when its own time to live ends, and an automatic one beyond the number
+    that the table's options retain.
+    """
+
+    enabled: bool = _enabled("tags expire")
+    older_than: DurationMs | None = Field(
+        default=None,
+        description="delete tags of this age too, also those with a longer time to live",
+    )
+    spare: tuple[Text, ...] = Field(
+        default=(),
+        description="`older_than` leaves tags whose names match one of these, such as release-*",
+    )
+    schedule: str = _schedule("47 3 * * *")
+    timezone: str = _timezone("schedule")
+
+
+class ChangelogPolicy(Declared):
+    """How long changelogs stay that outlived their snapshots; the table's options give defaults.
+
+    Whether changelogs outlive snapshots at all is said by the table's options alone.
+    """
+
+    enabled: bool = _enabled("changelogs expire")
+    retain_min: int | None = Field(
+        default=None,
+        ge=1,
+        description="keep the changes of so many commits at least; without it the table's option",
+    )
+    retain_max: int | None = Field(
+        default=None,
+        ge=1,
+        description="keep the changes of so many commits at most; without it the table's option",
+    )
+    time_retained: DurationMs | None = Field(
+        default=None, description="keep what is younger; without it the table's option"
+    )
+    schedule: str = _schedule("57 3 * * *")
     timezone: str = _timezone("schedule")
 
 
@@ -206,6 +248,8 @@ class RescalePolicy(Declared):
 Scheduled = (
     SortPolicy
     | SnapshotPolicy
+    | TagPolicy
+    | ChangelogPolicy
     | PartitionPolicy
     | OrphanPolicy
     | QuarantinePolicy
@@ -226,6 +270,8 @@ class UpkeepPolicy(Declared):
     compaction: CompactionPolicy = CompactionPolicy()
     sort: SortPolicy = SortPolicy()
     snapshots: SnapshotPolicy = SnapshotPolicy()
+    tags: TagPolicy = TagPolicy()
+    changelogs: ChangelogPolicy = ChangelogPolicy()
     partitions: PartitionPolicy = PartitionPolicy()
     orphans: OrphanPolicy = OrphanPolicy()
     quarantine: QuarantinePolicy = QuarantinePolicy()

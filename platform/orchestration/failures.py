@@ -19,6 +19,7 @@ from lakewright.storage.errors import (
     LeaseHeld,
     LeaseLost,
     NotFoundError,
+    StalePlan,
     StorageError,
     UnavailableError,
     UnsupportedError,
@@ -69,10 +70,13 @@ def reaction_to(error: StorageError) -> Reaction:
 @contextmanager
 def failures_for_dagster(
     metadata: Callable[[], Mapping[str, dg.MetadataValue]] = dict,
+    *,
+    plans_again: bool = True,
 ) -> Iterator[None]:
     """Turn an error of storage into a retry, or into a failure that is not retried.
 
-    `metadata` is added to that of the failure.
+    `metadata` is added to that of the failure. A step that does not plan again gains nothing from a
+    retry if its plan is stale.
 
     Raises:
         RetryRequested: trying again can help.
@@ -82,7 +86,8 @@ def failures_for_dagster(
         yield
     except StorageError as err:
         reaction = reaction_to(err)
-        if reaction.retries:
+        is_final = isinstance(err, StalePlan) and not plans_again
+        if reaction.retries and not is_final:
             raise dg.RetryRequested(reaction.retries, reaction.wait_seconds) from err
         raise dg.Failure(
             description=f"{type(err).__name__}: {err}",

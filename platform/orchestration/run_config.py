@@ -19,6 +19,7 @@ from lakewright.platform.upkeep.option_values import option_value
 from lakewright.platform.upkeep.rewrites import Partitions
 from lakewright.platform.upkeep.verb import OptionField, option_fields
 from lakewright.storage import Table
+from lakewright.storage.errors import InvalidRequestError
 
 OptionsT = TypeVar("OptionsT")
 _BY_KEY = " Partition keys: a value, or dt=…/hh=… for several columns."
@@ -28,6 +29,22 @@ class VerbConfig(dg.Config):
     """The run config that the job of a verb accepts."""
 
     dry_run: bool = Field(default=False, description="Report what would be done; write nothing.")
+
+
+class PlannedConfig(dg.Config):
+    """What the run config of a verb may hold of one table, beside the verb's options."""
+
+    plan: Any = Field(
+        default=None,
+        description=(
+            "A saved plan to carry out as it stands: its JSON, or the path of a file that this "
+            "run's worker reads. Leave out what would plan otherwise."
+        ),
+    )
+
+
+class TableVerbConfig(PlannedConfig, VerbConfig):
+    """The run config of a verb's job for one table."""
 
 
 @cache
@@ -65,6 +82,19 @@ def options_of_run(config: dg.Config, declared: OptionsT, table: Table) -> Optio
             plain = value.value if isinstance(value, Enum) else value
             given[option.name] = option_value(option, plain, table)
     return replace(declared, **given)  # type: ignore[type-var]  # a dataclass, as options are
+
+
+def check_nothing_else_planned(config: dg.Config, options: type[Any]) -> None:
+    """Check that a run with a saved plan gives no option that would plan otherwise.
+
+    Raises:
+        InvalidRequestError: it gives one.
+    """
+    for option in option_fields(options):
+        if not option.at_run and getattr(config, option.written_name) is not None:
+            raise InvalidRequestError(
+                f"the plan says what to do; leave {option.written_name} out, or plan again"
+            )
 
 
 def _config_type(option: OptionField) -> Any:

@@ -71,11 +71,10 @@ def with_files(plan: Deletion) -> str:
     return f"and with that {counted(len(plan.files), 'file')}, {size_text(plan.bytes)}"
 
 
-def deletion_measures(plan: Deletion, result: Deleted | None, *, snapshots: int = 0) -> Measures:
-    """The files that a verb deletes, or deleted, and the number of snapshots with them."""
+def deletion_measures(
+    plan: Deletion, result: Deleted | None, gone: Benefit | None = None
+) -> Measures:
+    """The files that a verb deletes, or deleted, and what else is `gone` with them."""
     files = len(plan.files) if result is None else result.files_deleted
     freed = plan.bytes if result is None else result.bytes_deleted
-    return Measures(
-        cost=Cost(files=files),
-        benefit=Benefit(snapshots_fewer=snapshots, bytes_freed=freed),
-    )
+    return Measures(cost=Cost(files=files), benefit=replace(gone or Benefit(), bytes_freed=freed))

@@ -79,20 +79,23 @@ def _snapshots_report(
     plan, result = done.plan, done.result
     if result is None:
         return _snapshots_plan_report(plan)
-    left = len(table.table_files.snapshots.ids())
-    facts = {
-        **asdict(result),
-        "snapshots_before": left + len(result.expired),
-        "snapshots_after": left,
-    }
-    if not result.expired:
-        return replace(_snapshots_plan_report(plan), facts=facts, is_empty=True)
-    files, size = counted(result.files_deleted, "file"), size_text(result.bytes_deleted)
-    return Report(
-        summary=f"{snapshots_text(result.expired)} of {plan.table} expired: {files}, {size} "
-        f"deleted in {duration_text(result.duration_ms)}",
-        facts=facts,
-    )
+    left, gone = len(table.table_files.snapshots.ids()), len(result.expired)
+    report = _snapshots_plan_report(plan)
+    if gone:
+        files, size = counted(result.files_deleted, "file"), size_text(result.bytes_deleted)
+        summary = (
+            f"{snapshots_text(result.expired)} of {plan.table} expired: {files}, {size} deleted in "
+            f"{duration_text(result.duration_ms)}"
+        )
+        report = replace(report, summary=summary, notes=())
+    record = {**asdict(result), "snapshots_before": left + gone, "snapshots_after": left}
+    report = replace(report, facts=record, record=record, is_empty=not gone)
+    return _with_counts(report, snapshots_expired=gone, snapshots_left=left)
+
+
+def _with_counts(report: Report, **counts: int) -> Report:
+    """The report with numbers before its facts, where single values are shown; JSON stays."""
+    return replace(report, facts={**counts, **report.facts}, record=report.record or report.facts)
 
 
 def _snapshots_plan_report(plan: ExpirePlan) -> Report:
@@ -108,9 +111,11 @@ def _snapshots_plan_report(plan: ExpirePlan) -> Report:
         f"this is one step; about {counted(plan.waiting, 'more snapshot')} may go after it, in "
         "further steps of the same call"
     )
+    record = {"snapshots": len(ids), **plan_facts(plan)}
     return Report(
         summary=summary,
-        facts={"snapshots": len(ids), **plan_facts(plan)},
+        facts={**record, **({"snapshot_range": f"{ids[0]} to {ids[-1]}"} if ids else {})},
+        record=record,
         notes=(*([more] if ids and plan.waiting else []), *plan.reasons),
         is_empty=not ids,
     )
@@ -134,7 +139,8 @@ def _snapshots_measures(
 ) -> Measures:
     if done.result is None:
         return snapshots_measures(done.plan, done.options)
-    return deletion_measures(done.plan, done.result, snapshots=len(done.result.expired))
+    gone = Benefit(snapshots_fewer=len(done.result.expired))
+    return deletion_measures(done.plan, done.result, gone)
 
 
 EXPIRE_SNAPSHOTS = Verb(
@@ -161,6 +167,21 @@ class ExpireTagsOptions:
     older_than_ms: int | None = option(
         None, "Delete tags of at least that age too, however long they were to be retained."
     )
+    spare: tuple[str, ...] = option(
+        (),
+        "No age lets tags go whose names match one of these patterns, such as release-*; a time to "
+        "live of their own still ends.",
+    )
+
+
+def _expired_tags(
+    table: Table, done: Outcome[ExpireTagsOptions, DeleteTagsPlan, DeleteTagsResult]
+) -> Report:
+    report = tags_report(done.plan, done.result, "expire")
+    if done.result is None:
+        return _with_counts(report, tags_to_go=len(done.plan.tags))
+    left = len(table.table_files.references.tag_modified_ms())
+    return _with_counts(report, tags_expired=len(done.result.tags), tags_left=left)
 
 
 EXPIRE_TAGS: Verb[ExpireTagsOptions, DeleteTagsPlan, DeleteTagsResult] = Verb(
@@ -168,11 +189,13 @@ EXPIRE_TAGS: Verb[ExpireTagsOptions, DeleteTagsPlan, DeleteTagsResult] = Verb(
     description="delete tags past their time, and automatic ones beyond their number",
     options=ExpireTagsOptions,
     plan_type=DeleteTagsPlan,
-    plan=lambda table, options: table.upkeep.plan_expire_tags(older_than_ms=options.older_than_ms),
+    plan=lambda table, options: table.upkeep.plan_expire_tags(
+        older_than_ms=options.older_than_ms, spare=options.spare
+    ),
     run=lambda table, plan, options, work: table.upkeep.run(plan),
-    report=lambda table, done: tags_report(done.plan, done.result, "expire"),
+    report=_expired_tags,
     alone=LeaseKind.EXPIRE,
-    measures=lambda table, done: deletion_measures(done.plan, done.result),
+    measures=lambda table, done: tags_measures(done.plan, done.result),
 )
 
 
@@ -183,16 +206,60 @@ class ExpireChangelogsOptions:
     every: bool = option(
         default=False, text="Delete every changelog, whatever the table's options retain."
     )
+    retain_min: int | None = option(
+        None, "Of so many commits, counted back from the latest, the changes stay in any case."
+    )
+    retain_max: int | None = option(None, "Of so many commits the changes may stay at most.")
+    time_retained_ms: int | None = option(None, "How long changes stay: 1h, 7d or 0s.")
 
 
-def _changelogs_report(
-    _: Table,
-    done: Outcome[ExpireChangelogsOptions, ExpireChangelogsPlan, ExpireChangelogsResult],
-) -> Report:
+ChangelogsDone = Outcome[ExpireChangelogsOptions, ExpireChangelogsPlan, ExpireChangelogsResult]
+
+
+def _plan_changelogs(table: Table, options: ExpireChangelogsOptions) -> ExpireChangelogsPlan:
+    """The first step."""
+    return table.upkeep.plan_expire_changelogs(
+        every=options.every,
+        retain_min=options.retain_min,
+        retain_max=options.retain_max,
+        time_retained_ms=options.time_retained_ms,
+    )
+
+
+def _changelog_steps(
+    table: Table, options: ExpireChangelogsOptions, work: Work
+) -> Iterator[ChangelogsDone]:
+    """Steps until one deletes nothing; a plan of one step names as many as the table's option."""
+    plan = _plan_changelogs(table, options)
+    result = table.upkeep.run(plan)
+    yield Outcome(options=options, plan=plan, result=result)
+    while result.expired:
+        require_lease(table.table_files, work.lease)
+        step = _plan_changelogs(table, options)
+        if not step.changelog_ids:
+            return
+        done = table.upkeep.run(step)
+        plan, result = _joined(plan, step), result.and_then(done)
+        yield Outcome(options=options, plan=plan, result=result)
+        if not done.expired:
+            return
+
+
+def _joined(plan: ExpireChangelogsPlan, later: ExpireChangelogsPlan) -> ExpireChangelogsPlan:
+    """Both steps; a file that the first left to the second is named once."""
+    files = {each.path: each for each in (*plan.files, *later.files)}
+    return replace(
+        later,
+        changelog_ids=(*plan.changelog_ids, *later.changelog_ids),
+        files=tuple(files.values()),
+    )
+
+
+def _changelogs_report(_: Table, done: ChangelogsDone) -> Report:
     plan, result = done.plan, done.result
     ids = plan.changelog_ids
     which = f"changelogs of {snapshots_text(ids)} of {plan.table}"
-    return deletion_report(
+    report = deletion_report(
         plan,
         result,
         to_go=Report(
@@ -206,19 +273,34 @@ def _changelogs_report(
         done=f"{which} expired",
         facts={"expired": [] if result is None else list(result.expired)},
     )
+    if result is None:
+        return _with_counts(report, changelogs_to_go=len(ids))
+    return _with_counts(report, changelogs_expired=len(result.expired))
+
+
+def _changelogs_measures(_: Table, done: ChangelogsDone) -> Measures:
+    ids = done.plan.changelog_ids if done.result is None else done.result.expired
+    return deletion_measures(done.plan, done.result, Benefit(changelogs_fewer=len(ids)))
 
 
 EXPIRE_CHANGELOGS = Verb(
     name="expire_changelogs",
-    description="delete changelogs beyond the number and the age that the table's options retain",
+    description="delete changelogs beyond the number and the age to retain",
     options=ExpireChangelogsOptions,
     plan_type=ExpireChangelogsPlan,
-    plan=lambda table, options: table.upkeep.plan_expire_changelogs(every=options.every),
+    plan=_plan_changelogs,
     run=lambda table, plan, options, work: table.upkeep.run(plan),
     report=_changelogs_report,
     alone=LeaseKind.EXPIRE,
-    measures=lambda table, done: deletion_measures(done.plan, done.result),
+    steps=_changelog_steps,
+    measures=_changelogs_measures,
 )
+
+
+def tags_measures(plan: DeleteTagsPlan, result: DeleteTagsResult | None) -> Measures:
+    """The tags and files that go, or went."""
+    gone = plan.tags if result is None else result.tags
+    return deletion_measures(plan, result, Benefit(tags_fewer=len(gone)))
 
 
 def tags_report(plan: DeleteTagsPlan, result: DeleteTagsResult | None, verb: str) -> Report:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakewright.platform.upkeep.deletions import deletion_measures, deletion_report, with_files
-from lakewright.platform.upkeep.expire import tags_report
+from lakewright.platform.upkeep.expire import tags_measures, tags_report
 from lakewright.platform.upkeep.verb import Outcome, Report, Verb, option
 from lakewright.platform.upkeep.words import counted, named, snapshots_text
 from lakewright.storage import (
@@ -48,7 +48,7 @@ DELETE_TAGS: Verb[DeleteTagsOptions, DeleteTagsPlan, DeleteTagsResult] = Verb(
     plan=_plan_tags,
     run=lambda table, plan, options, work: table.history.run(plan),
     report=lambda table, done: tags_report(done.plan, done.result, "delete"),
-    measures=lambda table, done: deletion_measures(done.plan, done.result),
+    measures=lambda table, done: tags_measures(done.plan, done.result),
 )
 
 

@@ -37,6 +37,8 @@ class Benefit:
     rows_shown: int = 0
     bytes_fewer: int = 0
     manifests_fewer: int = 0
+    tags_fewer: int = 0
+    changelogs_fewer: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -186,8 +186,7 @@ class Verb(Generic[OptionsT, PlanT, ResultT]):
     `measures` says what a plan will take and gain, and of a result what it did; without it,
     nothing is known of either. `lease` says what a plan needs to work alone on. A verb with
     `alone` leases the whole table before it plans. `steps` plan and run until no work is left or a
-    time limit ends, and yield the total result after each step. `recorded_as` is its name in the
-    ledger, where decisions ask for it by another one.
+    time limit ends, and yield the total result after each step.
     """
 
     name: str
@@ -202,12 +201,6 @@ class Verb(Generic[OptionsT, PlanT, ResultT]):
     steps: Callable[[Table, OptionsT, Work], Steps[OptionsT, PlanT, ResultT]] | None = None
     scan: Callable[[Table, PlanT, OptionsT, Work], PlanT] | None = None
     measures: Callable[[Table, Outcome[OptionsT, PlanT, ResultT]], Measures] | None = None
-    recorded_as: str = ""
-
-    @property
-    def ledger_name(self) -> str:
-        """The name under which the ledger has it."""
-        return self.recorded_as or self.name
 
 
 AnyVerb = Verb[Any, Any, Any]

@@ -9,7 +9,6 @@ from lakewright.platform.upkeep.compact import COMPACT
 from lakewright.platform.upkeep.drop_partitions import DROP_PARTITIONS
 from lakewright.platform.upkeep.exchange_partition import EXCHANGE_PARTITION
 from lakewright.platform.upkeep.expire import EXPIRE_CHANGELOGS, EXPIRE_SNAPSHOTS, EXPIRE_TAGS
-from lakewright.platform.upkeep.expire_all import EXPIRE
 from lakewright.platform.upkeep.expire_partitions import EXPIRE_PARTITIONS
 from lakewright.platform.upkeep.external_partitions import ADD_PARTITIONS, REPAIR_PARTITIONS
 from lakewright.platform.upkeep.history import (
@@ -37,7 +36,6 @@ _ALL: tuple[AnyVerb, ...] = (
     POSTPONE_COMPACT,
     RESPEC,
     REWRITE_MANIFESTS,
-    EXPIRE,
     EXPIRE_SNAPSHOTS,
     EXPIRE_TAGS,
     EXPIRE_CHANGELOGS,

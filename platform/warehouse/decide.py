@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from lakewright.platform.declare.declared_values import Declared
+from lakewright.platform.declare.setting_text import lasting
 from lakewright.platform.declare.upkeep_policies import CompactionPolicy, Scheduled, UpkeepPolicy
 from lakewright.platform.upkeep.health import PartitionHealth
 from lakewright.platform.upkeep.measures import Measures, bytes_after
@@ -27,13 +28,20 @@ from lakewright.platform.warehouse.intents import (
     WhyNot,
 )
 from lakewright.platform.warehouse.judge_buckets import bucket_hint
-from lakewright.platform.warehouse.judge_partition import judge_partition, weight
+from lakewright.platform.warehouse.judge_partition import (
+    judge_partition,
+    makes_readers_wait,
+    weight,
+)
+from lakewright.platform.warehouse.judge_tags import tags_past
 from lakewright.platform.warehouse.kept_verbs import (
     ANALYZE,
     COMPACT,
     EVERY_VERB,
+    EXPIRE_CHANGELOGS,
     EXPIRE_PARTITIONS,
     EXPIRE_SNAPSHOTS,
+    EXPIRE_TAGS,
     PURGE,
     REMOVE_ORPHANS,
     RESCALE,
@@ -52,11 +60,11 @@ _MOST_TIMES_ASKED = 8
 # A table is not ill because of work that its schedule asked for so shortly ago.
 _LATE_AFTER_MS = 3_600_000
 _MOST_TOLD = 5
-# So many times the files from which a compaction is due, it is worth its while however small.
-_CROWDED = 20
 # An orchestrator may know the end of a run by the second.
 _SECOND_MS = 1000
 _MIB = 1 << 20
+# What the options of a table say where no number bounds its history.
+_ANY_NUMBER = 2**31 - 1
 # Itself, two manifest lists and a manifest; what goes beyond that is learned.
 _FILES_OF_A_SNAPSHOT = 4
 _OFF = "is switched off by its policy"
@@ -75,6 +83,8 @@ def decide(
         look.compaction,
         look.sort,
         look.snapshots,
+        look.tags,
+        look.changelogs,
         look.partitions,
         look.manifests,
         look.orphans,
@@ -165,8 +175,8 @@ class _Look:
                 told = f"waits for its hours, {policy.hours} {policy.timezone}"
                 again_ms = policy.hours.next_ms(now_ms, policy.timezone)
                 return WhyNot.OUT_OF_HOURS, told, again_ms
-            # Else a stream of tiny commits, which is never old, would pile up files without end.
-            crowded = weight(partition) >= _CROWDED * policy.small_files
+            keyed = self.state.health.keyed
+            crowded = makes_readers_wait(partition, policy, keyed=keyed)
             little = partition.small_bytes < policy.min_bytes and not crowded
             if little and age_ms is not None and age_ms < policy.at_latest:
                 told = (
@@ -265,7 +275,7 @@ class _Look:
         if is_old:
             gone = max(gone, history.snapshots - kept.retain_min)
         told = f"{counted(history.snapshots, 'snapshot')}, at least {kept.retain_min} stay"
-        if gone <= 0 and not history.tags and not history.changelogs:
+        if gone <= 0:
             told = f"{counted(history.snapshots, 'snapshot')}, none past its time: leave"
             again_ms = None
             if history.earliest_ms is not None and history.snapshots > kept.retain_min:
@@ -273,6 +283,53 @@ class _Look:
             yield self._declined(verb, WhyNot.HEALTHY, told, again_ms)
             return
         cost, benefit = Cost(files=gone * _FILES_OF_A_SNAPSHOT), Benefit(snapshots_fewer=gone)
+        yield self._scheduled(verb, policy, told, cost=cost, benefit=benefit)
+
+    def tags(self) -> Iterator[Decision]:
+        policy, made = self.policy.tags, self.state.tags_made_ms
+        count = self.state.survey.history.tags
+        if not count:
+            return
+        if not policy.enabled:
+            yield self._declined(EXPIRE_TAGS, WhyNot.DISABLED, _OFF)
+            return
+        if self._is_refused(Use.EXPIRE):
+            yield self._refused(EXPIRE_TAGS, Use.EXPIRE)
+            return
+        told, gone = counted(count, "tag"), 0
+        if policy.older_than is not None:
+            gone = len(tags_past(made, policy, self.clock.now_ms))
+            told = f"{told}, {gone:,} of them older than {lasting(policy.older_than)}"
+        cost, benefit = Cost(files=gone), Benefit(tags_fewer=gone)
+        yield self._scheduled(EXPIRE_TAGS, policy, told, cost=cost, benefit=benefit)
+
+    def changelogs(self) -> Iterator[Decision]:
+        policy, verb = self.policy.changelogs, EXPIRE_CHANGELOGS
+        history = self.state.survey.history
+        if not history.changelogs:
+            return
+        if not policy.enabled:
+            yield self._declined(verb, WhyNot.DISABLED, _OFF)
+            return
+        if self._is_refused(Use.EXPIRE):
+            yield self._refused(verb, Use.EXPIRE)
+            return
+        kept = self.state.changelog_retention.under(policy)
+        if kept.retain_max < kept.retain_min:
+            told = (
+                f"retain_max ({kept.retain_max}) is below retain_min ({kept.retain_min}), which "
+                "the table's options may give; set both"
+            )
+            yield self._declined(verb, WhyNot.CONTRADICTION, told)
+            return
+        # Changes are kept of the latest commits, whether or not these are snapshots still.
+        beyond = max(history.snapshots + history.changelogs - kept.retain_max, 0)
+        gone = min(beyond, history.changelogs)
+        told = f"{counted(history.changelogs, 'changelog')}, at most {kept.retain_max} commits stay"
+        if kept.retain_max >= _ANY_NUMBER:
+            told = f"{counted(history.changelogs, 'changelog')}, by their age"
+        cost = Cost(files=gone)
+        benefit = Benefit(changelogs_fewer=gone)
         yield self._scheduled(verb, policy, told, cost=cost, benefit=benefit)
 
     def partitions(self) -> Iterator[Decision]:
@@ -477,6 +534,8 @@ def _score(cost: Cost, benefit: Benefit, *, rows_wait: bool = False) -> float:
         + benefit.runs_fewer
         + benefit.snapshots_fewer
         + benefit.manifests_fewer
+        + benefit.tags_fewer
+        + benefit.changelogs_fewer
         + (benefit.bytes_freed + benefit.metadata_bytes_fewer) / _MIB
     )
     return gained / (1 + cost.bytes / _MIB)

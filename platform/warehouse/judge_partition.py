@@ -7,6 +7,9 @@ from lakewright.platform.upkeep.health import PartitionHealth
 from lakewright.platform.upkeep.words import counted
 from lakewright.platform.warehouse.intents import Why
 
+# So many times the sorted runs, or files, from which a compaction is due.
+_MANY_RUNS, _MANY_FILES = 2, 20
+
 
 def judge_partition(
     partition: PartitionHealth, policy: CompactionPolicy, *, keyed: bool
@@ -26,6 +29,19 @@ def judge_partition(
     if partition.worst_bucket > 0:
         where += f" in bucket {partition.worst_bucket}"
     return f"{where} {'≥' if due else '<'} {policy.small_files}", why if due else None
+
+
+def makes_readers_wait(
+    partition: PartitionHealth, policy: CompactionPolicy, *, keyed: bool
+) -> bool:
+    """Whether a compaction is worth its while however few bytes it joins.
+
+    A reader opens each file, and merges the rows of all sorted runs of a bucket. Without this, a
+    stream of tiny commits, whose last write is never old, would pile up files without end.
+    """
+    if keyed and partition.sorted_runs >= _MANY_RUNS * policy.small_files:
+        return True
+    return weight(partition) >= _MANY_FILES * policy.small_files
 
 
 def weight(partition: PartitionHealth) -> int:

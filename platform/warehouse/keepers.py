@@ -15,8 +15,14 @@ from lakewright.platform.upkeep.clean import (
     PurgeOptions,
 )
 from lakewright.platform.upkeep.compact import CompactOptions
-from lakewright.platform.upkeep.expire import ExpireOptions
-from lakewright.platform.upkeep.expire_all import EXPIRE
+from lakewright.platform.upkeep.expire import (
+    EXPIRE_CHANGELOGS,
+    EXPIRE_SNAPSHOTS,
+    EXPIRE_TAGS,
+    ExpireChangelogsOptions,
+    ExpireOptions,
+    ExpireTagsOptions,
+)
 from lakewright.platform.upkeep.expire_partitions import (
     EXPIRE_PARTITIONS,
     ExpirePartitionsOptions,
@@ -70,6 +76,19 @@ def _expiry(policy: UpkeepPolicy) -> ExpireOptions:
     )
 
 
+def _tag_expiry(policy: UpkeepPolicy) -> ExpireTagsOptions:
+    return ExpireTagsOptions(older_than_ms=policy.tags.older_than, spare=policy.tags.spare)
+
+
+def _changelog_expiry(policy: UpkeepPolicy) -> ExpireChangelogsOptions:
+    kept = policy.changelogs
+    return ExpireChangelogsOptions(
+        retain_min=kept.retain_min,
+        retain_max=kept.retain_max,
+        time_retained_ms=kept.time_retained,
+    )
+
+
 def _partition_expiry(policy: UpkeepPolicy) -> ExpirePartitionsOptions:
     kept = policy.partitions
     return ExpirePartitionsOptions(
@@ -103,11 +122,27 @@ _ALL = (
     ),
     Keeper(
         name=kept_verbs.EXPIRE_SNAPSHOTS,
-        description="Let old snapshots, tags and changelogs go.",
+        description="Let old snapshots go.",
         section=lambda policy: policy.snapshots,
-        verbs=lambda _: (EXPIRE,),
+        verbs=lambda _: (EXPIRE_SNAPSHOTS,),
         options_type=ExpireOptions,
         options=_expiry,
+    ),
+    Keeper(
+        name=kept_verbs.EXPIRE_TAGS,
+        description="Let tags go that are past their time.",
+        section=lambda policy: policy.tags,
+        verbs=lambda _: (EXPIRE_TAGS,),
+        options_type=ExpireTagsOptions,
+        options=_tag_expiry,
+    ),
+    Keeper(
+        name=kept_verbs.EXPIRE_CHANGELOGS,
+        description="Let changelogs go that outlived their snapshots for long enough.",
+        section=lambda policy: policy.changelogs,
+        verbs=lambda _: (EXPIRE_CHANGELOGS,),
+        options_type=ExpireChangelogsOptions,
+        options=_changelog_expiry,
     ),
     Keeper(
         name=kept_verbs.EXPIRE_PARTITIONS,

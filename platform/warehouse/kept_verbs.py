@@ -10,6 +10,8 @@ from __future__ import annotations
 COMPACT = "compact"
 SORT_COMPACT = "sort_compact"
 EXPIRE_SNAPSHOTS = "expire_snapshots"
+EXPIRE_TAGS = "expire_tags"
+EXPIRE_CHANGELOGS = "expire_changelogs"
 EXPIRE_PARTITIONS = "expire_partitions"
 REWRITE_MANIFESTS = "rewrite_manifests"
 REMOVE_ORPHANS = "remove_orphans"
@@ -24,12 +26,14 @@ BACKFILL = "backfill"
 
 _WRITES = frozenset({INGEST, BACKFILL})
 _COMMITS = frozenset({COMPACT, SORT_COMPACT, EXPIRE_PARTITIONS, REWRITE_MANIFESTS})
-_DELETES = frozenset({EXPIRE_SNAPSHOTS, REMOVE_ORPHANS, PURGE})
+# They lease the whole table against each other.
+_EXPIRIES = frozenset({EXPIRE_SNAPSHOTS, EXPIRE_TAGS, EXPIRE_CHANGELOGS})
+_DELETES = _EXPIRIES | {REMOVE_ORPHANS, PURGE}
 # What each verb goes beside. The files of a write or a rewrite look like orphans when it takes very
 # long; an analysis reads one snapshot for as long as it takes.
 _BESIDE: dict[str, frozenset[str]] = {
     **dict.fromkeys(_COMMITS, _DELETES),
-    EXPIRE_SNAPSHOTS: _WRITES | _COMMITS | _DELETES,
+    **dict.fromkeys(_EXPIRIES, _WRITES | _COMMITS | (_DELETES - _EXPIRIES)),
     PURGE: _WRITES | _COMMITS | _DELETES,
     REMOVE_ORPHANS: _DELETES,
     ANALYZE: frozenset(),

@@ -50,7 +50,12 @@ RETAIN_MIN = "snapshots.retain_min"
 OLDER_THAN = "orphans.older_than"
 _SWITCHES = {
     "compact": ("compaction.enabled", "sort.enabled"),
-    "expire": ("snapshots.enabled", "partitions.enabled"),
+    "expire": (
+        "snapshots.enabled",
+        "tags.enabled",
+        "changelogs.enabled",
+        "partitions.enabled",
+    ),
     "orphans": ("orphans.enabled",),
 }
 _KEYS = (
@@ -62,6 +67,8 @@ _KEYS = (
     "snapshots.enabled",
     RETAIN_MIN,
     TIME_RETAINED,
+    "tags.enabled",
+    "changelogs.enabled",
     "partitions.enabled",
     "orphans.enabled",
     OLDER_THAN,

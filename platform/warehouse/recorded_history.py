@@ -109,7 +109,13 @@ def _of_snapshots(
             snapshot = snapshots.read(within[int(at * step)])
             survey = survey_snapshot(table, snapshot, worst=_MOST_PARTITIONS)
             found.append(
-                replace(latest, survey=survey, health=health_of(survey), oldest_quarantine_ms=None)
+                replace(
+                    latest,
+                    survey=survey,
+                    health=health_of(survey),
+                    oldest_quarantine_ms=None,
+                    tags_made_ms={},
+                )
             )
     except StorageError:
         # Snapshots expire while they are read; what was read before is as good as it was.

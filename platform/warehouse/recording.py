@@ -240,7 +240,7 @@ class _Watch:
             run=self.work.run,
             table=self.table.name,
             table_uuid=self._uuid,
-            verb=self.verb.ledger_name,
+            verb=self.verb.name,
             started_ms=self.started_ms,
             ended_ms=ended_ms,
             verdict=verdict,
@@ -268,7 +268,7 @@ class _Watch:
         if asked is not None:
             cost, benefit = _or(asked.cost, planned.cost), _or(asked.benefit, planned.benefit)
             return replace(asked, cost=cost, benefit=benefit)
-        verb = self.verb.ledger_name
+        verb = self.verb.name
         learned = self.recorder.learned(verb, self.table.name)
         return learned.measures(verb, self.table.name, planned)
 

@@ -6,6 +6,8 @@ This is added to the simulated table, and what the other decisions do is taken a
 * A compaction leaves one small file in each bucket, or one sorted run, and the rest in large files.
 * An expiry removes the snapshots that its policy lets go, and frees the files that simulated
   compactions replaced before the first one that stays. What tags and consumers keep is not counted.
+* An expiry of tags takes those that are older than its policy says, and an expiry of changelogs
+  those beyond the number; which end by a time of their own is not known here.
 * A rewrite of manifests leaves one small manifest.
 * Other verbs change nothing here: no survey says which partitions are past their time, and which
   files are orphans.
@@ -29,6 +31,7 @@ from lakewright.platform.warehouse.action import Action
 from lakewright.platform.warehouse.calibrate import Calibration, modelled_ms
 from lakewright.platform.warehouse.intents import Intent
 from lakewright.platform.warehouse.judge_partition import weight
+from lakewright.platform.warehouse.judge_tags import tags_past
 from lakewright.platform.warehouse.past import decided_verb
 from lakewright.platform.warehouse.table_state import TableState
 
@@ -76,6 +79,8 @@ class SimulatedTable:
     _real: dict[str, PartitionHealth] = field(default_factory=dict)
     summed_ms: int = 0
     _purged_ms: int = -1
+    _tags: dict[str, int] = field(default_factory=dict)
+    _changelogs: int = 0
 
     def __post_init__(self) -> None:
         first = self.observed[0]
@@ -87,6 +92,7 @@ class SimulatedTable:
         latest_ms = history.latest_ms or first.survey.taken_ms
         self._spread(history.snapshots, history.earliest_ms or latest_ms, latest_ms)
         self._partitions = {each.key: each for each in first.health.partitions}
+        self._tags, self._changelogs = dict(first.tags_made_ms), history.changelogs
         self.summed_ms = first.survey.taken_ms
 
     @property
@@ -127,6 +133,8 @@ class SimulatedTable:
                     survey.history,
                     snapshots=snapshots,
                     earliest_ms=self._snapshots[0][0] if self._snapshots else None,
+                    tags=survey.history.tags - len(seen.tags_made_ms) + len(self._tags),
+                    changelogs=self._changelogs,
                 ),
                 manifests=replace(
                     survey.manifests,
@@ -140,6 +148,7 @@ class SimulatedTable:
                 partitions=tuple(sorted(self._partitions.values(), key=lambda each: -weight(each))),
             ),
             oldest_quarantine_ms=quarantine_ms,
+            tags_made_ms=dict(self._tags),
         )
 
     def carry_out(self, intent: Intent, policy: UpkeepPolicy, now_ms: int) -> Measures:
@@ -160,6 +169,10 @@ class SimulatedTable:
                 foreseen = replace(foreseen, benefit=self._rewrite(intent, cost, now_ms))
             case kept_verbs.EXPIRE_SNAPSHOTS:
                 foreseen = replace(foreseen, benefit=self._expire(policy, now_ms))
+            case kept_verbs.EXPIRE_TAGS:
+                foreseen = replace(foreseen, benefit=self._expire_tags(policy, now_ms))
+            case kept_verbs.EXPIRE_CHANGELOGS:
+                self._changelogs = max(self._changelogs - benefit.changelogs_fewer, 0)
             case kept_verbs.REWRITE_MANIFESTS:
                 fewer = max(self._small_manifests - 1, 0)
                 self._manifests -= fewer
@@ -220,6 +233,12 @@ class SimulatedTable:
             freed += self._replaced.popleft()[1]
         return Benefit(snapshots_fewer=gone, bytes_freed=freed)
 
+    def _expire_tags(self, policy: UpkeepPolicy, now_ms: int) -> Benefit:
+        going = tags_past(self._tags, policy.tags, now_ms)
+        for each in going:
+            del self._tags[each]
+        return Benefit(tags_fewer=len(going))
+
     # --- what others do ---------------------------------------------------------------------------
 
     def _arrive(self, before: TableState, after: TableState) -> None:
@@ -229,6 +248,7 @@ class SimulatedTable:
         was, came = (each.survey.history.latest_snapshot or 0 for each in (before, after))
         commits = max(came - was - own, 0)
         self._arrive_files(before, after, acts)
+        self._arrive_references(before, after, acts)
         self._arrive_partitions(before, after, acts, commits=commits)
         kept = after.survey.history
         end_ms = min(end_ms, kept.latest_ms or end_ms)
@@ -255,6 +275,17 @@ class SimulatedTable:
         self._small_manifests = max(self._small_manifests + tells.small - small, 0)
         self._manifests = max(self._manifests + tells.manifests - every, self._small_manifests)
         self._manifest_bytes = max(self._manifest_bytes + tells.bytes - told.bytes, 0)
+
+    def _arrive_references(
+        self, before: TableState, after: TableState, acts: Sequence[Action]
+    ) -> None:
+        was, came = before.tags_made_ms, after.tags_made_ms
+        self._tags |= {name: at_ms for name, at_ms in came.items() if was.get(name) != at_ms}
+        if not any(each.verb == kept_verbs.EXPIRE_TAGS for each in acts):
+            self._tags = {name: at_ms for name, at_ms in self._tags.items() if name in came}
+        more = after.survey.history.changelogs - before.survey.history.changelogs
+        gone = sum(each.benefit.changelogs_fewer for each in acts)
+        self._changelogs = max(self._changelogs + more + gone, 0)
 
     def _arrive_partitions(
         self, before: TableState, after: TableState, acts: Sequence[Action], *, commits: int

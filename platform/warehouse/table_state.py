@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from heapq import nsmallest
 
-from lakewright.platform.declare.upkeep_policies import SnapshotPolicy
+from lakewright.platform.declare.upkeep_policies import ChangelogPolicy, SnapshotPolicy
 from lakewright.platform.upkeep.health import TableHealth
 from lakewright.platform.warehouse.survey import TableSurvey
 from lakewright.platform.warehouse.take_survey import survey_table
-from lakewright.storage import Catalog
+from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import StorageError
 from lakewright.storage.spec.partition_expiry import TIME_OPTION
 
 # Of a table with more partitions to compact, the worst are taken first.
 _MOST_PARTITIONS = 1000
+# Of a table with more tags, the oldest are known by name.
+_MOST_TAGS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """Which snapshots stay."""
+    """Which snapshots stay, or the changes of which commits."""
 
     retain_min: int = 1
     retain_max: int = 1 << 31
     time_retained_ms: int = 0
 
-    def under(self, policy: SnapshotPolicy) -> Retention:
+    def under(self, policy: SnapshotPolicy | ChangelogPolicy) -> Retention:
         """The table's own retention, with what the policy says in its place."""
         given = {
             "retain_min": policy.retain_min,
@@ -39,13 +43,16 @@ class TableState:
     """What metadata shows of a table at one snapshot.
 
     `health` has the partitions with something to join. `retention` is what the table's options
-    say, and `expires_partitions` whether these let partitions expire. `created_ms` is None if the
-    first schema is gone or does not tell.
+    say of snapshots, `changelog_retention` what they say of changelogs, and `expires_partitions`
+    whether these let partitions expire. `tags_made_ms` has the oldest tags by name. `created_ms` is
+    None if the first schema is gone or does not tell.
     """
 
     survey: TableSurvey
     health: TableHealth
     retention: Retention = Retention()
+    changelog_retention: Retention = Retention()
+    tags_made_ms: Mapping[str, int] = field(default_factory=dict)
     expires_partitions: bool = False
     oldest_quarantine_ms: int | None = None
     created_ms: int | None = None
@@ -62,6 +69,7 @@ def read_state(catalog: Catalog, name: str, *, now_ms: int) -> TableState:
         survey = TableSurvey(table=name, uuid="", taken_ms=now_ms, problem=str(err))
         return TableState(survey=survey, health=health_of(survey))
     survey = survey_table(table, worst=_MOST_PARTITIONS)
+    tags = _oldest_tags(table) if survey.history.tags else {}
     return TableState(
         survey=survey,
         health=health_of(survey),
@@ -70,10 +78,22 @@ def read_state(catalog: Catalog, name: str, *, now_ms: int) -> TableState:
             retain_max=options.snapshot_num_retained_max,
             time_retained_ms=options.snapshot_time_retained_ms,
         ),
+        changelog_retention=Retention(
+            retain_min=options.changelog_num_retained_min,
+            retain_max=options.changelog_num_retained_max,
+            time_retained_ms=options.changelog_time_retained_ms,
+        ),
+        tags_made_ms=tags,
         expires_partitions=TIME_OPTION in table.schema.options,
         created_ms=created_ms,
         oldest_quarantine_ms=min((each for each in made if each is not None), default=None),
     )
+
+
+def _oldest_tags(table: Table) -> dict[str, int]:
+    """By name, when tags were written, without a read of any."""
+    written = table.table_files.references.tag_modified_ms()
+    return dict(nsmallest(_MOST_TAGS, written.items(), key=lambda each: (each[1], each[0])))
 
 
 def health_of(survey: TableSurvey) -> TableHealth:

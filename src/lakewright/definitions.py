@@ -32,7 +32,7 @@ from lakewright.jobs.check_freshness import build_freshness_job, build_freshness
 from lakewright.jobs.evolve_schema import evolve_job
 from lakewright.jobs.ingest import build_ingest_job, build_ingest_schedule
 from lakewright.jobs.replay import build_replay_job
-from lakewright.jobs.respec import respec_job
+from lakewright.jobs.respec import RESPEC_OF_A_TABLE, RESPEC_OF_TABLES
 from lakewright.jobs.schema_sensor import build_schema_sensor
 from lakewright.jobs.statements import build_statements_job
 from lakewright.jobs.undo import build_undo_job
@@ -122,7 +122,8 @@ def definitions_of(
     verbs = [kind.name for kind in KEEPING_JOBS]
     keeping = [build_upkeep_job(kind, tables, names=names, resources=keys) for kind in KEEPING_JOBS]
     jobs += keeping
-    jobs += [build_upkeep_job(kind, tables, names=names, resources=keys) for kind in REQUESTED_JOBS]
+    requested = (*REQUESTED_JOBS, RESPEC_OF_TABLES, evolve_job(workspace))
+    jobs += [build_upkeep_job(kind, tables, names=names, resources=keys) for kind in requested]
     jobs += [
         build_undo_job(names=names, resources=keys),
         build_statements_job(names=names, resources=keys),
@@ -166,7 +167,7 @@ def definitions_of(
             checks.append(build_schema_check(workspace, declaration, resources=keys))
             jobs += [
                 build_table_job(kind, declaration, resources=keys)
-                for kind in (evolve_job(workspace, declaration), respec_job(declaration))
+                for kind in (evolve_job(workspace, declaration), RESPEC_OF_A_TABLE)
             ]
     sensors += build_automation_sensors(workspace.declarations, names=names)
     undeclared = [each for each in adopted_tables if each.table not in tables.declarations]

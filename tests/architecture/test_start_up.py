@@ -15,7 +15,7 @@ columns:
   - {name: amount, type: DOUBLE}
 source: {python: "tests.pipelines.sources:rows"}
 write: {engine: local, mode: append}
-maintenance: {compaction: {small_files: 2}}
+maintenance: {compaction: {min_bytes: 0 b, small_files: 2}}
 """
 _EXPECTATION = """
 expectations:

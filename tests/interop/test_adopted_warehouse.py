@@ -24,7 +24,7 @@ from tests.pipelines.lake import Lake, opened
 
 POLICY = """
 warehouse:
-  compaction: {small_files: 4}
+  compaction: {min_bytes: 0 b, small_files: 4}
   snapshots: {retain_min: 2, retain_max: 5, time_retained: 0s}
   manifests: {min_count: 4}
   orphans: {older_than: 1d}

@@ -43,7 +43,7 @@ TABLE = """
     source: {python: "tests.kills.slow_source:rows"}
     write: {engine: local}
     maintenance:
-      compaction: {small_files: 3, enabled: false}
+      compaction: {min_bytes: 0 b, small_files: 3, enabled: false}
 """
 
 pytestmark = pytest.mark.deep

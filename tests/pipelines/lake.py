@@ -41,7 +41,7 @@ EVENTS = """
       - {expect: expect_column_values_to_be_between, column: amount, min_value: 0}
       - {expect: expect_column_values_to_not_be_null, column: amount, severity: warning}
     maintenance:
-      compaction: {small_files: 3}
+      compaction: {min_bytes: 0 b, small_files: 3}
 """
 
 

@@ -273,7 +273,7 @@ def test_a_keyed_table_is_compacted_when_it_has_many_sorted_runs(lake: Lake) -> 
         columns: [{name: id, type: INT}, {name: name, type: STRING}]
         primary_key: [id]
         source: {python: "tests.pipelines.sources:rows"}
-        maintenance: {compaction: {small_files: 3}}
+        maintenance: {compaction: {min_bytes: 0 b, small_files: 3}}
         """
     )
     for name in ("tea", "jam", "honey"):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pyarrow as pa
 import pytest
 
+from lakewright.storage import Table
 from tests.pipelines.lake import EVENTS, Lake, events
 
 # The changes of three commits stay for a reader, and the rows of one.
@@ -90,46 +92,62 @@ def test_a_backlog_goes_in_one_run_step_by_step(lake: Lake) -> None:
     assert outcome.success, outcome.failure
     assert [each.id for each in lake.table().history.snapshots()] == [6]
     assert outcome.observations[None]["lakewright/snapshots_expired"] == 5
-    assert outcome.outputs["lakewright/snapshot_range"] == "1 to 5"
-    assert outcome.outputs["lakewright/files"] > 0
+    # The plan is that of the first step, and the result that of all.
+    assert outcome.outputs["lakewright/snapshot_range"] == "1 to 2"
+    assert "3 more snapshots" in outcome.outputs["reasons"]
+    assert outcome.outputs["result"].startswith("5 snapshots (1 to 5)")
 
 
-def test_tags_past_their_time_go_with_the_snapshots_and_others_stay(with_history: Lake) -> None:
+def test_tags_past_their_time_go_by_a_job_and_others_stay(with_history: Lake) -> None:
     table = with_history.table()
     table.history.create_tag("brief", snapshot=1, time_retained_ms=1)
     table.history.create_tag("lasting", snapshot=2)
 
-    outcome = with_history.run("expire_snapshots")
+    outcome = with_history.run("expire_tags")
 
     assert outcome.success, outcome.failure
     assert [each.name for each in with_history.table().history.tags()] == ["lasting"]
+    assert len(with_history.table().history.snapshots()) == 4
     assert table.at(tag="lasting").read().num_rows == 3
     told = outcome.observations[None]
-    assert (told["lakewright/snapshots_expired"], told["lakewright/tags_expired"]) == (2, 1)
-    assert told["lakewright/tags_left"] == 1
-    assert outcome.outputs["lakewright/tags"] == 1
+    assert (told["lakewright/tags_expired"], told["lakewright/tags_left"]) == (1, 1)
+    assert outcome.outputs["lakewright/tags_to_go"] == 1
     assert "tag brief was to be retained until" in outcome.outputs["reasons"]
 
 
-def test_a_tag_goes_also_when_every_snapshot_stays(with_history: Lake) -> None:
-    with_history.table().history.create_tag("brief", snapshot=1, time_retained_ms=1)
+def made_long_ago(table: Table, tag: str) -> None:
+    """A tag without a time to live is as old as its file."""
+    os.utime(table.table_files.paths.tag(tag), (0, 0))
 
-    outcome = with_history.run("expire_snapshots", retain_min=4)
+
+def test_a_policy_lets_tags_without_a_time_to_live_go_by_their_age_and_spares_names(
+    lake: Lake,
+) -> None:
+    lake.declare(
+        EVENTS + "      tags: {older_than: 1h, spare: ['release-*'], schedule: '* * * * *'}\n"
+    )
+    lake.give(events("2024-01-01", 0, 3))
+    lake.materialize(partitions="2024-01-01")
+    for name in ("of-another", "release-1"):
+        lake.table().history.create_tag(name)
+        made_long_ago(lake.table(), name)
+    lake.table().history.create_tag("young")
+
+    outcome = lake.run("expire_tags")
 
     assert outcome.success, outcome.failure
-    assert with_history.table().history.tags() == ()
-    assert len(with_history.table().history.snapshots()) == 4
-    told = outcome.observations[None]
-    assert (told["lakewright/snapshots_expired"], told["lakewright/tags_expired"]) == (0, 1)
+    assert {each.name for each in lake.table().history.tags()} == {"release-1", "young"}
+    assert "tag of-another was made" in outcome.outputs["reasons"]
+    assert lake.run("expire_tags").outputs["lakewright/tags_to_go"] == 0
 
 
 def test_a_dry_run_names_tags_and_keeps_them(with_history: Lake) -> None:
     with_history.table().history.create_tag("brief", snapshot=1, time_retained_ms=1)
 
-    outcome = with_history.run("expire_snapshots", dry_run=True)
+    outcome = with_history.run("expire_tags", dry_run=True)
 
     assert outcome.success, outcome.failure
-    assert outcome.outputs["lakewright/tags"] == 1
+    assert outcome.outputs["lakewright/tags_to_go"] == 1
     assert "tag brief was to be retained until" in outcome.outputs["reasons"]
     assert not outcome.observations
     assert [each.name for each in with_history.table().history.tags()] == ["brief"]
@@ -137,28 +155,31 @@ def test_a_dry_run_names_tags_and_keeps_them(with_history: Lake) -> None:
 
 def test_a_run_with_nothing_past_its_time_observes_nothing(with_history: Lake) -> None:
     with_history.table().history.create_tag("lasting", snapshot=1)
-    outcome = with_history.run("expire_snapshots", retain_min=4)
-    assert outcome.success, outcome.failure
-    assert not outcome.observations
+    for job, given in (("expire_snapshots", {"retain_min": 4}), ("expire_tags", {})):
+        outcome = with_history.run(job, **given)
+        assert outcome.success, outcome.failure
+        assert not outcome.observations
 
 
-def test_changelogs_that_outlived_their_snapshots_go_in_the_same_run(lake: Lake) -> None:
+def test_changelogs_that_outlived_their_snapshots_go_by_a_job(lake: Lake) -> None:
     lake.declare(WITH_CHANGELOGS)
     for _ in range(5):
         lake.give(events("2024-01-01", 0, 3))
         lake.materialize(partitions="2024-01-01", config={"mode": "upsert"})
     before = lake.rows()
 
-    dry = lake.run("expire_snapshots", dry_run=True)
-    outcome = lake.run("expire_snapshots")
-
-    assert dry.outputs["lakewright/changelogs"] == 0
-    assert outcome.success, outcome.failure
+    assert lake.run("expire_snapshots").success
     assert [each.id for each in lake.table().history.snapshots()] == [5]
+    assert [each.id for each in lake.table().history.changelogs()] == [1, 2, 3, 4]
+    dry = lake.run("expire_changelogs", dry_run=True)
+    outcome = lake.run("expire_changelogs")
+
+    assert dry.outputs["lakewright/changelogs_to_go"] == 2
+    assert outcome.success, outcome.failure
     assert [each.id for each in lake.table().history.changelogs()] == [3, 4]
-    told = outcome.observations[None]
-    assert (told["lakewright/snapshots_expired"], told["lakewright/changelogs_expired"]) == (4, 2)
-    assert outcome.outputs["lakewright/changelogs"] == 2
+    assert outcome.observations[None]["lakewright/changelogs_expired"] == 2
+    assert lake.run("expire_changelogs", retain_max=2).success
+    assert [each.id for each in lake.table().history.changelogs()] == [4]
     assert lake.rows() == before
 
 

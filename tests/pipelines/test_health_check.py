@@ -153,7 +153,9 @@ def test_the_page_shows_what_a_run_that_made_no_snapshot_left(fragmented: Lake) 
 
 def test_what_only_waits_as_its_policy_says_is_healthy(lake: Lake) -> None:
     lake.declare(
-        EVENTS.replace("{small_files: 3}", "{small_files: 3, min_bytes: 1 GB, at_latest: 2d}")
+        EVENTS.replace(
+            "{min_bytes: 0 b, small_files: 3}", "{small_files: 3, min_bytes: 1 GB, at_latest: 2d}"
+        )
     )
     lake.give(events("2024-01-02", 3, 5))
     lake.materialize(partitions="2024-01-02")

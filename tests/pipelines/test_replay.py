@@ -16,7 +16,7 @@ def test_a_policy_in_the_run_config_is_replayed_beside_what_was_done(
     lake.materialize(partitions="2024-01-01")
     lake.write_small_files("2024-01-01", 4)
     lake.tick()
-    policy = "warehouse:\n  compaction: {small_files: 3}\n"
+    policy = "warehouse:\n  compaction: {min_bytes: 0 b, small_files: 3}\n"
 
     replayed = lake.run_job("replay", _config(policy=policy, since="1h", only=["shop.*"]))
 

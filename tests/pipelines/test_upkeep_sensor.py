@@ -15,7 +15,7 @@ from lakewright.platform.warehouse.ledger import Ledger
 from tests.pipelines.lake import Lake
 from tests.support.tables.builders import rows
 
-SHARED = "maintenance: {compaction: {small_files: 3}}"
+SHARED = "maintenance: {compaction: {min_bytes: 0 b, small_files: 3}}"
 
 
 @pytest.fixture
@@ -114,7 +114,10 @@ def test_a_dropped_and_a_recreated_table_are_decided_anew(many: Lake) -> None:
 
 
 def test_a_declaration_in_shadow_is_decided_and_recorded_and_never_asked_for(lake: Lake) -> None:
-    lake.declare("table: shop.events\nmaintenance: {mode: shadow, compaction: {small_files: 3}}\n")
+    lake.declare(
+        "table: shop.events\n"
+        "maintenance: {mode: shadow, compaction: {min_bytes: 0 b, small_files: 3}}\n"
+    )
     fill(lake, "shop.events", 4)
     answer = lake.tick()
     assert not answer.run_requests
@@ -129,14 +132,14 @@ def test_a_declaration_in_shadow_is_decided_and_recorded_and_never_asked_for(lak
 def test_policies_are_read_again_when_their_file_changes(lake: Lake) -> None:
     fill(lake, "shop.events", 4)
     policy = lake.folder / "policy.yaml"
-    policy.write_text("warehouse: {compaction: {small_files: 9}}\n")
+    policy.write_text("warehouse: {compaction: {min_bytes: 0 b, small_files: 9}}\n")
     lake.declare("table: shop.other\n")
     built = build_definitions(
         [lake.folder / "tables"], warehouse=lake.warehouse, policies=[policy], adopted=["*"]
     )
     lake.definitions_are(built)
     assert lake.tick().skip_message == "looked at 1 table: nothing is due"
-    policy.write_text("warehouse: {compaction: {small_files: 3}}\n# longer\n")
+    policy.write_text("warehouse: {compaction: {min_bytes: 0 b, small_files: 3}}\n# longer\n")
     (request,) = lake.tick().run_requests
     assert asked(request) == ["shop.events"]
     policy.write_text("warehouse: {compaction: {small_flies: 3}}\n")
@@ -186,7 +189,8 @@ def test_what_runs_in_flight_may_read_counts_as_spent(lake: Lake) -> None:
     size = lake.table("shop.t0").at().partitions()[0].size_bytes
     policy = lake.folder / "policy.yaml"
     policy.write_text(
-        f"warehouse: {{compaction: {{small_files: 3}}, budget: {{bytes: {size + 50} b}}}}\n"
+        "warehouse: {compaction: {min_bytes: 0 b, small_files: 3}, "
+        f"budget: {{bytes: {size + 50} b}}}}\n"
     )
     lake.definitions_are(
         build_definitions([], warehouse=lake.warehouse, policies=[policy], adopted=["*"])

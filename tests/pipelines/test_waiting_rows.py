@@ -9,7 +9,9 @@ import pytest
 from tests.pipelines.lake import EVENTS, Lake, events
 
 # A bucket with fewer sorted runs than this has no other reason to be compacted.
-KEYED = EVENTS.replace("{small_files: 3}", "{small_files: 9}").replace(
+KEYED = EVENTS.replace(
+    "{min_bytes: 0 b, small_files: 3}", "{min_bytes: 0 b, small_files: 9}"
+).replace(
     "    partition_keys: [dt]\n",
     "    partition_keys: [dt]\n    primary_key: [dt, id]\n    options: {%s}\n",
 )
@@ -110,7 +112,11 @@ def test_rows_that_nobody_waits_for_are_no_reason(lake: Lake) -> None:
 
 
 def test_rows_wait_on_while_their_partition_is_not_quiet(lake: Lake) -> None:
-    lake.declare(FIRST_ROW.replace("{small_files: 9}", "{small_files: 9, quiet_for: 1h}"))
+    lake.declare(
+        FIRST_ROW.replace(
+            "{min_bytes: 0 b, small_files: 9}", "{min_bytes: 0 b, small_files: 9, quiet_for: 1h}"
+        )
+    )
     lake.give(events("2024-01-01", 0, 3))
     lake.materialize(partitions="2024-01-01")
 

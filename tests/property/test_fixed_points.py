@@ -90,10 +90,14 @@ OPTIONS: dict[str, st.SearchStrategy[object]] = {
     "postpone_compact": st.builds(RewriteOptions),
     "rescale": st.builds(RescaleOptions, buckets=st.integers(1, 3)),
     "rewrite_manifests": st.builds(RewriteManifestsOptions, min_count=st.integers(1, 4)),
-    "expire": EXPIRY.map(lambda given: ExpireOptions(**given)),
     "expire_snapshots": EXPIRY.map(lambda given: ExpireOptions(**given)),
-    "expire_tags": st.builds(ExpireTagsOptions, older_than_ms=st.none() | st.just(0)),
-    "expire_changelogs": st.builds(ExpireChangelogsOptions, every=st.booleans()),
+    "expire_tags": st.builds(
+        ExpireTagsOptions,
+        older_than_ms=st.none() | st.just(0),
+        spare=st.sampled_from([(), ("t*1",)]),
+    ),
+    "expire_changelogs": st.builds(ExpireChangelogsOptions, every=st.booleans())
+    | EXPIRY.map(lambda given: ExpireChangelogsOptions(**given)),
     "expire_partitions": st.builds(
         ExpirePartitionsOptions,
         older_than_ms=st.sampled_from([0, 10**12]),

@@ -323,7 +323,7 @@ warehouse:
   budget: {bytes: 500 GB, time: 4h, timezone: UTC}
   snapshots: {time_retained: 7d, retain_min: 3, schedule: "0 3 * * *"}
 databases:
-  sales: {compaction: {small_files: 8, hours: 22:00-06:00}}
+  sales: {compaction: {min_bytes: 0 b, small_files: 8, hours: 22:00-06:00}}
 patterns:
   - match: "sales.[a-c]*"
     freeze: true

@@ -26,6 +26,8 @@ KEYS: Mapping[tuple[str, ...], st.SearchStrategy[object]] = {
     ("compaction", "min_bytes"): st.sampled_from(["0 b", "64 MB", "1 GB"]),
     ("compaction", "hours"): st.sampled_from([None, "22:00-06:00", "00:00-05:00"]),
     ("snapshots", "time_retained"): st.sampled_from([None, "1h", "7d", "30d"]),
+    ("tags", "older_than"): st.sampled_from([None, "1h", "90d"]),
+    ("changelogs", "retain_max"): st.sampled_from([None, 5, 9]),
     ("sort", "columns"): st.lists(st.sampled_from("pqr"), unique=True),
     ("orphans", "timezone"): st.sampled_from(["UTC", "Europe/Berlin"]),
 }

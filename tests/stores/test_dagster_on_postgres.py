@@ -27,7 +27,7 @@ partition_keys: [dt]
 partitions: {daily: {column: dt, start: 2024-01-01}}
 source: {csv: ROWS}
 write: {mode: overwrite}
-maintenance: {compaction: {small_files: 3, interval: 5s}}
+maintenance: {compaction: {min_bytes: 0 b, small_files: 3, interval: 5s}}
 """
 
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import sys
+import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
 
 import click
 from click.exceptions import NoArgsIsHelpError
@@ -15,6 +19,7 @@ from click.exceptions import NoArgsIsHelpError
 UNEXPECTED = 70
 BROKEN_PIPE = 141
 INTERRUPTED = 130
+TERMINATED = 143
 COMPLETION_VARIABLE = "_LAKEWRIGHT_COMPLETE"
 
 
@@ -32,8 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        code = _run(ROOT, sys.argv[1:] if arguments is None else list(arguments))
-        sys.stdout.flush()
+        with _cleaning_up_when_terminated():
+            code = _run(ROOT, sys.argv[1:] if arguments is None else list(arguments))
+            sys.stdout.flush()
     except BrokenPipeError:
         # The process that read the output has ended, as `head` does; the interpreter would flush
         # too.
@@ -42,6 +48,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     return code
+
+
+@contextmanager
+def _cleaning_up_when_terminated() -> Iterator[None]:
+    """Let SIGTERM end the command as an interruption does: files are removed, and leases released.
+
+    What called the command may have said otherwise, and only the main thread gets signals.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _terminate(_: int, __: FrameType | None) -> None:
+    # A second signal would end the cleaning up after the first one.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(TERMINATED)
 
 
 def _run(root: click.Group, arguments: list[str]) -> int:

@@ -356,13 +356,15 @@ def _tag_batch(files: TableFiles) -> tuple[str, ...]:
 class DeleteTagsPlan(DeletionPlan["DeleteTagsResult"]):
     """Tags to delete, their snapshots, and the files that only they keep.
 
-    `older_than_ms` is the age from which an expiry planned them.
+    `older_than_ms` is the age from which an expiry planned them, without those whose names match
+    a pattern of `spare`.
     """
 
     tags: tuple[str, ...]
     snapshot_ids: tuple[int, ...]
     reasons: tuple[str, ...] = ()
     older_than_ms: int | None = None
+    spare: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         DeletionPlan.__post_init__(self)

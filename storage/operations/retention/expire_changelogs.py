@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from lakewright.storage.errors import StalePlan
+from lakewright.storage.errors import InvalidRequestError, StalePlan
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.references.delete_unreachable import (
     delete_unreachable,
@@ -38,6 +38,7 @@ from lakewright.storage.operations.retention.expiry_range import check_clock
 from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.operations.running.plan import DeletionPlan, UnreachableFile, check_ids
 from lakewright.storage.operations.state.lineage import Lineage
+from lakewright.storage.spec.arguments import whole_or_none
 from lakewright.storage.spec.option_values import duration_of_ms
 from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import Snapshot
@@ -76,19 +77,36 @@ class ExpireChangelogsResult(Shown):
 
 
 @stale_when_roots_go
-def plan_expire_changelogs(files: TableFiles, *, every: bool = False) -> ExpireChangelogsPlan:
-    """Plan the expiry of long-lived changelogs by the table's options, or with `every` of all.
+def plan_expire_changelogs(
+    files: TableFiles,
+    *,
+    every: bool = False,
+    retain_min: int | None = None,
+    retain_max: int | None = None,
+    time_retained_ms: int | None = None,
+) -> ExpireChangelogsPlan:
+    """Plan the expiry of long-lived changelogs, or with `every` of all.
+
+    The table's options give the retention that is left out. It is counted in commits, from the
+    latest snapshot back.
 
     Raises:
+        InvalidRequestError: the retention is invalid, or given beside `every`.
         ClockJumped: the latest snapshot is dated in the future, so ages are unknown.
         CorruptionError: metadata that the plan depends on cannot be read.
     """
     check_supported(files.schema, Use.EXPIRE, table=files.name)
     changelogs = files.references.changelogs()
+    kept = _retention_of(files, retain_min, retain_max, time_retained_ms)
+    if every and (retain_min, retain_max, time_retained_ms) != (None, None, None):
+        raise InvalidRequestError(
+            f"every changelog of {files.name} is to be deleted, and a retention is given; leave "
+            "one of them out"
+        )
     if every:
         expired, reasons = changelogs, ["all changelogs are to be deleted"]
     else:
-        expired, reasons = _range(files, changelogs)
+        expired, reasons = _range(files, changelogs, kept)
     ids = {each.id for each in expired}
     return ExpireChangelogsPlan(
         table=files.name,
@@ -124,14 +142,49 @@ def _roots(files: TableFiles, changelog_ids: Collection[int]) -> list[Root]:
     return [*mine, *other_roots(files)]
 
 
-def _range(files: TableFiles, changelogs: list[Snapshot]) -> tuple[list[Snapshot], list[str]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Retention:
+    """Of how many commits, and of which time, the changes are kept."""
+
+    least: int
+    most: int
+    time_ms: int
+
+
+def _retention_of(
+    files: TableFiles,
+    retain_min: int | None,
+    retain_max: int | None,
+    time_retained_ms: int | None,
+) -> _Retention:
+    """The requested retention, completed from the table's options; refuses invalid values."""
+    options = files.options
+    least = whole_or_none(retain_min, "retain_min", minimum=1)
+    most = whole_or_none(retain_max, "retain_max", minimum=1)
+    time_ms = whole_or_none(time_retained_ms, "time_retained_ms", minimum=0)
+    kept = _Retention(
+        least=options.changelog_num_retained_min if least is None else least,
+        most=options.changelog_num_retained_max if most is None else most,
+        time_ms=options.changelog_time_retained_ms if time_ms is None else time_ms,
+    )
+    if kept.most < kept.least and (least, most) != (None, None):
+        raise InvalidRequestError(
+            f"retain_max ({kept.most}) of the changelogs of {files.name} is below retain_min "
+            f"({kept.least}); give both"
+        )
+    return kept
+
+
+def _range(
+    files: TableFiles, changelogs: list[Snapshot], retention: _Retention
+) -> tuple[list[Snapshot], list[str]]:
     """The changelogs before the first one that stays, and the reasons for that limit."""
     options = files.options
     latest = files.snapshots.latest_id()
     if latest is None or not changelogs:
         return [], ["the table has no long-lived changelog"]
-    end = latest - options.changelog_num_retained_min + 1
-    kept = options.changelog_num_retained_min
+    kept = retention.least
+    end = latest - kept + 1
     reasons = [f"of {latest} commits the changes of at least {kept} are retained"]
     for name, position in files.references.consumers().items():
         if position < end:
@@ -139,16 +192,15 @@ def _range(files: TableFiles, changelogs: list[Snapshot]) -> tuple[list[Snapshot
             reasons.append(f"consumer {name} wants to read from snapshot {position}")
     end = min(end, changelogs[0].id + options.snapshot_expire_limit)
     # Changelogs beyond the maximum count expire at any age.
-    beyond = latest - options.changelog_num_retained_max + 1
+    beyond = latest - retention.most + 1
     if beyond < end:
         check_clock(files, latest)
-    oldest_kept = files.env.now_ms() - options.changelog_time_retained_ms
+    oldest_kept = files.env.now_ms() - retention.time_ms
     for changelog in changelogs:
         if beyond <= changelog.id < end and changelog.time_millis >= oldest_kept:
             end = changelog.id
             reasons.append(
-                f"changelog {changelog.id} is of the last "
-                f"{duration_of_ms(options.changelog_time_retained_ms)}"
+                f"changelog {changelog.id} is of the last {duration_of_ms(retention.time_ms)}"
             )
             break
     return [each for each in changelogs if each.id < end], reasons

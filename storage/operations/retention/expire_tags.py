@@ -1,7 +1,8 @@
 """Expiry of tags past their retention time, and of automatic tags beyond the number to retain.
 
 1. Choose tags whose `tagCreateTime` plus `tagTimeRetained` has passed by the wall clock, tags
-   older than a given age, and the oldest automatic tags beyond `tag.num-retained-max`.
+   older than a given age, but those that it spares by name, and the oldest automatic tags beyond
+   `tag.num-retained-max`.
 2. Run: refuse a tag that is to be retained for longer by now; delete the tags as
    `references/tags.py` does.
 
@@ -11,7 +12,9 @@ Source: Paimon specification, chapter Manage Tags; `TagTimeExpire`.
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
 
 from lakewright.storage.errors import StalePlan
 from lakewright.storage.files.table_files import TableFiles
@@ -23,20 +26,24 @@ from lakewright.storage.operations.references.tags import (
     surplus_tags,
 )
 from lakewright.storage.operations.running.local_clock import local_now, local_time
-from lakewright.storage.spec.arguments import whole_or_none
+from lakewright.storage.spec.arguments import text_argument, whole_or_none
 
 _MS = dt.timedelta(milliseconds=1)
 
 
-def plan_expire_tags(files: TableFiles, *, older_than_ms: int | None = None) -> DeleteTagsPlan:
+def plan_expire_tags(
+    files: TableFiles, *, older_than_ms: int | None = None, spare: Sequence[str] = ()
+) -> DeleteTagsPlan:
     """Plan the expiry of tags; `older_than_ms` also selects tags of that age, in milliseconds.
 
-    A tag without a creation time is as old as its file.
+    A tag without a creation time is as old as its file. `spare` are patterns of names: no age
+    selects the tags that match one, and their own time to live still ends.
 
     Raises:
-        InvalidRequestError: the age is negative, or no whole number.
+        InvalidRequestError: the age is negative, or no whole number, or a pattern is no text.
     """
     older_than_ms = whole_or_none(older_than_ms, "older_than_ms", minimum=0)
+    spared = tuple(text_argument(each, "spare") for each in spare)
     now = local_now(files)
     modified = files.references.tag_modified_ms()
     reasons: dict[str, str] = {}
@@ -45,13 +52,20 @@ def plan_expire_tags(files: TableFiles, *, older_than_ms: int | None = None) -> 
         made = tag.create_time or local_time(modified.get(tag.name, files.env.now_ms()), None)
         if expires is not None and expires < now:
             reasons[tag.name] = f"tag {tag.name} was to be retained until {_shown(expires)}"
+        elif is_spared(tag.name, spared):
+            continue
         elif older_than_ms is not None and (now - made) / _MS > older_than_ms:
             reasons[tag.name] = f"tag {tag.name} was made {_shown(made)}"
     for name in surplus_tags(files):
         most = files.options.tag_num_retained_max
         reasons.setdefault(name, f"tag {name} is beyond the {most} automatic tags to retain")
     plan = plan_delete_tags(files, reasons, reasons=reasons.values())
-    return replace(plan, older_than_ms=older_than_ms)
+    return replace(plan, older_than_ms=older_than_ms, spare=spared)
+
+
+def is_spared(name: str, patterns: Sequence[str]) -> bool:
+    """Whether a tag stays however old it is, by patterns with `*`, `?`, `[ab]` and `[!ab]`."""
+    return any(fnmatchcase(name, each) for each in patterns)
 
 
 def run_expire_tags(files: TableFiles, plan: DeleteTagsPlan) -> DeleteTagsResult:
@@ -60,7 +74,7 @@ def run_expire_tags(files: TableFiles, plan: DeleteTagsPlan) -> DeleteTagsResult
     Raises:
         StalePlan: a tag is to be retained for longer by now; and as `run_delete_tags`.
     """
-    due = plan_expire_tags(files, older_than_ms=plan.older_than_ms).tags
+    due = plan_expire_tags(files, older_than_ms=plan.older_than_ms, spare=plan.spare).tags
     kept = sorted(set(plan.tags).difference(due))
     if kept:
         raise StalePlan(

@@ -19,7 +19,7 @@ from lakewright.storage import Catalog
 from tests.support.tables.builders import EVENTS, events, new_table, rows
 from tests.unit.cli.conftest import Lakewright
 
-POLICY = "warehouse:\n  mode: shadow\n  compaction: {small_files: 3}\n"
+POLICY = "warehouse:\n  mode: shadow\n  compaction: {min_bytes: 0 b, small_files: 3}\n"
 Ask = Callable[..., Any]
 
 

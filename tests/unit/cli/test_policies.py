@@ -70,6 +70,11 @@ def test_explain_shows_each_setting_with_the_line_that_decided_and_those_that_lo
         "the table's snapshot.num-retained.min",
         "default",
     ]
+    assert row(ended.lines, "tags.older_than") == ["no age", "default"]
+    assert row(ended.lines, "changelogs.retain_max") == [
+        "the table's changelog.num-retained.max",
+        "default",
+    ]
     assert row(ended.lines, "budget.bytes") == ["500 GB", "policy.yaml:3 (warehouse)"]
     assert "note: policy.yaml:8: pattern sales.tmp_* matches no table of the warehouse" in ended.out
     assert "does not exist" not in ended.out

@@ -82,7 +82,9 @@ def test_no_line_is_wider_than_the_terminal(
 def test_a_row_stays_a_row_in_eighty_columns(
     long_values: Catalog, tmp_path: Path, command: str, title: str
 ) -> None:
-    (tmp_path / "policy.yaml").write_text("warehouse: {compaction: {small_files: 5}}\n")
+    (tmp_path / "policy.yaml").write_text(
+        "warehouse: {compaction: {min_bytes: 0 b, small_files: 5}}\n"
+    )
     words = command.format(policy=tmp_path / "policy.yaml").split()
     lines = lines_of(on_terminal(long_values, *words, columns=80))
     assert max(len(line) for line in lines if "://" not in line) <= 80

@@ -38,7 +38,8 @@ def neglected(catalog: Catalog, name: str, files: int) -> Table:
 def policy(folder: Path, text: str = "") -> str:
     file = folder / "policy.yaml"
     file.write_text(
-        "warehouse:\n  compaction: {small_files: 5}\n  snapshots: {enabled: false}\n"
+        "warehouse:\n  compaction: {min_bytes: 0 b, small_files: 5}\n"
+        "  snapshots: {enabled: false}\n"
         f"  orphans: {{enabled: false}}\n{text}"
     )
     return str(file)

@@ -26,7 +26,7 @@ def neglected(catalog: Catalog, name: str, files: int) -> Table:
 COMPACTION_ONLY = """
   snapshots: {enabled: false}
   orphans: {enabled: false}
-  compaction: {small_files: 5}
+  compaction: {min_bytes: 0 b, small_files: 5}
 """
 
 
@@ -160,7 +160,7 @@ def test_a_policy_with_a_mistake_is_refused_by_file_and_line(
     catalog: Catalog, lakewright: Lakewright, tmp_path: Path
 ) -> None:
     neglected(catalog, "db.a", 6)
-    written = policy(tmp_path, "  compactoin: {small_files: 5}\n")
+    written = policy(tmp_path, "  compactoin: {min_bytes: 0 b, small_files: 5}\n")
     refused = lakewright(catalog, "upkeep", "--policy", written)
     assert refused.code == 2
     assert "policy.yaml:5" in refused.err

@@ -29,6 +29,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "top": "watch a warehouse: what is due, and what was done",
         "upkeep": "carry out what is due in the whole warehouse",
         "alter": "change the schema: columns, types, options",
+        "evolve-schema": "change the schema of a table to its declaration",
         "diff": "what a declaration or contract would change and break",
         "export-contract": "a table as a data contract (ODCS)",
         "validate-schema": "read samples of old rows under the current schema",
@@ -106,6 +107,7 @@ Exit codes:
   70   unexpected: please report it
   130  interrupted
   141  the reader of the output closed it
+  143  terminated by SIGTERM; as after an interruption, what was begun is cleaned up
 In `alter --dry-run` and `diff`, 2 is also a change that is denied, in `check` a file that is wrong.
 """
 _EXAMPLES = """

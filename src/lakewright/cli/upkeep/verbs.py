@@ -100,7 +100,7 @@ def run_verb(
             sys.stderr.write(f"lakewright: warning: {warning}\n")
     report = verb.report(table, outcome)
     if outcome.result is None:
-        answer = _planned(call, table, outcome.plan, report)
+        answer = _planned(verb, call, table, outcome.plan, report)
         code = code_of(outcome.plan) if call.dry_run else 0
         return None if answer is None else replace(answer, code=code)
     return Answer(
@@ -133,16 +133,16 @@ def _carried_out(
                 steps=steps,
                 step=call.command,
             ),
-            plan=read_plan(call, table, verb.plan_type),
+            plan=read_plan(call, table, verb),
             dry_run=call.only_plans,
             planned=lambda _: steps.begin(call.command),
             stepped=stepped,
         )
 
 
-def _planned(call: Call, table: Table, plan: Any, report: Report) -> Answer | None:
+def _planned(verb: AnyVerb, call: Call, table: Table, plan: Any, report: Report) -> Answer | None:
     """Show a plan, and save it if requested."""
-    data = plan_data(call, plan, report_record(report))
+    data = plan_data(call, verb, plan, report_record(report))
     said = "dry run: nothing was written"
     if call.save_plan is not None:
         save_plan(call.save_plan, data)

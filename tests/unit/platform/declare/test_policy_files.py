@@ -103,6 +103,22 @@ def test_null_at_a_stronger_level_brings_the_tables_own_option_back() -> None:
     assert lines(policies, "web.t")["snapshots.time_retained"] == ["b.yaml:1", "a.yaml:4"]
 
 
+def test_the_retention_of_tags_and_changelogs_is_inherited_key_by_key() -> None:
+    policies = load(
+        "warehouse:\n  tags: {older_than: 90d, spare: ['release-*']}\n"
+        "  changelogs: {time_retained: 2d}\n"
+        "databases:\n  sales: {tags: {older_than: null}}\n"
+        "patterns:\n- {match: 'sales.tmp_*', tags: {older_than: 1d, spare: []}}\n"
+        "tables: {sales.orders: {changelogs: {retain_max: 50}}}\n"
+    )
+    orders, tmp = policies.of("sales.orders").policy, policies.of("sales.tmp_a").policy
+    assert (orders.tags.older_than, orders.tags.spare) == (None, ("release-*",))
+    assert (tmp.tags.older_than, tmp.tags.spare) == (86_400_000, ())
+    assert (orders.changelogs.time_retained, orders.changelogs.retain_max) == (172_800_000, 50)
+    assert lines(policies, "sales.orders")["tags.older_than"] == ["a.yaml:5", "a.yaml:2"]
+    assert lines(policies, "sales.tmp_a")["tags.spare"] == ["a.yaml:7", "a.yaml:2"]
+
+
 def test_a_declaration_wins_over_all_policies() -> None:
     Path("tables").mkdir()
     declaration = "table: sales.orders\nmaintenance:\n  snapshots: {time_retained: 90d}\n"
@@ -126,6 +142,31 @@ WRONG = [
         (
             "a.yaml:3: databases.a.compaction.small_filez: unknown key 'small_filez'; did you mean "
             "'small_files'?"
+        ),
+    ),
+    (
+        "warehouse:\n  tags:\n    older_then: 90d",
+        (
+            "a.yaml:3: warehouse.tags.older_then: unknown key 'older_then'; did you mean "
+            "'older_than'?"
+        ),
+    ),
+    (
+        "tables:\n  a.b:\n    tags: {older_than: 5min}",
+        (
+            "a.yaml:3: tables.a.b.tags.older_than: the job that made a tag may still need it "
+            "within 1h; write at least 1h, or give such tags a time to live when they are made"
+        ),
+    ),
+    (
+        "warehouse:\n  tags: {spare: ['a*', 'a*']}",
+        "a.yaml:2: warehouse.tags.spare: a pattern is named twice; keep one",
+    ),
+    (
+        "warehouse:\n  changelogs: {retain_min: 9, retain_max: 3}",
+        (
+            "a.yaml:2: warehouse.changelogs.retain_max: retain_max is 3, below retain_min, which "
+            "is 9"
         ),
     ),
     # A database may have the name of a section.

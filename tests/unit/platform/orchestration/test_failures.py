@@ -38,6 +38,18 @@ def test_what_may_pass_is_tried_again(kind: type[StorageError]) -> None:
     assert isinstance(raised.value.__cause__, kind)
 
 
+def test_a_stale_plan_is_tried_again_only_by_a_step_that_plans_again() -> None:
+    stale = errors.StalePlan("3 of its files are gone; plan again", table="a.b")
+    with pytest.raises(dg.RetryRequested), failures_for_dagster():
+        raise stale
+    with pytest.raises(dg.Failure) as raised, failures_for_dagster(plans_again=False):
+        raise stale
+    assert raised.value.description == "StalePlan: 3 of its files are gone; plan again"
+    assert raised.value.allow_retries is False
+    with pytest.raises(dg.RetryRequested), failures_for_dagster(plans_again=False):
+        raise errors.UnavailableError("no answer")
+
+
 @pytest.mark.parametrize(
     "kind",
     [

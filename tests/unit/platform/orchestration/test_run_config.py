@@ -7,7 +7,12 @@ from typing import Any
 import pytest
 
 from lakewright.platform.declare.upkeep_policies import EngineChoice
-from lakewright.platform.orchestration.run_config import choices_of, config_class, options_of_run
+from lakewright.platform.orchestration.run_config import (
+    TableVerbConfig,
+    choices_of,
+    config_class,
+    options_of_run,
+)
 from lakewright.platform.upkeep.compact import CompactOptions
 from lakewright.platform.upkeep.expire import ExpireOptions
 from lakewright.platform.upkeep.sort_compact import SortOptions
@@ -34,6 +39,9 @@ def test_every_option_can_be_given_and_none_must_be(verb: AnyVerb, table: Table)
     config = config_class(verb.options)
     written = [each.written_name for each in option_fields(verb.options)]
     assert sorted(config.model_fields) == sorted(["dry_run", *written])
+    planned = config_class(verb.options, TableVerbConfig)
+    assert sorted(planned.model_fields) == sorted(["dry_run", "plan", *written])
+    assert planned.to_config_schema()
     assert all(field.description for field in config.model_fields.values())
     # Dagster takes each of the types.
     assert config.to_config_schema()

@@ -18,11 +18,14 @@ from lakewright.platform.upkeep.compact import COMPACT, CompactOptions
 from lakewright.platform.upkeep.drop_partitions import DropPartitionsOptions
 from lakewright.platform.upkeep.exchange_partition import ExchangePartitionOptions
 from lakewright.platform.upkeep.expire import (
+    EXPIRE_CHANGELOGS,
+    EXPIRE_SNAPSHOTS,
+    EXPIRE_TAGS,
+    ChangelogsDone,
     ExpireChangelogsOptions,
     ExpireOptions,
     ExpireTagsOptions,
 )
-from lakewright.platform.upkeep.expire_all import EXPIRE, Expired, ExpiryPlan
 from lakewright.platform.upkeep.expire_partitions import ExpirePartitionsOptions
 from lakewright.platform.upkeep.external_partitions import AddPartitionsOptions, RepairOptions
 from lakewright.platform.upkeep.history import (
@@ -40,13 +43,21 @@ from lakewright.platform.upkeep.rewrites import RewriteOptions
 from lakewright.platform.upkeep.sort_compact import SortOptions
 from lakewright.platform.upkeep.verb import AnyVerb, Outcome, Work, carry_out, option_fields
 from lakewright.platform.upkeep.verbs import VERBS, compaction_of
-from lakewright.storage import Catalog, LeaseKind, RepairMode, Table
+from lakewright.storage import (
+    Catalog,
+    ExpirePlan,
+    ExpireResult,
+    LeaseKind,
+    RepairMode,
+    Table,
+)
 from lakewright.storage.errors import InvalidRequestError, LeaseHeld, NotFoundError, StalePlan
 from lakewright.storage.operations.leases.leases import LeaseRequest, acquire_lease, whole_table
 from lakewright.storage.operations.running.plan import DeletionPlan, UnreachableFile
 from tests.support.tables.builders import events, new_table, rows
 from tests.support.tables.environment import FixedEnv
 from tests.support.tables.fixtures import memory_uri
+from tests.support.tables.invariants import assert_only_reachable_files
 from tests.support.tables.landed import land_beside
 
 
@@ -119,6 +130,14 @@ def postponed(catalog: Catalog) -> Table:
     return keyed(catalog, "-2")
 
 
+def with_old_tags(catalog: Catalog) -> Table:
+    table = tagged(catalog)
+    table.history.create_tag("lasting-1", snapshot=2, time_retained_ms=10**9)
+    table.history.create_tag("dull", snapshot=2, time_retained_ms=10**9)
+    table.table_files.env.sleep_ms(1000)
+    return table
+
+
 def tagged(catalog: Catalog) -> Table:
     table = appended(catalog)
     table.history.create_tag("brief", snapshot=1, time_retained_ms=1)
@@ -185,10 +204,9 @@ CASES = [
     Case("postpone_compact", postponed, RewriteOptions()),
     Case("respec", appended, RespecOptions(keys=("day", "id"))),
     Case("rewrite_manifests", appended, RewriteManifestsOptions()),
-    Case("expire", tagged, ExpireOptions(**_GOES)),
     Case("expire_snapshots", appended, ExpireOptions(**_GOES)),
-    Case("expire_tags", tagged, ExpireTagsOptions()),
-    Case("expire_changelogs", with_changelogs, ExpireChangelogsOptions(every=True)),
+    Case("expire_tags", with_old_tags, ExpireTagsOptions(older_than_ms=1, spare=("lasting*",))),
+    Case("expire_changelogs", with_changelogs, ExpireChangelogsOptions(retain_min=1, retain_max=2)),
     Case("remove_orphans", with_orphan, OrphansOptions(older_than_ms=0, even_recent=True)),
     # What came back is no longer there to come back.
     Case("restore", with_quarantine, first_quarantine, comes_to_rest=False),
@@ -298,13 +316,9 @@ def test_a_verb_foresees_what_it_takes_on_a_table_that_nothing_else_changes(
     did = verb.measures(table, carry_out(verb, table, options, WORK))
 
     assert did.cost.bytes == planned.cost.bytes
-    if case.verb == "expire":
-        # Tags go after snapshots, and only then their files are planned.
-        assert did.cost.files > planned.cost.files
-    else:
-        assert did.cost.files == planned.cost.files
-        assert did.benefit.bytes_freed == planned.benefit.bytes_freed
-    assert did.benefit.snapshots_fewer == planned.benefit.snapshots_fewer
+    assert did.cost.files == planned.cost.files
+    for gained in ("bytes_freed", "snapshots_fewer", "tags_fewer", "changelogs_fewer"):
+        assert getattr(did.benefit, gained) == getattr(planned.benefit, gained)
     left = catalog.table(table.name)
     if case.verb not in ("rollback", "fast_forward"):
         assert did.benefit.files_fewer == before - len(left.at().files())
@@ -370,42 +384,66 @@ def test_an_expiry_goes_in_steps_and_tells_what_is_done_after_each(catalog: Cata
     table = new_table(catalog, options={"snapshot.expire.limit": "2"})
     for at in range(6):
         table.write(rows(table, events(at, at + 1)))
-    table.history.create_tag("brief", snapshot=6, time_retained_ms=1)
-    told: list[tuple[int, int]] = []
+    told: list[int] = []
 
-    def stepped(done: Outcome[ExpireOptions, ExpiryPlan, Expired]) -> None:
+    def stepped(done: Outcome[ExpireOptions, ExpirePlan, ExpireResult]) -> None:
         assert done.result is not None
-        told.append((len(done.result.snapshots), len(done.result.tags)))
+        told.append(len(done.result.expired))
         assert [each.kind for each in table.upkeep.leases()] == [LeaseKind.EXPIRE]
 
-    done = carry_out(EXPIRE, table, ExpireOptions(**_GOES), WORK, stepped=stepped)
+    done = carry_out(EXPIRE_SNAPSHOTS, table, ExpireOptions(**_GOES), WORK, stepped=stepped)
 
-    assert told[:4] == [(2, 0), (4, 0), (5, 0), (5, 1)]
-    assert done.plan.snapshots.snapshot_ids == (1, 2, 3, 4, 5)
-    facts = EXPIRE.report(table, done).facts
-    assert (facts["snapshots_expired"], facts["tags_expired"]) == (5, 1)
+    assert told == [2, 4, 5]
+    facts = EXPIRE_SNAPSHOTS.report(table, done).facts
+    assert (facts["snapshots_expired"], facts["snapshots_left"]) == (5, 1)
     assert [each.id for each in table.history.snapshots()] == [6]
+
+
+FEW_SNAPSHOTS = {"snapshot.num-retained.max": "30", "snapshot.expire.limit": "2"}
+
+
+def test_changelogs_go_in_steps_until_none_is_left_that_may_go(catalog: Catalog) -> None:
+    options = {"bucket": "1", "changelog-producer": "input", "changelog.num-retained.max": "40"}
+    table = new_table(catalog, keys=("id",), options={**options, **FEW_SNAPSHOTS})
+    for at in range(7):
+        table.write(rows(table, events(at, at + 1)))
+    carry_out(EXPIRE_SNAPSHOTS, table, ExpireOptions(**_GOES), WORK)
+    assert [each.id for each in table.history.changelogs()] == [1, 2, 3, 4, 5, 6]
+    told: list[int] = []
+
+    def stepped(done: ChangelogsDone) -> None:
+        assert done.result is not None
+        told.append(len(done.result.expired))
+        assert [each.kind for each in table.upkeep.leases()] == [LeaseKind.EXPIRE]
+
+    kept = ExpireChangelogsOptions(retain_min=1, retain_max=2)
+    done = carry_out(EXPIRE_CHANGELOGS, table, kept, WORK, stepped=stepped)
+
+    assert told == [2, 4, 5]
+    assert done.plan.changelog_ids == (1, 2, 3, 4, 5)
+    # The changes of the last two commits stay, of which one is a snapshot still.
+    assert [each.id for each in table.history.changelogs()] == [6]
+    assert EXPIRE_CHANGELOGS.report(table, done).facts["changelogs_expired"] == 5
+    assert_only_reachable_files(table)
 
 
 def test_an_expiry_whose_plan_is_given_is_one_step(catalog: Catalog) -> None:
     table = new_table(catalog, options={"snapshot.expire.limit": "2"})
     for at in range(6):
         table.write(rows(table, events(at, at + 1)))
-    plan = EXPIRE.plan(table, ExpireOptions(**_GOES))
+    plan = EXPIRE_SNAPSHOTS.plan(table, ExpireOptions(**_GOES))
 
-    carry_out(EXPIRE, table, ExpireOptions(), WORK, plan=plan)
+    carry_out(EXPIRE_SNAPSHOTS, table, ExpireOptions(), WORK, plan=plan)
 
     assert [each.id for each in table.history.snapshots()] == [3, 4, 5, 6]
 
 
-@pytest.mark.parametrize("verb", ["expire", "expire_tags"])
-def test_a_tag_that_is_retained_for_longer_by_now_stays(catalog: Catalog, verb: str) -> None:
+def test_a_tag_that_is_retained_for_longer_by_now_stays(catalog: Catalog) -> None:
     table = tagged(catalog)
-    options = ExpireOptions(**_GOES) if verb == "expire" else ExpireTagsOptions()
-    plan = VERBS[verb].plan(table, options)
+    plan = EXPIRE_TAGS.plan(table, ExpireTagsOptions())
     table.history.replace_tag("brief", time_retained_ms=86_400_000)
     with pytest.raises(StalePlan):
-        carry_out(VERBS[verb], table, options, WORK, plan=plan)
+        carry_out(EXPIRE_TAGS, table, ExpireTagsOptions(), WORK, plan=plan)
     assert "brief" in [tag.name for tag in table.history.tags()]
 
 
@@ -413,11 +451,11 @@ def test_an_expiry_refuses_a_tag_that_stands_for_another_snapshot_than_planned(
     catalog: Catalog,
 ) -> None:
     table = tagged(catalog)
-    plan = EXPIRE.plan(table, ExpireOptions(**_GOES))
+    plan = EXPIRE_TAGS.plan(table, ExpireTagsOptions())
     table.history.replace_tag("brief", snapshot=3, time_retained_ms=10**9)
 
     with pytest.raises(StalePlan):
-        carry_out(EXPIRE, table, ExpireOptions(), WORK, plan=plan)
+        carry_out(EXPIRE_TAGS, table, ExpireTagsOptions(), WORK, plan=plan)
     assert [each.name for each in table.history.tags()] == ["brief"]
 
 

@@ -38,7 +38,7 @@ NOW_MS = 1_700_000_000_000
 HOUR_MS = 3_600_000
 TICK_MS = NOW_MS - HOUR_MS
 CLOCK = Clock(now_ms=NOW_MS, last_tick_ms=lambda schedule, timezone: TICK_MS)
-SMALL = UpkeepPolicy(compaction=CompactionPolicy(small_files=5))
+SMALL = UpkeepPolicy(compaction=CompactionPolicy(small_files=5, min_bytes=0))
 
 
 def partition(day: str, small: int = 0, **more: Any) -> PartitionHealth:
@@ -141,8 +141,34 @@ def test_little_work_waits_until_it_is_worth_a_run_or_has_waited_long() -> None:
     assert intents(compaction(state(partition("a", many)), policy))
 
 
+def test_without_a_policy_kilobytes_wait_unless_readers_do() -> None:
+    usual = UpkeepPolicy()
+    (waits,) = compaction(state(partition("a", 40)), usual)
+    assert waits.why_not is WhyNot.TOO_LITTLE
+    assert "waits, 3.9 KiB of 32.0 MiB" in waits.reason
+    assert waits.again_ms == NOW_MS + HOUR_MS
+    for readers_wait in (
+        partition("a", 100),
+        partition("a", 5, small_bytes=32 << 20),
+        partition("a", 5, last_file_creation_ms=NOW_MS - HOUR_MS),
+    ):
+        assert intents(compaction(state(readers_wait), usual))
+
+
+def test_few_bytes_are_rewritten_where_readers_merge_many_sorted_runs() -> None:
+    usual = UpkeepPolicy()
+    (waits,) = compaction(state(partition("a", sorted_runs=9), keyed=True), usual)
+    assert waits.why_not is WhyNot.TOO_LITTLE
+    (due,) = compaction(state(partition("a", sorted_runs=10), keyed=True), usual)
+    assert due.why is Why.SORTED_RUNS
+    hidden = partition("a", 1, waiting_files=1, waiting_rows=1)
+    assert intents(compaction(state(hidden, keyed=True), usual))
+
+
 def test_a_partition_that_is_written_is_left_until_it_is_quiet() -> None:
-    policy = UpkeepPolicy(compaction=CompactionPolicy.model_validate({"quiet_for": "60s"}))
+    policy = UpkeepPolicy(
+        compaction=CompactionPolicy.model_validate({"quiet_for": "60s", "min_bytes": "0 b"})
+    )
     (waits,) = compaction(state(partition("a", 9, last_file_creation_ms=NOW_MS - 59_000)), policy)
     assert waits.reason.endswith("waits, written 59 s ago, until it is quiet for 60 s")
     assert waits.again_ms == NOW_MS + 1000
@@ -153,7 +179,7 @@ def test_a_partition_that_is_written_is_left_until_it_is_quiet() -> None:
 def test_rewrites_wait_for_their_hours_unless_rows_wait() -> None:
     # 22:13 in UTC.
     hours = DayHours.parse("23:00-06:00")
-    policy = UpkeepPolicy(compaction=CompactionPolicy(hours=hours))
+    policy = UpkeepPolicy(compaction=CompactionPolicy(hours=hours, min_bytes=0))
     (waits,) = compaction(state(partition("a", 9)), policy)
     assert waits.why_not is WhyNot.OUT_OF_HOURS
     assert "23:00-06:00" in waits.reason
@@ -163,7 +189,7 @@ def test_rewrites_wait_for_their_hours_unless_rows_wait() -> None:
 
 
 def test_work_of_one_run_is_bounded_and_the_rest_waits() -> None:
-    policy = UpkeepPolicy(compaction=CompactionPolicy(max_partitions=1))
+    policy = UpkeepPolicy(compaction=CompactionPolicy(max_partitions=1, min_bytes=0))
     waits, due = compaction(state(partition("a", 9), partition("b", 9)), policy)
     assert due.partitions == ("a",)
     assert (waits.partition, waits.why_not) == ("b", WhyNot.CAPPED)
@@ -263,6 +289,68 @@ def test_expiry_follows_the_policy_where_it_says_more_than_the_table() -> None:
     assert snapshots(found, kept).why_not is WhyNot.HEALTHY
 
 
+def of_verb(verb: str, found: TableState, policy: UpkeepPolicy = SMALL, **past: Any) -> Any:
+    decided = [each for each in decide(found, policy, Past(**past), CLOCK) if each.verb == verb]
+    assert len(decided) <= 1
+    return decided[0] if decided else None
+
+
+def tagged_table(**ages_h: int) -> TableState:
+    found = old_table(5, tags_made_ms={k: NOW_MS - v * HOUR_MS for k, v in ages_h.items()})
+    history = replace(found.survey.history, tags=len(ages_h))
+    return replace(found, survey=replace(found.survey, history=history))
+
+
+def test_tags_are_asked_for_by_their_age_and_with_their_number() -> None:
+    found = tagged_table(nightly_1=50, nightly_2=30, nightly_3=1, release_1=900)
+    policy = UpkeepPolicy.model_validate({"tags": {"older_than": "1d", "spare": ["release_*"]}})
+    due = of_verb("expire_tags", found, policy)
+    assert (due.why, due.benefit.tags_fewer, due.cost.files) == (Why.SCHEDULED, 2, 2)
+    assert "4 tags, 2 of them older than 1 day;" in due.reason
+    assert due.policy == policy_digest(policy.tags)
+    key = ("nyc.flights", "expire_tags")
+    assert of_verb("expire_tags", found, policy, done_ms={key: NOW_MS}).why_not is WhyNot.NOT_YET
+    # Without an age, those whose own time ends are found when they are planned.
+    assert of_verb("expire_tags", found).benefit.tags_fewer == 0
+    assert of_verb("expire_tags", old_table(5), policy) is None
+
+
+def test_changelogs_are_asked_for_with_the_number_beyond_the_policy() -> None:
+    found = old_table(3)
+    history = replace(found.survey.history, changelogs=20)
+    found = replace(found, survey=replace(found.survey, history=history))
+    policy = UpkeepPolicy.model_validate({"changelogs": {"retain_min": 2, "retain_max": 8}})
+    due = of_verb("expire_changelogs", found, policy)
+    assert (due.why, due.benefit.changelogs_fewer) == (Why.SCHEDULED, 15)
+    own = replace(found, changelog_retention=Retention(retain_min=9, retain_max=22))
+    assert of_verb("expire_changelogs", own).benefit.changelogs_fewer == 1
+    wrong = UpkeepPolicy.model_validate({"changelogs": {"retain_max": 8}})
+    declined = of_verb("expire_changelogs", own, wrong)
+    assert declined.why_not is WhyNot.CONTRADICTION
+    assert "retain_max (8) is below retain_min (9)" in declined.reason
+    assert of_verb("expire_changelogs", old_table(3), policy) is None
+
+
+@pytest.mark.parametrize(("verb", "section"), [("tags", "tags"), ("changelogs", "changelogs")])
+def test_tags_and_changelogs_stay_where_the_policy_or_an_option_forbids_it(
+    verb: str, section: str
+) -> None:
+    found = tagged_table(nightly=50)
+    history = replace(found.survey.history, changelogs=20)
+    found = replace(found, survey=replace(found.survey, history=history))
+    verb = f"expire_{verb}"
+    off = UpkeepPolicy.model_validate({section: {"enabled": False}})
+    assert of_verb(verb, found, off).why_not is WhyNot.DISABLED
+    refused = replace(found, survey=replace(found.survey, refused={"expire": "its option says so"}))
+    assert of_verb(verb, refused).why_not is WhyNot.READ_ONLY
+    frozen = UpkeepPolicy.model_validate({"freeze": True})
+    assert of_verb(verb, found, frozen) is None
+    running = {"nyc.flights": (Running("expire_snapshots", "run 7"),)}
+    assert of_verb(verb, found, in_flight=running).why_not is WhyNot.IN_FLIGHT
+    beside = {"nyc.flights": (Running("compact", "run 7"),)}
+    assert isinstance(of_verb(verb, found, in_flight=beside), Intent)
+
+
 def test_manifests_are_due_by_their_number() -> None:
     found = state(partition("a", 1))
     figures = ManifestFigures(manifests=120, bytes=5, small=100)
@@ -310,7 +398,9 @@ def test_equal_input_gives_equal_decisions_and_every_partition_one(
     files: list[int], threshold: int, frozen: bool
 ) -> None:
     found = state(*[partition(str(at), count) for at, count in enumerate(files)])
-    policy = UpkeepPolicy(compaction=CompactionPolicy(small_files=threshold), freeze=frozen)
+    policy = UpkeepPolicy(
+        compaction=CompactionPolicy(small_files=threshold, min_bytes=0), freeze=frozen
+    )
     first, second = (decide(found, policy, Past(), CLOCK) for _ in range(2))
     assert first == second
     if frozen:
@@ -432,7 +522,7 @@ def test_what_was_undone_waits_for_new_rows_or_another_policy() -> None:
         assert due.partitions == ("b",)
         assert due.policy == policy_digest(SMALL.compaction)
 
-    other = UpkeepPolicy(compaction=CompactionPolicy(small_files=6))
+    other = UpkeepPolicy(compaction=CompactionPolicy(small_files=6, min_bytes=0))
     taken = {("nyc.flights", "compact"): by_policy}
     (again,) = compaction(state(old), other, taken_back=taken)
     assert isinstance(again, Intent)

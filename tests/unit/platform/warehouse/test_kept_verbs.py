@@ -7,6 +7,7 @@ import pytest
 from lakewright.platform.warehouse.keepers import KEEPERS
 from lakewright.platform.warehouse.kept_verbs import waits_for
 
+EXPIRIES = ["expire_snapshots", "expire_tags", "expire_changelogs"]
 REWRITES = ["compact", "sort_compact", "expire_partitions", "rewrite_manifests"]
 
 
@@ -19,7 +20,14 @@ def test_each_verb_waits_for_its_like_and_for_work_that_is_not_known(verb: str) 
 @pytest.mark.parametrize("other", ["ingest", "backfill", *REWRITES])
 def test_orphans_are_looked_for_when_nothing_writes_files(other: str) -> None:
     assert waits_for("remove_orphans", other)
-    assert not waits_for("expire_snapshots", other)
+    for verb in EXPIRIES:
+        assert not waits_for(verb, other)
+
+
+@pytest.mark.parametrize("verb", ["expire_snapshots", "expire_tags", "expire_changelogs"])
+def test_expiries_wait_for_each_other_since_each_leases_the_table(verb: str) -> None:
+    assert all(waits_for(verb, other) for other in EXPIRIES)
+    assert not any(waits_for(other, verb) for other in (*REWRITES, "remove_orphans", "purge"))
 
 
 @pytest.mark.parametrize("other", [each for each in KEEPERS if each != "analyze"])

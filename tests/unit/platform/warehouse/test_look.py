@@ -15,7 +15,7 @@ from tests.support.tables.fixtures import memory_uri
 
 POLICY = """
 warehouse:
-  compaction: {small_files: 3}
+  compaction: {min_bytes: 0 b, small_files: 3}
   manifests: {enabled: false}
   snapshots: {enabled: false}
   orphans: {enabled: false}

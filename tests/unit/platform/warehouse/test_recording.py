@@ -12,8 +12,7 @@ import pytest
 from lakewright.platform.ingest.validate_schema import VALIDATE_SCHEMA, ValidateOptions
 from lakewright.platform.upkeep.clean import REMOVE_ORPHANS, OrphansOptions
 from lakewright.platform.upkeep.compact import COMPACT, CompactOptions
-from lakewright.platform.upkeep.expire import ExpireOptions
-from lakewright.platform.upkeep.expire_all import EXPIRE
+from lakewright.platform.upkeep.expire import EXPIRE_SNAPSHOTS, ExpireOptions
 from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
 from lakewright.platform.upkeep.verb import Outcome, Work
 from lakewright.platform.warehouse import kept_verbs
@@ -24,7 +23,7 @@ from lakewright.platform.warehouse.recording import LEDGER_VARIABLE, Recorder
 from lakewright.storage import Catalog, LeaseKind, Table
 from lakewright.storage.errors import InvalidRequestError, LeaseHeld, UnavailableError
 from lakewright.storage.operations.leases.leases import LeaseRequest, acquire_lease, whole_table
-from tests.support.tables.builders import events, new_table, rows
+from tests.support.tables.builders import events, new_table, rows, with_options
 
 
 def no_session() -> NoReturn:
@@ -174,9 +173,10 @@ def test_a_run_that_fails_halfway_is_recorded_with_what_it_did(
         if steps == 2:
             raise UnavailableError("no answer from s3://me:word@host with open-sesame")
 
+    table = with_options(table, snapshot__expire__limit="1")
     goes = ExpireOptions(retain_min=1, retain_max=1, time_retained_ms=0)
     with pytest.raises(UnavailableError):
-        recorder.carry_out(EXPIRE, table, goes, WORK, stepped=fail)
+        recorder.carry_out(EXPIRE_SNAPSHOTS, table, goes, WORK, stepped=fail)
 
     action = only(catalog)
     assert action.verdict is Verdict.FAILED

@@ -48,7 +48,7 @@ HOUR_MS = 60 * MINUTE_MS
 HOURS = 18
 THEN = """
 warehouse:
-  compaction: {small_files: 6}
+  compaction: {min_bytes: 0 b, small_files: 6}
   snapshots: {time_retained: 5h, retain_min: 2, schedule: 0 */8 * * *}
   manifests: {min_count: 12}
   orphans: {enabled: false}
@@ -308,7 +308,7 @@ def test_the_command_tells_both_sides(
     table = new_table(catalog, {"k": "INT"}, name="db.a")
     for number in range(6):
         table.write(rows(table, [{"k": number}]))
-    (tmp_path / "p.yaml").write_text("warehouse: {compaction: {small_files: 5}}")
+    (tmp_path / "p.yaml").write_text("warehouse: {compaction: {min_bytes: 0 b, small_files: 5}}")
     policy = ["--policy", str(tmp_path / "p.yaml")]
     # The tables are of 2024, by the clock of these tests.
     call = ["--warehouse", catalog.uri, "replay", *policy, "--since", "9999d"]

@@ -25,7 +25,7 @@ def test_the_files_of_batches_are_due_and_a_compaction_makes_few_of_them(catalog
             rows(table, events(number, number + 1)), commit_user="stream", commit_identifier=number
         )
         commit_batch(table.table_files, batch, staged)
-    policy = UpkeepPolicy(compaction=CompactionPolicy(small_files=5))
+    policy = UpkeepPolicy(compaction=CompactionPolicy(small_files=5, min_bytes=0))
     clock = Clock(now_ms=START_MS, last_tick_ms=lambda cron, zone: 0)
 
     def due() -> list[str]:

@@ -21,6 +21,7 @@ from lakewright.storage.errors import (
     TagNotFound,
 )
 from lakewright.storage.operations.references.tags import DeleteTagsPlan
+from lakewright.storage.operations.retention.expire_tags import run_expire_tags
 from tests.support.stores.watched_files import Crashed, Fault, watched
 from tests.support.tables.builders import (
     compact,
@@ -292,6 +293,41 @@ def test_tags_older_than_an_age_go_whatever_they_say(catalog: Catalog, env: Fixe
     table.history.create_tag("young", snapshot=4, time_retained_ms=365 * DAY)
     assert table.upkeep.plan_expire_tags(older_than_ms=HOUR).tags == ("old",)
     assert table.upkeep.plan_expire_tags(older_than_ms=3 * HOUR).tags == ()
+
+
+def test_a_tag_that_is_spared_by_name_stays_however_old_until_its_own_time_ends(
+    catalog: Catalog, env: FixedEnv
+) -> None:
+    table = replacing(catalog)
+    table.history.create_tag("release-1", snapshot=2, time_retained_ms=365 * DAY)
+    table.history.create_tag("release-2", snapshot=4, time_retained_ms=DAY)
+    table.history.create_tag("nightly", snapshot=6, time_retained_ms=365 * DAY)
+    env.clock.advance(2 * HOUR)
+    plan = table.upkeep.plan_expire_tags(older_than_ms=HOUR, spare=["release-*"])
+    assert (plan.tags, plan.spare) == (("nightly",), ("release-*",))
+    table.upkeep.run(plan)
+    env.clock.advance(DAY)
+    ended = table.upkeep.plan_expire_tags(older_than_ms=HOUR, spare=["release-*"])
+    assert ended.tags == ("release-2",)
+    assert table.upkeep.plan_expire_tags(older_than_ms=HOUR, spare=["Release-?"]).tags == (
+        "release-1",
+        "release-2",
+    )
+    table.upkeep.run(ended)
+    assert names(table) == ["release-1"]
+    assert_only_reachable_files(table)
+
+
+def test_a_saved_plan_keeps_the_names_that_it_spared(catalog: Catalog, env: FixedEnv) -> None:
+    table = replacing(catalog)
+    table.history.create_tag("release-1", snapshot=2, time_retained_ms=365 * DAY)
+    env.clock.advance(2 * HOUR)
+    plan = table.upkeep.plan_expire_tags(older_than_ms=HOUR, spare=["release-*"])
+    saved = type(plan).from_json(plan.to_json())
+    assert saved == plan
+    edited = replace(saved, tags=("release-1",), snapshot_ids=(2,))
+    with pytest.raises(StalePlan, match="release-1"):
+        run_expire_tags(table.table_files, edited)
 
 
 def test_a_tag_stays_to_the_end_of_its_time(catalog: Catalog, env: FixedEnv) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lakewright.storage import Catalog, Table
-from lakewright.storage.errors import ClockJumped, StalePlan, StorageError
+from lakewright.storage.errors import ClockJumped, InvalidRequestError, StalePlan, StorageError
 from lakewright.storage.operations.retention.expire_changelogs import (
     ExpireChangelogsPlan,
     ExpireChangelogsResult,
@@ -364,6 +364,45 @@ def test_so_many_changelogs_go_at_once_and_it_is_said_why_others_stay(
     assert table.upkeep.plan_expire_changelogs().changelog_ids == ()
     table.upkeep.run(few.upkeep.plan_expire_changelogs())
     assert changelog_ids(table) == [3, 4, 5]
+
+
+def test_a_call_may_keep_fewer_changelogs_than_the_options_and_for_less_time(
+    catalog: Catalog, env: FixedEnv
+) -> None:
+    table = history(catalog, **LONG_LIVED)
+    expire(table)
+    plan = table.upkeep.plan_expire_changelogs
+    assert changelog_ids(table) == [1, 2, 3, 4, 5]
+    assert plan().changelog_ids == ()
+    assert plan(retain_min=1, retain_max=3).changelog_ids == (1, 2, 3)
+    assert plan(retain_min=1).changelog_ids == ()
+    env.clock.advance(2 * HOUR)
+    assert plan(retain_min=1, time_retained_ms=3 * HOUR).changelog_ids == ()
+    assert plan(retain_min=1, time_retained_ms=HOUR).changelog_ids == (1, 2, 3, 4, 5)
+    # However old, so many stay: the last of them is a snapshot still.
+    assert plan(retain_min=3, time_retained_ms=HOUR).changelog_ids == (1, 2, 3)
+    table.upkeep.run(plan(retain_min=3, time_retained_ms=HOUR))
+    assert changelog_ids(table) == [4, 5]
+    assert_only_reachable_files(table)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"retain_max": 2}, r"retain_max \(2\) of the changelogs of .* below retain_min \(20\)"),
+        ({"retain_min": 0}, "retain_min is 0"),
+        ({"time_retained_ms": -1}, "time_retained_ms is -1"),
+        ({"every": True, "retain_min": 1}, "leave one of them out"),
+    ],
+)
+def test_a_retention_of_changelogs_that_cannot_be_is_refused(
+    catalog: Catalog, given: dict[str, Any], said: str
+) -> None:
+    table = history(catalog, **LONG_LIVED)
+    expire(table)
+    with pytest.raises(InvalidRequestError, match=said):
+        table.upkeep.plan_expire_changelogs(**given)
+    assert changelog_ids(table) == [1, 2, 3, 4, 5]
 
 
 def test_by_a_clock_that_jumped_back_no_changelog_expires(catalog: Catalog, env: FixedEnv) -> None:

@@ -1,0 +1,89 @@
+"""A simulated table: what others did is added, and what other decisions do is taken away."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lakewright.platform.declare.upkeep_policies import UpkeepPolicy
+from lakewright.platform.upkeep.health import TableHealth
+from lakewright.platform.warehouse.action import Action, Verdict
+from lakewright.platform.warehouse.calibrate import Calibration
+from lakewright.platform.warehouse.intents import Benefit, Intent, Why
+from lakewright.platform.warehouse.simulate import SimulatedTable
+from lakewright.platform.warehouse.survey import HistoryFigures, TableSurvey
+from lakewright.platform.warehouse.table_state import TableState
+
+DAY_MS = 86_400_000
+START_MS = 20_000 * DAY_MS
+
+
+def state(day: int, tags: Mapping[str, int], changelogs: int = 0) -> TableState:
+    """The state at a day, with the days on which its tags were made."""
+    survey = TableSurvey(
+        table="db.t",
+        uuid="u",
+        taken_ms=START_MS + day * DAY_MS,
+        history=HistoryFigures(snapshots=1, tags=len(tags), changelogs=changelogs),
+    )
+    health = TableHealth(table="db.t", keyed=False, snapshot_id=1, partitions=())
+    made = {name: START_MS + each * DAY_MS for name, each in tags.items()}
+    return TableState(survey=survey, health=health, tags_made_ms=made)
+
+
+def acted(day: int, verb: str, benefit: Benefit) -> Action:
+    at_ms = START_MS + day * DAY_MS
+    return Action(
+        id=f"{verb}-{day}",
+        table="db.t",
+        table_uuid="u",
+        verb=verb,
+        run="r",
+        started_ms=at_ms,
+        ended_ms=at_ms,
+        verdict=Verdict.DONE,
+        benefit=benefit,
+    )
+
+
+def asked(verb: str, benefit: Benefit) -> Intent:
+    return Intent(table="db.t", verb=verb, why=Why.SCHEDULED, reason="due", benefit=benefit)
+
+
+def test_a_policy_takes_old_tags_in_a_replay_and_what_others_made_and_deleted_counts() -> None:
+    table = SimulatedTable(
+        [
+            state(0, {"old": -90, "release": -90, "young": -1}),
+            # Another client deleted `young`, and a job made `new`.
+            state(1, {"old": -90, "release": -90, "new": 1}),
+        ],
+        (),
+        Calibration(),
+    )
+    policy = UpkeepPolicy.model_validate({"tags": {"older_than": "30d", "spare": ["rel*"]}})
+
+    done = table.carry_out(asked("expire_tags", Benefit()), policy, START_MS + 1)
+
+    assert done.benefit.tags_fewer == 1
+    assert set(table.state().tags_made_ms) == {"release", "young"}
+    table.advance(START_MS + DAY_MS)
+    assert set(table.state().tags_made_ms) == {"release", "new"}
+    assert table.state().survey.history.tags == 2
+
+
+def test_tags_and_changelogs_that_upkeep_really_took_stay_where_the_replay_keeps_them() -> None:
+    acts = (
+        acted(1, "expire_tags", Benefit(tags_fewer=1)),
+        acted(1, "expire_changelogs", Benefit(changelogs_fewer=5)),
+    )
+    table = SimulatedTable([state(0, {"old": -90}, 9), state(1, {}, 6)], acts, Calibration())
+
+    table.advance(START_MS + DAY_MS)
+
+    assert set(table.state().tags_made_ms) == {"old"}
+    assert table.state().survey.history.tags == 1
+    # Two came meanwhile.
+    assert table.state().survey.history.changelogs == 11
+    table.carry_out(
+        asked("expire_changelogs", Benefit(changelogs_fewer=4)), UpkeepPolicy(), START_MS + DAY_MS
+    )
+    assert table.state().survey.history.changelogs == 7
