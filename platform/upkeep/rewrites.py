@@ -108,9 +108,10 @@ def rewrite_measures(table: Table, done: Outcome[Any, Any, Any]) -> Measures:
     plan, result = rewritten(done.plan), done.result
     shows = isinstance(plan, PostponePlan)
     if result is None:
-        after = sum(_files_after(task, table.options.target_file_size) for task in plan.tasks)
-        read, count = plan.bytes_before, plan.files_before
-        written = bytes_after(read, count, after, empty_bytes(table))
+        read, count, empty = plan.bytes_before, plan.files_before, empty_bytes(table)
+        target = table.options.target_file_size
+        after = sum(_files_after(task, target, empty) for task in plan.tasks)
+        written = bytes_after(read, count, after, empty)
         return Measures(
             cost=Cost(bytes=read, files=count, bytes_written=written),
             benefit=Benefit(
@@ -138,15 +139,16 @@ def rewrite_measures(table: Table, done: Outcome[Any, Any, Any]) -> Measures:
     )
 
 
-def _files_after(task: CompactionTask | PostponeTask | RescaleTask, target_bytes: int) -> int:
+def _files_after(
+    task: CompactionTask | PostponeTask | RescaleTask, target_bytes: int, empty: int
+) -> int:
     """How many files a task is expected to leave, if rows do not merge."""
     if isinstance(task, CompactionTask):
         if task.file_by_file:
             return len(task.files)
-        moved = set(task.upgrades)
-        sizes = zip(task.files, task.file_sizes, strict=True)
-        merged = sum(size for file, size in sizes if file not in moved)
-        return len(moved) + ceil(merged / target_bytes)
+        moved, merged = len(task.upgrades), len(task.files) - len(task.upgrades)
+        joined = bytes_after(task.rewritten_bytes, merged, 1, empty)
+        return moved + ceil(joined / target_bytes)
     buckets = task.bucket_count if isinstance(task, PostponeTask) else task.to_buckets
     in_each = max(1, ceil(task.bytes / buckets / target_bytes))
     return min(max(1, task.rows), buckets * in_each)
