@@ -203,11 +203,15 @@ class _Look:
         )
 
     def sort(self) -> Iterator[Decision]:
-        policy, files = self.policy.sort, self.state.survey.files
-        if not policy.enabled or self.state.survey.keyed:
+        policy, files, found = self.policy.sort, self.state.survey.files, self.state.unsorted
+        if not policy.enabled:
             return
         if not policy.columns:
             told = "sort.enabled is true, and no sort.columns are named: nothing is sorted"
+            yield self._declined(SORT_COMPACT, WhyNot.CONTRADICTION, told)
+            return
+        if self.state.survey.keyed:
+            told = "sort.enabled is true, and rows of a keyed table lie in the order of its key"
             yield self._declined(SORT_COMPACT, WhyNot.CONTRADICTION, told)
             return
         told = f"sort by {', '.join(policy.columns)}"
@@ -215,6 +219,16 @@ class _Look:
         if self._is_refused(Use.COMPACT):
             yield self._refused(SORT_COMPACT, Use.COMPACT)
             return
+        # A state that was read for another policy does not say what is in this order.
+        if found is not None and (found.columns, found.order) == (policy.columns, policy.order):
+            if found.problem is not None:
+                yield self._declined(SORT_COMPACT, WhyNot.CONTRADICTION, found.problem)
+                return
+            if not found.files:
+                told = f"{told}: all is in that order, and no file came since: leave"
+                yield self._declined(SORT_COMPACT, WhyNot.HEALTHY, told)
+                return
+            cost = Cost(bytes=found.bytes, files=found.files, bytes_written=found.bytes)
         yield self._scheduled(SORT_COMPACT, policy, told, cost=cost)
 
     # --- what expires ----------------------------------------------------------------------------
