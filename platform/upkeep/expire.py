@@ -125,7 +125,11 @@ def snapshots_measures(plan: ExpirePlan, options: ExpireOptions) -> Measures:
     share = going / planned if planned else 0
     return Measures(
         cost=Cost(files=round(len(plan.files) * share)),
-        benefit=Benefit(snapshots_fewer=going, bytes_freed=round(plan.bytes * share)),
+        benefit=Benefit(
+            snapshots_fewer=going,
+            bytes_freed=round(plan.bytes * share),
+            metadata_bytes_fewer=round(plan.metadata_bytes * share),
+        ),
     )
 
 
@@ -134,7 +138,9 @@ def _snapshots_measures(
 ) -> Measures:
     if done.result is None:
         return snapshots_measures(done.plan, done.options)
-    return deletion_measures(done.plan, done.result, snapshots=len(done.result.expired))
+    found = deletion_measures(done.plan, done.result, snapshots=len(done.result.expired))
+    metadata = done.result.metadata_bytes_deleted
+    return replace(found, benefit=replace(found.benefit, metadata_bytes_fewer=metadata))
 
 
 EXPIRE_SNAPSHOTS = Verb(

@@ -106,6 +106,7 @@ class Expired:
     changelogs: tuple[int, ...] = ()
     files_deleted: int = 0
     bytes_deleted: int = 0
+    metadata_bytes_deleted: int = 0
     duration_ms: int = 0
 
     def and_then(self, step: ExpireResult | DeleteTagsResult | ExpireChangelogsResult) -> Expired:
@@ -118,7 +119,12 @@ class Expired:
         )
         match step:
             case ExpireResult():
-                return replace(joined, snapshots=(*self.snapshots, *step.expired))
+                metadata = self.metadata_bytes_deleted + step.metadata_bytes_deleted
+                return replace(
+                    joined,
+                    snapshots=(*self.snapshots, *step.expired),
+                    metadata_bytes_deleted=metadata,
+                )
             case DeleteTagsResult():
                 return replace(joined, tags=(*self.tags, *step.tags))
             case ExpireChangelogsResult():
@@ -179,7 +185,9 @@ def _measures(_: Table, done: Outcome[ExpireOptions, ExpiryPlan, Expired]) -> Me
         return Measures(
             cost=Cost(files=expired.files_deleted),
             benefit=Benefit(
-                snapshots_fewer=len(expired.snapshots), bytes_freed=expired.bytes_deleted
+                snapshots_fewer=len(expired.snapshots),
+                bytes_freed=expired.bytes_deleted,
+                metadata_bytes_fewer=expired.metadata_bytes_deleted,
             ),
         )
     first = snapshots_measures(plan.snapshots, done.options)
@@ -189,6 +197,7 @@ def _measures(_: Table, done: Outcome[ExpireOptions, ExpiryPlan, Expired]) -> Me
         benefit=Benefit(
             snapshots_fewer=first.benefit.snapshots_fewer,
             bytes_freed=first.benefit.bytes_freed + plan.bytes - own[1],
+            metadata_bytes_fewer=first.benefit.metadata_bytes_fewer,
         ),
     )
 

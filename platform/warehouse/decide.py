@@ -57,8 +57,8 @@ _CROWDED = 20
 # An orchestrator may know the end of a run by the second.
 _SECOND_MS = 1000
 _MIB = 1 << 20
-# Itself, two manifest lists and a manifest; what goes beyond that is learned.
-_FILES_OF_A_SNAPSHOT = 4
+# Two manifest lists and a manifest, as an expiry counts what it deletes; what is beyond is learned.
+_FILES_OF_A_SNAPSHOT = 3
 _OFF = "is switched off by its policy"
 _NO_COST, _NO_BENEFIT = Cost(), Benefit()
 
