@@ -89,7 +89,8 @@ def build_health_check(
         def evaluate(table: str) -> HealthEvaluation:
             if not catalog.table_exists(table):
                 return absent(table)
-            kept, state = tables.table(table), read_state(catalog, table, now_ms=now_ms)
+            kept = tables.table(table)
+            state = read_state(catalog, table, now_ms=now_ms, sort=kept.policy.sort)
             decisions = decide(state, kept.policy, past, clock)
             outlook: Sequence[RetentionOutlook] = ()
             files: list[tuple[int, int]] = []

@@ -94,7 +94,9 @@ class CompactionPolicy(Declared):
 class SortPolicy(Declared):
     """By which columns an append table is sorted, and how often."""
 
-    enabled: bool = _enabled("the table is sorted", default=False)
+    enabled: bool = _enabled(
+        "partitions with files since their last sorting are sorted", default=False
+    )
     columns: tuple[Text, ...] = Field(default=(), description="sort by these, in this order")
     order: SortOrder = Field(
         default=SortOrder.ZORDER, description="by one column after another, or along a curve"

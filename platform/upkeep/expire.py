@@ -130,7 +130,11 @@ def snapshots_measures(plan: ExpirePlan, options: ExpireOptions) -> Measures:
     share = going / planned if planned else 0
     return Measures(
         cost=Cost(files=round(len(plan.files) * share)),
-        benefit=Benefit(snapshots_fewer=going, bytes_freed=round(plan.bytes * share)),
+        benefit=Benefit(
+            snapshots_fewer=going,
+            bytes_freed=round(plan.bytes * share),
+            metadata_bytes_fewer=round(plan.metadata_bytes * share),
+        ),
     )
 
 
@@ -139,8 +143,12 @@ def _snapshots_measures(
 ) -> Measures:
     if done.result is None:
         return snapshots_measures(done.plan, done.options)
-    gone = Benefit(snapshots_fewer=len(done.result.expired))
-    return deletion_measures(done.plan, done.result, gone)
+    expired = done.result
+    gone = Benefit(
+        snapshots_fewer=len(expired.expired),
+        metadata_bytes_fewer=expired.metadata_bytes_deleted,
+    )
+    return deletion_measures(done.plan, expired, gone)
 
 
 EXPIRE_SNAPSHOTS = Verb(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from math import ceil
 from typing import Any, TypeVar
@@ -43,10 +44,12 @@ from lakewright.storage import (
     PostponeResult,
     RescalePlan,
     RescaleResult,
+    Snapshot,
     SortCompactionPlan,
     Table,
     VerifyLevel,
 )
+from lakewright.storage.errors import SnapshotNotFound
 from lakewright.storage.operations.rewrite.compaction_plan import CompactionTask
 from lakewright.storage.operations.rewrite.postpone import PostponeTask
 from lakewright.storage.operations.rewrite.rescale import RescaleTask
@@ -108,9 +111,10 @@ def rewrite_measures(table: Table, done: Outcome[Any, Any, Any]) -> Measures:
     plan, result = rewritten(done.plan), done.result
     shows = isinstance(plan, PostponePlan)
     if result is None:
-        after = sum(_files_after(task, table.options.target_file_size) for task in plan.tasks)
-        read, count = plan.bytes_before, plan.files_before
-        written = bytes_after(read, count, after, empty_bytes(table))
+        read, count, empty = plan.bytes_before, plan.files_before, empty_bytes(table)
+        target = table.options.target_file_size
+        after = sum(_files_after(task, target, empty) for task in plan.tasks)
+        written = bytes_after(read, count, after, empty)
         return Measures(
             cost=Cost(bytes=read, files=count, bytes_written=written),
             benefit=Benefit(
@@ -131,6 +135,7 @@ def rewrite_measures(table: Table, done: Outcome[Any, Any, Any]) -> Measures:
         ),
         benefit=Benefit(
             files_fewer=result.files_before - result.files_after,
+            runs_fewer=_runs_fewer(table, plan, committed),
             rows_shown=result.rows_after if shows else 0,
             bytes_fewer=result.bytes_before - result.bytes_after,
         ),
@@ -138,15 +143,35 @@ def rewrite_measures(table: Table, done: Outcome[Any, Any, Any]) -> Measures:
     )
 
 
-def _files_after(task: CompactionTask | PostponeTask | RescaleTask, target_bytes: int) -> int:
+def _runs_fewer(table: Table, plan: RewritePlan[Any], committed: Sequence[Snapshot]) -> int:
+    """How many sorted runs fewer a reader merges in the worst bucket of each partition, summed up.
+
+    Only a compaction of a keyed table is measured: the snapshot before its commit tells.
+    """
+    if not table.schema.is_keyed or not isinstance(plan, CompactionPlan) or not committed:
+        return 0
+    named = list({str(task.partition): task.partition for task in plan.tasks}.values())
+
+    def runs(snapshot_id: int) -> int:
+        found = table.at(snapshot=snapshot_id).partitions(named=named)
+        return sum(max(each.sorted_run_count for each in stats.buckets) for stats in found)
+
+    # An expiry beside it may have taken the snapshot before; what is not known is not counted.
+    with suppress(SnapshotNotFound):
+        return sum(runs(each.id - 1) - runs(each.id) for each in committed)
+    return 0
+
+
+def _files_after(
+    task: CompactionTask | PostponeTask | RescaleTask, target_bytes: int, empty: int
+) -> int:
     """How many files a task is expected to leave, if rows do not merge."""
     if isinstance(task, CompactionTask):
         if task.file_by_file:
             return len(task.files)
-        moved = set(task.upgrades)
-        sizes = zip(task.files, task.file_sizes, strict=True)
-        merged = sum(size for file, size in sizes if file not in moved)
-        return len(moved) + ceil(merged / target_bytes)
+        moved, merged = len(task.upgrades), len(task.files) - len(task.upgrades)
+        joined = bytes_after(task.rewritten_bytes, merged, 1, empty)
+        return moved + ceil(joined / target_bytes)
     buckets = task.bucket_count if isinstance(task, PostponeTask) else task.to_buckets
     in_each = max(1, ceil(task.bytes / buckets / target_bytes))
     return min(max(1, task.rows), buckets * in_each)

@@ -15,10 +15,13 @@ from statistics import median
 
 from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
 from lakewright.platform.warehouse.action import Action, Verdict
+from lakewright.platform.warehouse.kept_verbs import COMPACT, EXPIRE_SNAPSHOTS
 
 # The model, measured on one core of a small server with a local disk.
 _MS_PER_RUN = 50.0
 _MS_PER_FILE = 2.0
+# Of a file that an expiry deletes, no row is read.
+_MS_PER_EXPIRED_FILE = 1.0
 _MS_PER_MIB = 40.0
 _MIB = 1 << 20
 # Fewer runs than this say too little, and older ones than the last so many are out of date.
@@ -66,7 +69,7 @@ class Calibration:
         read = round(cost.bytes * known.share)
         written = round(read * self._written(verb, table, cost))
         taken = replace(cost, files=round(cost.files * known.share), bytes=read)
-        milliseconds = modelled_ms(taken) * known.time
+        milliseconds = modelled_ms(taken, verb) * known.time
         if known.runs and not cost.files and not cost.bytes:
             # Nothing is known of the size of the work.
             milliseconds = known.milliseconds
@@ -77,6 +80,7 @@ class Calibration:
                 benefit,
                 files_fewer=round(benefit.files_fewer * known.share),
                 runs_fewer=round(benefit.runs_fewer * known.share),
+                metadata_bytes_fewer=round(benefit.metadata_bytes_fewer * known.share),
                 bytes_freed=round(benefit.bytes_freed * known.share),
                 rows_shown=round(benefit.rows_shown * known.share),
                 bytes_fewer=read - written
@@ -120,7 +124,7 @@ class Learning:
                 changed.add(key)
         for key in changed:
             if len(self._runs[key]) >= _FEWEST:
-                self._ratios[key] = _ratios(self._runs[key])
+                self._ratios[key] = _ratios(self._runs[key], key[0])
         return Calibration(dict(self._ratios))
 
 
@@ -130,12 +134,13 @@ class _Run:
     predicted: Cost | None
 
 
-def modelled_ms(cost: Cost) -> float:
-    """The time for files and bytes where no run is known."""
-    return _MS_PER_RUN + _MS_PER_FILE * cost.files + _MS_PER_MIB * cost.bytes / _MIB
+def modelled_ms(cost: Cost, verb: str = COMPACT) -> float:
+    """The time of a verb for files and bytes where no run is known."""
+    of_file = _MS_PER_EXPIRED_FILE if verb == EXPIRE_SNAPSHOTS else _MS_PER_FILE
+    return _MS_PER_RUN + of_file * cost.files + _MS_PER_MIB * cost.bytes / _MIB
 
 
-def _ratios(runs: Collection[_Run]) -> Ratios:
+def _ratios(runs: Collection[_Run], verb: str) -> Ratios:
     shares = [
         each.cost.files / each.predicted.files
         for each in runs
@@ -151,7 +156,7 @@ def _ratios(runs: Collection[_Run]) -> Ratios:
     read = sum(each.cost.bytes for each in runs if each.predicted)
     return Ratios(
         read=read / planned if planned else 1.0,
-        time=median(each.cost.milliseconds / modelled_ms(each.cost) for each in runs),
+        time=median(each.cost.milliseconds / modelled_ms(each.cost, verb) for each in runs),
         milliseconds=median(each.cost.milliseconds for each in runs),
         share=median(shares) if shares else 1.0,
         compression=median(compressions) if compressions else 1.0,

@@ -65,8 +65,8 @@ _SECOND_MS = 1000
 _MIB = 1 << 20
 # What the options of a table say where no number bounds its history.
 _ANY_NUMBER = 2**31 - 1
-# Itself, two manifest lists and a manifest; what goes beyond that is learned.
-_FILES_OF_A_SNAPSHOT = 4
+# Two manifest lists and a manifest, as an expiry counts what it deletes; what is beyond is learned.
+_FILES_OF_A_SNAPSHOT = 3
 _OFF = "is switched off by its policy"
 _NO_COST, _NO_BENEFIT = Cost(), Benefit()
 
@@ -236,11 +236,15 @@ class _Look:
         return sum(reads.of(each.key) * each.joined_files for each in partitions) / files
 
     def sort(self) -> Iterator[Decision]:
-        policy, files = self.policy.sort, self.state.survey.files
-        if not policy.enabled or self.state.survey.keyed:
+        policy, files, found = self.policy.sort, self.state.survey.files, self.state.unsorted
+        if not policy.enabled:
             return
         if not policy.columns:
             told = "sort.enabled is true, and no sort.columns are named: nothing is sorted"
+            yield self._declined(SORT_COMPACT, WhyNot.CONTRADICTION, told)
+            return
+        if self.state.survey.keyed:
+            told = "sort.enabled is true, and rows of a keyed table lie in the order of its key"
             yield self._declined(SORT_COMPACT, WhyNot.CONTRADICTION, told)
             return
         told = f"sort by {', '.join(policy.columns)}"
@@ -248,6 +252,16 @@ class _Look:
         if self._is_refused(Use.COMPACT):
             yield self._refused(SORT_COMPACT, Use.COMPACT)
             return
+        # A state that was read for another policy does not say what is in this order.
+        if found is not None and (found.columns, found.order) == (policy.columns, policy.order):
+            if found.problem is not None:
+                yield self._declined(SORT_COMPACT, WhyNot.CONTRADICTION, found.problem)
+                return
+            if not found.files:
+                told = f"{told}: all is in that order, and no file came since: leave"
+                yield self._declined(SORT_COMPACT, WhyNot.HEALTHY, told)
+                return
+            cost = Cost(bytes=found.bytes, files=found.files, bytes_written=found.bytes)
         yield self._scheduled(SORT_COMPACT, policy, told, cost=cost)
 
     # --- what expires ----------------------------------------------------------------------------

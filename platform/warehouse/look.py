@@ -214,7 +214,8 @@ class Watch:
             and known.ended_ms == ended_ms
         ):
             return known
-        state = read_state(catalog, name, now_ms=now_ms)
+        sort = self.tables.table(name).policy.sort
+        state = read_state(catalog, name, now_ms=now_ms, sort=sort)
         told: frozenset[tuple[str, Why | WhyNot]] = frozenset() if known is None else known.told
         self._known[name] = _Known(snapshot_id, now_ms, state, ended_ms, told)
         return self._known[name]

@@ -6,12 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from heapq import nsmallest
 
-from lakewright.platform.declare.upkeep_policies import ChangelogPolicy, SnapshotPolicy
+from lakewright.platform.declare.upkeep_policies import (
+    ChangelogPolicy,
+    SnapshotPolicy,
+    SortPolicy,
+)
 from lakewright.platform.upkeep.health import TableHealth
 from lakewright.platform.warehouse.survey import TableSurvey
 from lakewright.platform.warehouse.take_survey import survey_table
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import StorageError
+from lakewright.storage.lsm.sort_layout import SortOrder
 from lakewright.storage.spec.partition_expiry import TIME_OPTION
 
 # Of a table with more partitions to compact, the worst are taken first.
@@ -39,13 +44,25 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unsorted:
+    """What a sorting by some columns would rewrite, or the problem for which none is possible."""
+
+    columns: tuple[str, ...]
+    order: SortOrder
+    files: int = 0
+    bytes: int = 0
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableState:
     """What metadata shows of a table at one snapshot.
 
     `health` has the partitions with something to join. `retention` is what the table's options
     say of snapshots, `changelog_retention` what they say of changelogs, and `expires_partitions`
     whether these let partitions expire. `tags_made_ms` has the oldest tags by name. `created_ms` is
-    None if the first schema is gone or does not tell.
+    None if the first schema is gone or does not tell. `unsorted` is None where the reader asked for
+    no order.
     """
 
     survey: TableSurvey
@@ -56,10 +73,16 @@ class TableState:
     expires_partitions: bool = False
     oldest_quarantine_ms: int | None = None
     created_ms: int | None = None
+    unsorted: Unsorted | None = None
 
 
-def read_state(catalog: Catalog, name: str, *, now_ms: int) -> TableState:
-    """Read the state of a table from its metadata; a table that cannot be read has a `problem`."""
+def read_state(
+    catalog: Catalog, name: str, *, now_ms: int, sort: SortPolicy | None = None
+) -> TableState:
+    """Read the state of a table from its metadata; a table that cannot be read has a `problem`.
+
+    With a policy for its order, what is not in this order is read too.
+    """
     try:
         table = catalog.table(name)
         options = table.options
@@ -87,6 +110,19 @@ def read_state(catalog: Catalog, name: str, *, now_ms: int) -> TableState:
         expires_partitions=TIME_OPTION in table.schema.options,
         created_ms=created_ms,
         oldest_quarantine_ms=min((each for each in made if each is not None), default=None),
+        unsorted=None if survey.problem or sort is None else _unsorted(table, sort),
+    )
+
+
+def _unsorted(table: Table, sort: SortPolicy) -> Unsorted | None:
+    if not sort.enabled or not sort.columns:
+        return None
+    try:
+        plan = table.upkeep.plan_sort_compact(sort.columns, order=sort.order.value).files
+    except StorageError as error:
+        return Unsorted(columns=sort.columns, order=sort.order, problem=error.message)
+    return Unsorted(
+        columns=sort.columns, order=sort.order, files=plan.files_before, bytes=plan.bytes_before
     )
 
 

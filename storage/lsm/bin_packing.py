@@ -5,7 +5,7 @@ Sources: Paimon `AppendCompactCoordinator`, `BucketedAppendCompactManager`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from lakewright.storage.spec.manifest import DataFileMeta
 
@@ -13,6 +13,13 @@ from lakewright.storage.spec.manifest import DataFileMeta
 SMALL_FILE_RATIO = 0.7
 # A bin, or a window of neighbours, holds at most this many times the target size.
 TARGETS_PER_GROUP = 2
+# Files of fewer rows, in fewer bytes beside what each file has, say little of what a row takes.
+_TELLING_ROWS = 1_000
+_TELLING_SIZE = 8
+# A file has some bytes for its rows at least.
+_LEAST_SHARE = 0.03
+# Rows that were written one by one take up to ten times the bytes of the same rows in one file.
+_SHRINKING = 10
 
 
 def is_small(file: DataFileMeta, target_bytes: int, ratio: float = SMALL_FILE_RATIO) -> bool:
@@ -20,30 +27,55 @@ def is_small(file: DataFileMeta, target_bytes: int, ratio: float = SMALL_FILE_RA
     return file.file_size < target_bytes * ratio
 
 
+def bytes_once_joined(
+    files: Iterable[DataFileMeta], empty_bytes: int
+) -> Callable[[DataFileMeta], float]:
+    """About how many bytes each file of a bucket adds to a large file with its rows.
+
+    `empty_bytes` are those of a file without rows. What rows of small files take once they are
+    joined is known from the bucket's files of many rows or bytes. Without any it is taken for
+    little: a group that is too large is written as several files of the target size, while groups
+    that are too small become files that are small again.
+    """
+
+    def tells(file: DataFileMeta) -> bool:
+        return file.row_count >= _TELLING_ROWS or file.file_size >= _TELLING_SIZE * empty_bytes
+
+    telling = [file for file in files if tells(file)]
+    rows, size = sum(file.row_count for file in telling), _size(telling)
+
+    def joined(file: DataFileMeta) -> float:
+        own = max(file.file_size - empty_bytes, _LEAST_SHARE * file.file_size)
+        if tells(file):
+            return own
+        return min(own, file.row_count * size / rows) if rows else own / _SHRINKING
+
+    return joined
+
+
 def pack_small_files(
     files: Iterable[DataFileMeta],
     *,
     target_bytes: int,
     min_files: int,
-    open_cost_bytes: int = 0,
+    weight_of: Callable[[DataFileMeta], float] = lambda file: file.file_size,
     small_ratio: float = SMALL_FILE_RATIO,
 ) -> list[tuple[DataFileMeta, ...]]:
     """Groups of small files to rewrite, smallest files first.
 
-    A file weighs its size and `open_cost_bytes`. A group is complete when it weighs twice the
-    target size; the rest is a group if it has `min_files` files. Every group has at least two
-    files.
+    A group is complete when it weighs twice the target size; the rest is a group if it has
+    `min_files` files. Every group has at least two files.
     """
     small = [each for each in files if is_small(each, target_bytes, small_ratio)]
     groups: list[tuple[DataFileMeta, ...]] = []
     current: list[DataFileMeta] = []
-    weight = 0
+    weight = 0.0
     for file in sorted(small, key=lambda each: (each.file_size, each.file_name)):
         current.append(file)
-        weight += file.file_size + open_cost_bytes
+        weight += weight_of(file)
         if len(current) > 1 and weight >= TARGETS_PER_GROUP * target_bytes:
             groups.append(tuple(current))
-            current, weight = [], 0
+            current, weight = [], 0.0
     if len(current) >= max(2, min_files):
         groups.append(tuple(current))
     return groups

@@ -246,7 +246,9 @@ def read_options(
         target_file_size=reader.size("target-file-size", default=default_target),
         compaction_min_file_num=reader.integer("compaction.min.file-num", minimum=2),
         compaction_small_file_ratio=reader.ratio("compaction.small-file-ratio"),
-        compaction_open_file_cost=reader.size("source.split.open-file-cost"),
+        # The format's default is that of splits to read. Compactions of so few files would write
+        # files that are small again.
+        compaction_open_file_cost=reader.size("source.split.open-file-cost", default=0),
         compaction_delete_ratio=reader.ratio("compaction.delete-ratio-threshold"),
         compaction_max_size_amplification_percent=reader.integer(
             "compaction.max-size-amplification-percent", minimum=0

@@ -87,6 +87,7 @@ class ExpireResult(Shown):
     files_deleted: int
     bytes_deleted: int
     duration_ms: int
+    metadata_bytes_deleted: int = 0
 
     def and_then(self, later: ExpireResult) -> ExpireResult:
         """The sum of both results."""
@@ -95,6 +96,7 @@ class ExpireResult(Shown):
             files_deleted=self.files_deleted + later.files_deleted,
             bytes_deleted=self.bytes_deleted + later.bytes_deleted,
             duration_ms=self.duration_ms + later.duration_ms,
+            metadata_bytes_deleted=self.metadata_bytes_deleted + later.metadata_bytes_deleted,
         )
 
 
@@ -191,6 +193,7 @@ def run_expire_snapshots(
         files_deleted=deleted,
         bytes_deleted=plan.bytes,
         duration_ms=files.env.now_ms() - started,
+        metadata_bytes_deleted=plan.metadata_bytes,
     )
 
 

@@ -135,11 +135,17 @@ def write_append(
                 source=FileSource.COMPACT,
             )
             witness = part.proof.witness()
-            writer = RollingWriter(files, target, write_id=f"{write_id}-{number}", witness=witness)
+            due = sum(file.row_count - deleted.get(file.file_name, 0) for file in part.replaced)
+            writer = RollingWriter(
+                files,
+                target,
+                write_id=f"{write_id}-{number}",
+                witness=witness,
+                rows_due=due,
+            )
             writers.append(writer)
             _write_part(writer, part)
             made = writer.close()
-            due = sum(file.row_count - deleted.get(file.file_name, 0) for file in part.replaced)
             part.proof.check(Written(target, witness, made, due))
             written += made
     except BaseException:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.bin_packing import (
     TARGETS_PER_GROUP,
+    bytes_once_joined,
     pack_all,
     pack_neighbours,
     pack_small_files,
@@ -24,6 +25,7 @@ from lakewright.storage.lsm.universal_compaction import (
 )
 from lakewright.storage.operations.rewrite.compact_levels import steps_of
 from lakewright.storage.operations.rewrite.compact_outputs import deletions_of
+from lakewright.storage.spec.file_format import empty_file_bytes
 from lakewright.storage.spec.index import IndexFileMeta
 from lakewright.storage.spec.lookup_strategy import lookup_strategy
 from lakewright.storage.spec.manifest import DataFileMeta
@@ -34,8 +36,7 @@ PickUnits = Callable[
     [Sequence[DataFileMeta], Sequence[IndexFileMeta]], tuple[list[CompactionUnit], str]
 ]
 
-# As many small files as this one task opens in any case. Groups of fewer would become files that
-# are small again, and a plan right after the run would join these.
+# As many small files as this one task opens in any case, whatever a table says that one costs.
 _FILES_OF_A_TASK = 1_000
 
 
@@ -83,14 +84,16 @@ def _pack_append(
         if full:
             return pack_small_stretches(metas, target_bytes=target, small_ratio=ratio)
         return pack_neighbours(metas, target_bytes=target, min_files=needed, small_ratio=ratio)
+    # A full compaction opens as many files as there are.
+    cost = min(options.compaction_open_file_cost, TARGETS_PER_GROUP * target // _FILES_OF_A_TASK)
+    joined = bytes_once_joined(
+        metas, empty_file_bytes(options.file_format, len(files.schema.fields))
+    )
     groups = pack_small_files(
         metas,
         target_bytes=target,
         min_files=needed,
-        # The open-file cost limits the files of a task; a full compaction has no such limit.
-        open_cost_bytes=0
-        if full
-        else min(options.compaction_open_file_cost, TARGETS_PER_GROUP * target // _FILES_OF_A_TASK),
+        weight_of=joined if full else lambda file: joined(file) + cost,
         small_ratio=ratio,
     )
     return [tuple(sorted(group, key=_by_age)) for group in groups]

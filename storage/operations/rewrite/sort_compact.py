@@ -44,6 +44,7 @@ from lakewright.storage.operations.rewrite.compact_append import (
     write_append,
 )
 from lakewright.storage.operations.rewrite.compaction_plan import CompactionPlan, CompactionResult
+from lakewright.storage.operations.rewrite.sorted_files import are_sorted, sorted_write_id
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.operations.write.verify import Proof, VerifyLevel, rows_to_rewrite
@@ -98,7 +99,7 @@ def plan_sort_compact(
     order: SortOrder = SortOrder.ORDER,
     partitions: Sequence[Mapping[str, object]] | None = None,
 ) -> SortCompactionPlan:
-    """Plan to sort all files of the partitions.
+    """Plan to sort all files of the partitions that have other files than their last sorting wrote.
 
     A partition may be named by some of its columns; None means all of them.
 
@@ -110,11 +111,14 @@ def plan_sort_compact(
     check_supported(files.schema, Use.COMPACT, table=files.name)
     by = listed_names(by, "by")
     _check_sortable(files, by)
+    columns = files.schema.fields_of(by)
 
     def pick(
         metas: Sequence[DataFileMeta], _: Sequence[IndexFileMeta]
     ) -> tuple[list[CompactionUnit], str]:
         reason = f"sorted by {', '.join(by)}, {order.value}"
+        if are_sorted(metas, order, columns):
+            return [], f"{reason} already, and no file came since"
         ordered = sorted(metas, key=lambda file: (file.creation_time or 0, file.file_name))
         return [CompactionUnit(files=tuple(ordered), output_level=0, reason=reason)], reason
 
@@ -195,6 +199,7 @@ def _rewrite_sorted(
     proof = Proof(files, verify, ordered=False)
     rows = rows_in_order(source, work, order, by, part_bytes, proof)
     part = Part(work.files, rows, proof)
+    write_id = sorted_write_id(write_id, order, files.schema.fields_of(by))
     return (write_append(files, write_id, work, [part], source.nulled),)
 
 

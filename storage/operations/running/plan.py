@@ -125,6 +125,13 @@ class DeletionPlan(Plan[ResultT]):
         """Size of the files."""
         return sum(file.size_bytes for file in self.files)
 
+    @property
+    def metadata_bytes(self) -> int:
+        """Size of those that are manifests, or lists of them."""
+        return sum(
+            file.size_bytes for file in self.files if "manifest" in file.path.split("/")[:-1]
+        )
+
 
 class RewriteTask(Protocol):
     """A part of a table whose files are replaced by files with the same rows."""

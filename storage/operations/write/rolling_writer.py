@@ -13,6 +13,7 @@ from lakewright.storage.codec.arrow_values import value_of
 from lakewright.storage.codec.binary_row import encode_row
 from lakewright.storage.codec.column_stats import FULL, StatsCollector
 from lakewright.storage.errors import CorruptionError, StorageError
+from lakewright.storage.files.data_file import DataFileWriter
 from lakewright.storage.files.data_files import open_data_file_writer
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.checksum import Checksum
@@ -50,7 +51,9 @@ class BucketTarget:
 class RollingWriter:
     """Writes rows to files of a bucket; begins a new file at the target size.
 
-    A `witness` receives all rows as they enter a file, in its columns and types.
+    A `witness` receives all rows as they enter a file, in its columns and types. A writer that is
+    told the number of its rows leaves no small file at their end: the last file takes the rest, or
+    half of what two files get.
     """
 
     def __init__(
@@ -60,6 +63,7 @@ class RollingWriter:
         *,
         write_id: str,
         witness: Checksum | None = None,
+        rows_due: int | None = None,
     ) -> None:
         self.files = files
         self.target = target
@@ -75,6 +79,7 @@ class RollingWriter:
         self._pending: list[pa.Table] = []
         self._pending_bytes = 0
         self._sequence = target.next_sequence
+        self._rows_left = rows_due
 
     def write(self, rows: pa.Table) -> None:
         """Append rows in the columns of `file_schema`; key-value rows must be in key order."""
@@ -157,8 +162,20 @@ class RollingWriter:
             # Rows from old files may have such keys even if the table's writers refuse them.
             refuse_blank_keys_in_orc(rows, self.files)
         self._current.write(rows)
-        if self._current.writer.written_bytes >= self.files.options.target_file_size:
+        if self._rows_left is not None:
+            self._rows_left -= rows.num_rows
+        if self._is_full(self._current.writer):
             self._finish_file()
+
+    def _is_full(self, writer: DataFileWriter) -> bool:
+        written, target = writer.written_bytes, self.files.options.target_file_size
+        if self._rows_left is None:
+            return written >= target
+        to_come = self._rows_left * written / max(1, writer.row_count)
+        least = target * self.files.options.compaction_small_file_ratio
+        if to_come < least:
+            return False
+        return written >= min(target, max(least, (written + to_come) / 2))
 
     def _finish_file(self) -> None:
         if self._current is None:

@@ -28,6 +28,7 @@ from lakewright.platform.upkeep.expire import (
 )
 from lakewright.platform.upkeep.expire_partitions import ExpirePartitionsOptions
 from lakewright.platform.upkeep.external_partitions import AddPartitionsOptions, RepairOptions
+from lakewright.platform.upkeep.health import read_health
 from lakewright.platform.upkeep.history import (
     BranchOptions,
     DeleteTagsOptions,
@@ -326,6 +327,33 @@ def test_a_verb_foresees_what_it_takes_on_a_table_that_nothing_else_changes(
     committed = [each.id for each in left.history.snapshots() if each.id in did.snapshots]
     assert committed == list(did.snapshots)
     assert {each.id for each in left.upkeep.quarantines()} >= set(did.quarantines)
+
+
+def test_a_compaction_of_a_keyed_table_tells_the_runs_that_it_took(catalog: Catalog) -> None:
+    table = keyed(catalog, "1")
+
+    def runs() -> int:
+        return sum(each.sorted_runs for each in read_health(table).partitions)
+
+    before = runs()
+    did = COMPACT.measures(table, carry_out(COMPACT, table, CompactOptions(full=True), WORK))
+    assert (before, runs(), did.benefit.runs_fewer) == (3, 1, 2)
+
+
+@pytest.mark.parametrize("name", ["expire", "expire_snapshots"])
+def test_an_expiry_tells_the_metadata_that_went(catalog: Catalog, name: str) -> None:
+    table, verb = keyed(catalog), VERBS[name]
+    folder, fs = f"{table.location}/manifest", table.table_files.fs
+
+    def metadata() -> int:
+        return sum(each.size for each in fs.list_dir(folder))
+
+    before = metadata()
+    options = ExpireOptions(retain_min=1, retain_max=1)
+    planned = verb.measures(table, carry_out(verb, table, options, WORK, dry_run=True))
+    did = verb.measures(table, carry_out(verb, table, options, WORK))
+    assert did.benefit.metadata_bytes_fewer == before - metadata() > 0
+    assert planned.benefit.metadata_bytes_fewer == did.benefit.metadata_bytes_fewer
 
 
 @pytest.mark.parametrize("verb", VERBS.values(), ids=VERBS)

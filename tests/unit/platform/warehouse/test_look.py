@@ -6,8 +6,9 @@ from pathlib import Path
 
 from lakewright.platform.declare.policy_watch import PolicyFiles
 from lakewright.platform.warehouse.clock import Clock
+from lakewright.platform.warehouse.intents import Decision, Declined, Intent, WhyNot
 from lakewright.platform.warehouse.kept_tables import KeptTables
-from lakewright.platform.warehouse.look import Watch
+from lakewright.platform.warehouse.look import Look, Watch
 from lakewright.storage import Catalog
 from tests.support.tables.builders import events, new_table, rows
 from tests.support.tables.environment import FixedEnv
@@ -46,3 +47,70 @@ def test_what_stays_due_is_told_once_although_its_numbers_grow(tmp_path: Path) -
     for at in range(3):
         table.write(rows(table, events(at, at + 1)))
     assert len(told()) == 1
+
+
+SORTED = """
+warehouse:
+  compaction: {enabled: false}
+  manifests: {enabled: false}
+  snapshots: {enabled: false}
+  orphans: {enabled: false}
+  sort: {enabled: true, columns: [id], schedule: "0 0 * * *"}
+"""
+DAY_MS = 86_400_000
+
+
+def sorting(look: Look, table: str) -> Decision:
+    (found,) = (each for each in look.decisions[table] if each.verb == "sort_compact")
+    return found
+
+
+def test_a_table_is_sorted_at_a_tick_only_if_files_came(tmp_path: Path) -> None:
+    (tmp_path / "policy.yaml").write_text(SORTED)
+    env = FixedEnv()
+    catalog = Catalog.open(memory_uri(), env=env)
+    table = new_table(catalog, name="db.events", partitions=["day"])
+    watch = Watch(KeptTables(files=PolicyFiles([tmp_path / "policy.yaml"]), adopted=("db.*",)))
+
+    def decided() -> Decision:
+        env.clock.advance(DAY_MS)
+        # The day after each look before: the schedule is always due.
+        clock = Clock(now_ms=env.now_ms(), last_tick_ms=lambda cron, zone: env.now_ms())
+        past = watch.recorded(catalog).past(day_begins_ms=0)
+        return sorting(watch.look(catalog, past, clock), "db.events")
+
+    for day in "ab":
+        table.write(rows(table, events(0, 5, day=day)))
+    first = decided()
+    assert isinstance(first, Intent)
+    table.upkeep.sort_compact(["id"], order="zorder")
+    still = decided()
+    assert isinstance(still, Declined)
+    assert (still.why_not, "no file came since" in still.reason) == (WhyNot.HEALTHY, True)
+    table.write(rows(table, events(5, 6, day="b")))
+    again = decided()
+    assert isinstance(again, Intent)
+    assert (again.cost.files, len(table.at().files())) == (2, 3)
+
+
+def test_a_table_that_cannot_be_sorted_has_a_reason(tmp_path: Path) -> None:
+    (tmp_path / "policy.yaml").write_text(SORTED)
+    catalog = Catalog.open(memory_uri(), env=FixedEnv())
+    keyed = new_table(catalog, name="db.keyed", keys=["id"], options={"bucket": "1"})
+    bucketed = new_table(catalog, name="db.lots", options={"bucket": "1", "bucket-key": "id"})
+    other = new_table(catalog, {"a": "INT"}, name="db.other")
+    for table in (keyed, bucketed):
+        table.write(rows(table, events(0, 5)))
+    other.write(rows(other, [{"a": 1}]))
+    watch = Watch(KeptTables(files=PolicyFiles([tmp_path / "policy.yaml"]), adopted=("db.*",)))
+    clock = Clock(now_ms=DAY_MS, last_tick_ms=lambda cron, zone: DAY_MS)
+    found = watch.look(catalog, watch.recorded(catalog).past(day_begins_ms=0), clock)
+    for name, told in (
+        ("db.keyed", "lie in the order of its key"),
+        ("db.lots", "in which they came to a bucket"),
+        ("db.other", "'id' is not a column of db.other"),
+    ):
+        each = sorting(found, name)
+        assert isinstance(each, Declined)
+        assert each.why_not is WhyNot.CONTRADICTION
+        assert told in each.reason

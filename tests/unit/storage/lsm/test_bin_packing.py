@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewright.storage.lsm.bin_packing import (
+    bytes_once_joined,
     is_small,
     pack_neighbours,
     pack_small_files,
@@ -63,9 +65,23 @@ def test_a_rest_is_packed_only_if_it_has_enough_files() -> None:
 
 def test_opening_a_file_weighs_something_too() -> None:
     files = sized(*[1] * 9)
-    groups = pack_small_files(files, target_bytes=100, min_files=5, open_cost_bytes=49)
+    groups = pack_small_files(
+        files, target_bytes=100, min_files=5, weight_of=lambda each: each.file_size + 49
+    )
     # Four files of 1 + 49 weigh two targets; of nine, one is left.
     assert [len(group) for group in groups] == [4, 4]
+
+
+def test_rows_of_small_files_take_what_rows_take_in_the_large_files_beside_them() -> None:
+    small, large = replace(sized(2_000)[0], row_count=3), replace(sized(9_000)[0], row_count=1_000)
+    weight_of = bytes_once_joined([small, large], 1_500)
+    assert (weight_of(small), weight_of(large)) == (27.0, 7_500)
+
+
+def test_rows_of_small_files_take_little_where_no_large_file_says_how_much() -> None:
+    small, tiny = sized(2_500, 1_000)
+    weight_of = bytes_once_joined([small, tiny], 1_500)
+    assert (weight_of(small), weight_of(tiny)) == (100.0, 3.0)
 
 
 # --- the order of rows --------------------------------------------------------------------------

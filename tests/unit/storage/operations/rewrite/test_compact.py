@@ -83,6 +83,35 @@ def test_a_second_compaction_finds_nothing_to_do(catalog: Catalog) -> None:
         assert fs.changes == []
 
 
+@pytest.mark.parametrize("how", [{"full": True}, {"min_file_num": 2}], ids=str)
+def test_files_that_shrink_when_joined_are_joined_at_once(
+    catalog: Catalog, how: dict[str, Any]
+) -> None:
+    table = new_table(catalog, options={"target-file-size": "32 kb"})
+    small_appends(table, 120)
+    plan = table.upkeep.plan_compact(**how)
+    # They weigh five times the target, and are a twentieth of it once they are one file.
+    assert plan.bytes_before > 4 * 32_768
+    result = table.upkeep.run(plan)
+    assert [size < 3_000 for size in result.file_sizes_after] == [True]
+    assert table.upkeep.plan_compact(**how).tasks == ()
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "avro"])
+def test_groups_of_files_leave_no_small_files_behind(catalog: Catalog, file_format: str) -> None:
+    table = new_table(catalog, options={"target-file-size": "128 kb", "file.format": file_format})
+    texts = np.random.default_rng(7)
+    for number in range(20):
+        values = ({"id": each, "v": texts.bytes(900).hex()} for each in range(number, number + 20))
+        table.write(rows(table, values))
+    plan = table.upkeep.plan_compact(full=True)
+    assert len(plan.tasks) > 1
+    result = table.upkeep.run(plan)
+    shares = [size / 131_072 for size in result.file_sizes_after]
+    assert 0.7 <= min(shares) <= max(shares) <= 2
+    assert table.upkeep.plan_compact(full=True).tasks == ()
+
+
 def test_hundreds_of_tiny_files_become_one_at_once(catalog: Catalog) -> None:
     table = new_table(catalog, options={"target-file-size": "128 mb"})
     for at in range(150):
@@ -570,11 +599,15 @@ def test_the_cost_to_open_files_does_not_divide_few_of_them(catalog: Catalog) ->
     assert table.upkeep.plan_compact().tasks == ()
 
 
-@pytest.mark.parametrize(("full", "sizes"), [(False, [1_000, 1_000, 500]), (True, [2_500])])
-def test_thousands_of_tiny_files_are_several_tasks_unless_all_is_asked_for(
-    catalog: Catalog, full: bool, sizes: list[int]
+@pytest.mark.parametrize(
+    ("cost", "full", "sizes"),
+    [("4 mb", False, [1_001, 1_001, 498]), ("4 mb", True, [2_500]), (None, False, [2_500])],
+)
+def test_thousands_of_tiny_files_are_several_tasks_only_if_the_table_says_what_one_costs(
+    catalog: Catalog, cost: str | None, full: bool, sizes: list[int]
 ) -> None:
-    table = new_table(catalog, options={"target-file-size": "128 mb"})
+    named = {} if cost is None else {"source.split.open-file-cost": cost}
+    table = new_table(catalog, options={"target-file-size": "128 mb", **named})
     small_appends(table, 1)
     (entry,) = table.at().files()
     metas = [replace(entry.file, file_name=f"{each}.parquet", file_size=1) for each in range(2_500)]

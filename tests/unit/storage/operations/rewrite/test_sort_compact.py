@@ -10,7 +10,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakewright.storage import Catalog, LocalEngine, SortCompactionPlan, Table
+from lakewright.storage import (
+    Catalog,
+    ChangeType,
+    LocalEngine,
+    RenameColumn,
+    SortCompactionPlan,
+    Table,
+)
 from lakewright.storage.errors import CorruptionError, InvalidRequestError, StalePlan
 from lakewright.storage.operations.rewrite import compact_append
 from lakewright.storage.operations.rewrite.sort_compact import run_sort_compact
@@ -203,3 +210,48 @@ def test_a_column_of_nulls_alone_is_no_obstacle(catalog: Catalog) -> None:
         assert values_of(table, "x") == [1, 2, None]
         if order != "hilbert":
             assert stored(table, "x") == [[None, 1, 2]]
+
+
+@pytest.mark.parametrize("order", ["order", "zorder", "hilbert"])
+def test_only_partitions_with_files_since_their_last_sorting_are_sorted(
+    catalog: Catalog, order: str
+) -> None:
+    table = new_table(catalog, partitions=["day"], options={"target-file-size": "4 kb"})
+
+    def due(by: str = "id") -> list[str]:
+        plan = table.upkeep.plan_sort_compact([by], order=order)
+        assert all("no file came since" in each.reason for each in plan.files.skipped)
+        return sorted(str(task.partition["day"]) for task in plan.files.tasks)
+
+    for day in "ab":
+        table.write(rows(table, events(0, 400, day=day)))
+    assert due() == ["a", "b"]
+    table.upkeep.run(table.upkeep.plan_sort_compact(["id"], order=order))
+    assert due() == []
+    assert (due("v"), len(table.at().files())) == (["a", "b"], 2)
+    table.write(rows(table, events(0, 4, day="b")))
+    assert due() == ["b"]
+    table.upkeep.run(table.upkeep.plan_sort_compact(["id"], order=order))
+    assert due() == []
+
+
+def test_rows_joined_or_sorted_otherwise_since_are_sorted_again(catalog: Catalog) -> None:
+    table = new_table(catalog, options={"lakewright.cast-mode": "explicit"})
+    table.write(rows(table, events(0, 9)))
+
+    def is_sorted(by: str) -> bool:
+        return not table.upkeep.plan_sort_compact([by]).files.tasks
+
+    table.upkeep.run(table.upkeep.plan_sort_compact(["id"]))
+    table.upkeep.run(table.upkeep.plan_sort_compact(["v"]))
+    assert (is_sorted("id"), is_sorted("v")) == (False, True)
+    table.write(rows(table, events(0, 9)))
+    table.upkeep.compact(full=True)
+    assert not is_sorted("v")
+    table.upkeep.run(table.upkeep.plan_sort_compact(["v"]))
+    table = table.alter(RenameColumn("v", "w"))
+    assert is_sorted("w")
+    table.upkeep.run(table.upkeep.plan_sort_compact(["id"]))
+    table = table.alter(ChangeType("id", "STRING"))
+    # Numbers lie in another order than their texts.
+    assert not is_sorted("id")
