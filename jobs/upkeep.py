@@ -5,6 +5,7 @@ a table may have changed since the sensor looked. A table that cannot be kept do
 from the others.
 """
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import dagster as dg
 from pydantic import Field, create_model
 
+from lakewright.jobs.signs_of_life import SignsOfLife
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.partition_keys import describe_partition, partition_identity
 from lakewright.platform.orchestration.asset_partitions import partitions_def
@@ -34,6 +36,7 @@ from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
 from lakewright.platform.orchestration.run_config import VerbConfig, config_class, options_of_run
 from lakewright.platform.orchestration.run_identity import commit_user
+from lakewright.platform.orchestration.run_process import PROCESS_TAG, process_identity
 from lakewright.platform.orchestration.runs import release_of_ended_runs
 from lakewright.platform.upkeep.health import TableHealth, read_health
 from lakewright.platform.upkeep.known_partitions import unknown_partitions
@@ -101,13 +104,21 @@ def build_upkeep_job(
         if not config.tables:
             told = "the run names no table; write for example tables: {database.table: {}}"
             raise dg.Failure(told, allow_retries=False)
-        context.instance.add_run_tags(context.run_id, {TABLE_TAG: table_tag(config.tables)})
+        # The sensor sees by the process whether the run lives, whatever launched it.
+        tags = {TABLE_TAG: table_tag(config.tables), PROCESS_TAG: process_identity(os.getpid())}
+        context.instance.add_run_tags(context.run_id, tags)
+        signs = SignsOfLife(context.log.info)
+        with signs.told():
+            keep_each(context, config, signs)
+
+    def keep_each(context: dg.OpExecutionContext, config: Any, signs: SignsOfLife) -> None:
         troubles: dict[str, Exception] = {}
         for name, given in config.tables.items():
             try:
                 asked = config.asked.get(name)
                 kept, several = tables.table(name), len(config.tables) > 1
-                one = _OneTable(kind, TableNames(name), kept, context, keys, asked, several)
+                signs.work_at(f"{name}, {kind.name}")
+                one = _OneTable(kind, TableNames(name), kept, context, keys, signs, asked, several)
                 one.keep(given, names.job(kind.name), dry_run=config.dry_run)
             except (dg.Failure, dg.RetryRequested) as trouble:
                 if len(config.tables) == 1:
@@ -150,8 +161,11 @@ def build_table_job(
     )
 
     def keep_table(context: dg.OpExecutionContext, config: VerbConfig) -> None:
-        one = _OneTable(kind, names, kept, context, keys)
-        one.keep(config, names.job(kind.name), dry_run=config.dry_run)
+        signs = SignsOfLife(context.log.info)
+        one = _OneTable(kind, names, kept, context, keys, signs)
+        with signs.told():
+            signs.work_at(f"{names.table}, {kind.name}")
+            one.keep(config, names.job(kind.name), dry_run=config.dry_run)
 
     config_type = config_class(kind.options)  # type: ignore[arg-type]  # classes are hashable
     keep_table.__annotations__["config"] = config_type
@@ -235,6 +249,7 @@ class _OneTable:
     kept: KeptTable
     context: dg.OpExecutionContext
     keys: ResourceKeys
+    signs: SignsOfLife
     asked: AskedConfig | None = None
     several: bool = False
 
@@ -267,7 +282,9 @@ class _OneTable:
                 release_of_ended_runs(context.instance, table, tell=context.log.info)
             spark: SparkResource | None = getattr(context.resources, self.keys.spark, None)
             work = Work(
-                run=commit_user(context.run, job), session=(spark or SparkResource()).session
+                run=commit_user(context.run, job),
+                session=(spark or SparkResource()).session,
+                counts=self.signs,
             )
             for verb in kind.verbs(table, context):
                 _Run(
@@ -278,6 +295,7 @@ class _OneTable:
                     verb,
                     options,
                     work,
+                    self.signs,
                     catalog,
                     self.asked,
                     self.several,
@@ -314,6 +332,7 @@ class _Run:
     verb: AnyVerb
     options: Any
     work: Work
+    signs: SignsOfLife
     catalog: Catalog
     asked: AskedConfig | None
     several: bool
@@ -404,6 +423,11 @@ class _Run:
 
     def _stepped(self, done: Outcome[Any, Any, Any]) -> None:
         self.done = done
+        extent = None if self.verb.extent is None else self.verb.extent(done)
+        told = self.verb.report(self.table, done).summary
+        if extent is not None:
+            told = f"{extent.done:,} of about {extent.total:,} {extent.of}; {told}"
+        self.signs.far(told)
 
     def _observe(self, report: Report, tell: Callable[[dg.AssetObservation], None]) -> None:
         for note in report.notes:

@@ -1,8 +1,9 @@
 """The upkeep sensor: looks at all kept tables, and asks for what is due, in few runs.
 
-It only looks and asks. Each tick decides anew from the tables' metadata, their policies and the
-runs that Dagster knows of; its cursor is the time of the last tick, for people to read. What it
-read of a table that did not change is kept in this process, to spare reading it again.
+It looks, asks, and ends runs of upkeep that are dead. Each tick decides anew from the tables'
+metadata, their policies and the runs that Dagster knows of; its cursor is the time of the last
+tick, for people to read. What it read of a table that did not change is kept in this process, to
+spare reading it again.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from lakewright.platform.orchestration.names import TABLE_TAG, VERB_TAG, UpkeepN
 from lakewright.platform.orchestration.past_runs import past_runs
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import WarehouseResource
+from lakewright.platform.orchestration.run_life import RunLife
 from lakewright.platform.orchestration.table_news import TableNews
 from lakewright.platform.warehouse.budget import batches
 from lakewright.platform.warehouse.clock import Clock
@@ -55,6 +57,8 @@ def build_upkeep_sensor(
     keys = resources or ResourceKeys()
     watch, news = Watch(tables), TableNews(tables, names)
     verbs = [kind.name for kind in KEEPING_JOBS]
+    own_jobs = {names.job(verb) for verb in verbs}
+    died: dict[str, bool] = {}
 
     @dg.sensor(
         name=names.sensor,
@@ -74,7 +78,10 @@ def build_upkeep_sensor(
         catalog = warehouse.catalog()
         budget = tables.warehouse.budget
         day_begins_ms, day_ends_ms = day_of(now_ms, budget.timezone)
-        past = past_runs(context.instance, names, watch.names(catalog), verbs)
+        silence_ms = tables.warehouse.presumed_dead
+        life = RunLife(context.instance, catalog, now_ms, silence_ms, died)
+        life.end_dead(own_jobs, context.log.warning)
+        past = past_runs(life, names, watch.names(catalog), verbs)
         past = watch.recorded(catalog).add_to(past, day_begins_ms=day_begins_ms)
         look = watch.look(catalog, past, clock, day_ends_ms=day_ends_ms, within_ms=_LOOK_MS)
         if look.shadows and is_recording():

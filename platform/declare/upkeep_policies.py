@@ -254,3 +254,9 @@ class WarehousePolicy(UpkeepPolicy):
 
     budget: Budget = Budget()
     interval: DurationMs = Field(default=30_000, description="how often the warehouse is looked at")
+    presumed_dead: DurationMs = Field(
+        default=600_000,
+        description=(
+            "a run of Dagster without a known process, lease or event for so long holds no table"
+        ),
+    )

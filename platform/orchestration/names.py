@@ -25,6 +25,11 @@ def tables_of_tag(value: str) -> tuple[str, ...]:
     return tuple(value.split(_BETWEEN_TABLES))
 
 
+def table_of(key: dg.AssetKey) -> str:
+    """The table whose asset has this key."""
+    return ".".join(key.path)
+
+
 @dataclass(frozen=True, slots=True)
 class UpkeepNames:
     """The names in Dagster of the upkeep of all tables.

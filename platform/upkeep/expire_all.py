@@ -14,6 +14,7 @@ from lakewright.platform.upkeep.expire import (
     EXPIRE_SNAPSHOTS,
     ExpireOptions,
     snapshot_steps,
+    snapshots_extent,
     snapshots_measures,
 )
 from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
@@ -89,7 +90,9 @@ class ExpiryPlan(Plan["Expired"]):
         )
         if isinstance(later, ExpirePlan):
             ids = (*self.snapshots.snapshot_ids, *later.snapshot_ids)
-            snapshots = replace(self.snapshots, snapshot_ids=ids, end_id=later.end_id)
+            snapshots = replace(
+                self.snapshots, snapshot_ids=ids, end_id=later.end_id, waiting=later.waiting
+            )
             return replace(joined, snapshots=snapshots)
         if self.changelogs is None:
             return replace(self, changelogs=later)
@@ -271,5 +274,8 @@ EXPIRE = Verb(
     alone=LeaseKind.EXPIRE,
     steps=_steps,
     measures=_measures,
+    extent=lambda done: snapshots_extent(
+        done.plan.snapshots, 0 if done.result is None else len(done.result.snapshots), done.options
+    ),
     recorded_as=EXPIRE_SNAPSHOTS.name,
 )

@@ -81,7 +81,6 @@ def test_a_table_that_cannot_be_kept_keeps_no_other_from_its_upkeep(many: Lake) 
 @pytest.mark.parametrize(
     "status",
     [
-        dg.DagsterRunStatus.FAILURE,
         dg.DagsterRunStatus.CANCELED,
         dg.DagsterRunStatus.SUCCESS,
     ],
@@ -101,6 +100,27 @@ def test_however_a_run_ends_a_commit_to_its_table_makes_it_due_again(
     fill(many, "shop.t3", 1)
     (again,) = many.tick().run_requests
     assert asked(again) == ["shop.t3"]
+
+
+def test_a_run_that_was_killed_is_made_up_for_at_once_and_one_killed_again_later(
+    many: Lake,
+) -> None:
+    keys = set()
+    for _ in range(2):
+        (request,) = many.tick().run_requests
+        keys.add(request.run_key)
+        create_run_for_test(
+            many.instance,
+            job_name="compact",
+            status=dg.DagsterRunStatus.FAILURE,
+            run_config=dict(request.run_config),
+            tags=request.tags,
+        )
+    # Dagster launches a key once.
+    assert len(keys) == 2
+    answer = many.tick()
+    assert not answer.run_requests
+    assert "was asked for already in this state, and is again from " in answer.skip_message
 
 
 def test_a_dropped_and_a_recreated_table_are_decided_anew(many: Lake) -> None:
