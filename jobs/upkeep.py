@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import dagster as dg
+from dagster._core.storage.tags import MAX_RUNTIME_SECONDS_TAG
 from pydantic import Field, create_model
 
 from lakewright.jobs.signs_of_life import SignsOfLife
@@ -19,6 +20,7 @@ from lakewright.platform.declare.partition_keys import describe_partition, parti
 from lakewright.platform.orchestration.asset_partitions import partitions_def
 from lakewright.platform.orchestration.failures import failures_for_dagster
 from lakewright.platform.orchestration.names import (
+    DEFERRED_TAG,
     TABLE_TAG,
     VERB_TAG,
     TableNames,
@@ -47,6 +49,8 @@ from lakewright.platform.warehouse.keepers import may_be_done
 from lakewright.platform.warehouse.kept_tables import KeptTable, KeptTables
 from lakewright.platform.warehouse.recording import Recorder
 from lakewright.storage import Catalog, Table
+from lakewright.storage.env import SystemEnv
+from lakewright.storage.errors import LeaseHeld
 
 # The sensor that asked for the run.
 SENSOR_TAG = "lakewright/asked_by"
@@ -113,19 +117,30 @@ def build_upkeep_job(
 
     def keep_each(context: dg.OpExecutionContext, config: Any, signs: SignsOfLife) -> None:
         troubles: dict[str, Exception] = {}
-        for name, given in config.tables.items():
+        deferred: dict[str, str] = {}
+        begins_until_ms = _begins_until_ms(context)
+        for at, (name, given) in enumerate(config.tables.items()):
+            asked = config.asked.get(name)
+            if at and SystemEnv().now_ms() >= begins_until_ms:
+                deferred[name] = "half of the run's time is over"
+                continue
             try:
-                asked = config.asked.get(name)
                 kept, several = tables.table(name), len(config.tables) > 1
                 signs.work_at(f"{name}, {kind.name}")
                 one = _OneTable(kind, TableNames(name), kept, context, keys, signs, asked, several)
                 one.keep(given, names.job(kind.name), dry_run=config.dry_run)
             except (dg.Failure, dg.RetryRequested) as trouble:
+                if asked is not None and isinstance(trouble.__cause__, LeaseHeld):
+                    # To wait here would hold up all other tables: the sensor asks for it again.
+                    deferred[name] = _told(trouble)
+                    continue
                 if len(config.tables) == 1:
                     raise
                 # The other tables are kept all the same.
                 context.log.warning("%s: %s", name, _told(trouble))
                 troubles[name] = trouble
+        if deferred:
+            _tell_deferred(context, deferred)
         _raise_for(troubles, len(config.tables))
 
     config_type = _config_of_tables(kind.options)
@@ -234,6 +249,20 @@ def _raise_for(troubles: Mapping[str, Exception], tables: int) -> None:
         metadata={name: _told(each) for name, each in troubles.items()},
         allow_retries=False,
     )
+
+
+def _begins_until_ms(context: dg.OpExecutionContext) -> float:
+    """Until when a run begins with tables: the second half of its time is for what is begun."""
+    seconds = float(context.run.tags.get(MAX_RUNTIME_SECONDS_TAG, "inf"))
+    return SystemEnv().now_ms() + seconds * 1000 / 2
+
+
+def _tell_deferred(context: dg.OpExecutionContext, deferred: Mapping[str, str]) -> None:
+    """Tell which tables are left to a later run, also to the sensor, to which they are not done."""
+    for name, why in deferred.items():
+        context.log.warning("%s is left to a later run: %s", name, why)
+    context.instance.add_run_tags(context.run_id, {DEFERRED_TAG: table_tag(deferred)})
+    context.add_output_metadata({"deferred": "; ".join(f"{n}: {w}" for n, w in deferred.items())})
 
 
 def _told(trouble: Exception) -> str:

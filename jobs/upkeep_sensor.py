@@ -16,6 +16,7 @@ from dataclasses import asdict
 from functools import cache, partial
 
 import dagster as dg
+from dagster._core.storage.tags import MAX_RUNTIME_SECONDS_TAG
 
 from lakewright.jobs.upkeep import SENSOR_TAG
 from lakewright.jobs.verbs import KEEPING_JOBS
@@ -81,6 +82,7 @@ def build_upkeep_sensor(
         silence_ms = tables.warehouse.presumed_dead
         life = RunLife(context.instance, catalog, now_ms, silence_ms, died)
         life.end_dead(own_jobs, context.log.warning)
+        life.cancel_overlong(own_jobs, context.log.warning)
         past = past_runs(life, names, watch.names(catalog), verbs)
         past = watch.recorded(catalog).add_to(past, day_begins_ms=day_begins_ms)
         look = watch.look(catalog, past, clock, day_ends_ms=day_ends_ms, within_ms=_LOOK_MS)
@@ -95,7 +97,8 @@ def build_upkeep_sensor(
             context.log.warning("%s; the policies of before hold", problem)
         for told in look.news[:_MOST_LOGGED]:
             context.log.info("%s", told)
-        requests = [_request(batch, names, past) for batch in batches(look.choice.chosen)]
+        seconds = tables.warehouse.max_runtime // 1000
+        requests = [_request(batch, names, past, seconds) for batch in batches(look.choice.chosen)]
         cursor = f"{dt.datetime.fromtimestamp(now_ms // 1000, dt.UTC):%Y-%m-%dT%H:%M:%SZ}"
         origin = context.code_location_origin
         events = news.events(
@@ -124,7 +127,9 @@ def _interval_ms(tables: KeptTables) -> int:
     return min(declared, default=tables.warehouse.interval)
 
 
-def _request(batch: Sequence[Intent], names: UpkeepNames, past: Past) -> dg.RunRequest:
+def _request(
+    batch: Sequence[Intent], names: UpkeepNames, past: Past, seconds: int
+) -> dg.RunRequest:
     verb = batch[0].verb
     config = {
         "tables": {
@@ -156,6 +161,7 @@ def _request(batch: Sequence[Intent], names: UpkeepNames, past: Past) -> dg.RunR
             TABLE_TAG: table_tag(each.table for each in batch),
             VERB_TAG: verb,
             SENSOR_TAG: names.sensor,
+            MAX_RUNTIME_SECONDS_TAG: str(seconds),
         },
     )
 

@@ -9,6 +9,8 @@ import dagster as dg
 
 # The tag by which runs that write or keep a table are found.
 TABLE_TAG = "lakewright/table"
+# The tables of a run that it left to a later one, such as those whose lease another process held.
+DEFERRED_TAG = "lakewright/deferred"
 # The tag with the work of a run: ingest, compact or expire_snapshots.
 VERB_TAG = "lakewright/verb"
 # Between the names of tables in the tag of a run of several.

@@ -13,7 +13,7 @@ from typing import Any
 import dagster as dg
 
 from lakewright.platform.orchestration.in_flight import work_in_flight
-from lakewright.platform.orchestration.names import UpkeepNames
+from lakewright.platform.orchestration.names import DEFERRED_TAG, UpkeepNames, tables_of_tag
 from lakewright.platform.orchestration.run_life import RunLife
 from lakewright.platform.orchestration.runs import op_configs, tables_of
 from lakewright.platform.warehouse.intents import Cost
@@ -54,9 +54,10 @@ def past_runs(
             started_ms = int((record.start_time or record.create_timestamp.timestamp()) * _MS)
             ended_ms = int((record.end_time or record.update_timestamp.timestamp()) * _MS)
             asked = _asked(run)
+            deferred = tables_of_tag(run.tags.get(DEFERRED_TAG, ""))
             for table in tables_of(run):
                 key = (table, verb)
-                if run.status is _GOOD and not _is_dry(run):
+                if run.status is _GOOD and not _is_dry(run) and table not in deferred:
                     done.setdefault(key, started_ms)
                 state = asked.get(table, {}).get("state")
                 if state is None:

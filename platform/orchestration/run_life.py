@@ -26,7 +26,7 @@ from dagster._core.storage.dagster_run import (
     FINISHED_STATUSES,
     RunRecord,
 )
-from dagster._core.storage.tags import BACKFILL_ID_TAG
+from dagster._core.storage.tags import BACKFILL_ID_TAG, MAX_RUNTIME_SECONDS_TAG
 
 from lakewright.platform.declare.setting_text import lasting
 from lakewright.platform.orchestration.run_identity import ROOT_RUN, origin_of
@@ -119,6 +119,27 @@ class RunLife:
                 self.instance.report_run_failed(now, told)
             tell(told)
         self._free_places(jobs)
+
+    def cancel_overlong(self, jobs: Collection[str], tell: Callable[[str], object]) -> None:
+        """Cancel runs of these jobs that take longer than their tag `dagster/max_runtime` allows.
+
+        Dagster's monitoring does the same, where it is enabled.
+        """
+        filters = dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED])
+        for record in self.instance.get_run_records(filters=filters):
+            run = record.dagster_run
+            limit = run.tags.get(MAX_RUNTIME_SECONDS_TAG)
+            if run.job_name not in jobs or limit is None:
+                continue
+            started = record.start_time or record.create_timestamp.timestamp()
+            if self.now_ms < (started + float(limit)) * _MS:
+                continue
+            told = f"run {run.run_id[:8]} of {run.job_name} takes longer than {limit} s"
+            tell(f"{told}: it is cancelled")
+            try:
+                self.instance.run_launcher.terminate(run.run_id)
+            except Exception as error:  # noqa: BLE001  # clients of platforms raise errors of their own
+                tell(f"{told}, and could not be cancelled: {error}")
 
     def _free_places(self, jobs: Collection[str]) -> None:
         storage = self.instance.event_log_storage

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -202,6 +203,35 @@ def test_dead_runs_are_ended_with_a_cause_and_those_of_others_are_left(
     left = instance.get_run_by_id(other.run_id)
     assert left is not None
     assert left.status is STARTED
+
+
+def test_a_run_beyond_its_time_is_cancelled_and_its_process_ends(
+    tmp_path: Path, catalog: Catalog
+) -> None:
+    launcher = {
+        "module": "lakewright.platform.orchestration.warm_launcher",
+        "class": "WarmRunLauncher",
+    }
+    told: list[str] = []
+    with (
+        dg.DagsterInstance.local_temp(str(tmp_path), {"run_launcher": launcher}) as instance,
+        subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process,
+    ):
+        tags = {PROCESS_TAG: process_identity(process.pid), "dagster/max_runtime": "3600"}
+        run = launched(instance, STARTED, tags)
+        launched(instance, STARTED, {PROCESS_TAG: process_identity(os.getpid())})
+        life(instance, catalog).cancel_overlong({"compact"}, told.append)
+        assert not told
+        later = life(instance, catalog, later_ms=60 * MINUTE_MS)
+        later.cancel_overlong({"compact"}, told.append)
+        assert process.wait(60) == -signal.SIGTERM
+        assert told == [
+            f"run {run.run_id[:8]} of compact takes longer than 3600 s: it is cancelled"
+        ]
+        life(instance, catalog).end_dead({"compact"}, told.append)
+        ended = instance.get_run_by_id(run.run_id)
+    assert ended is not None
+    assert ended.status is dg.DagsterRunStatus.CANCELED
 
 
 def test_places_in_pools_that_ended_runs_hold_are_given_back(
