@@ -22,6 +22,7 @@ from lakewright.platform.orchestration.names import TableNames, UpkeepNames
 from lakewright.platform.orchestration.past_runs import past_runs
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import WarehouseResource
+from lakewright.platform.orchestration.run_life import RunLife
 from lakewright.platform.upkeep.retention import read_outlook
 from lakewright.platform.warehouse.clock import Clock
 from lakewright.platform.warehouse.decide import decide
@@ -81,7 +82,8 @@ def build_health_check(
             now_ms = SystemEnv().now_ms()
             clock = Clock(now_ms=now_ms, last_tick_ms=partial(last_tick_ms, now_ms))
             begins_ms, _ = day_of(now_ms, tables.warehouse.budget.timezone)
-            past = past_runs(context.instance, upkeep, wanted, verbs)
+            life = RunLife(context.instance, catalog, now_ms, tables.warehouse.presumed_dead)
+            past = past_runs(life, upkeep, wanted, verbs)
             past = LedgerPast(Ledger(catalog)).add_to(past, day_begins_ms=begins_ms)
             # What is due is due also while a run is on it, and this run may be one on the table.
             past = replace(past, in_flight={})

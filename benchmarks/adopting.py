@@ -31,20 +31,26 @@ _COMMITS = 5
 
 def make_warehouse(folder: Path, *, tables: int, snapshots: int, files: int) -> None:
     """Tables `many.t0000`, …; the first has the snapshots. `bench.files` has the manifests."""
-    first = Catalog.open(str(folder)).create_table(
-        f"{_DATABASE}.t0000", {"day": "STRING", "id": "BIGINT"}, partition_keys=["day"]
-    )
-    for number in range(_COMMITS):
-        first.write(pa.table({"day": [f"d{number % 2}"], "id": [number]}))
-    root = Path(first.table_files.paths.root)
-    for number in range(1, tables - 1):
-        shutil.copytree(root, root.with_name(f"t{number:04}"))
+    root = copy_tables(folder, tables - 1)
     template = json.loads((root / "snapshot" / f"snapshot-{_COMMITS}").read_text())
     for snapshot_id in range(_COMMITS + 1, snapshots + 1):
         text = json.dumps({**template, "id": snapshot_id})
         (root / "snapshot" / f"snapshot-{snapshot_id}").write_text(text)
     (root / "snapshot" / "LATEST").write_text(str(snapshots))
     make_table(files, folder)
+
+
+def copy_tables(folder: Path, tables: int) -> Path:
+    """Tables `many.t0000`, …, each with the same few commits; the folder of the first one."""
+    first = Catalog.open(str(folder)).create_table(
+        f"{_DATABASE}.t0000", {"day": "STRING", "id": "BIGINT"}, partition_keys=["day"]
+    )
+    for number in range(_COMMITS):
+        first.write(pa.table({"day": [f"d{number % 2}"], "id": [number]}))
+    root = Path(first.table_files.paths.root)
+    for number in range(1, tables):
+        shutil.copytree(root, root.with_name(f"t{number:04}"))
+    return root
 
 
 def measure(folder: Path) -> dict[str, float]:

@@ -5,18 +5,22 @@ a table may have changed since the sensor looked. A table that cannot be kept do
 from the others.
 """
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import dagster as dg
+from dagster._core.storage.tags import MAX_RUNTIME_SECONDS_TAG
 from pydantic import Field, create_model
 
+from lakewright.jobs.signs_of_life import SignsOfLife
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.partition_keys import describe_partition, partition_identity
 from lakewright.platform.orchestration.asset_partitions import partitions_def
 from lakewright.platform.orchestration.failures import failures_for_dagster
 from lakewright.platform.orchestration.names import (
+    DEFERRED_TAG,
     TABLE_TAG,
     VERB_TAG,
     TableNames,
@@ -41,6 +45,7 @@ from lakewright.platform.orchestration.run_config import (
     options_of_run,
 )
 from lakewright.platform.orchestration.run_identity import commit_user
+from lakewright.platform.orchestration.run_process import PROCESS_TAG, process_identity
 from lakewright.platform.orchestration.runs import release_of_ended_runs
 from lakewright.platform.upkeep.health import TableHealth, read_health
 from lakewright.platform.upkeep.known_partitions import unknown_partitions
@@ -52,7 +57,8 @@ from lakewright.platform.warehouse.keepers import may_be_done
 from lakewright.platform.warehouse.kept_tables import KeptTable, KeptTables
 from lakewright.platform.warehouse.recording import Recorder
 from lakewright.storage import Catalog, Table
-from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.env import SystemEnv
+from lakewright.storage.errors import InvalidRequestError, LeaseHeld
 from lakewright.storage.operations.running.plan import Plan
 
 # The sensor that asked for the run.
@@ -111,20 +117,39 @@ def build_upkeep_job(
         if not config.tables:
             told = "the run names no table; write for example tables: {database.table: {}}"
             raise dg.Failure(told, allow_retries=False)
-        context.instance.add_run_tags(context.run_id, {TABLE_TAG: table_tag(config.tables)})
+        # The sensor sees by the process whether the run lives, whatever launched it.
+        tags = {TABLE_TAG: table_tag(config.tables), PROCESS_TAG: process_identity(os.getpid())}
+        context.instance.add_run_tags(context.run_id, tags)
+        signs = SignsOfLife(context.log.info)
+        with signs.told():
+            keep_each(context, config, signs)
+
+    def keep_each(context: dg.OpExecutionContext, config: Any, signs: SignsOfLife) -> None:
         troubles: dict[str, Exception] = {}
-        for name, given in config.tables.items():
+        deferred: dict[str, str] = {}
+        begins_until_ms = _begins_until_ms(context)
+        for at, (name, given) in enumerate(config.tables.items()):
+            asked = config.asked.get(name)
+            if at and SystemEnv().now_ms() >= begins_until_ms:
+                deferred[name] = "half of the run's time is over"
+                continue
             try:
-                asked = config.asked.get(name)
                 kept, several = tables.table(name), len(config.tables) > 1
-                one = _OneTable(kind, TableNames(name), kept, context, keys, asked, several)
+                signs.work_at(f"{name}, {kind.name}")
+                one = _OneTable(kind, TableNames(name), kept, context, keys, signs, asked, several)
                 one.keep(given, names.job(kind.name), dry_run=config.dry_run)
             except (dg.Failure, dg.RetryRequested) as trouble:
+                if asked is not None and isinstance(trouble.__cause__, LeaseHeld):
+                    # To wait here would hold up all other tables: the sensor asks for it again.
+                    deferred[name] = _told(trouble)
+                    continue
                 if len(config.tables) == 1:
                     raise
                 # The other tables are kept all the same.
                 context.log.warning("%s: %s", name, _told(trouble))
                 troubles[name] = trouble
+        if deferred:
+            _tell_deferred(context, deferred)
         _raise_for(troubles, len(config.tables))
 
     config_type = _config_of_tables(kind.options)
@@ -160,8 +185,11 @@ def build_table_job(
     )
 
     def keep_table(context: dg.OpExecutionContext, config: TableVerbConfig) -> None:
-        one = _OneTable(kind, names, kept, context, keys)
-        one.keep(config, names.job(kind.name), dry_run=config.dry_run)
+        signs = SignsOfLife(context.log.info)
+        one = _OneTable(kind, names, kept, context, keys, signs)
+        with signs.told():
+            signs.work_at(f"{names.table}, {kind.name}")
+            one.keep(config, names.job(kind.name), dry_run=config.dry_run)
 
     config_type = config_class(kind.options, TableVerbConfig)  # type: ignore[arg-type]  # classes are hashable
     keep_table.__annotations__["config"] = config_type
@@ -232,6 +260,20 @@ def _raise_for(troubles: Mapping[str, Exception], tables: int) -> None:
     )
 
 
+def _begins_until_ms(context: dg.OpExecutionContext) -> float:
+    """Until when a run begins with tables: the second half of its time is for what is begun."""
+    seconds = float(context.run.tags.get(MAX_RUNTIME_SECONDS_TAG, "inf"))
+    return SystemEnv().now_ms() + seconds * 1000 / 2
+
+
+def _tell_deferred(context: dg.OpExecutionContext, deferred: Mapping[str, str]) -> None:
+    """Tell which tables are left to a later run, also to the sensor, to which they are not done."""
+    for name, why in deferred.items():
+        context.log.warning("%s is left to a later run: %s", name, why)
+    context.instance.add_run_tags(context.run_id, {DEFERRED_TAG: table_tag(deferred)})
+    context.add_output_metadata({"deferred": "; ".join(f"{n}: {w}" for n, w in deferred.items())})
+
+
 def _told(trouble: Exception) -> str:
     return str(trouble.description if isinstance(trouble, dg.Failure) else trouble.__cause__)
 
@@ -245,6 +287,7 @@ class _OneTable:
     kept: KeptTable
     context: dg.OpExecutionContext
     keys: ResourceKeys
+    signs: SignsOfLife
     asked: AskedConfig | None = None
     several: bool = False
 
@@ -286,7 +329,9 @@ class _OneTable:
                 release_of_ended_runs(context.instance, table, tell=context.log.info)
             spark: SparkResource | None = getattr(context.resources, self.keys.spark, None)
             work = Work(
-                run=commit_user(context.run, job), session=(spark or SparkResource()).session
+                run=commit_user(context.run, job),
+                session=(spark or SparkResource()).session,
+                counts=self.signs,
             )
             for verb, plan in [given] if given else [(each, None) for each in verbs]:
                 _Run(
@@ -297,6 +342,7 @@ class _OneTable:
                     verb,
                     options,
                     work,
+                    self.signs,
                     catalog,
                     self.asked,
                     self.several,
@@ -334,6 +380,7 @@ class _Run:
     verb: AnyVerb
     options: Any
     work: Work
+    signs: SignsOfLife
     catalog: Catalog
     asked: AskedConfig | None
     several: bool
@@ -427,6 +474,11 @@ class _Run:
 
     def _stepped(self, done: Outcome[Any, Any, Any]) -> None:
         self.done = done
+        extent = None if self.verb.extent is None else self.verb.extent(done)
+        told = self.verb.report(self.table, done).summary
+        if extent is not None:
+            told = f"{extent.done:,} of about {extent.total:,} {extent.of}; {told}"
+        self.signs.far(told)
 
     def _observe(self, report: Report, tell: Callable[[dg.AssetObservation], None]) -> None:
         for note in report.notes:

@@ -1,8 +1,9 @@
 """The upkeep sensor: looks at all kept tables, and asks for what is due, in few runs.
 
-It only looks and asks. Each tick decides anew from the tables' metadata, their policies and the
-runs that Dagster knows of; its cursor is the time of the last tick, for people to read. What it
-read of a table that did not change is kept in this process, to spare reading it again.
+It looks, asks, and ends runs of upkeep that are dead. Each tick decides anew from the tables'
+metadata, their policies and the runs that Dagster knows of; its cursor is the time of the last
+tick, for people to read. What it read of a table that did not change is kept in this process, to
+spare reading it again.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import asdict
 from functools import cache, partial
 
 import dagster as dg
+from dagster._core.storage.tags import MAX_RUNTIME_SECONDS_TAG
 
 from lakewright.jobs.upkeep import SENSOR_TAG
 from lakewright.jobs.verbs import KEEPING_JOBS
@@ -23,6 +25,7 @@ from lakewright.platform.orchestration.names import TABLE_TAG, VERB_TAG, UpkeepN
 from lakewright.platform.orchestration.past_runs import past_runs
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import WarehouseResource
+from lakewright.platform.orchestration.run_life import RunLife
 from lakewright.platform.orchestration.table_news import TableNews
 from lakewright.platform.warehouse.budget import batches
 from lakewright.platform.warehouse.clock import Clock
@@ -55,6 +58,8 @@ def build_upkeep_sensor(
     keys = resources or ResourceKeys()
     watch, news = Watch(tables), TableNews(tables, names)
     verbs = [kind.name for kind in KEEPING_JOBS]
+    own_jobs = {names.job(verb) for verb in verbs}
+    died: dict[str, bool] = {}
 
     @dg.sensor(
         name=names.sensor,
@@ -74,7 +79,11 @@ def build_upkeep_sensor(
         catalog = warehouse.catalog()
         budget = tables.warehouse.budget
         day_begins_ms, day_ends_ms = day_of(now_ms, budget.timezone)
-        past = past_runs(context.instance, names, watch.names(catalog), verbs)
+        silence_ms = tables.warehouse.presumed_dead
+        life = RunLife(context.instance, catalog, now_ms, silence_ms, died)
+        life.end_dead(own_jobs, context.log.warning)
+        life.cancel_overlong(own_jobs, context.log.warning)
+        past = past_runs(life, names, watch.names(catalog), verbs)
         past = watch.recorded(catalog).add_to(past, day_begins_ms=day_begins_ms)
         look = watch.look(catalog, past, clock, day_ends_ms=day_ends_ms, within_ms=_LOOK_MS)
         if look.shadows and is_recording():
@@ -88,7 +97,8 @@ def build_upkeep_sensor(
             context.log.warning("%s; the policies of before hold", problem)
         for told in look.news[:_MOST_LOGGED]:
             context.log.info("%s", told)
-        requests = [_request(batch, names, past) for batch in batches(look.choice.chosen)]
+        seconds = tables.warehouse.max_runtime // 1000
+        requests = [_request(batch, names, past, seconds) for batch in batches(look.choice.chosen)]
         cursor = f"{dt.datetime.fromtimestamp(now_ms // 1000, dt.UTC):%Y-%m-%dT%H:%M:%SZ}"
         origin = context.code_location_origin
         events = news.events(
@@ -117,7 +127,9 @@ def _interval_ms(tables: KeptTables) -> int:
     return min(declared, default=tables.warehouse.interval)
 
 
-def _request(batch: Sequence[Intent], names: UpkeepNames, past: Past) -> dg.RunRequest:
+def _request(
+    batch: Sequence[Intent], names: UpkeepNames, past: Past, seconds: int
+) -> dg.RunRequest:
     verb = batch[0].verb
     config = {
         "tables": {
@@ -149,6 +161,7 @@ def _request(batch: Sequence[Intent], names: UpkeepNames, past: Past) -> dg.RunR
             TABLE_TAG: table_tag(each.table for each in batch),
             VERB_TAG: verb,
             SENSOR_TAG: names.sensor,
+            MAX_RUNTIME_SECONDS_TAG: str(seconds),
         },
     )
 

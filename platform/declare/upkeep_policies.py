@@ -302,3 +302,16 @@ class WarehousePolicy(UpkeepPolicy):
 
     budget: Budget = Budget()
     interval: DurationMs = Field(default=30_000, description="how often the warehouse is looked at")
+    max_runtime: DurationMs = Field(
+        default=21_600_000,
+        description=(
+            "a run of upkeep that Dagster launched is cancelled after so long, and begins with no "
+            "further table after half of it"
+        ),
+    )
+    presumed_dead: DurationMs = Field(
+        default=600_000,
+        description=(
+            "a run of Dagster without a known process, lease or event for so long holds no table"
+        ),
+    )

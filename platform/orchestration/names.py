@@ -9,6 +9,8 @@ import dagster as dg
 
 # The tag by which runs that write or keep a table are found.
 TABLE_TAG = "lakewright/table"
+# The tables of a run that it left to a later one, such as those whose lease another process held.
+DEFERRED_TAG = "lakewright/deferred"
 # The tag with the work of a run: ingest, compact or expire_snapshots.
 VERB_TAG = "lakewright/verb"
 # Between the names of tables in the tag of a run of several.
@@ -23,6 +25,11 @@ def table_tag(tables: Iterable[str]) -> str:
 def tables_of_tag(value: str) -> tuple[str, ...]:
     """The tables that a tag names."""
     return tuple(value.split(_BETWEEN_TABLES))
+
+
+def table_of(key: dg.AssetKey) -> str:
+    """The table whose asset has this key."""
+    return ".".join(key.path)
 
 
 @dataclass(frozen=True, slots=True)

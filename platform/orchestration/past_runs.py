@@ -12,8 +12,10 @@ from typing import Any
 
 import dagster as dg
 
-from lakewright.platform.orchestration.names import UpkeepNames
-from lakewright.platform.orchestration.runs import op_configs, tables_of, work_in_flight
+from lakewright.platform.orchestration.in_flight import work_in_flight
+from lakewright.platform.orchestration.names import DEFERRED_TAG, UpkeepNames, tables_of_tag
+from lakewright.platform.orchestration.run_life import RunLife
+from lakewright.platform.orchestration.runs import op_configs, tables_of
 from lakewright.platform.warehouse.intents import Cost
 from lakewright.platform.warehouse.known_work import Past, Try
 
@@ -24,13 +26,18 @@ _MS = 1000
 
 
 def past_runs(
-    instance: dg.DagsterInstance,
+    life: RunLife,
     names: UpkeepNames,
     tables: Sequence[str],
     verbs: Iterable[str],
 ) -> Past:
-    """The last tries of each verb on each table, what runs now, and what that may take."""
+    """The last tries of each verb on each table, what runs now, and what that may take.
+
+    The first run that died in a state of a table is no try: another one is asked for at once.
+    """
+    instance = life.instance
     tries: dict[tuple[str, str], Try] = {}
+    died: set[tuple[str, str]] = set()
     done: dict[tuple[str, str], int] = {}
     promised_bytes = promised_ms = 0
     for verb in verbs:
@@ -38,6 +45,8 @@ def past_runs(
         for record in instance.get_run_records(filters=filters, limit=_RUNS):
             run = record.dagster_run
             if not run.is_finished:
+                if life.cause_of_death(record) is not None:
+                    continue
                 for each in _asked(run).values():
                     promised_bytes += each.get("bytes", 0)
                     promised_ms += each.get("milliseconds", 0)
@@ -45,23 +54,28 @@ def past_runs(
             started_ms = int((record.start_time or record.create_timestamp.timestamp()) * _MS)
             ended_ms = int((record.end_time or record.update_timestamp.timestamp()) * _MS)
             asked = _asked(run)
+            deferred = tables_of_tag(run.tags.get(DEFERRED_TAG, ""))
             for table in tables_of(run):
                 key = (table, verb)
-                if run.status is _GOOD and not _is_dry(run):
+                if run.status is _GOOD and not _is_dry(run) and table not in deferred:
                     done.setdefault(key, started_ms)
                 state = asked.get(table, {}).get("state")
                 if state is None:
                     continue
                 last = tries.get(key)
+                again = last is None or last.state == state
+                # The first death in a state is forgiven: mostly the work was not the cause of it.
+                if again and key not in died and life.has_died(run):
+                    died.add(key)
+                    again = False
                 if last is None:
-                    tries[key] = Try(state=state, ended_ms=ended_ms)
+                    tries[key] = Try(state=state, ended_ms=ended_ms, times=int(again))
                 else:
-                    again = last.state == state
                     tries[key] = replace(last, times=last.times + again, runs=last.runs + 1)
     return Past(
         tries=tries,
         done_ms=done,
-        in_flight=work_in_flight(instance, tables),
+        in_flight=work_in_flight(life, tables),
         spent=Cost(bytes=promised_bytes, milliseconds=promised_ms),
     )
 

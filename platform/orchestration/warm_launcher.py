@@ -22,7 +22,6 @@ import socket
 import sys
 from collections.abc import Mapping, Sequence
 from multiprocessing.context import ForkServerContext, ForkServerProcess
-from pathlib import Path
 from threading import Lock, Thread
 from typing import Any, Self
 
@@ -33,15 +32,17 @@ from dagster._core.errors import DagsterLaunchFailedError
 from dagster._core.instance import InstanceRef
 from dagster._core.launcher.base import CheckRunHealthResult, LaunchRunContext, WorkerStatus
 from dagster._core.launcher.default_run_launcher import DefaultRunLauncher
-from dagster._core.storage.tags import HIDDEN_TAG_PREFIX
 from dagster._serdes import ConfigurableClassData
 from dagster._utils.interrupts import capture_interrupts
 
+from lakewright.platform.orchestration.run_process import (
+    PROCESS_TAG,
+    is_of_this_machine,
+    living_process,
+    process_identity,
+)
 from lakewright.storage.env import SystemEnv, seed_after_fork
 
-# The host, the process and when it started, since numbers of processes come back.
-# Dagster's pages leave out tags with this prefix, and the tag is of no use to a person.
-PROCESS_TAG = f"{HIDDEN_TAG_PREFIX}lakewright_process"
 _PRELOADED = ("lakewright.definitions",)
 _ASKS_MS = 1000
 
@@ -122,7 +123,7 @@ class WarmRunLauncher(DefaultRunLauncher):
     def _wait(self, process: ForkServerProcess, identity: str, run_id: str) -> None:
         process.join()
         # A run outlives the process that forked it, which then cannot tell when the run ends.
-        while _living(identity) is not None:
+        while living_process(identity) is not None:
             SystemEnv().sleep_ms(_ASKS_MS)
         run = self._instance.get_run_by_id(run_id)
         if run is None or run.is_finished:
@@ -137,7 +138,7 @@ class WarmRunLauncher(DefaultRunLauncher):
         if run is None or run.is_finished or PROCESS_TAG not in run.tags:
             return bool(super().terminate(run_id))  # type: ignore[no-untyped-call]  # Dagster's
         self._instance.report_run_canceling(run)
-        process = _living(run.tags[PROCESS_TAG])
+        process = living_process(run.tags[PROCESS_TAG])
         if process is None:
             self._instance.report_engine_event(
                 f"the process {run.tags[PROCESS_TAG]} does not run on {socket.gethostname()}",
@@ -156,9 +157,9 @@ class WarmRunLauncher(DefaultRunLauncher):
     def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
         """Whether the process of a run lives; of a process elsewhere this is taken for granted."""
         known = run.tags.get(PROCESS_TAG)
-        if known is None or not known.startswith(f"{socket.gethostname()} "):
+        if known is None or not is_of_this_machine(known):
             return CheckRunHealthResult(WorkerStatus.RUNNING)
-        if _living(known) is not None:
+        if living_process(known) is not None:
             return CheckRunHealthResult(WorkerStatus.RUNNING)
         return CheckRunHealthResult(WorkerStatus.FAILED, f"the process {known} has ended")
 
@@ -168,36 +169,3 @@ def _execute(instance_ref: InstanceRef, run_id: str) -> None:
     seed_after_fork()
     with capture_interrupts(), dg.DagsterInstance.from_ref(instance_ref) as instance:
         _execute_run_command_body(run_id, instance, lambda _: None, set_exit_code_on_failure=False)
-
-
-def process_identity(process: int) -> str:
-    """What the tag of a run says of its process, by which the monitoring knows if it lives."""
-    return f"{socket.gethostname()} {process} {_started(process)}"
-
-
-def _living(identity: str) -> int | None:
-    """The process that a tag names, if it lives on this machine."""
-    host, process, started = identity.rsplit(" ", 2)
-    if host != socket.gethostname() or _started(int(process)) != started:
-        return None
-    return int(process)
-
-
-def _started(process: int) -> str:
-    """When a process started, as the system counts: `-` if it has ended, `?` if unknown."""
-    if not Path("/proc/self/stat").exists():
-        return "?" if _exists(process) else "-"
-    try:
-        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return "-"
-    # A process that has ended keeps its number until its parent asks for it.
-    return "-" if fields[0] == "Z" else fields[19]
-
-
-def _exists(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except OSError:
-        return False
-    return True

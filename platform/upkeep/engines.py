@@ -6,11 +6,15 @@ Small work runs in this process, because starting a session costs more than the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
 
 from lakewright.platform.declare.upkeep_policies import EngineChoice
 from lakewright.storage import Engine, LocalEngine
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
 
 MIB = 1024 * 1024
 # Above these sizes, parallel tasks save more than a session costs.
@@ -38,3 +42,41 @@ def compaction_engine(
 
         return SparkEngine(session())
     return LocalEngine()
+
+
+class Counts(Protocol):
+    """The receiver of the number of tasks that are done."""
+
+    def begin(self, total: int) -> None:
+        """Begin with so many tasks."""
+        ...
+
+    def advance(self) -> None:
+        """One more task is done; called in any thread."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CountedEngine:
+    """An engine of this process that tells each finished task."""
+
+    engine: Engine
+    counts: Counts
+
+    @property
+    def name(self) -> str:
+        return self.engine.name
+
+    @property
+    def may_repeat(self) -> bool:
+        return self.engine.may_repeat
+
+    def map(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
+        self.counts.begin(len(tasks))
+
+        def counted(task: Task) -> Result:
+            result = function(task)
+            self.counts.advance()
+            return result
+
+        return self.engine.map(counted, tasks)

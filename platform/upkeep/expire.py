@@ -12,7 +12,7 @@ from lakewright.platform.upkeep.deletions import (
     with_files,
 )
 from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
-from lakewright.platform.upkeep.verb import Outcome, Report, Steps, Verb, Work, option
+from lakewright.platform.upkeep.verb import Extent, Outcome, Report, Steps, Verb, Work, option
 from lakewright.platform.upkeep.words import (
     counted,
     duration_text,
@@ -151,6 +151,14 @@ def _snapshots_measures(
     return deletion_measures(done.plan, expired, gone)
 
 
+def snapshots_extent(plan: ExpirePlan, expired: int, options: ExpireOptions) -> Extent:
+    """How far an expiry is; `plan` has the snapshots of the steps that were planned by now."""
+    going = len(plan.snapshot_ids) + plan.waiting
+    if options.max_deletes is not None:
+        going = min(going, options.max_deletes)
+    return Extent(done=expired, total=max(going, expired), of="snapshots")
+
+
 EXPIRE_SNAPSHOTS = Verb(
     name="expire_snapshots",
     description="delete old snapshots, and the files that only they need",
@@ -162,6 +170,9 @@ EXPIRE_SNAPSHOTS = Verb(
     alone=LeaseKind.EXPIRE,
     steps=_steps,
     measures=_snapshots_measures,
+    extent=lambda done: snapshots_extent(
+        done.plan, 0 if done.result is None else len(done.result.expired), done.options
+    ),
 )
 
 

@@ -25,10 +25,10 @@ from typing import (
 
 from lakewright.platform.declare.partition_keys import describe_partition
 from lakewright.platform.declare.upkeep_policies import EngineChoice
-from lakewright.platform.upkeep.engines import compaction_engine
+from lakewright.platform.upkeep.engines import CountedEngine, Counts, compaction_engine
 from lakewright.platform.upkeep.leases import maintaining
 from lakewright.platform.upkeep.measures import Measures
-from lakewright.storage import Engine, Lease, LeaseKind, Snapshot, Table
+from lakewright.storage import Engine, Lease, LeaseKind, LocalEngine, Snapshot, Table
 from lakewright.storage.operations.leases.leases import whole_table
 from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.spec.lease import LeaseScope
@@ -152,15 +152,20 @@ class Work:
     """The context of a running verb.
 
     `run` names the lease's holder. `session` starts Spark; a verb calls it only for Spark work.
+    `counts` is told of tasks of this process.
     """
 
     run: str
     session: Callable[[], Any] = field(repr=False)
     lease: Lease | None = None
+    counts: Counts | None = field(default=None, repr=False)
 
     def engine(self, choice: EngineChoice, size_bytes: int) -> Engine:
         """The engine for rewriting that many bytes."""
-        return compaction_engine(choice, size_bytes=size_bytes, session=self.session)
+        engine = compaction_engine(choice, size_bytes=size_bytes, session=self.session)
+        if self.counts is not None and isinstance(engine, LocalEngine):
+            return CountedEngine(engine, self.counts)
+        return engine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +175,15 @@ class Outcome(Generic[OptionsT, PlanT, ResultT]):
     options: OptionsT
     plan: PlanT
     result: ResultT | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extent:
+    """How far a verb's steps have come: `done` of about `total` things, which `of` names."""
+
+    done: int
+    total: int
+    of: str
 
 
 Steps = Iterator[Outcome[OptionsT, PlanT, ResultT]]
@@ -186,7 +200,7 @@ class Verb(Generic[OptionsT, PlanT, ResultT]):
     `measures` says what a plan will take and gain, and of a result what it did; without it,
     nothing is known of either. `lease` says what a plan needs to work alone on. A verb with
     `alone` leases the whole table before it plans. `steps` plan and run until no work is left or a
-    time limit ends, and yield the total result after each step.
+    time limit ends, and yield the total result after each step; `extent` says how far they are.
     """
 
     name: str
@@ -201,6 +215,7 @@ class Verb(Generic[OptionsT, PlanT, ResultT]):
     steps: Callable[[Table, OptionsT, Work], Steps[OptionsT, PlanT, ResultT]] | None = None
     scan: Callable[[Table, PlanT, OptionsT, Work], PlanT] | None = None
     measures: Callable[[Table, Outcome[OptionsT, PlanT, ResultT]], Measures] | None = None
+    extent: Callable[[Outcome[OptionsT, PlanT, ResultT]], Extent | None] | None = None
 
 
 AnyVerb = Verb[Any, Any, Any]

@@ -501,6 +501,8 @@ class _Look:
         tried = self.past.tries.get((self.table, intent.verb))
         if tried is None or tried.state != intent.state or self._is_of_another(tried):
             return intent
+        if not tried.times:
+            return intent
         told = "was asked for already in this state"
         if tried.times >= _MOST_TIMES_ASKED:
             return intent.waiting(WhyNot.ASKED_BEFORE, told)

@@ -15,7 +15,8 @@ from lakewright.platform.warehouse.taken_back import TakenBack
 class Try:
     """The last time that a verb was asked for on a table, in which state, and how often in it.
 
-    `runs` counts all that an orchestrator knows, in whichever state.
+    `runs` counts all that an orchestrator knows, in whichever state. `times` is 0 if the one run in
+    the state was killed.
     """
 
     state: str

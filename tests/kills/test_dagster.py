@@ -21,7 +21,7 @@ import pyarrow as pa
 import pytest
 
 from lakewright.demo.dagster_server import DagsterServer
-from lakewright.platform.orchestration.warm_launcher import PROCESS_TAG
+from lakewright.platform.orchestration.run_process import PROCESS_TAG
 from lakewright.storage import Catalog, Table
 from tests.kills.processes import descendants, kill, of_session
 from tests.kills.slow_source import NOTES_VARIABLE, ROWS

@@ -10,8 +10,14 @@ from dagster._core.test_utils import create_run_for_test
 
 from lakewright.definitions import build_definitions
 from lakewright.jobs import upkeep_sensor
+from lakewright.platform.orchestration.names import UpkeepNames
+from lakewright.platform.orchestration.past_runs import past_runs
+from lakewright.platform.orchestration.run_life import RunLife
 from lakewright.platform.warehouse.action import Verdict
 from lakewright.platform.warehouse.ledger import Ledger
+from lakewright.storage import LeaseKind
+from lakewright.storage.env import SystemEnv
+from lakewright.storage.operations.leases.leases import LeaseRequest, leased, whole_table
 from tests.pipelines.lake import Lake
 from tests.support.tables.builders import rows
 
@@ -77,11 +83,46 @@ def test_a_table_that_cannot_be_kept_keeps_no_other_from_its_upkeep(many: Lake) 
     assert counts == [1, 1, 1, 1, 4, 1, 1, 1, 1, 1]
 
 
+def test_a_table_whose_lease_is_held_is_left_to_a_later_run_and_the_others_are_done(
+    many: Lake,
+) -> None:
+    (request,) = many.tick().run_requests
+    files = many.table("shop.t4").table_files
+    held = LeaseRequest(kind=LeaseKind.OVERWRITE, scope=whole_table(files), holder="a writer")
+    with leased(files, held):
+        outcome = many.request(request)
+    assert outcome.success, outcome.failure
+    counts = [many.table(f"shop.t{at}").at().partitions()[0].file_count for at in range(10)]
+    assert counts == [1, 1, 1, 1, 4, 1, 1, 1, 1, 1]
+    assert "a writer has all of the table to overwrite" in outcome.outputs["deferred"]
+    answer = many.tick()
+    assert not answer.run_requests
+    assert "and is again from " in answer.skip_message
+
+
+def test_a_run_begins_with_no_table_in_the_second_half_of_its_time(many: Lake) -> None:
+    (request,) = many.tick().run_requests
+    assert request.tags["dagster/max_runtime"] == "21600"
+    tags = {**request.tags, "dagster/max_runtime": "0"}
+    outcome = many.run_job("compact", request.run_config, **tags)
+    assert outcome.success, outcome.failure
+    counts = [many.table(f"shop.t{at}").at().partitions()[0].file_count for at in range(10)]
+    assert counts == [1, *[4] * 9]
+    assert outcome.outputs["deferred"].startswith("shop.t1: half of the run's time is over; ")
+
+
+def test_what_a_run_left_to_a_later_one_is_not_done(many: Lake) -> None:
+    (request,) = many.tick().run_requests
+    many.run_job("compact", request.run_config, **{**request.tags, "dagster/max_runtime": "0"})
+    life = RunLife(many.instance, many.catalog, SystemEnv().now_ms(), 600_000)
+    past = past_runs(life, UpkeepNames(), [], ["compact"])
+    assert list(past.done_ms) == [("shop.t0", "compact")]
+
+
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "status",
     [
-        dg.DagsterRunStatus.FAILURE,
         dg.DagsterRunStatus.CANCELED,
         dg.DagsterRunStatus.SUCCESS,
     ],
@@ -101,6 +142,27 @@ def test_however_a_run_ends_a_commit_to_its_table_makes_it_due_again(
     fill(many, "shop.t3", 1)
     (again,) = many.tick().run_requests
     assert asked(again) == ["shop.t3"]
+
+
+def test_a_run_that_was_killed_is_made_up_for_at_once_and_one_killed_again_later(
+    many: Lake,
+) -> None:
+    keys = set()
+    for _ in range(2):
+        (request,) = many.tick().run_requests
+        keys.add(request.run_key)
+        create_run_for_test(
+            many.instance,
+            job_name="compact",
+            status=dg.DagsterRunStatus.FAILURE,
+            run_config=dict(request.run_config),
+            tags=request.tags,
+        )
+    # Dagster launches a key once.
+    assert len(keys) == 2
+    answer = many.tick()
+    assert not answer.run_requests
+    assert "was asked for already in this state, and is again from " in answer.skip_message
 
 
 def test_a_dropped_and_a_recreated_table_are_decided_anew(many: Lake) -> None:

@@ -101,6 +101,12 @@ class DagsterServer:
         self._stop()
 
     @property
+    def session(self) -> int:
+        """The session of the server's processes, but for those of runs."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def log(self) -> Path:
         """What the processes print."""
         return self.home / "demo.log"

@@ -134,6 +134,15 @@ def test_a_long_command_says_what_it_is_at(long_values: Catalog) -> None:
     assert lines_of(printed)[-2].startswith("snapshot 3 of db.t: 1 task in ")
 
 
+def test_an_expiry_shows_how_many_snapshots_of_how_many_are_gone(catalog: Catalog) -> None:
+    table = new_table(catalog, EVENTS, options={"snapshot.expire.limit": "1"})
+    for start in range(6):
+        table.write(rows(table, events(start, start + 1)))
+    limits = ("--retain-min", "1", "--retain-max", "1", "--older-than", "0s")
+    printed = on_terminal(catalog, "expire-snapshots", "db.t", *limits, columns=120)
+    assert re.search(r"expire-snapshots: .* [1-5]/5 ", _CODES.sub("", printed))
+
+
 @pytest.mark.deep
 def test_colours_are_left_out_where_that_is_asked_for(long_values: Catalog) -> None:
     coloured = on_terminal(long_values, "show", "db.t", columns=100)

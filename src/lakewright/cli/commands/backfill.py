@@ -165,7 +165,7 @@ def _run(
     from lakewright.assets.backfill import OUTCOME
     from lakewright.definitions import build_definitions
     from lakewright.platform.orchestration.resources import WarehouseResource
-    from lakewright.platform.orchestration.warm_launcher import PROCESS_TAG, process_identity
+    from lakewright.platform.orchestration.run_process import PROCESS_TAG, process_identity
 
     warehouse = WarehouseResource(uri=call.warehouse)
     with warnings.catch_warnings():

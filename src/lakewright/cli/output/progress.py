@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol
 
 from lakewright.cli.output.terminal import console_of, is_terminal
 
@@ -14,11 +13,6 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.progress import Progress, TaskID
     from rich.progress import Task as ProgressTask
-
-    from lakewright.storage import Engine
-
-Task = TypeVar("Task")
-Result = TypeVar("Result")
 
 
 class Steps(Protocol):
@@ -30,6 +24,10 @@ class Steps(Protocol):
 
     def advance(self, parts: int = 1) -> None:
         """Mark more parts of the step as done."""
+        ...
+
+    def reach(self, name: str, done: int, total: int) -> None:
+        """Show how far the step is, under a name of its own; the total may change."""
         ...
 
 
@@ -77,6 +75,9 @@ class _Silent:
     def advance(self, parts: int = 1) -> None:
         pass
 
+    def reach(self, name: str, done: int, total: int) -> None:
+        pass
+
 
 class _Shown:
     def __init__(self, progress: Progress) -> None:
@@ -92,29 +93,8 @@ class _Shown:
         if self._task is not None:
             self._progress.advance(self._task, parts)
 
-
-@dataclass(frozen=True, slots=True)
-class CountedEngine:
-    """An engine of this process that reports each finished task as one part of a step."""
-
-    engine: Engine
-    steps: Steps
-    step: str
-
-    @property
-    def name(self) -> str:
-        return self.engine.name
-
-    @property
-    def may_repeat(self) -> bool:
-        return self.engine.may_repeat
-
-    def map(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
-        self.steps.begin(self.step, len(tasks))
-
-        def counted(task: Task) -> Result:
-            result = function(task)
-            self.steps.advance()
-            return result
-
-        return self.engine.map(counted, tasks)
+    def reach(self, name: str, done: int, total: int) -> None:
+        if self._task is None:
+            self.begin(name, total)
+        assert self._task is not None
+        self._progress.update(self._task, description=name, completed=done, total=total)

@@ -20,7 +20,7 @@ from lakewright.cli.grammar.command import Described, HowOption, command
 from lakewright.cli.grammar.options import FROM_0, FROM_1
 from lakewright.cli.grammar.values import age_ms, names, names_or_none, partition
 from lakewright.cli.output.answers import Answer
-from lakewright.cli.output.progress import CountedEngine, Steps, shown_steps
+from lakewright.cli.output.progress import Steps, shown_steps
 from lakewright.cli.output.report_text import report_record, report_text
 from lakewright.cli.upkeep.plan_files import plan_data, read_plan, save_plan
 from lakewright.platform.declare.upkeep_policies import EngineChoice
@@ -34,7 +34,7 @@ from lakewright.platform.upkeep.verb import (
     option_fields,
 )
 from lakewright.platform.warehouse.recording import Recorder
-from lakewright.storage import Engine, LocalEngine, Table
+from lakewright.storage import Table
 
 # What help calls the value of an option, where TEXT would say too little.
 _METAVARS = {"where": "EXPR"}
@@ -121,17 +121,21 @@ def _carried_out(
         steps.begin(f"planning {call.command}")
 
         def stepped(done: Outcome[Any, Any, Any]) -> None:
-            steps.begin(f"{call.command}: {verb.report(table, done).summary}")
+            told = f"{call.command}: {verb.report(table, done).summary}"
+            extent = None if verb.extent is None else verb.extent(done)
+            if extent is None:
+                steps.begin(told)
+            else:
+                steps.reach(told, extent.done, extent.total)
 
         return recorder.carry_out(
             verb,
             table,
             options,
-            _ShownWork(
+            Work(
                 run=f"lakewright {call.command} ({table.table_files.env.new_id()[:8]})",
                 session=lambda: _session(call.command, steps),
-                steps=steps,
-                step=call.command,
+                counts=_Bar(steps, call.command),
             ),
             plan=read_plan(call, table, verb),
             dry_run=call.only_plans,
@@ -167,18 +171,18 @@ def _parts(data: dict[str, object]) -> Sequence[Mapping[str, object]]:
     return parts if isinstance(parts, list) and parts else [summary]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _ShownWork(Work):
-    """Work whose tasks in this process are counted on a terminal."""
+@dataclass(frozen=True, slots=True)
+class _Bar:
+    """Tasks of this process, counted on a terminal."""
 
     steps: Steps
     step: str
 
-    def engine(self, choice: EngineChoice, size_bytes: int) -> Engine:
-        engine = Work.engine(self, choice, size_bytes)
-        if isinstance(engine, LocalEngine):
-            return CountedEngine(engine, self.steps, self.step)
-        return engine
+    def begin(self, total: int) -> None:
+        self.steps.begin(self.step, total)
+
+    def advance(self) -> None:
+        self.steps.advance()
 
 
 def _session(name: str, steps: Steps) -> Any:

@@ -1,4 +1,4 @@
-"""Runs: which tables they work on; whose leases are given back, and whose are left alone."""
+"""Runs: whose leases are given back, and whose are left alone."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import dagster as dg
 import pytest
 from dagster._core.test_utils import create_run_for_test
 
-from lakewright.platform.orchestration.names import TABLE_TAG, VERB_TAG, table_tag
 from lakewright.platform.orchestration.run_identity import commit_user
-from lakewright.platform.orchestration.runs import release_of_ended_runs, work_in_flight
+from lakewright.platform.orchestration.runs import release_of_ended_runs
 from lakewright.storage import Catalog, LeaseKind, Table
 from lakewright.storage.operations.leases.leases import LeaseRequest, acquire_lease, whole_table
 from tests.support.tables.builders import new_table
@@ -85,13 +84,3 @@ def test_a_run_that_another_one_continues_has_not_ended(
     assert owner == f"{commit_user(first, 'compact__a__b')} compact"
     hold(table, owner)
     assert owners_left(instance, table) == [owner]
-
-
-def test_a_run_is_in_flight_on_each_table_that_its_tag_names(instance: dg.DagsterInstance) -> None:
-    tags = {TABLE_TAG: table_tag(["db.a", "db.b"]), VERB_TAG: "undo"}
-    create_run_for_test(instance, job_name="undo", status=RUNNING, tags=tags)
-    found = work_in_flight(instance, ["db.a", "db.b", "db.c"])
-    assert {table: [each.verb for each in runs] for table, runs in found.items()} == {
-        "db.a": ["undo"],
-        "db.b": ["undo"],
-    }

@@ -14,7 +14,7 @@ import yaml
 from dagster._core.errors import DagsterLaunchFailedError
 from dagster._core.launcher.base import WorkerStatus
 
-from lakewright.platform.orchestration.warm_launcher import PROCESS_TAG
+from lakewright.platform.orchestration.run_process import PROCESS_TAG
 from tests.support.processes.launched_jobs import noting
 
 PATIENCE_SECONDS = 600

@@ -101,7 +101,7 @@ def test_keyed_tables_count_sorted_runs_of_the_worst_bucket() -> None:
 
 
 def test_what_is_read_most_is_compacted_first_where_reads_are_counted() -> None:
-    one = UpkeepPolicy(compaction=CompactionPolicy(small_files=5, max_partitions=1))
+    one = UpkeepPolicy(compaction=CompactionPolicy(small_files=5, max_partitions=1, min_bytes=0))
     found = state(partition("a", 30), partition("b", 10), partition("c", 9))
     unknown = intents(compaction(found, one))[0]
     assert unknown.partitions == ("a",)

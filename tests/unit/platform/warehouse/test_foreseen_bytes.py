@@ -74,7 +74,7 @@ def test_a_decision_foresees_how_many_files_a_compaction_takes_and_leaves(
 ) -> None:
     table = new_table(catalog, keys=keys, options=options)
     chance = random.Random(7)
-    policy = UpkeepPolicy(compaction=CompactionPolicy(small_files=5))
+    policy = UpkeepPolicy(compaction=CompactionPolicy(small_files=5, min_bytes=0))
     foreseen, came = [], []
     # Full buckets, few new rows above a large run, one new row, and a bucket's worth of new rows.
     for commits, count in ((6, 100), (6, 10), (1, 1), (7, 8), (6, 200)):

@@ -325,7 +325,7 @@ def test_the_command_tells_both_sides(
 
 LONG = """
 warehouse:
-  compaction: {small_files: 5}
+  compaction: {small_files: 5, min_bytes: 0 b}
   snapshots: {time_retained: 5h, retain_min: 2, schedule: 0 */6 * * *}
   manifests: {enabled: false}
   orphans: {enabled: false}
