@@ -334,7 +334,7 @@ warehouse:
 
 def test_what_comes_due_beside_a_long_run_is_done_as_it_was_live(tmp_path: Path) -> None:
     tables = kept(tmp_path, LONG)
-    minutes = {"compact": 5, "expire_snapshots": 250}
+    minutes = {"compact": 5, "expire_snapshots": 160}
     catalog, live = live_with_long_runs(tables, minutes, [2] * 23)
     assert ("compact", "expire_snapshots") in live.beside
     found = replayed(catalog, tables)
