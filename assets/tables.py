@@ -7,6 +7,7 @@ from typing import Any
 import dagster as dg
 
 from lakewright.assets.checks import check_results, check_specs, results_of_earlier_try
+from lakewright.assets.hooks import AssetHooks, PlainHooks, ShownTable, TableRun, spec_by_hooks
 from lakewright.assets.ingest_run import IngestConfig, IngestRun, partial_rejection, rejection
 from lakewright.assets.streams import build_stream_asset
 from lakewright.platform.declare.declarations import TableDeclaration
@@ -39,19 +40,21 @@ def build_asset(
     workspace: Workspace = NO_WORKSPACE,
     upkeep: UpkeepNames | None = None,
     resources: ResourceKeys | None = None,
+    hooks: AssetHooks | None = None,
 ) -> dg.AssetsDefinition:
     """The asset of a declaration; a table without a source has other writers.
 
     The workspace has the declarations of the tables that it is made of, whose partitions its own
     depend on, and tells where each is written.
     """
-    keys = resources or ResourceKeys()
+    keys, hooks = resources or ResourceKeys(), hooks or PlainHooks()
     names = TableNames(declaration.table)
-    spec = _spec(declaration, names, workspace, upkeep or UpkeepNames())
+    derived = _spec(declaration, names, workspace, upkeep or UpkeepNames())
+    spec = spec_by_hooks(hooks, ShownTable(spec=derived, declaration=declaration))
     if not declaration.is_written_here:
         return dg.AssetsDefinition(specs=[spec])
     if declaration.is_stream:
-        return build_stream_asset(declaration, spec, keys)
+        return build_stream_asset(declaration, spec, keys, hooks)
 
     @dg.multi_asset(
         name=names.identifier,
@@ -65,33 +68,38 @@ def build_asset(
     def table_asset(context: dg.AssetExecutionContext, config: IngestConfig) -> Iterator[Any]:
         warehouse: WarehouseResource = getattr(context.resources, keys.warehouse)
         spark: SparkResource = getattr(context.resources, keys.spark)
-        with failures_for_dagster():
-            ingest = IngestRun(declaration, names, context, config, warehouse, spark)
-            table, drift = ingest.open()
-            refused = ingest.is_refused(table, drift)
-        yield evaluate_schema(declaration, names, drift).event(names, blocking=refused)
-        with failures_for_dagster():
-            if refused:
-                check_rows_fit(drift)
-            outcome = ingest.run(table)
-        judged, histories = ingest.judged_rows(outcome), ingest.check_history
-        if isinstance(outcome, Rejected):
-            yield from check_results(outcome.report, names, judged, histories)
-            raise rejection(declaration, outcome)
-        if isinstance(outcome, Published) and outcome.rejected:
-            yield from ingest.others(table, outcome)
-            yield from check_results(outcome.report, names, judged, histories)
-            raise partial_rejection(declaration, outcome)
-        ingest.report_partitions(table, outcome)
-        yield dg.MaterializeResult(
-            asset_key=names.asset_key, metadata=ingest.metadata(table, outcome)
+        ingest = IngestRun(declaration, names, context, config, warehouse, spark)
+        yield from hooks.execute(
+            context, TableRun(declaration=declaration, events=lambda: _events(ingest))
         )
-        if isinstance(outcome, AlreadyPublished):
-            yield from results_of_earlier_try(declaration, names, judged, histories)
-        else:
-            yield from check_results(outcome.report, names, judged, histories)
 
     return table_asset
+
+
+def _events(ingest: IngestRun) -> Iterator[Any]:
+    declaration, names = ingest.declaration, ingest.names
+    with failures_for_dagster():
+        table, drift = ingest.open()
+        refused = ingest.is_refused(table, drift)
+    yield evaluate_schema(declaration, names, drift).event(names, blocking=refused)
+    with failures_for_dagster():
+        if refused:
+            check_rows_fit(drift)
+        outcome = ingest.run(table)
+    judged, histories = ingest.judged_rows(outcome), ingest.check_history
+    if isinstance(outcome, Rejected):
+        yield from check_results(outcome.report, names, judged, histories)
+        raise rejection(declaration, outcome)
+    if isinstance(outcome, Published) and outcome.rejected:
+        yield from ingest.others(table, outcome)
+        yield from check_results(outcome.report, names, judged, histories)
+        raise partial_rejection(declaration, outcome)
+    ingest.report_partitions(table, outcome)
+    yield dg.MaterializeResult(asset_key=names.asset_key, metadata=ingest.metadata(table, outcome))
+    if isinstance(outcome, AlreadyPublished):
+        yield from results_of_earlier_try(declaration, names, judged, histories)
+    else:
+        yield from check_results(outcome.report, names, judged, histories)
 
 
 def _spec(

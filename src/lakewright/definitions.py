@@ -23,6 +23,7 @@ from dagster._core.definitions.definitions_load_context import (
 from lakewright.assets.adopted_tables import adopted_spec
 from lakewright.assets.backfill import build_backfill_job, can_be_backfilled
 from lakewright.assets.health_check import build_health_check
+from lakewright.assets.hooks import AssetHooks, PlainHooks, ShownTable, spec_by_hooks
 from lakewright.assets.newest_partition_check import build_newest_partition_check
 from lakewright.assets.schema_check import build_schema_check
 from lakewright.assets.stored_rows_check import build_stored_rows_check
@@ -42,7 +43,7 @@ from lakewright.jobs.validate_schema import build_validate_job, build_validate_s
 from lakewright.jobs.verbs import KEEPING_JOBS, REQUESTED_JOBS
 from lakewright.platform.declare.policy_watch import PolicyFiles
 from lakewright.platform.declare.variables import POLICY_VARIABLE, TABLES_VARIABLE
-from lakewright.platform.declare.workspace import Workspace, read_workspace
+from lakewright.platform.declare.workspace import read_workspace
 from lakewright.platform.orchestration.dagster_checks import check_for_dagster, check_schedules
 from lakewright.platform.orchestration.health_reports import HEALTHY
 from lakewright.platform.orchestration.names import TableNames, UpkeepNames
@@ -70,43 +71,20 @@ def build_definitions(
     adopted: Sequence[str] = (),
     adopted_tables: Sequence[AdoptedTable] = (),
     group: str = "",
+    hooks: AssetHooks | None = None,
 ) -> dg.Definitions:
-    """Definitions of all tables declared in files and folders.
+    """Definitions of all tables declared in files and folders, and of the upkeep of all tables.
+
+    `policies` are policy files and folders. `adopted` are patterns of names: the tables of the
+    warehouse that match are kept too; those of `adopted_tables` are assets. `group` tells the names
+    of jobs apart from those of another workspace in the same code location. `hooks` may change the
+    spec of each asset, and run each write.
 
     Raises:
         DeclarationError: something is wrong with the declarations; all of it is listed.
     """
+    keys, hooks = resources or ResourceKeys(), hooks or PlainHooks()
     workspace = read_workspace(paths, check=check_for_dagster)
-    return definitions_of(
-        workspace,
-        warehouse=warehouse,
-        spark=spark,
-        resources=resources,
-        policies=policies,
-        adopted=adopted,
-        adopted_tables=adopted_tables,
-        group=group,
-    )
-
-
-def definitions_of(
-    workspace: Workspace,
-    *,
-    warehouse: WarehouseResource | None = None,
-    spark: SparkResource | None = None,
-    resources: ResourceKeys | None = None,
-    policies: Sequence[str | Path] = (),
-    adopted: Sequence[str] = (),
-    adopted_tables: Sequence[AdoptedTable] = (),
-    group: str = "",
-) -> dg.Definitions:
-    """Definitions of the declared tables of a workspace, and of the upkeep of all tables.
-
-    `policies` are policy files and folders. `adopted` are patterns of names: the tables of the
-    warehouse that match are kept too; those of `adopted_tables` are assets. `group` tells the names
-    of jobs apart from those of another workspace in the same code location.
-    """
-    keys = resources or ResourceKeys()
     workspace = replace(workspace, policy_paths=tuple(map(Path, policies)))
     assets: list[dg.AssetsDefinition | dg.AssetSpec] = []
     checks: list[dg.AssetChecksDefinition] = []
@@ -130,12 +108,16 @@ def definitions_of(
     ]
     sensors.append(build_upkeep_sensor(tables, keeping, names=names, resources=keys))
     if any(can_be_backfilled(each) for each in workspace.declarations):
-        jobs.append(build_backfill_job(workspace.declarations, names=names, resources=keys))
+        jobs.append(
+            build_backfill_job(workspace.declarations, names=names, resources=keys, hooks=hooks)
+        )
     with_columns = [each for each in workspace.declarations if each.columns]
     if with_columns:
         sensors.append(build_schema_sensor(workspace, with_columns, names=names, resources=keys))
     for declaration in workspace.declarations:
-        assets.append(build_asset(declaration, workspace=workspace, upkeep=names, resources=keys))
+        assets.append(
+            build_asset(declaration, workspace=workspace, upkeep=names, resources=keys, hooks=hooks)
+        )
         checks.append(build_stored_rows_check(declaration, resources=keys))
         checks.append(
             build_health_check(
@@ -171,7 +153,10 @@ def definitions_of(
     sensors += build_automation_sensors(workspace.declarations, names=names)
     undeclared = [each for each in adopted_tables if each.table not in tables.declarations]
     if undeclared:
-        assets += [adopted_spec(each, names) for each in undeclared]
+        assets += [
+            spec_by_hooks(hooks, ShownTable(spec=adopted_spec(each, names), adopted=each))
+            for each in undeclared
+        ]
         # One step for all: a step for each would make a workspace of many tables slow to load.
         checks.append(
             build_health_check(
