@@ -7,6 +7,8 @@ from typing import Any
 
 import dagster as dg
 
+from lakewright.platform.declare.partition_keys import PartitionColumn
+from lakewright.platform.orchestration.asset_partitions import found_in_data, partitions_def
 from lakewright.platform.orchestration.names import TableNames, UpkeepNames
 from lakewright.platform.orchestration.reports import STORAGE_KIND, column_schema
 from lakewright.platform.warehouse.adopted import AdoptedTable
@@ -39,4 +41,13 @@ def adopted_spec(adopted: AdoptedTable, names: UpkeepNames) -> dg.AssetSpec:
         group_name=re.sub(r"\W", "_", database, flags=re.ASCII),
         kinds={STORAGE_KIND},
         metadata=metadata,
+        partitions_def=_partitions(adopted),
     )
+
+
+def _partitions(adopted: AdoptedTable) -> dg.PartitionsDefinition[str] | None:
+    """Dynamic partitions, whose keys the upkeep sensor registers; none if no schema was read."""
+    types = {name: parse_data_type(kind) for name, kind, _ in adopted.columns}
+    columns = [PartitionColumn(each, types[each]) for each in adopted.partition_keys]
+    scheme = found_in_data(columns)
+    return None if scheme is None else partitions_def(scheme, TableNames(adopted.table))

@@ -66,14 +66,14 @@ def spec_by_hooks(hooks: AssetHooks, table: ShownTable) -> dg.AssetSpec:
     """The spec of the hooks, if everything else can still find the asset and its partitions by it.
 
     Raises:
-        DagsterInvalidDefinitionError: it has another key, or other partitions.
+        DagsterInvalidDefinitionError: it has another key, or a declared table other partitions.
     """
     spec = hooks.get_asset_spec(table)
     for what, was, now in (
         ("key", table.spec.key, spec.key),
         ("partitions_def", table.spec.partitions_def, spec.partitions_def),
     ):
-        if was != now:
+        if was != now and (what == "key" or table.declaration is not None):
             raise dg.DagsterInvalidDefinitionError(
                 f"{type(hooks).__name__}.get_asset_spec changed the {what} of "
                 f"{table.spec.key.to_user_string()} from {was} to {now}; jobs, checks and the "

@@ -1,6 +1,6 @@
 """Tables as assets: one declaration becomes one asset with its partitions and checks."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -41,15 +41,16 @@ def build_asset(
     upkeep: UpkeepNames | None = None,
     resources: ResourceKeys | None = None,
     hooks: AssetHooks | None = None,
+    adopted: Mapping[str, dg.AssetSpec] | None = None,
 ) -> dg.AssetsDefinition:
     """The asset of a declaration; a table without a source has other writers.
 
     The workspace has the declarations of the tables that it is made of, whose partitions its own
-    depend on, and tells where each is written.
+    depend on, and tells where each is written; of undeclared ones, `adopted` has the specs.
     """
     keys, hooks = resources or ResourceKeys(), hooks or PlainHooks()
     names = TableNames(declaration.table)
-    derived = _spec(declaration, names, workspace, upkeep or UpkeepNames())
+    derived = _spec(declaration, names, workspace, upkeep or UpkeepNames(), adopted or {})
     spec = spec_by_hooks(hooks, ShownTable(spec=derived, declaration=declaration))
     if not declaration.is_written_here:
         return dg.AssetsDefinition(specs=[spec])
@@ -103,7 +104,11 @@ def _events(ingest: IngestRun) -> Iterator[Any]:
 
 
 def _spec(
-    declaration: TableDeclaration, names: TableNames, workspace: Workspace, upkeep: UpkeepNames
+    declaration: TableDeclaration,
+    names: TableNames,
+    workspace: Workspace,
+    upkeep: UpkeepNames,
+    adopted: Mapping[str, dg.AssetSpec],
 ) -> dg.AssetSpec:
     metadata: dict[str, Any] = {
         "dagster/table_name": declaration.table,
@@ -130,7 +135,10 @@ def _spec(
     automation = None if declaration.is_stream else declaration.automation
     return dg.AssetSpec(
         key=names.asset_key,
-        deps=[_dependency(upstream, declaration, workspace) for upstream in declaration.upstream],
+        deps=[
+            _dependency(upstream, declaration, workspace, adopted)
+            for upstream in declaration.upstream
+        ],
         description=declaration.description or declaration.comment or None,
         owners=declaration.owners,
         automation_condition=None if automation is None else automation_condition(automation),
@@ -161,9 +169,17 @@ def _partitions(declaration: TableDeclaration) -> dg.PartitionsDefinition[str] |
     return partitions_def(declaration.scheme, TableNames(declaration.table))
 
 
-def _dependency(upstream: str, declaration: TableDeclaration, workspace: Workspace) -> dg.AssetDep:
-    above = workspace.declaration(upstream)
-    mapping = None
-    if above is not None:
-        mapping = partition_mapping(_partitions(above), _partitions(declaration))
+def _dependency(
+    upstream: str,
+    declaration: TableDeclaration,
+    workspace: Workspace,
+    adopted: Mapping[str, dg.AssetSpec],
+) -> dg.AssetDep:
+    declared, other = workspace.declaration(upstream), adopted.get(upstream)
+    above = None
+    if declared is not None:
+        above = _partitions(declared)
+    elif other is not None:
+        above = other.partitions_def
+    mapping = partition_mapping(above, _partitions(declaration))
     return dg.AssetDep(TableNames(upstream).asset_key, partition_mapping=mapping)

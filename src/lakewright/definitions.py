@@ -114,9 +114,21 @@ def build_definitions(
     with_columns = [each for each in workspace.declarations if each.columns]
     if with_columns:
         sensors.append(build_schema_sensor(workspace, with_columns, names=names, resources=keys))
+    undeclared = {
+        each.table: spec_by_hooks(hooks, ShownTable(spec=adopted_spec(each, names), adopted=each))
+        for each in adopted_tables
+        if each.table not in tables.declarations
+    }
     for declaration in workspace.declarations:
         assets.append(
-            build_asset(declaration, workspace=workspace, upkeep=names, resources=keys, hooks=hooks)
+            build_asset(
+                declaration,
+                workspace=workspace,
+                upkeep=names,
+                resources=keys,
+                hooks=hooks,
+                adopted=undeclared,
+            )
         )
         checks.append(build_stored_rows_check(declaration, resources=keys))
         checks.append(
@@ -151,18 +163,14 @@ def build_definitions(
                 for kind in (evolve_job(workspace, declaration), respec_job(declaration))
             ]
     sensors += build_automation_sensors(workspace.declarations, names=names)
-    undeclared = [each for each in adopted_tables if each.table not in tables.declarations]
     if undeclared:
-        assets += [
-            spec_by_hooks(hooks, ShownTable(spec=adopted_spec(each, names), adopted=each))
-            for each in undeclared
-        ]
+        assets += undeclared.values()
         # One step for all: a step for each would make a workspace of many tables slow to load.
         checks.append(
             build_health_check(
                 names.job(HEALTHY),
                 tables,
-                [each.table for each in undeclared],
+                [*undeclared],
                 verbs=verbs,
                 names=names,
                 resources=keys,

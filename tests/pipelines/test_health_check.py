@@ -210,7 +210,9 @@ def test_commits_of_others_show_up_as_materializations(others: Lake) -> None:
     assert others.instance.get_latest_materialization_event(key) is None
     others.write_small_files("2024-01-02", 1, "shop.others")
     first = [each for each in others.tick().asset_events if each.asset_key == key]
-    (whole,) = [each for each in first if isinstance(each, dg.AssetMaterialization)]
+    day, whole = [each for each in first if isinstance(each, dg.AssetMaterialization)]
+    assert (day.partition, whole.partition) == ("2024-01-02", None)
+    assert day.metadata["dagster/partition_row_count"].value == 1
     assert whole.metadata["lakewright/snapshot_id"].value == 1
     assert whole.metadata["dagster/row_count"].value == 1
     assert whole.metadata["lakewright/commit_kind"].value == "APPEND"
