@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from functools import cache, partial
 
 import dagster as dg
 
+from lakewright.jobs.refresh_assets import refresh_request
 from lakewright.jobs.upkeep import SENSOR_TAG
 from lakewright.jobs.verbs import KEEPING_JOBS
 from lakewright.platform.orchestration.cron import last_tick_ms
@@ -34,6 +35,7 @@ from lakewright.platform.warehouse.look import Watch
 from lakewright.platform.warehouse.past import day_of
 from lakewright.platform.warehouse.recording import is_recording
 from lakewright.platform.warehouse.shadows import record_shadows
+from lakewright.platform.warehouse.surveys import OWN_TABLES
 from lakewright.storage.env import SystemEnv
 from lakewright.storage.errors import StorageError
 
@@ -49,8 +51,13 @@ def build_upkeep_sensor(
     *,
     names: UpkeepNames | None = None,
     resources: ResourceKeys | None = None,
+    shown: Collection[str] | None = None,
 ) -> dg.SensorDefinition:
-    """The sensor of all kept tables."""
+    """The sensor of all kept tables.
+
+    `shown` are the adopted tables that are assets; of further ones it asks for a run of the job
+    `refresh_assets`, which then is one of the jobs. Without it, the assets stay as they are.
+    """
     names = names or UpkeepNames()
     keys = resources or ResourceKeys()
     watch, news = Watch(tables), TableNews(tables, names)
@@ -74,7 +81,8 @@ def build_upkeep_sensor(
         catalog = warehouse.catalog()
         budget = tables.warehouse.budget
         day_begins_ms, day_ends_ms = day_of(now_ms, budget.timezone)
-        past = past_runs(context.instance, names, watch.names(catalog), verbs)
+        present = watch.names(catalog)
+        past = past_runs(context.instance, names, present, verbs)
         past = watch.recorded(catalog).add_to(past, day_begins_ms=day_begins_ms)
         look = watch.look(catalog, past, clock, day_ends_ms=day_ends_ms, within_ms=_LOOK_MS)
         if look.shadows and is_recording():
@@ -89,6 +97,12 @@ def build_upkeep_sensor(
         for told in look.news[:_MOST_LOGGED]:
             context.log.info("%s", told)
         requests = [_request(batch, names, past) for batch in batches(look.choice.chosen)]
+        if shown is not None:
+            # Our own tables appear with the next one: the first look makes them.
+            known = tables.declarations.keys() | set(shown) | set(OWN_TABLES)
+            new = [each for each in present if each not in known]
+            refresh = refresh_request(context, new, names, now_ms=now_ms)
+            requests += [] if refresh is None else [refresh]
         cursor = f"{dt.datetime.fromtimestamp(now_ms // 1000, dt.UTC):%Y-%m-%dT%H:%M:%SZ}"
         origin = context.code_location_origin
         events = news.events(

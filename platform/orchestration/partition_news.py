@@ -133,13 +133,15 @@ def register(
     instance: dg.DagsterInstance, scheme: PartitionScheme, names: TableNames, keys: Iterable[str]
 ) -> None:
     """Tell Dagster the keys of partitions that are found in the data."""
-    specs = [scheme.spec_of(key) for key in keys]
+    is_only, keys = len(scheme.dimensions) == 1, list(keys)
     for dimension in scheme.dimensions:
         if isinstance(dimension, DynamicDimension):
-            every = sorted({dimension.key_of(each) for each in specs})
-            for at in range(0, len(every), _KEYS_AT_ONCE):
+            # The keys of an only dimension are those of the asset.
+            every = keys if is_only else {dimension.key_of(scheme.spec_of(each)) for each in keys}
+            in_order = sorted(every)
+            for at in range(0, len(in_order), _KEYS_AT_ONCE):
                 instance.add_dynamic_partitions(
-                    dynamic_name(dimension, names), every[at : at + _KEYS_AT_ONCE]
+                    dynamic_name(dimension, names), in_order[at : at + _KEYS_AT_ONCE]
                 )
 
 

@@ -32,6 +32,7 @@ from lakewright.jobs.automation_sensor import build_automation_sensors
 from lakewright.jobs.check_freshness import build_freshness_job, build_freshness_schedule
 from lakewright.jobs.evolve_schema import evolve_job
 from lakewright.jobs.ingest import build_ingest_job, build_ingest_schedule
+from lakewright.jobs.refresh_assets import Refresh, build_refresh_job
 from lakewright.jobs.replay import build_replay_job
 from lakewright.jobs.respec import respec_job
 from lakewright.jobs.schema_sensor import build_schema_sensor
@@ -72,20 +73,23 @@ def build_definitions(
     adopted_tables: Sequence[AdoptedTable] = (),
     group: str = "",
     hooks: AssetHooks | None = None,
+    refresh: Refresh | None = None,
 ) -> dg.Definitions:
     """Definitions of all tables declared in files and folders, and of the upkeep of all tables.
 
     `policies` are policy files and folders. `adopted` are patterns of names: the tables of the
     warehouse that match are kept too; those of `adopted_tables` are assets. `group` tells the names
     of jobs apart from those of another workspace in the same code location. `hooks` may change the
-    spec of each asset, and run each write.
+    spec of each asset, and run each write. `refresh` lists the adopted tables for the next time
+    that the definitions are loaded; without it, they stay those that are given.
 
     Raises:
         DeclarationError: something is wrong with the declarations; all of it is listed.
     """
     keys, hooks = resources or ResourceKeys(), hooks or PlainHooks()
-    workspace = read_workspace(paths, check=check_for_dagster)
-    workspace = replace(workspace, policy_paths=tuple(map(Path, policies)))
+    workspace = replace(
+        read_workspace(paths, check=check_for_dagster), policy_paths=tuple(map(Path, policies))
+    )
     assets: list[dg.AssetsDefinition | dg.AssetSpec] = []
     checks: list[dg.AssetChecksDefinition] = []
     jobs: list[Any] = []
@@ -99,14 +103,17 @@ def build_definitions(
     names = UpkeepNames(group)
     verbs = [kind.name for kind in KEEPING_JOBS]
     keeping = [build_upkeep_job(kind, tables, names=names, resources=keys) for kind in KEEPING_JOBS]
-    jobs += keeping
     jobs += [build_upkeep_job(kind, tables, names=names, resources=keys) for kind in REQUESTED_JOBS]
     jobs += [
         build_undo_job(names=names, resources=keys),
         build_statements_job(names=names, resources=keys),
         build_replay_job(workspace, names=names, resources=keys),
     ]
-    sensors.append(build_upkeep_sensor(tables, keeping, names=names, resources=keys))
+    shown = None if refresh is None else {each.table for each in adopted_tables}
+    if refresh is not None:
+        keeping.append(build_refresh_job(refresh, names=names))
+    sensors.append(build_upkeep_sensor(tables, keeping, names=names, resources=keys, shown=shown))
+    jobs += keeping
     if any(can_be_backfilled(each) for each in workspace.declarations):
         jobs.append(
             build_backfill_job(workspace.declarations, names=names, resources=keys, hooks=hooks)
@@ -202,6 +209,8 @@ def defs() -> dg.Definitions:
         policies=policies,
         adopted=adopted,
         adopted_tables=_listed(adopted) if adopted else (),
+        # They are listed whenever the definitions are loaded.
+        refresh=(lambda _: None) if adopted else None,
     )
     return dg.Definitions.merge(built, in_process)
 

@@ -174,6 +174,36 @@ def test_adopted_tables_are_assets_from_a_state_file_without_looking_at_the_ware
     assert [(each.name, each.type) for each in columns] == [("id", "BIGINT"), ("city", "STRING")]
 
 
+def test_the_sensor_asks_for_a_run_that_makes_an_asset_of_a_new_table(
+    project: Path, orders: Catalog
+) -> None:
+    write_component(project, "lake", f"  warehouse: {orders.uri}\n  adopt: ['crm.*']\n")
+    resources = {"lakewright_warehouse": WarehouseResource(uri=orders.uri)}
+    with dg.DagsterInstance.ephemeral() as instance:
+
+        def tick(loaded: dg.Definitions) -> list[dg.RunRequest]:
+            sensor = loaded.get_repository_def().get_sensor_def("upkeep_sensor__lake")
+            context = dg.build_sensor_context(instance=instance, resources=resources)
+            answer = sensor.evaluate_tick(context)
+            return [each for each in answer.run_requests if each.job_name == "refresh_assets__lake"]
+
+        loaded = dg.load_from_defs_folder(path_within_project=project)
+        (request,) = tick(loaded)
+        # Dagster launches a key once: a run that could not make the asset is not asked for again.
+        assert [each.run_key for each in tick(loaded)] == [request.run_key]
+        job = loaded.resolve_job_def("refresh_assets__lake")
+        assert job.execute_in_process(instance=instance).success
+        # The server of code loads again what the run has written.
+        loaded = dg.load_from_defs_folder(path_within_project=project)
+        assert "asset crm/orders in crm" in describe(loaded)
+        assert tick(loaded) == []
+
+        orders.create_table("crm.notes", {"id": "BIGINT"})
+        # Many tables may come one after the other.
+        assert tick(loaded) == []
+        assert not list(project.rglob("state.*"))
+
+
 OUR_TABLES = """
 import dagster as dg
 from lakewright.component import LakehouseTables
