@@ -21,6 +21,7 @@ from lakewright.platform.orchestration.pictures import (
     small_files_picture,
 )
 from lakewright.platform.orchestration.run_identity import origin_of
+from lakewright.platform.upkeep.measures import Benefit
 from lakewright.platform.upkeep.retention import age_text, holder_text
 from lakewright.platform.upkeep.words import counted, duration_text, size_text, time_text
 from lakewright.platform.warehouse.action import Action, Verdict
@@ -219,13 +220,31 @@ def _table_of_due(due: Sequence[Intent]) -> dg.TableMetadataValue:
                 {
                     "verb": _words(each.verb),
                     "reason": _reason(each),
-                    "reads": size_text(each.cost.bytes),
-                    "files fewer": each.benefit.files_fewer,
+                    "reads": size_text(each.cost.bytes) if each.cost.bytes else "no rows",
+                    "takes": duration_text(ms) if (ms := each.cost.milliseconds) else "not known",
+                    "gains": _gains(each.benefit),
+                    "frees": size_text(freed)
+                    if (freed := each.benefit.bytes_freed)
+                    else "not known",
                 }
             )
             for each in due[:_MOST_LISTED]
         ]
     )
+
+
+def _gains(benefit: Benefit) -> str:
+    """What a verb is expected to bring, without the bytes that it frees."""
+    fewer = (
+        (benefit.files_fewer, "file"),
+        (benefit.runs_fewer, "sorted run"),
+        (benefit.snapshots_fewer, "snapshot"),
+        (benefit.manifests_fewer, "manifest"),
+    )
+    told = [f"{counted(count, noun)} fewer" for count, noun in fewer if count]
+    if benefit.rows_shown:
+        told.append(f"{counted(benefit.rows_shown, 'row')} readable")
+    return ", ".join(told)
 
 
 def _table_of(declined: Sequence[Declined]) -> dg.TableMetadataValue | None:

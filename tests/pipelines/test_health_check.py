@@ -63,7 +63,10 @@ def test_the_check_says_what_is_due_with_numbers_a_picture_and_what_is_not(
     ]
     metadata = found.metadata
     (due,) = [each.data for each in metadata["due"].records]
-    assert (due["verb"], due["files fewer"]) == ("compact", 2)
+    assert (due["verb"], due["gains"]) == ("compact", "2 files fewer")
+    assert due["takes"].endswith(("ms", "s"))
+    # A compaction frees nothing before an expiry.
+    assert due["frees"] == "not known"
     assert due["reason"] == "partition dt=2024-01-02: 3 small files ≥ 3: compact"
     assert metadata["job of compact"].value == "compact"
     assert metadata["files"].value.startswith("![small files by partition](data:image/svg+xml")

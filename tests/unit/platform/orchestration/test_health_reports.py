@@ -28,6 +28,13 @@ warehouse:
   orphans: {enabled: false}
 """
 
+EXPIRING = """
+warehouse:
+  snapshots: {time_retained: 1h, retain_min: 1, schedule: 0 0 * * *}
+  compaction: {enabled: false}
+  orphans: {enabled: false}
+"""
+
 
 @pytest.mark.parametrize(
     ("minutes", "failed", "ill"), [(1, False, False), (61, False, True), (2, True, True)]
@@ -53,3 +60,24 @@ def test_daily_work_makes_a_table_ill_once_it_is_late_or_failed(
 
     assert found().told == {VERB}
     assert found().passed is not ill
+
+
+def test_an_expiry_that_is_due_says_what_it_gains_though_it_reads_no_rows(tmp_path: Path) -> None:
+    (tmp_path / "policy.yaml").write_text(EXPIRING)
+    catalog = Catalog.open(memory_uri(), env=FixedEnv())
+    table = new_table(catalog, name="db.events")
+    for number in range(3):
+        table.write(rows(table, events(number, number + 1)))
+    kept = KeptTables(files=PolicyFiles([tmp_path / "policy.yaml"]), adopted=("db.*",))
+    now_ms = START_MS + 24 * 60 * MINUTE_MS
+    one, state = kept.table("db.events"), read_state(catalog, "db.events", now_ms=now_ms)
+    clock = Clock(now_ms=now_ms, last_tick_ms=lambda cron, zone: now_ms - MINUTE_MS)
+    decisions = decide(state, one.policy, Past(), clock)
+    metadata = evaluate_health(state, decisions, one, UpkeepNames()).metadata
+    (due,) = [each.data for each in metadata["due"].records]
+    assert (due["verb"], due["reads"], due["gains"]) == (
+        "expire snapshots",
+        "no rows",
+        "2 snapshots fewer",
+    )
+    assert due["takes"].endswith("ms")
