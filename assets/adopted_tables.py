@@ -12,6 +12,7 @@ from lakewright.platform.orchestration.asset_partitions import found_in_data, pa
 from lakewright.platform.orchestration.names import TableNames, UpkeepNames
 from lakewright.platform.orchestration.reports import STORAGE_KIND, column_schema
 from lakewright.platform.warehouse.adopted import AdoptedTable
+from lakewright.platform.warehouse.keepers import KEEPERS
 from lakewright.storage.spec.data_types import parse_data_type
 
 
@@ -33,6 +34,7 @@ def adopted_spec(adopted: AdoptedTable, names: UpkeepNames) -> dg.AssetSpec:
         )
     if adopted.rows is not None:
         metadata["dagster/row_count"] = adopted.rows
+    metadata["lakewright/upkeep_jobs"] = ", ".join(names.job(verb) for verb in KEEPERS)
     if adopted.problem is not None:
         metadata["problem"] = adopted.problem
     return dg.AssetSpec(

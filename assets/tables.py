@@ -31,6 +31,7 @@ from lakewright.platform.orchestration.resources import SparkResource, Warehouse
 from lakewright.platform.orchestration.schema_reports import evaluate_schema
 from lakewright.platform.upkeep.dependents import NO_WORKSPACE
 from lakewright.platform.upkeep.engines import prefers_spark
+from lakewright.platform.warehouse.keepers import KEEPERS
 from lakewright.storage.spec.data_types import parse_data_type
 
 
@@ -115,6 +116,7 @@ def _spec(
         "dagster/storage_kind": STORAGE_KIND,
         "lakewright/small_files_policy": declaration.maintenance.compaction.small_files,
         "lakewright/upkeep_sensor": upkeep.sensor,
+        "lakewright/upkeep_jobs": ", ".join(upkeep.job(verb) for verb in KEEPERS),
         **lineage_metadata(declaration),
         **_code_references(workspace.written.get(declaration.table)),
     }

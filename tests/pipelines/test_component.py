@@ -124,6 +124,7 @@ def test_an_asset_refers_to_the_line_of_its_declaration_and_names_the_upkeep_sen
     references = metadata["dagster/code_references"].code_references
     assert dg.LocalFileCodeReference(file_path=str(file), line_number=3) in references
     assert metadata["lakewright/upkeep_sensor"] == "upkeep_sensor__lake"
+    assert "compact__lake, " in metadata["lakewright/upkeep_jobs"]
 
 
 def test_what_is_wrong_with_a_declaration_names_its_file(project: Path) -> None:
@@ -170,6 +171,7 @@ def test_adopted_tables_are_assets_from_a_state_file_without_looking_at_the_ware
     assert node.description == "All orders."
     assert node.metadata["dagster/table_name"] == "crm.orders"
     assert node.metadata["dagster/row_count"] == 1
+    assert "compact__lake, " in node.metadata["lakewright/upkeep_jobs"]
     columns = node.metadata["dagster/column_schema"].columns
     assert [(each.name, each.type) for each in columns] == [("id", "BIGINT"), ("city", "STRING")]
 
