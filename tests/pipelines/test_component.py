@@ -138,6 +138,16 @@ def test_what_is_wrong_with_a_declaration_names_its_file(project: Path) -> None:
     assert "events.yaml:6: columns[2].type: " in str(cause)
 
 
+@pytest.mark.parametrize("wrong", ["adoptt: ['crm.*']", "tables: tables", "spark_conf: {a: [1]}"])
+def test_an_attribute_that_is_unknown_or_of_another_type_is_refused_by_name(
+    project: Path, wrong: str
+) -> None:
+    write_component(project, "lake", f"  {wrong}\n")
+    with pytest.raises(ComponentTreeException) as raised:
+        dg.load_from_defs_folder(path_within_project=project)
+    assert wrong.split(":", maxsplit=1)[0] in str(raised.value.__cause__)
+
+
 @pytest.fixture
 def orders(tmp_path: Path) -> Catalog:
     """A warehouse with a table that is not declared."""
