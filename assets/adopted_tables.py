@@ -7,7 +7,9 @@ from typing import Any
 
 import dagster as dg
 
+from lakewright.platform.declare.partition_keys import PartitionColumn
 from lakewright.platform.declare.policies import ResolvedPolicy
+from lakewright.platform.orchestration.asset_partitions import found_in_data, partitions_def
 from lakewright.platform.orchestration.dagster_checks import is_owner
 from lakewright.platform.orchestration.names import TableNames, UpkeepNames
 from lakewright.platform.orchestration.reports import (
@@ -16,6 +18,7 @@ from lakewright.platform.orchestration.reports import (
     column_schema,
 )
 from lakewright.platform.warehouse.adopted import AdoptedTable
+from lakewright.platform.warehouse.keepers import KEEPERS
 from lakewright.storage.spec.data_types import parse_data_type
 
 
@@ -45,6 +48,7 @@ def adopted_spec(
         )
     if adopted.rows is not None:
         metadata["dagster/row_count"] = adopted.rows
+    metadata["lakewright/upkeep_jobs"] = ", ".join(names.job(verb) for verb in KEEPERS)
     if adopted.problem is not None:
         metadata["problem"] = adopted.problem
     return dg.AssetSpec(
@@ -54,4 +58,13 @@ def adopted_spec(
         group_name=re.sub(r"\W", "_", database, flags=re.ASCII),
         kinds={STORAGE_KIND},
         metadata=metadata,
+        partitions_def=_partitions(adopted),
     )
+
+
+def _partitions(adopted: AdoptedTable) -> dg.PartitionsDefinition[str] | None:
+    """Dynamic partitions, whose keys the upkeep sensor registers; none if no schema was read."""
+    types = {name: parse_data_type(kind) for name, kind, _ in adopted.columns}
+    columns = [PartitionColumn(each, types[each]) for each in adopted.partition_keys]
+    scheme = found_in_data(columns)
+    return None if scheme is None else partitions_def(scheme, TableNames(adopted.table))

@@ -9,12 +9,14 @@ others; the run fails at its end, and a retry writes only what is left.
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import dagster as dg
 from pydantic import Field
 
 from lakewright.assets.checks import check_results
+from lakewright.assets.hooks import AssetHooks, PlainHooks, TableRun
 from lakewright.assets.ingest_run import IngestConfig, IngestRun, WriteConfig, fitting_kind
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.open_declared import check_rows_fit
@@ -90,9 +92,10 @@ def build_backfill_job(
     *,
     names: UpkeepNames | None = None,
     resources: ResourceKeys | None = None,
+    hooks: AssetHooks | None = None,
 ) -> dg.JobDefinition:
     """The job for all tables that are written here by partition; a run names those it is for."""
-    names = names or UpkeepNames()
+    names, hooks = names or UpkeepNames(), hooks or PlainHooks()
     keys = resources or ResourceKeys()
     by_name = {each.table: each for each in declarations if can_be_backfilled(each)}
 
@@ -122,7 +125,7 @@ def build_backfill_job(
         backfills = []
         with failures_for_dagster():
             for name, given in config.tables.items():
-                backfill = _Backfill(by_name[name], given, context, warehouse, spark, step)
+                backfill = _Backfill(by_name[name], given, context, warehouse, spark, step, hooks)
                 backfill.choose()
                 backfills.append(backfill)
         if not config.dry_run:
@@ -179,6 +182,7 @@ class _Backfill:
     warehouse: WarehouseResource
     spark: SparkResource
     step: str
+    hooks: AssetHooks
     keys: tuple[str, ...] = ()
     batch: int | None = None
     # Why a partition was not published, and why it is worth another try.
@@ -249,7 +253,7 @@ class _Backfill:
             self.names.asset_key, partition=key_of_asset(known, key), metadata=metadata
         )
 
-    def write(self) -> Iterator[dg.AssetCheckEvaluation]:
+    def write(self) -> Iterator[Any]:
         """Write batch after batch; what fails is kept in mind, and the next batch is written."""
         if not self.keys:
             return
@@ -258,7 +262,12 @@ class _Backfill:
         for at in range(0, len(self.keys), size):
             keys = self.keys[at : at + size]
             try:
-                yield from self._write(keys)
+                run = TableRun(
+                    declaration=self.declaration,
+                    events=partial(self._write, keys),
+                    partitions=keys,
+                )
+                yield from self.hooks.execute(self.context, run)
             except dg.Failure as failure:
                 self._missed(keys, str(failure.description))
             except dg.RetryRequested as again:

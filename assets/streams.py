@@ -7,6 +7,7 @@ from typing import Any
 import dagster as dg
 
 from lakewright.assets.checks import check_results, check_specs
+from lakewright.assets.hooks import AssetHooks, TableRun
 from lakewright.assets.ingest_run import IngestConfig, IngestRun
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.open_declared import check_rows_fit
@@ -27,7 +28,7 @@ _MOST_DONE = 100
 
 
 def build_stream_asset(
-    declaration: TableDeclaration, spec: dg.AssetSpec, keys: ResourceKeys
+    declaration: TableDeclaration, spec: dg.AssetSpec, keys: ResourceKeys, hooks: AssetHooks
 ) -> dg.AssetsDefinition:
     """The asset of a table whose source is a stream.
 
@@ -36,17 +37,7 @@ def build_stream_asset(
     """
     names = TableNames(declaration.table)
 
-    @dg.multi_asset(
-        name=names.identifier,
-        specs=[spec],
-        check_specs=check_specs(declaration, names),
-        backfill_policy=dg.BackfillPolicy.single_run() if spec.partitions_def else None,
-        # With one place for the writers of a table, two runs of its stream never meet.
-        pool=names.writers_pool,
-        required_resource_keys={keys.warehouse, keys.spark},
-        op_tags={"lakewright/engine": "spark"},
-    )
-    def stream_asset(context: dg.AssetExecutionContext) -> Iterator[Any]:
+    def events(context: dg.AssetExecutionContext) -> Iterator[Any]:
         warehouse: WarehouseResource = getattr(context.resources, keys.warehouse)
         spark: SparkResource = getattr(context.resources, keys.spark)
         ingest = IngestRun(declaration, names, context, IngestConfig(), warehouse, spark)
@@ -94,6 +85,20 @@ def build_stream_asset(
         outcome = replace(outcome, report=_of_all(declaration, outcome.report))
         judged = ingest.judged_rows(outcome)
         yield from check_results(outcome.report, names, judged, ingest.check_history)
+
+    @dg.multi_asset(
+        name=names.identifier,
+        specs=[spec],
+        check_specs=check_specs(declaration, names),
+        backfill_policy=dg.BackfillPolicy.single_run() if spec.partitions_def else None,
+        # With one place for the writers of a table, two runs of its stream never meet.
+        pool=names.writers_pool,
+        required_resource_keys={keys.warehouse, keys.spark},
+        op_tags={"lakewright/engine": "spark"},
+    )
+    def stream_asset(context: dg.AssetExecutionContext) -> Iterator[Any]:
+        run = TableRun(declaration=declaration, events=lambda: events(context))
+        yield from hooks.execute(context, run)
 
     return stream_asset
 

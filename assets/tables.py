@@ -1,11 +1,12 @@
 """Tables as assets: one declaration becomes one asset with its partitions and checks."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import dagster as dg
 
 from lakewright.assets.checks import check_results, check_specs, results_of_earlier_try
+from lakewright.assets.hooks import AssetHooks, PlainHooks, ShownTable, TableRun, spec_by_hooks
 from lakewright.assets.ingest_run import IngestConfig, IngestRun, partial_rejection, rejection
 from lakewright.assets.streams import build_stream_asset
 from lakewright.platform.declare.declarations import TableDeclaration
@@ -33,6 +34,7 @@ from lakewright.platform.orchestration.resources import SparkResource, Warehouse
 from lakewright.platform.orchestration.schema_reports import evaluate_schema
 from lakewright.platform.upkeep.dependents import NO_WORKSPACE
 from lakewright.platform.upkeep.engines import prefers_spark
+from lakewright.platform.warehouse.keepers import KEEPERS
 from lakewright.storage.spec.data_types import parse_data_type
 
 
@@ -42,19 +44,22 @@ def build_asset(
     workspace: Workspace = NO_WORKSPACE,
     upkeep: UpkeepNames | None = None,
     resources: ResourceKeys | None = None,
+    hooks: AssetHooks | None = None,
+    adopted: Mapping[str, dg.AssetSpec] | None = None,
 ) -> dg.AssetsDefinition:
     """The asset of a declaration; a table without a source has other writers.
 
     The workspace has the declarations of the tables that it is made of, whose partitions its own
-    depend on, and tells where each is written.
+    depend on, and tells where each is written; of undeclared ones, `adopted` has the specs.
     """
-    keys = resources or ResourceKeys()
+    keys, hooks = resources or ResourceKeys(), hooks or PlainHooks()
     names = TableNames(declaration.table)
-    spec = _spec(declaration, names, workspace, upkeep or UpkeepNames())
+    derived = _spec(declaration, names, workspace, upkeep or UpkeepNames(), adopted or {})
+    spec = spec_by_hooks(hooks, ShownTable(spec=derived, declaration=declaration))
     if not declaration.is_written_here:
         return dg.AssetsDefinition(specs=[spec])
     if declaration.is_stream:
-        return build_stream_asset(declaration, spec, keys)
+        return build_stream_asset(declaration, spec, keys, hooks)
 
     @dg.multi_asset(
         name=names.identifier,
@@ -68,43 +73,53 @@ def build_asset(
     def table_asset(context: dg.AssetExecutionContext, config: IngestConfig) -> Iterator[Any]:
         warehouse: WarehouseResource = getattr(context.resources, keys.warehouse)
         spark: SparkResource = getattr(context.resources, keys.spark)
-        with failures_for_dagster():
-            ingest = IngestRun(declaration, names, context, config, warehouse, spark)
-            table, drift = ingest.open()
-            refused = ingest.is_refused(table, drift)
-        yield evaluate_schema(declaration, names, drift).event(names, blocking=refused)
-        with failures_for_dagster():
-            if refused:
-                check_rows_fit(drift)
-            outcome = ingest.run(table)
-        judged, histories = ingest.judged_rows(outcome), ingest.check_history
-        if isinstance(outcome, Rejected):
-            yield from check_results(outcome.report, names, judged, histories)
-            raise rejection(declaration, outcome)
-        if isinstance(outcome, Published) and outcome.rejected:
-            yield from ingest.others(table, outcome)
-            yield from check_results(outcome.report, names, judged, histories)
-            raise partial_rejection(declaration, outcome)
-        ingest.report_partitions(table, outcome)
-        yield dg.MaterializeResult(
-            asset_key=names.asset_key, metadata=ingest.metadata(table, outcome)
+        ingest = IngestRun(declaration, names, context, config, warehouse, spark)
+        yield from hooks.execute(
+            context, TableRun(declaration=declaration, events=lambda: _events(ingest))
         )
-        if isinstance(outcome, AlreadyPublished):
-            yield from results_of_earlier_try(declaration, names, judged, histories)
-        else:
-            yield from check_results(outcome.report, names, judged, histories)
 
     return table_asset
 
 
+def _events(ingest: IngestRun) -> Iterator[Any]:
+    declaration, names = ingest.declaration, ingest.names
+    with failures_for_dagster():
+        table, drift = ingest.open()
+        refused = ingest.is_refused(table, drift)
+    yield evaluate_schema(declaration, names, drift).event(names, blocking=refused)
+    with failures_for_dagster():
+        if refused:
+            check_rows_fit(drift)
+        outcome = ingest.run(table)
+    judged, histories = ingest.judged_rows(outcome), ingest.check_history
+    if isinstance(outcome, Rejected):
+        yield from check_results(outcome.report, names, judged, histories)
+        raise rejection(declaration, outcome)
+    if isinstance(outcome, Published) and outcome.rejected:
+        yield from ingest.others(table, outcome)
+        yield from check_results(outcome.report, names, judged, histories)
+        raise partial_rejection(declaration, outcome)
+    ingest.report_partitions(table, outcome)
+    yield dg.MaterializeResult(asset_key=names.asset_key, metadata=ingest.metadata(table, outcome))
+    if isinstance(outcome, AlreadyPublished):
+        yield from results_of_earlier_try(declaration, names, judged, histories)
+    else:
+        yield from check_results(outcome.report, names, judged, histories)
+
+
 def _spec(
-    declaration: TableDeclaration, names: TableNames, workspace: Workspace, upkeep: UpkeepNames
+    declaration: TableDeclaration,
+    names: TableNames,
+    workspace: Workspace,
+    upkeep: UpkeepNames,
+    adopted: Mapping[str, dg.AssetSpec],
 ) -> dg.AssetSpec:
     metadata: dict[str, Any] = {
         "dagster/table_name": declaration.table,
         "dagster/storage_kind": STORAGE_KIND,
         "lakewright/small_files_policy": declaration.maintenance.compaction.small_files,
         "lakewright/upkeep_sensor": upkeep.sensor,
+        "lakewright/upkeep_jobs": ", ".join(upkeep.job(verb) for verb in KEEPERS),
         **lineage_metadata(declaration),
         **_code_references(workspace.written.get(declaration.table)),
     }
@@ -125,7 +140,10 @@ def _spec(
     automation = None if declaration.is_stream else declaration.automation
     return dg.AssetSpec(
         key=names.asset_key,
-        deps=[_dependency(upstream, declaration, workspace) for upstream in declaration.upstream],
+        deps=[
+            _dependency(upstream, declaration, workspace, adopted)
+            for upstream in declaration.upstream
+        ],
         description=declaration.description or declaration.comment or None,
         owners=declaration.owners,
         automation_condition=None if automation is None else automation_condition(automation),
@@ -153,9 +171,17 @@ def _partitions(declaration: TableDeclaration) -> dg.PartitionsDefinition[str] |
     return partitions_def(declaration.scheme, TableNames(declaration.table))
 
 
-def _dependency(upstream: str, declaration: TableDeclaration, workspace: Workspace) -> dg.AssetDep:
-    above = workspace.declaration(upstream)
-    mapping = None
-    if above is not None:
-        mapping = partition_mapping(_partitions(above), _partitions(declaration))
+def _dependency(
+    upstream: str,
+    declaration: TableDeclaration,
+    workspace: Workspace,
+    adopted: Mapping[str, dg.AssetSpec],
+) -> dg.AssetDep:
+    declared, other = workspace.declaration(upstream), adopted.get(upstream)
+    above = None
+    if declared is not None:
+        above = _partitions(declared)
+    elif other is not None:
+        above = other.partitions_def
+    mapping = partition_mapping(above, _partitions(declaration))
     return dg.AssetDep(TableNames(upstream).asset_key, partition_mapping=mapping)

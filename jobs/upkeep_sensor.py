@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from functools import cache, partial
@@ -18,6 +18,7 @@ from functools import cache, partial
 import dagster as dg
 from dagster._core.storage.tags import MAX_RUNTIME_SECONDS_TAG
 
+from lakewright.jobs.refresh_assets import refresh_request
 from lakewright.jobs.upkeep import SENSOR_TAG
 from lakewright.jobs.verbs import KEEPING_JOBS
 from lakewright.platform.orchestration.cron import last_tick_ms
@@ -37,6 +38,7 @@ from lakewright.platform.warehouse.look import Watch
 from lakewright.platform.warehouse.past import day_of
 from lakewright.platform.warehouse.recording import is_recording
 from lakewright.platform.warehouse.shadows import record_shadows
+from lakewright.platform.warehouse.surveys import OWN_TABLES
 from lakewright.storage.env import SystemEnv
 from lakewright.storage.errors import StorageError
 
@@ -52,8 +54,13 @@ def build_upkeep_sensor(
     *,
     names: UpkeepNames | None = None,
     resources: ResourceKeys | None = None,
+    shown: Collection[str] | None = None,
 ) -> dg.SensorDefinition:
-    """The sensor of all kept tables."""
+    """The sensor of all kept tables.
+
+    `shown` are the adopted tables that are assets; of further ones it asks for a run of the job
+    `refresh_assets`, which then is one of the jobs. Without it, the assets stay as they are.
+    """
     names = names or UpkeepNames()
     keys = resources or ResourceKeys()
     watch, news = Watch(tables), TableNews(tables, names)
@@ -83,7 +90,8 @@ def build_upkeep_sensor(
         life = RunLife(context.instance, catalog, now_ms, silence_ms, died)
         life.end_dead(own_jobs, context.log.warning)
         life.cancel_overlong(own_jobs, context.log.warning)
-        past = past_runs(life, names, watch.names(catalog), verbs)
+        present = watch.names(catalog)
+        past = past_runs(life, names, present, verbs)
         past = watch.recorded(catalog).add_to(past, day_begins_ms=day_begins_ms)
         look = watch.look(catalog, past, clock, day_ends_ms=day_ends_ms, within_ms=_LOOK_MS)
         if look.shadows and is_recording():
@@ -99,6 +107,12 @@ def build_upkeep_sensor(
             context.log.info("%s", told)
         seconds = tables.warehouse.max_runtime // 1000
         requests = [_request(batch, names, past, seconds) for batch in batches(look.choice.chosen)]
+        if shown is not None:
+            # Our own tables appear with the next one: the first look makes them.
+            known = tables.declarations.keys() | set(shown) | set(OWN_TABLES)
+            new = [each for each in present if each not in known]
+            refresh = refresh_request(context, new, names, now_ms=now_ms)
+            requests += [] if refresh is None else [refresh]
         cursor = f"{dt.datetime.fromtimestamp(now_ms // 1000, dt.UTC):%Y-%m-%dT%H:%M:%SZ}"
         origin = context.code_location_origin
         events = news.events(

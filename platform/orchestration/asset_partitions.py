@@ -10,6 +10,7 @@ from itertools import product
 import dagster as dg
 from dagster._core.definitions.partitions.context import partition_loading_context
 
+from lakewright.platform.declare.partition_keys import PartitionColumn
 from lakewright.platform.declare.partition_schemes import (
     Cadence,
     Dimension,
@@ -31,6 +32,11 @@ def partitions_def(
     if len(definitions) == 1:
         return next(iter(definitions.values()))
     return dg.MultiPartitionsDefinition(definitions)
+
+
+def found_in_data(columns: Sequence[PartitionColumn]) -> PartitionScheme | None:
+    """The partitions of a table that declares none: dynamic, by all of its partition columns."""
+    return PartitionScheme((DynamicDimension(columns=tuple(columns)),)) if columns else None
 
 
 def key_of_asset(partitions: dg.PartitionsDefinition[str], key: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 import dagster as dg
 
@@ -21,10 +22,12 @@ from lakewright.platform.orchestration.pictures import (
     small_files_picture,
 )
 from lakewright.platform.orchestration.run_identity import origin_of
+from lakewright.platform.upkeep.measures import Benefit
 from lakewright.platform.upkeep.retention import age_text, holder_text
 from lakewright.platform.upkeep.words import counted, duration_text, size_text, time_text
 from lakewright.platform.warehouse.action import Action, Verdict
 from lakewright.platform.warehouse.intents import Decision, Declined, Intent, WhyNot
+from lakewright.platform.warehouse.keepers import KEEPERS
 from lakewright.platform.warehouse.kept_tables import KeptTable
 from lakewright.platform.warehouse.kept_verbs import EVERY_VERB
 from lakewright.platform.warehouse.survey import TableSurvey
@@ -120,7 +123,7 @@ def evaluate_health(
         metadata["due"] = _table_of_due(due)
     if waiting:
         metadata["waits"] = _table_of(waiting)
-    for verb in told:
+    for verb in dict.fromkeys([*told, *KEEPERS]):
         metadata[f"job of {verb}"] = _job(names.job(verb), location)
     metadata["not due"] = _table_of([each for each in others if each not in waiting])
     if state.survey.problem is None:
@@ -140,7 +143,7 @@ def evaluate_health(
         metadata["other retention times"] = _outlook_table(beside.outlook)
         metadata["last runs"] = _actions_table(beside.actions)
         metadata |= _numbers(state)
-    metadata["lakewright/upkeep_sensor"] = names.sensor
+    metadata["lakewright/upkeep_sensor"] = _sensor(names.sensor, location)
     metadata["lakewright/mode"] = kept.policy.mode.value
     passed = not ill and not held_up and not unreadable
     return HealthEvaluation(
@@ -219,13 +222,31 @@ def _table_of_due(due: Sequence[Intent]) -> dg.TableMetadataValue:
                 {
                     "verb": _words(each.verb),
                     "reason": _reason(each),
-                    "reads": size_text(each.cost.bytes),
-                    "files fewer": each.benefit.files_fewer,
+                    "reads": size_text(each.cost.bytes) if each.cost.bytes else "no rows",
+                    "takes": duration_text(ms) if (ms := each.cost.milliseconds) else "not known",
+                    "gains": _gains(each.benefit),
+                    "frees": size_text(freed)
+                    if (freed := each.benefit.bytes_freed)
+                    else "not known",
                 }
             )
             for each in due[:_MOST_LISTED]
         ]
     )
+
+
+def _gains(benefit: Benefit) -> str:
+    """What a verb is expected to bring, without the bytes that it frees."""
+    fewer = (
+        (benefit.files_fewer, "file"),
+        (benefit.runs_fewer, "sorted run"),
+        (benefit.snapshots_fewer, "snapshot"),
+        (benefit.manifests_fewer, "manifest"),
+    )
+    told = [f"{counted(count, noun)} fewer" for count, noun in fewer if count]
+    if benefit.rows_shown:
+        told.append(f"{counted(benefit.rows_shown, 'row')} readable")
+    return ", ".join(told)
 
 
 def _table_of(declined: Sequence[Declined]) -> dg.TableMetadataValue | None:
@@ -320,6 +341,13 @@ def _job(name: str, location: str | None) -> dg.MetadataValue[Any]:
     if location is None:
         return dg.MetadataValue.text(name)
     return dg.MetadataValue.job(job_name=name, location_name=location)
+
+
+def _sensor(name: str, location: str | None) -> dg.MetadataValue[Any]:
+    if location is None:
+        return dg.MetadataValue.text(name)
+    # A path of the web server; Dagster has no metadata for a sensor.
+    return dg.MetadataValue.url(f"/locations/{quote(location, safe='')}/sensors/{name}")
 
 
 def _summary(survey: TableSurvey) -> str:

@@ -3,10 +3,12 @@
 * The check `healthy`, when the set of verbs that are due or wait has changed, and when a run of
   upkeep has ended, so that the page shows what the run left.
 * A materialization of a table that is not written here, when others have changed its rows; an
-  observation if they only rewrote its files.
+  observation if they only rewrote its files. Before it come those of the partitions that changed,
+  at the first report of all; more than a few are told look by look (`partition_news.py`).
 
 What was reported is remembered in the process. After a restart each check is reported once more;
-the last snapshot that was reported is read from the asset's own events.
+the last snapshot that was reported, and whether partitions were left, is read from the asset's own
+events.
 """
 
 from __future__ import annotations
@@ -17,11 +19,19 @@ from typing import Any, TypeAlias
 
 import dagster as dg
 
-from lakewright.platform.declare.declarations import TableDeclaration
-from lakewright.platform.declare.partition_keys import InvalidPartitionKeyError, describe_partition
-from lakewright.platform.orchestration.asset_partitions import key_of_asset, partitions_def
+from lakewright.platform.declare.partition_keys import describe_partition
 from lakewright.platform.orchestration.health_reports import Background, evaluate_health
 from lakewright.platform.orchestration.names import TableNames, UpkeepNames
+from lakewright.platform.orchestration.partition_news import (
+    MOST_EVENTS,
+    MOST_PARTITIONS,
+    SINCE,
+    PartitionNews,
+    figures_by_key,
+    is_registered,
+    register,
+    scheme_shown,
+)
 from lakewright.platform.orchestration.reports import table_metadata
 from lakewright.platform.orchestration.run_identity import origin_of
 from lakewright.platform.upkeep.health import PartitionHealth
@@ -39,13 +49,23 @@ Event = dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation
 PartitionFigures: TypeAlias = PartitionHealth | PartitionStats
 
 SNAPSHOT = "lakewright/snapshot_id"
+_COMMITTED = "committed"
 _MOST_EVENTS = 100
-_MOST_PARTITIONS = 20
+# So many partitions that changed are reported and listed at once.
+_FEW_PARTITIONS = 20
 # Commits between two looks that are read to see whether rows changed; more are taken to.
 _MOST_COMMITS = 20
 # Manifests of more bytes are not read a second time to find the partitions that changed.
 _LARGE_BYTES = 16 << 20
 _SAME_ROWS = (CommitKind.COMPACT, CommitKind.ANALYZE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """The last snapshot that was reported, and when it was committed."""
+
+    snapshot: int | None = None
+    committed_ms: int = 0
 
 
 @dataclass(slots=True)
@@ -56,8 +76,12 @@ class TableNews:
     names: UpkeepNames
     most_events: int = _MOST_EVENTS
     _health: dict[str, tuple[bool, frozenset[str], int]] = field(default_factory=dict)
-    _snapshots: dict[str, int | None] = field(default_factory=dict)
+    _told: dict[str, _Told] = field(default_factory=dict)
+    _partitions: PartitionNews = field(default_factory=PartitionNews)
+    # Since when partitions were to be reported, by a process that did not come to the end.
+    _unfinished: dict[str, int] = field(default_factory=dict)
     _last: str = ""
+    _last_of_partitions: str = ""
 
     def events(
         self,
@@ -74,10 +98,12 @@ class TableNews:
         After `until_ms`, no table is begun with.
         """
         # Tables that the look did not get to are not gone.
-        for known in (self._health, self._snapshots):
+        for known in (self._health, self._told, self._unfinished):
             for gone in [each for each in known if watch.state(each) is None]:
                 del known[gone]
-        self._read_reported(instance, look.decisions)
+        for gone in [each for each in self._partitions.tables if watch.state(each) is None]:
+            self._partitions.forget(gone)
+        self._read_reported(instance, watch, look.decisions)
         names = sorted(look.decisions, key=lambda name: (name <= self._last, name))
         found: list[Event] = []
         for name in names:
@@ -86,7 +112,7 @@ class TableNews:
                 continue
             kept = self.tables.table(name)
             # The commits first: the page is then materialized before it is checked.
-            found += self._commits(catalog, kept, state)
+            found += self._commits(instance, catalog, kept, state)
             health = evaluate_health(state, look.of(name), kept, self.names, location=location)
             told = (health.passed, health.told, watch.ended_ms(name))
             if self._health.get(name) != told:
@@ -106,65 +132,169 @@ class TableNews:
             if is_late or len(found) >= self.most_events:
                 self._last = name
                 break
-        return found
+        return [*found, *self._partitions_left(catalog, watch, until_ms)]
 
-    def _read_reported(self, instance: dg.DagsterInstance, tables: Mapping[str, object]) -> None:
-        """Of tables that this process has not seen, the last snapshot that was reported."""
+    def _read_reported(
+        self, instance: dg.DagsterInstance, watch: Watch, tables: Mapping[str, object]
+    ) -> None:
+        """Of tables that this process has not seen, what was reported last."""
         new = [
             name
             for name in tables
-            if name not in self._snapshots and is_written_elsewhere(self.tables.table(name))
+            if name not in self._told and is_written_elsewhere(self.tables.table(name))
         ]
         if not new:
             return
         by_key = {TableNames(name).asset_key: name for name in new}
-        self._snapshots |= dict.fromkeys(new)
+        self._told |= dict.fromkeys(new, _Told())
         for record in instance.get_asset_records([*by_key]):
             entry = record.asset_entry.last_materialization
             event = None if entry is None else entry.asset_materialization
-            told = None if event is None else event.metadata.get(SNAPSHOT)
-            if isinstance(told, dg.IntMetadataValue):
-                self._snapshots[by_key[record.asset_entry.asset_key]] = told.value
+            if event is None:
+                continue
+            name = by_key[record.asset_entry.asset_key]
+            snapshot, committed = event.metadata.get(SNAPSHOT), event.metadata.get(_COMMITTED)
+            if isinstance(snapshot, dg.IntMetadataValue) and snapshot.value is not None:
+                at = committed.value if isinstance(committed, dg.TimestampMetadataValue) else 0.0
+                self._told[name] = _Told(snapshot.value, round(at * 1000))
+            since, state = event.metadata.get(SINCE), watch.state(name)
+            if isinstance(since, dg.IntMetadataValue) and since.value is not None:
+                self._unfinished[name] = since.value
+            elif self.tables.table(name).declaration is None and state is not None:
+                keys = state.survey.partition_keys
+                if keys and not is_registered(instance, TableNames(name), keys):
+                    self._unfinished[name] = 0
 
-    def _commits(self, catalog: Catalog, kept: KeptTable, state: TableState) -> list[Event]:
+    def _commits(
+        self, instance: dg.DagsterInstance, catalog: Catalog, kept: KeptTable, state: TableState
+    ) -> list[Event]:
         latest = state.survey.history.latest_snapshot
         if not is_written_elsewhere(kept) or latest is None or state.survey.problem is not None:
             return []
-        told = self._snapshots.get(kept.name)
-        if told == latest:
+        told = self._told.get(kept.name, _Told())
+        if told.snapshot == latest and kept.name not in self._unfinished:
             return []
         try:
             table = catalog.table(kept.name)
             snapshot = table.table_files.snapshots.read(latest)
-            found = list(_commit_events(table, snapshot, kept, state, told))
+            self._resume(instance, table, snapshot, kept, state)
+            if told.snapshot == latest:
+                return []
+            found = list(self._commit_events(instance, table, snapshot, kept, state))
         except StorageError:
             # An expiry or a drop came between; the next look reads what is there then.
             return []
-        self._snapshots[kept.name] = latest
+        self._told[kept.name] = _Told(latest, snapshot.time_millis)
         return found
+
+    def _resume(
+        self,
+        instance: dg.DagsterInstance,
+        table: Table,
+        latest: Snapshot,
+        kept: KeptTable,
+        state: TableState,
+    ) -> None:
+        """Find again what another process had still to report."""
+        since_ms = self._unfinished.get(kept.name)
+        scheme, names = scheme_shown(kept, table), TableNames(kept.name)
+        if since_ms is not None and scheme is not None:
+            changed = _changed_partitions(table, latest, state, since_ms)
+            found = figures_by_key(scheme, names, changed)
+            register(instance, scheme, names, found)
+            if since_ms == 0:
+                done = instance.get_materialized_partitions(names.asset_key)
+                found = {key: each for key, each in found.items() if key not in done}
+            self._partitions.add(kept.name, found, since_ms)
+        self._unfinished.pop(kept.name, None)
+
+    def _commit_events(
+        self,
+        instance: dg.DagsterInstance,
+        table: Table,
+        latest: Snapshot,
+        kept: KeptTable,
+        state: TableState,
+    ) -> Iterator[Event]:
+        told = self._told.get(kept.name, _Told())
+        commits = _commits_since(table, latest, told.snapshot)
+        names = TableNames(kept.name)
+        if told.snapshot is not None and all(each.commit_kind in _SAME_ROWS for each in commits):
+            # Runs of upkeep report their commits themselves.
+            if any(origin_of(each.commit_user) is None for each in commits):
+                yield dg.AssetObservation(
+                    names.asset_key,
+                    metadata=_about(table, latest, state),
+                    description=_described(latest, told.snapshot),
+                )
+            return
+        since_ms = told.committed_ms
+        if told.snapshot is None or told.snapshot > latest.id:
+            # A table that was recreated begins again.
+            self._partitions.forget(kept.name)
+            since_ms = 0
+        scheme = scheme_shown(kept, table)
+        changed: Sequence[PartitionFigures] = ()
+        if scheme is not None:
+            changed = _changed_partitions(table, latest, state, since_ms)
+            found = figures_by_key(scheme, names, changed)
+            register(instance, scheme, names, found)
+            self._partitions.add(kept.name, found, since_ms)
+            if self._partitions.left(kept.name) <= _FEW_PARTITIONS:
+                yield from self._partitions.take(table, names, scheme, _FEW_PARTITIONS)
+        few = changed if len(changed) <= _FEW_PARTITIONS else ()
+        yield self._of_table(table, latest, state, told.snapshot, few)
+
+    def _of_table(
+        self,
+        table: Table,
+        latest: Snapshot,
+        state: TableState,
+        told: int | None,
+        changed: Sequence[PartitionFigures] = (),
+    ) -> dg.AssetMaterialization:
+        """The event of the table as a whole, which says what is left to report."""
+        metadata = _about(table, latest, state) | self._partitions.metadata(table.name)
+        if changed:
+            metadata["partitions"] = _partitions_table(changed)
+        return dg.AssetMaterialization(
+            TableNames(table.name).asset_key,
+            metadata=metadata,
+            description=_described(latest, told),
+        )
+
+    def _partitions_left(
+        self, catalog: Catalog, watch: Watch, until_ms: int | None
+    ) -> Iterator[Event]:
+        """Events of partitions that no look has told; tables that had none for long come first."""
+        left = MOST_EVENTS
+        last = self._last_of_partitions
+        for name in sorted(self._partitions.tables, key=lambda name: (name <= last, name)):
+            if left <= 0 or (until_ms is not None and catalog.env.now_ms() >= until_ms):
+                return
+            state = watch.state(name)
+            latest = None if state is None else state.survey.history.latest_snapshot
+            if state is None or latest is None or latest != self._told[name].snapshot:
+                continue
+            try:
+                table = catalog.table(name)
+                snapshot = table.table_files.snapshots.read(latest)
+            except StorageError:
+                continue
+            scheme = scheme_shown(self.tables.table(name), table)
+            if scheme is None:
+                self._partitions.forget(name)
+                continue
+            events = list(self._partitions.take(table, TableNames(name), scheme, left))
+            yield from events
+            yield self._of_table(table, snapshot, state, latest)
+            left -= len(events)
+            self._last_of_partitions = name
 
 
 def is_written_elsewhere(kept: KeptTable) -> bool:
     """Whether only others write the rows of a table."""
     return kept.declaration is None or not kept.declaration.is_written_here
-
-
-def _commit_events(
-    table: Table, latest: Snapshot, kept: KeptTable, state: TableState, told: int | None
-) -> Iterator[Event]:
-    commits = _commits_since(table, latest, told)
-    names = TableNames(kept.name)
-    metadata, description = _about(table, latest, state), _described(latest, told)
-    if told is not None and all(each.commit_kind in _SAME_ROWS for each in commits):
-        # Runs of upkeep report their commits themselves.
-        if any(origin_of(each.commit_user) is None for each in commits):
-            yield dg.AssetObservation(names.asset_key, metadata=metadata, description=description)
-        return
-    changed = [] if told is None else _changed_partitions(table, latest, state, commits)
-    if changed:
-        metadata["partitions"] = _partitions_table(changed)
-        yield from _of_partitions(table, kept.declaration, names, changed)
-    yield dg.AssetMaterialization(names.asset_key, metadata=metadata, description=description)
 
 
 def _commits_since(table: Table, latest: Snapshot, told: int | None) -> list[Snapshot]:
@@ -184,7 +314,7 @@ def _about(table: Table, latest: Snapshot, state: TableState) -> dict[str, Any]:
         SNAPSHOT: latest.id,
         "lakewright/commit_user": latest.commit_user,
         "lakewright/commit_kind": latest.commit_kind.value,
-        "committed": dg.MetadataValue.timestamp(latest.time_millis / 1000),
+        _COMMITTED: dg.MetadataValue.timestamp(latest.time_millis / 1000),
         "lakewright/files": files.files,
         "lakewright/bytes": files.bytes,
         "size": f"{size_text(files.bytes)} in {counted(files.files, 'file')}",
@@ -199,29 +329,23 @@ def _described(latest: Snapshot, told: int | None) -> str:
 
 
 def _changed_partitions(
-    table: Table, latest: Snapshot, state: TableState, commits: Sequence[Snapshot]
+    table: Table, latest: Snapshot, state: TableState, since_ms: int
 ) -> list[PartitionFigures]:
-    """The partitions with files of these commits, if they are few and cheap to find."""
+    """The partitions with files of later commits, if it is cheap to find them."""
     survey = state.survey
-    known: Sequence[PartitionFigures] = state.health.partitions
-    if not survey.partition_keys:
+    if not 0 < survey.layout.partitions <= MOST_PARTITIONS or not survey.partition_keys:
         return []
+    known: Sequence[PartitionFigures] = state.health.partitions
     if len(known) < survey.layout.partitions:
         if survey.manifests.bytes > _LARGE_BYTES:
             return []
         known = table.at(snapshot=latest.id).partitions()
-    earliest = commits[-1]
-    before = next(
-        (each for each in table.table_files.snapshots.back_from(earliest) if each != earliest), None
-    )
-    since_ms = 0 if before is None else before.time_millis
-    found = [
+    return [
         each
         for each in known
         # Files are written before their commit; those of the commit before it are not meant.
-        if (each.last_file_creation_ms or 0) > since_ms
+        if since_ms == 0 or (each.last_file_creation_ms or 0) > since_ms
     ]
-    return found if len(found) <= _MOST_PARTITIONS else []
 
 
 def _partitions_table(changed: Sequence[PartitionFigures]) -> dg.TableMetadataValue:
@@ -238,33 +362,3 @@ def _partitions_table(changed: Sequence[PartitionFigures]) -> dg.TableMetadataVa
             for each in changed
         ]
     )
-
-
-def _of_partitions(
-    table: Table,
-    declaration: TableDeclaration | None,
-    names: TableNames,
-    changed: Sequence[PartitionFigures],
-) -> Iterator[dg.AssetMaterialization]:
-    """Of a declared table, a materialization for each partition that the asset has."""
-    if declaration is None or not declaration.columns:
-        return
-    known = partitions_def(declaration.scheme, names)
-    if known is None:
-        return
-    common = table_metadata(table)
-    for each in changed:
-        try:
-            key = declaration.scheme.key_of(each.spec)
-        except InvalidPartitionKeyError:
-            continue
-        yield dg.AssetMaterialization(
-            names.asset_key,
-            partition=key_of_asset(known, key),
-            metadata={
-                **common,
-                "dagster/partition_row_count": each.row_count,
-                "lakewright/partition_files": each.file_count,
-                "lakewright/partition_bytes": each.size_bytes,
-            },
-        )

@@ -6,20 +6,24 @@ attributes:
   tables: [tables]
 """
 
+import asyncio
 import functools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Self
 
 import dagster as dg
+from dagster._core.storage.defs_state.base import set_defs_state_storage
 from dagster.components import DefsStateConfig, DefsStateConfigArgs, ResolvedDefsStateConfig
 from pydantic import BaseModel, Field
 
+from lakewright.assets.hooks import ShownTable, TableRun
 from lakewright.definitions import build_definitions
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
 from lakewright.platform.warehouse.adopted import parse_adopted, read_adopted, write_adopted
+from lakewright.storage.env import SystemEnv
 
 _EXAMPLE_ROWS = "id,day,amount\n1,2024-01-01,9.90\n2,2024-01-01,20.00\n3,2024-01-02,4.50\n"
 _EXAMPLE_TABLE = """\
@@ -77,8 +81,8 @@ class LakehouseTables(dg.StateBackedComponent, dg.Model, dg.Resolvable):
     """Paimon tables as assets, with the jobs, sensors and schedules that keep them.
 
     Adopted tables become assets from a state file, so that loading lists no warehouse. `dg dev`
-    writes it at its start, `dg utils refresh-defs-state` at any time. The upkeep sensor keeps new
-    tables before they are in it.
+    writes it at its start, `dg utils refresh-defs-state` at any time, and the job `refresh_assets`
+    when the upkeep sensor sees a new table. New tables are kept before they are in it.
     """
 
     tables: Annotated[
@@ -137,7 +141,10 @@ class LakehouseTables(dg.StateBackedComponent, dg.Model, dg.Resolvable):
         catalog = self._resource.catalog()
         found = read_adopted(catalog, self.adopt) if self.adopt else ()
         state_path.parent.mkdir(parents=True, exist_ok=True)
-        state_path.write_text(write_adopted(found), encoding="utf-8")
+        # Runs that begin meanwhile read the state of before.
+        written = state_path.with_name(f"{state_path.name}.{SystemEnv().new_id()}")
+        written.write_text(write_adopted(found), encoding="utf-8")
+        written.replace(state_path)
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """The definitions; without adopted tables there is no state."""
@@ -166,4 +173,20 @@ class LakehouseTables(dg.StateBackedComponent, dg.Model, dg.Resolvable):
             if state_path is None
             else parse_adopted(state_path.read_text(encoding="utf-8")),
             group=re.sub(r"\W", "_", folder.name),
+            hooks=self,
+            refresh=functools.partial(self._refresh, context.project_root) if self.adopt else None,
         )
+
+    def _refresh(self, project_root: Path, instance: dg.DagsterInstance) -> None:
+        with set_defs_state_storage(instance.defs_state_storage):
+            asyncio.run(self.refresh_state(project_root))
+
+    def get_asset_spec(self, table: ShownTable) -> dg.AssetSpec:
+        """The spec of a table's asset; a subclass may return another with the same key."""
+        return table.spec
+
+    def execute(
+        self, context: dg.AssetExecutionContext | dg.OpExecutionContext, run: TableRun
+    ) -> Iterator[Any]:
+        """The events of one write of rows; a subclass may do something before, after or to each."""
+        yield from run.events()

@@ -23,6 +23,7 @@ from dagster._core.definitions.definitions_load_context import (
 from lakewright.assets.adopted_tables import adopted_spec
 from lakewright.assets.backfill import build_backfill_job, can_be_backfilled
 from lakewright.assets.health_check import build_health_check
+from lakewright.assets.hooks import AssetHooks, PlainHooks, ShownTable, spec_by_hooks
 from lakewright.assets.newest_partition_check import build_newest_partition_check
 from lakewright.assets.schema_check import build_schema_check
 from lakewright.assets.stored_rows_check import build_stored_rows_check
@@ -31,6 +32,7 @@ from lakewright.jobs.automation_sensor import build_automation_sensors
 from lakewright.jobs.check_freshness import build_freshness_job, build_freshness_schedule
 from lakewright.jobs.evolve_schema import evolve_job
 from lakewright.jobs.ingest import build_ingest_job, build_ingest_schedule
+from lakewright.jobs.refresh_assets import Refresh, build_refresh_job
 from lakewright.jobs.replay import build_replay_job
 from lakewright.jobs.respec import RESPEC_OF_A_TABLE, RESPEC_OF_TABLES
 from lakewright.jobs.schema_sensor import build_schema_sensor
@@ -42,7 +44,7 @@ from lakewright.jobs.validate_schema import build_validate_job, build_validate_s
 from lakewright.jobs.verbs import KEEPING_JOBS, REQUESTED_JOBS
 from lakewright.platform.declare.policy_watch import PolicyFiles
 from lakewright.platform.declare.variables import POLICY_VARIABLE, TABLES_VARIABLE
-from lakewright.platform.declare.workspace import Workspace, read_workspace
+from lakewright.platform.declare.workspace import read_workspace
 from lakewright.platform.orchestration.dagster_checks import check_for_dagster, check_schedules
 from lakewright.platform.orchestration.health_reports import HEALTHY
 from lakewright.platform.orchestration.names import TableNames, UpkeepNames
@@ -70,44 +72,24 @@ def build_definitions(
     adopted: Sequence[str] = (),
     adopted_tables: Sequence[AdoptedTable] = (),
     group: str = "",
+    hooks: AssetHooks | None = None,
+    refresh: Refresh | None = None,
 ) -> dg.Definitions:
-    """Definitions of all tables declared in files and folders.
+    """Definitions of all tables declared in files and folders, and of the upkeep of all tables.
+
+    `policies` are policy files and folders. `adopted` are patterns of names: the tables of the
+    warehouse that match are kept too; those of `adopted_tables` are assets. `group` tells the names
+    of jobs apart from those of another workspace in the same code location. `hooks` may change the
+    spec of each asset, and run each write. `refresh` lists the adopted tables for the next time
+    that the definitions are loaded; without it, they stay those that are given.
 
     Raises:
         DeclarationError: something is wrong with the declarations; all of it is listed.
     """
-    workspace = read_workspace(paths, check=check_for_dagster)
-    return definitions_of(
-        workspace,
-        warehouse=warehouse,
-        spark=spark,
-        resources=resources,
-        policies=policies,
-        adopted=adopted,
-        adopted_tables=adopted_tables,
-        group=group,
+    keys, hooks = resources or ResourceKeys(), hooks or PlainHooks()
+    workspace = replace(
+        read_workspace(paths, check=check_for_dagster), policy_paths=tuple(map(Path, policies))
     )
-
-
-def definitions_of(
-    workspace: Workspace,
-    *,
-    warehouse: WarehouseResource | None = None,
-    spark: SparkResource | None = None,
-    resources: ResourceKeys | None = None,
-    policies: Sequence[str | Path] = (),
-    adopted: Sequence[str] = (),
-    adopted_tables: Sequence[AdoptedTable] = (),
-    group: str = "",
-) -> dg.Definitions:
-    """Definitions of the declared tables of a workspace, and of the upkeep of all tables.
-
-    `policies` are policy files and folders. `adopted` are patterns of names: the tables of the
-    warehouse that match are kept too; those of `adopted_tables` are assets. `group` tells the names
-    of jobs apart from those of another workspace in the same code location.
-    """
-    keys = resources or ResourceKeys()
-    workspace = replace(workspace, policy_paths=tuple(map(Path, policies)))
     assets: list[dg.AssetsDefinition | dg.AssetSpec] = []
     checks: list[dg.AssetChecksDefinition] = []
     jobs: list[Any] = []
@@ -121,7 +103,6 @@ def definitions_of(
     names = UpkeepNames(group)
     verbs = [kind.name for kind in KEEPING_JOBS]
     keeping = [build_upkeep_job(kind, tables, names=names, resources=keys) for kind in KEEPING_JOBS]
-    jobs += keeping
     requested = (*REQUESTED_JOBS, RESPEC_OF_TABLES, evolve_job(workspace))
     jobs += [build_upkeep_job(kind, tables, names=names, resources=keys) for kind in requested]
     jobs += [
@@ -129,14 +110,30 @@ def definitions_of(
         build_statements_job(names=names, resources=keys),
         build_replay_job(workspace, names=names, resources=keys),
     ]
-    sensors.append(build_upkeep_sensor(tables, keeping, names=names, resources=keys))
+    shown = None if refresh is None else {each.table for each in adopted_tables}
+    if refresh is not None:
+        keeping.append(build_refresh_job(refresh, names=names))
+    sensors.append(build_upkeep_sensor(tables, keeping, names=names, resources=keys, shown=shown))
+    jobs += keeping
     if any(can_be_backfilled(each) for each in workspace.declarations):
-        jobs.append(build_backfill_job(workspace.declarations, names=names, resources=keys))
+        jobs.append(
+            build_backfill_job(workspace.declarations, names=names, resources=keys, hooks=hooks)
+        )
     with_columns = [each for each in workspace.declarations if each.columns]
     if with_columns:
         sensors.append(build_schema_sensor(workspace, with_columns, names=names, resources=keys))
+    undeclared = _undeclared(adopted_tables, tables, names, hooks)
     for declaration in workspace.declarations:
-        assets.append(build_asset(declaration, workspace=workspace, upkeep=names, resources=keys))
+        assets.append(
+            build_asset(
+                declaration,
+                workspace=workspace,
+                upkeep=names,
+                resources=keys,
+                hooks=hooks,
+                adopted=undeclared,
+            )
+        )
         checks.append(build_stored_rows_check(declaration, resources=keys))
         checks.append(
             build_health_check(
@@ -170,16 +167,14 @@ def definitions_of(
                 for kind in (evolve_job(workspace, declaration), RESPEC_OF_A_TABLE)
             ]
     sensors += build_automation_sensors(workspace.declarations, names=names)
-    undeclared = [each for each in adopted_tables if each.table not in tables.declarations]
     if undeclared:
-        kept = tables.files.current().policies
-        assets += [adopted_spec(each, kept.of(each.table), names) for each in undeclared]
+        assets += undeclared.values()
         # One step for all: a step for each would make a workspace of many tables slow to load.
         checks.append(
             build_health_check(
                 names.job(HEALTHY),
                 tables,
-                [each.table for each in undeclared],
+                [*undeclared],
                 verbs=verbs,
                 names=names,
                 resources=keys,
@@ -198,6 +193,24 @@ def definitions_of(
     )
 
 
+def _undeclared(
+    adopted_tables: Sequence[AdoptedTable],
+    tables: KeptTables,
+    names: UpkeepNames,
+    hooks: AssetHooks,
+) -> dict[str, dg.AssetSpec]:
+    """By name, the assets of the adopted tables that are not declared."""
+    policies = tables.files.current().policies
+    return {
+        each.table: spec_by_hooks(
+            hooks,
+            ShownTable(spec=adopted_spec(each, policies.of(each.table), names), adopted=each),
+        )
+        for each in adopted_tables
+        if each.table not in tables.declarations
+    }
+
+
 @dg.definitions
 def defs() -> dg.Definitions:
     """The workspace that `workspace.yaml` loads."""
@@ -211,6 +224,8 @@ def defs() -> dg.Definitions:
         policies=policies,
         adopted=adopted,
         adopted_tables=_listed(adopted) if adopted else (),
+        # They are listed whenever the definitions are loaded.
+        refresh=(lambda _: None) if adopted else None,
     )
     return dg.Definitions.merge(built, in_process)
 

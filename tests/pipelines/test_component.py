@@ -19,8 +19,9 @@ from lakewright.platform.declare.yaml_files import DeclarationError
 from lakewright.platform.orchestration.resources import WarehouseResource
 from lakewright.platform.warehouse.adopted import parse_adopted, read_adopted, write_adopted
 from lakewright.storage import Catalog
+from tests.pipelines import sources
 from tests.pipelines.describe import describe
-from tests.pipelines.lake import EVENTS
+from tests.pipelines.lake import EVENTS, events
 
 
 @pytest.fixture
@@ -123,6 +124,7 @@ def test_an_asset_refers_to_the_line_of_its_declaration_and_names_the_upkeep_sen
     references = metadata["dagster/code_references"].code_references
     assert dg.LocalFileCodeReference(file_path=str(file), line_number=3) in references
     assert metadata["lakewright/upkeep_sensor"] == "upkeep_sensor__lake"
+    assert "compact__lake, " in metadata["lakewright/upkeep_jobs"]
 
 
 def test_what_is_wrong_with_a_declaration_names_its_file(project: Path) -> None:
@@ -134,6 +136,16 @@ def test_what_is_wrong_with_a_declaration_names_its_file(project: Path) -> None:
     cause = raised.value.__cause__
     assert isinstance(cause, DeclarationError)
     assert "events.yaml:6: columns[2].type: " in str(cause)
+
+
+@pytest.mark.parametrize("wrong", ["adoptt: ['crm.*']", "tables: tables", "spark_conf: {a: [1]}"])
+def test_an_attribute_that_is_unknown_or_of_another_type_is_refused_by_name(
+    project: Path, wrong: str
+) -> None:
+    write_component(project, "lake", f"  {wrong}\n")
+    with pytest.raises(ComponentTreeException) as raised:
+        dg.load_from_defs_folder(path_within_project=project)
+    assert wrong.split(":", maxsplit=1)[0] in str(raised.value.__cause__)
 
 
 @pytest.fixture
@@ -175,6 +187,7 @@ def test_adopted_tables_are_assets_from_a_state_file_without_looking_at_the_ware
     assert node.description == "All orders."
     assert node.metadata["dagster/table_name"] == "crm.orders"
     assert node.metadata["dagster/row_count"] == 1
+    assert "compact__lake, " in node.metadata["lakewright/upkeep_jobs"]
     columns = node.metadata["dagster/column_schema"].columns
     assert [(each.name, each.type) for each in columns] == [("id", "BIGINT"), ("city", "STRING")]
 
@@ -207,6 +220,110 @@ def test_the_asset_of_an_adopted_table_tells_who_owns_it_and_which_line_keeps_it
         references = node.metadata["dagster/code_references"].code_references
         place = dg.LocalFileCodeReference(file_path=str(policy), line_number=line)
         assert references == [place]
+
+
+def test_the_sensor_asks_for_a_run_that_makes_an_asset_of_a_new_table(
+    project: Path, orders: Catalog
+) -> None:
+    write_component(project, "lake", f"  warehouse: {orders.uri}\n  adopt: ['crm.*']\n")
+    resources = {"lakewright_warehouse": WarehouseResource(uri=orders.uri)}
+    with dg.DagsterInstance.ephemeral() as instance:
+
+        def tick(loaded: dg.Definitions) -> list[dg.RunRequest]:
+            sensor = loaded.get_repository_def().get_sensor_def("upkeep_sensor__lake")
+            context = dg.build_sensor_context(instance=instance, resources=resources)
+            answer = sensor.evaluate_tick(context)
+            return [each for each in answer.run_requests if each.job_name == "refresh_assets__lake"]
+
+        loaded = dg.load_from_defs_folder(path_within_project=project)
+        (request,) = tick(loaded)
+        # Dagster launches a key once: a run that could not make the asset is not asked for again.
+        assert [each.run_key for each in tick(loaded)] == [request.run_key]
+        job = loaded.resolve_job_def("refresh_assets__lake")
+        assert job.execute_in_process(instance=instance).success
+        # The server of code loads again what the run has written.
+        loaded = dg.load_from_defs_folder(path_within_project=project)
+        assert "asset crm/orders in crm" in describe(loaded)
+        assert tick(loaded) == []
+
+        orders.create_table("crm.notes", {"id": "BIGINT"})
+        # Many tables may come one after the other.
+        assert tick(loaded) == []
+        assert not list(project.rglob("state.*"))
+
+
+OUR_TABLES = """
+import dagster as dg
+from lakewright.component import LakehouseTables
+
+class OurTables(LakehouseTables):
+    def get_asset_spec(self, table):
+        spec = super().get_asset_spec(table)
+        if table.adopted is not None:
+            return spec.replace_attributes(group_name="theirs")
+        return spec.replace_attributes(owners=["team:lake"], group_name="ours")
+
+    def execute(self, context, run):
+        for event in super().execute(context, run):
+            if isinstance(event, dg.MaterializeResult):
+                event = event._replace(metadata={**event.metadata, "ticket": "LAKE-7"})
+            yield event
+        context.log.info(f"{run.declaration.table} is written")
+        with open(PATH, "a") as log:
+            log.write(f"{run.declaration.table} {run.partitions}\\n")
+"""
+
+
+def write_subclass(project: Path, orders: Catalog) -> None:
+    folder = project / "defs" / "lake"
+    code = OUR_TABLES.replace("PATH", repr(str(project / "written")))
+    (folder / "component.py").write_text(code)
+    (folder / "defs.yaml").write_text(
+        "type: their_project.defs.lake.component.OurTables\n"
+        f"attributes:\n  warehouse: {orders.uri}\n  adopt: ['crm.*']\n"
+    )
+
+
+def test_a_subclass_changes_the_specs_of_declared_and_adopted_tables_and_wraps_each_write(
+    project: Path, orders: Catalog
+) -> None:
+    write_subclass(project, orders)
+    component = LakehouseTables(warehouse=orders.uri, adopt=["crm.*"])
+    asyncio.run(component.refresh_state(project.parent.parent))
+    sources.forget()
+    sources.give("shop.events", events("2024-01-01", 0, 3) + events("2024-01-02", 3, 5))
+    loaded = dg.load_from_defs_folder(path_within_project=project)
+    graph = loaded.get_repository_def().asset_graph
+    declared = graph.get(dg.AssetKey(["shop", "events"]))
+    assert (declared.group_name, declared.owners) == ("ours", ["team:lake"])
+    assert graph.get(dg.AssetKey(["crm", "orders"])).group_name == "theirs"
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        job = loaded.resolve_job_def("ingest__shop__events")
+        assert job.execute_in_process(instance=instance, partition_key="2024-01-01").success
+        told = instance.get_latest_materialization_event(dg.AssetKey(["shop", "events"]))
+        assert told is not None
+        assert told.asset_materialization is not None
+        assert told.asset_materialization.metadata["ticket"].value == "LAKE-7"
+        assert orders.table("shop.events").read().num_rows == 3
+        config = {"tables": {"shop.events": {"partitions": ["2024-01-02"]}}}
+        backfill = loaded.resolve_job_def("backfill__lake")
+        run_config = {"ops": {"backfill__lake": {"config": config}}}
+        assert backfill.execute_in_process(instance=instance, run_config=run_config).success
+    assert orders.table("shop.events").read().num_rows == 5
+    assert (project / "written").read_text().splitlines() == [
+        "shop.events None",
+        "shop.events ('2024-01-02',)",
+    ]
+
+
+def test_a_subclass_that_changes_a_key_is_refused(project: Path, orders: Catalog) -> None:
+    write_subclass(project, orders)
+    code = project / "defs" / "lake" / "component.py"
+    code.write_text(code.read_text().replace('owners=["team:lake"]', 'key=["lake", "events"]'))
+    with pytest.raises(ComponentTreeException) as raised:
+        dg.load_from_defs_folder(path_within_project=project)
+    assert "OurTables.get_asset_spec changed the key of shop/events" in str(raised.value.__cause__)
 
 
 def test_the_check_of_an_adopted_table_runs_for_it_alone(project: Path, orders: Catalog) -> None:

@@ -63,7 +63,10 @@ def test_the_check_says_what_is_due_with_numbers_a_picture_and_what_is_not(
     ]
     metadata = found.metadata
     (due,) = [each.data for each in metadata["due"].records]
-    assert (due["verb"], due["files fewer"]) == ("compact", 2)
+    assert (due["verb"], due["gains"]) == ("compact", "2 files fewer")
+    assert due["takes"].endswith(("ms", "s"))
+    # A compaction frees nothing before an expiry.
+    assert due["frees"] == "not known"
     assert due["reason"] == "partition dt=2024-01-02: 3 small files ≥ 3: compact"
     assert metadata["job of compact"].value == "compact"
     assert metadata["files"].value.startswith("![small files by partition](data:image/svg+xml")
@@ -212,7 +215,9 @@ def test_commits_of_others_show_up_as_materializations(others: Lake) -> None:
     assert others.instance.get_latest_materialization_event(key) is None
     others.write_small_files("2024-01-02", 1, "shop.others")
     first = [each for each in others.tick().asset_events if each.asset_key == key]
-    (whole,) = [each for each in first if isinstance(each, dg.AssetMaterialization)]
+    day, whole = [each for each in first if isinstance(each, dg.AssetMaterialization)]
+    assert (day.partition, whole.partition) == ("2024-01-02", None)
+    assert day.metadata["dagster/partition_row_count"].value == 1
     assert whole.metadata["lakewright/snapshot_id"].value == 1
     assert whole.metadata["dagster/row_count"].value == 1
     assert whole.metadata["lakewright/commit_kind"].value == "APPEND"

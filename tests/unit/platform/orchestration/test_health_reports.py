@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import dagster as dg
 import pytest
 
 from lakewright.platform.declare.policy_watch import PolicyFiles
@@ -11,6 +12,7 @@ from lakewright.platform.orchestration.health_reports import HealthEvaluation, e
 from lakewright.platform.orchestration.names import UpkeepNames
 from lakewright.platform.warehouse.clock import Clock
 from lakewright.platform.warehouse.decide import decide
+from lakewright.platform.warehouse.keepers import KEEPERS
 from lakewright.platform.warehouse.kept_tables import KeptTables
 from lakewright.platform.warehouse.known_work import Past, Try
 from lakewright.platform.warehouse.table_state import read_state
@@ -25,6 +27,13 @@ POLICY = """
 warehouse:
   partitions: {older_than: 300d, schedule: 0 0 * * *}
   snapshots: {enabled: false}
+  orphans: {enabled: false}
+"""
+
+EXPIRING = """
+warehouse:
+  snapshots: {time_retained: 1h, retain_min: 1, schedule: 0 0 * * *}
+  compaction: {enabled: false}
   orphans: {enabled: false}
 """
 
@@ -53,3 +62,38 @@ def test_daily_work_makes_a_table_ill_once_it_is_late_or_failed(
 
     assert found().told == {VERB}
     assert found().passed is not ill
+
+
+def test_an_expiry_that_is_due_says_what_it_gains_though_it_reads_no_rows(tmp_path: Path) -> None:
+    (tmp_path / "policy.yaml").write_text(EXPIRING)
+    catalog = Catalog.open(memory_uri(), env=FixedEnv())
+    table = new_table(catalog, name="db.events")
+    for number in range(3):
+        table.write(rows(table, events(number, number + 1)))
+    kept = KeptTables(files=PolicyFiles([tmp_path / "policy.yaml"]), adopted=("db.*",))
+    now_ms = START_MS + 24 * 60 * MINUTE_MS
+    one, state = kept.table("db.events"), read_state(catalog, "db.events", now_ms=now_ms)
+    clock = Clock(now_ms=now_ms, last_tick_ms=lambda cron, zone: now_ms - MINUTE_MS)
+    decisions = decide(state, one.policy, Past(), clock)
+    metadata = evaluate_health(state, decisions, one, UpkeepNames()).metadata
+    (due,) = [each.data for each in metadata["due"].records]
+    assert (due["verb"], due["reads"], due["gains"]) == (
+        "expire snapshots",
+        "no rows",
+        "2 snapshots fewer",
+    )
+    assert due["takes"].endswith("ms")
+
+
+def test_a_healthy_table_links_the_sensor_and_every_job_that_keeps_it(tmp_path: Path) -> None:
+    (tmp_path / "policy.yaml").write_text(EXPIRING)
+    catalog = Catalog.open(memory_uri(), env=FixedEnv())
+    new_table(catalog, name="db.events")
+    kept = KeptTables(files=PolicyFiles([tmp_path / "policy.yaml"]), adopted=("db.*",))
+    one, state = kept.table("db.events"), read_state(catalog, "db.events", now_ms=START_MS)
+    names = UpkeepNames("lake")
+    metadata = evaluate_health(state, (), one, names, location="our lake/defs").metadata
+    assert metadata["job of compact"] == dg.MetadataValue.job("compact__lake", "our lake/defs")
+    assert {f"job of {verb}" for verb in KEEPERS} <= metadata.keys()
+    sensor = dg.MetadataValue.url("/locations/our%20lake%2Fdefs/sensors/upkeep_sensor__lake")
+    assert metadata["lakewright/upkeep_sensor"] == sensor
