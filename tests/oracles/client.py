@@ -105,6 +105,13 @@ class Oracle:
             )
         )
 
+    def planned_files(
+        self, warehouse: str | Path, table: str, *, where: Sequence[Condition] = ()
+    ) -> dict[str, int]:
+        """The data files that a read with this filter would open, and their bytes."""
+        conditions = [list(condition) for condition in where]
+        return dict(self._call("planned_files", warehouse, table, where=conditions))
+
     def close(self) -> None:
         """End the process. A later call starts a new one."""
         process, self._process = self._process, None

@@ -278,6 +278,7 @@ class JavaPaimon:
             "create": self.create,
             "alter": self.alter,
             "read": self.read,
+            "planned_files": self.planned_files,
             "changes": self.changes,
             "lookup": self.lookup,
             "statistics": self.statistics,
@@ -355,6 +356,18 @@ class JavaPaimon:
             self._invoke(self._paimon.table.source.TableRead, "executeFilter", table_read)
         data = self._rows_of(table_read, builder.newScan().plan(), row_type)
         return list(decode_rows(data, self._value_type(row_type)))
+
+    def planned_files(self, warehouse: str, table: str, where: Where) -> dict[str, int]:
+        source = self._table(warehouse, table)
+        row_type = self._row_type(source)
+        builder = self._paimon.table.source.ReadBuilderImpl(source)
+        for condition in where:
+            builder.withFilter(self._predicate(row_type, *condition))
+        return {
+            file.fileName(): int(file.fileSize())
+            for split in builder.newScan().plan().splits()
+            for file in split.dataFiles()
+        }
 
     def changes(
         self,
