@@ -41,12 +41,16 @@ class Pypaimon:
     def __init__(self) -> None:
         # The table, writer and commit of a write that is under way.
         self._begun: tuple[Any, Any, Any] | None = None
+        # The table of `open`.
+        self._opened: Any = None
 
     def commands(self) -> dict[str, wire.Command]:
         return {
             "create": self.create,
             "alter": self.alter,
             "read": self.read,
+            "open": self.open,
+            "read_opened": self.read_opened,
             "planned_files": self.planned_files,
             "write": self.write,
             "begin_write": self.begin_write,
@@ -98,7 +102,16 @@ class Pypaimon:
         if tag is not None:
             travel["scan.tag-name"] = tag
         source = self._table(warehouse, table)
-        builder = filtered((source.copy(travel) if travel else source).new_read_builder(), where)
+        return self._read(source.copy(travel) if travel else source, where)
+
+    def open(self, warehouse: str, table: str) -> None:
+        self._opened = self._table(warehouse, table)
+
+    def read_opened(self, where: Where) -> list[dict[str, Any]]:
+        return self._read(self._opened, where)
+
+    def _read(self, source: Any, where: Where) -> list[dict[str, Any]]:
+        builder = filtered(source.new_read_builder(), where)
         found = builder.new_read().to_arrow(builder.new_scan().plan().splits())
         return canonical_rows(found)
 
