@@ -272,8 +272,21 @@ def _notes(plan: RespecPlan) -> tuple[str, ...]:
     return (
         *files,
         *((moves,) if plan.crosses_partitions else ()),
+        *_told_of_history(plan),
         f"limits: {plan.most_partitions:,} partitions, {plan.most_files:,} files",
     )
+
+
+def _told_of_history(plan: RespecPlan) -> tuple[str, ...]:
+    """What other clients cannot do afterwards, which is to be done before."""
+    if not plan.steps or plan.snapshot_id is None:
+        return ()
+    told = (
+        "afterwards other clients cannot read the changes in snapshots of before: they fail, or "
+        f"miss rows, so let their streams read to snapshot {plan.snapshot_id}; only lakewright "
+        "expires these snapshots without leaving files behind"
+    )
+    return (told,)
 
 
 def _sizes(plan: CompactionPlan) -> str:

@@ -13,6 +13,7 @@ from lakewright.storage import Catalog
 from tests.oracles.client import JavaOracle, Oracle, WritingOracle
 from tests.support.histories.actors import Java, Ours
 from tests.support.histories.carrying_out import HistoryDiffers, Proof, Readers
+from tests.support.histories.changed_keys import draw_with_changed_keys
 from tests.support.histories.drawing import History, Setting, draw, shrink
 from tests.support.histories.settings import NEWER_SETTINGS, SETTINGS
 from tests.support.tables.invariants import (
@@ -81,6 +82,19 @@ def alone(shared: Catalog, others: list[Oracle]) -> Build:
             difference=ours.difference,
             filtered=ours.read_where,
         )
+
+    return build
+
+
+@pytest.fixture
+def changing(shared: Catalog, java_latest: JavaOracle, released_pypaimon: Oracle) -> Build:
+    """A history on one table that we and Java change by turns, and its partition keys we alone."""
+
+    def build(history: History) -> Proof:
+        ours, theirs = Ours(shared), Java(java_latest, shared.root)
+        tables = {f"db.changing{next(_NUMBERS)}": [ours, theirs]}
+        readers = _reading(shared, [released_pypaimon], history.setting)
+        return _proof(history, tables, ours, theirs, readers)
 
     return build
 
@@ -166,6 +180,10 @@ def drawn_for_us(setting: Setting, seed: int) -> History:
     return draw(setting, seed, length=_length(seed), write_only=True)
 
 
+def drawn_with_changed_keys(setting: Setting, seed: int) -> History:
+    return draw_with_changed_keys(setting, seed, length=_length(seed))
+
+
 def _length(seed: int) -> int:
     """The quick ones are short."""
     return 5 if seed in QUICK_SEEDS else 12
@@ -224,3 +242,21 @@ def test_we_and_java_change_many_tables_by_turns_and_read_them_alike(
     shared: Catalog, mixed: Build, setting: Setting, seed: int
 ) -> None:
     check(mixed, drawn_for_one_table(setting, seed), shared)
+
+
+# Compactions tell what a changelog says, and retractions meet what they made of the rows.
+CHANGING = [
+    each
+    for each in SETTINGS
+    if "changelog-producer" not in each.options
+    and not (each.options.get("merge-engine") == "aggregation" and "-D" in each.kinds)
+]
+
+
+@pytest.mark.mission("PT1", "PT4", "FS2")
+@pytest.mark.parametrize(("setting", "seed"), cases(range(3), CHANGING))
+@pytest.mark.sampled(3)
+def test_rows_stay_while_we_change_partition_keys_and_java_writes_in_between(
+    shared: Catalog, changing: Build, setting: Setting, seed: int
+) -> None:
+    check(changing, drawn_with_changed_keys(setting, seed), shared)

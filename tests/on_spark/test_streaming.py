@@ -192,6 +192,28 @@ def test_upserts_go_on_beside_a_compaction_and_a_new_column(catalog: Catalog, fe
     assert batches_of(table).count(1) == 1
 
 
+@pytest.mark.parametrize("keys", [[], ["day", "id"]], ids=["append", "upsert"])
+@pytest.mark.mission("PT1", "PT13", "PT49")
+def test_a_stream_goes_on_when_the_partition_keys_change_under_a_staged_batch(
+    catalog: Catalog, feed: Feed, keys: list[str]
+) -> None:
+    options = {"bucket": "2"} if keys else {}
+    table = new_table(catalog, partitions=["day"], keys=keys, options=options)
+
+    def change(call: Call) -> None:
+        if puts_snapshot(call) and call.path.endswith("/snapshot-2"):
+            table.upkeep.respec([])
+
+    for day in ("a", "b"):
+        feed.add(*events(1, 2, day="a", v=day), *events(3, day=day))
+    feed.into(over(table, WatchedFiles(table.table_files.fs, before=change)), output="append")
+    table = catalog.table(table.name)
+    assert table.schema.partition_keys == ()
+    assert batches_of(table).count(1) == 1
+    expected = ["a1", "a2", "b1", "b2", "v3", "v3"]
+    assert values_of(table, "v") == sorted(expected[2:] if keys else expected)
+
+
 @pytest.mark.deep
 @pytest.mark.mission("PT49")
 def test_the_states_of_a_query_advance_with_a_batch_that_the_table_holds_already(

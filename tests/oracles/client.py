@@ -105,6 +105,21 @@ class Oracle:
             )
         )
 
+    def open(self, warehouse: str | Path, table: str) -> None:
+        """Open a table for `read_opened`, as a process that runs for long; a client has one."""
+        self._call("open", warehouse, table)
+
+    def read_opened(self, *, where: Sequence[Condition] = ()) -> list[Row]:
+        """Rows of the latest snapshot, by the schema that the table had when it was opened."""
+        return list(self._request("read_opened", where=[list(each) for each in where]))
+
+    def planned_files(
+        self, warehouse: str | Path, table: str, *, where: Sequence[Condition] = ()
+    ) -> dict[str, int]:
+        """The data files that a read with this filter would open, and their bytes."""
+        conditions = [list(condition) for condition in where]
+        return dict(self._call("planned_files", warehouse, table, where=conditions))
+
     def close(self) -> None:
         """End the process. A later call starts a new one."""
         process, self._process = self._process, None

@@ -270,6 +270,8 @@ class JavaPaimon:
         self._sinks: dict[str, Any] = {}
         # The table, writer and commit of a write that is under way.
         self._begun: tuple[Any, Any, Any, Callable[[Any], int] | None] | None = None
+        # The table of `open`.
+        self._opened: Any = None
         self._loader = self._java.lang.ClassLoader.getSystemClassLoader()
         self._io_manager = self._paimon.disk.IOManager.create(str(scratch))
 
@@ -278,6 +280,9 @@ class JavaPaimon:
             "create": self.create,
             "alter": self.alter,
             "read": self.read,
+            "open": self.open,
+            "read_opened": self.read_opened,
+            "planned_files": self.planned_files,
             "changes": self.changes,
             "lookup": self.lookup,
             "statistics": self.statistics,
@@ -339,7 +344,15 @@ class JavaPaimon:
             travel["scan.snapshot-id"] = str(snapshot)
         if tag is not None:
             travel["scan.tag-name"] = tag
-        source = self._table(warehouse, table, travel)
+        return self._read(self._table(warehouse, table, travel), where)
+
+    def open(self, warehouse: str, table: str) -> None:
+        self._opened = self._table(warehouse, table)
+
+    def read_opened(self, where: Where) -> list[dict[str, Any]]:
+        return self._read(self._opened, where)
+
+    def _read(self, source: Any, where: Where) -> list[dict[str, Any]]:
         row_type = self._row_type(source)
         # Format tables have a builder of their own; the gateway sees no default method of others.
         is_format_table = "FormatTable" in source.getClass().getSimpleName()
@@ -355,6 +368,18 @@ class JavaPaimon:
             self._invoke(self._paimon.table.source.TableRead, "executeFilter", table_read)
         data = self._rows_of(table_read, builder.newScan().plan(), row_type)
         return list(decode_rows(data, self._value_type(row_type)))
+
+    def planned_files(self, warehouse: str, table: str, where: Where) -> dict[str, int]:
+        source = self._table(warehouse, table)
+        row_type = self._row_type(source)
+        builder = self._paimon.table.source.ReadBuilderImpl(source)
+        for condition in where:
+            builder.withFilter(self._predicate(row_type, *condition))
+        return {
+            file.fileName(): int(file.fileSize())
+            for split in builder.newScan().plan().splits()
+            for file in split.dataFiles()
+        }
 
     def changes(
         self,

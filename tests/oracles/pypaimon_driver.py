@@ -41,12 +41,17 @@ class Pypaimon:
     def __init__(self) -> None:
         # The table, writer and commit of a write that is under way.
         self._begun: tuple[Any, Any, Any] | None = None
+        # The table of `open`.
+        self._opened: Any = None
 
     def commands(self) -> dict[str, wire.Command]:
         return {
             "create": self.create,
             "alter": self.alter,
             "read": self.read,
+            "open": self.open,
+            "read_opened": self.read_opened,
+            "planned_files": self.planned_files,
             "write": self.write,
             "begin_write": self.begin_write,
             "finish_write": self.finish_write,
@@ -97,12 +102,26 @@ class Pypaimon:
         if tag is not None:
             travel["scan.tag-name"] = tag
         source = self._table(warehouse, table)
-        builder = (source.copy(travel) if travel else source).new_read_builder()
-        if where:
-            schema = PyarrowFieldParser.from_paimon_schema(builder.read_type())
-            builder = builder.with_filter(predicate(builder.new_predicate_builder(), schema, where))
+        return self._read(source.copy(travel) if travel else source, where)
+
+    def open(self, warehouse: str, table: str) -> None:
+        self._opened = self._table(warehouse, table)
+
+    def read_opened(self, where: Where) -> list[dict[str, Any]]:
+        return self._read(self._opened, where)
+
+    def _read(self, source: Any, where: Where) -> list[dict[str, Any]]:
+        builder = filtered(source.new_read_builder(), where)
         found = builder.new_read().to_arrow(builder.new_scan().plan().splits())
         return canonical_rows(found)
+
+    def planned_files(self, warehouse: str, table: str, where: Where) -> dict[str, int]:
+        builder = filtered(self._table(warehouse, table).new_read_builder(), where)
+        return {
+            file.file_name: file.file_size
+            for split in builder.new_scan().plan().splits()
+            for file in split.files
+        }
 
     def write(
         self,
@@ -237,6 +256,14 @@ def schema_change(change: Mapping[str, Any]) -> Any:
 
 def data_type(declared: Type) -> Any:
     return DataTypeParser.parse_data_type(declared, AtomicInteger(-1))
+
+
+def filtered(builder: Any, where: Where) -> Any:
+    """A read builder with a filter, if there is one."""
+    if not where:
+        return builder
+    schema = PyarrowFieldParser.from_paimon_schema(builder.read_type())
+    return builder.with_filter(predicate(builder.new_predicate_builder(), schema, where))
 
 
 def predicate(builder: Any, schema: pa.Schema, where: Where) -> Any:

@@ -72,6 +72,12 @@ def weather() -> pa.Table:
     return rows.select(wanted).add_column(0, "dt", _day(rows))
 
 
+def weather_by_hour() -> pa.Table:
+    """The observations with the hour of their day, in the local time that `dt` goes by."""
+    rows = weather()
+    return rows.add_column(1, "hour", _read("weather.csv", {"hour": pa.int16()}).column("hour"))
+
+
 def planes() -> pa.Table:
     """3,322 planes."""
     small = dict.fromkeys(("year", "engines", "seats"), pa.int16())

@@ -45,8 +45,8 @@ def all_rows(table: Table) -> pa.Table:
     return rows.sort_by([(name, "ascending") for name in rows.column_names])
 
 
-def told(name: str, facts: Mapping[str, int | str], before: pa.Table, after: pa.Table) -> str:
-    """What a run did to a table by its own facts, in a line.
+def check_rows(name: str, before: pa.Table, after: pa.Table) -> None:
+    """Check that a change of partition keys left the rows.
 
     Raises:
         CorruptionError: the rows are not those of before.
@@ -57,6 +57,15 @@ def told(name: str, facts: Mapping[str, int | str], before: pa.Table, after: pa.
             f"the {before.num_rows:,} rows of before; roll back to the snapshot before it",
             table=name,
         )
+
+
+def told(name: str, facts: Mapping[str, int | str], before: pa.Table, after: pa.Table) -> str:
+    """What a run did to a table by its own facts, in a line.
+
+    Raises:
+        CorruptionError: the rows are not those of before.
+    """
+    check_rows(name, before, after)
     fact = {label.removeprefix("lakewright/"): value for label, value in facts.items()}
     return (
         f"{fact['keys_before']} → {fact['keys_after']}: {fact['files_split']:,} files split, "

@@ -7,7 +7,8 @@
 4. Wait for the upkeep sensor to detect it, and for the run it launches; meanwhile
    weather and delays get their December.
 5. Change the schema of flights (`evolution.py`).
-6. Change its partition keys, and change them back (`partition_keys.py`).
+6. Change its partition keys, and change them back (`partition_keys.py`). The weather of December
+   goes from days to days and hours (`hourly_weather.py`).
 7. Expire snapshots.
 8. Print the changes.
 
@@ -38,6 +39,7 @@ from lakewright.demo.evolution import (
     seen,
     seen_lines,
 )
+from lakewright.demo.hourly_weather import HOURLY_WEATHER, give_hours, is_by_hour
 from lakewright.demo.partition_keys import all_rows, give_keys, keys_to_give, told
 from lakewright.demo.report import Change, TableState, render_changes, render_health, state_of
 from lakewright.demo.workspace import Workspace, find_workspace
@@ -167,6 +169,7 @@ class Story:
         self._compact_and_catch_up()
         self._evolve()
         self._change_partition_keys()
+        self._give_hours()
         self._expire()
 
     # --- the steps ----------------------------------------------------------------------------
@@ -305,6 +308,15 @@ class Story:
                 after = all_rows(self.catalog.table(FLIGHTS))
                 said = told(FLIGHTS, self.server.observed(run), before, after)
                 self.say.line(f"    {said}")
+
+    def _give_hours(self) -> None:
+        """In this process, by the command line."""
+        self.say.step(f"{HOURLY_WEATHER} goes from days to days and hours")
+        if is_by_hour(self.catalog):
+            self.say.note("it has them")
+            return
+        with self._changes("partition keys", (HOURLY_WEATHER,)):
+            give_hours(self.catalog, self.say.line)
 
     # --- waiting ------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Changes the partition keys of a live table; every client reads it at every moment.
+"""Changes the partition keys of a live table; clients that open it read it at every moment.
 
 1. Plan: find the values of the new keys in each live file (`key_values.py`). A file with one value
    is restated where it lies, a file with several is split first (`split_files.py`).

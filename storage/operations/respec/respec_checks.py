@@ -40,6 +40,12 @@ def check_keys(
                 f"column {key!r} of {files.name} is {kind}, and clients name no folders alike "
                 "after such values; take a column of another type"
             )
+        if kind.root.is_floating and key not in schema.partition_keys:
+            raise InvalidRequestError(
+                f"column {key!r} of {files.name} is {kind}, and clients do not name folders alike "
+                "after nan, infinities and -0.0, or know no such keys; add a column of another "
+                "type, such as DECIMAL, with its values, and take that"
+            )
     if len(keys) == len(schema.field_names):
         raise InvalidRequestError(
             f"every column of {files.name} would be a partition key; leave one out"

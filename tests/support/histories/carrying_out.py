@@ -15,6 +15,7 @@ from tests.support.histories.drawing import (
     History,
     Overwrite,
     Rescale,
+    Respec,
     Row,
     Step,
     described,
@@ -155,8 +156,8 @@ class Proof:
     ) -> dict[str, int]:
         after = {table: self.latest_snapshot(table) for table in self.tables}
         for table, snapshot in before.items():
-            # An expiry deletes the state needed for the comparison.
-            if self.difference is None or isinstance(step, Expire):
+            # An expiry deletes the state needed for the comparison, and a change of keys ends it.
+            if self.difference is None or isinstance(step, Expire | Respec):
                 continue
             if 0 < snapshot < after[table]:
                 replay = Replay(self.history.primary_keys)

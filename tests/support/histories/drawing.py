@@ -134,7 +134,14 @@ class Expire:
     keep: int
 
 
-Step = Write | Overwrite | Compact | Rescale | Expire
+@dataclass(frozen=True)
+class Respec:
+    """Other partition keys; the rows stay."""
+
+    keys: tuple[str, ...]
+
+
+Step = Write | Overwrite | Compact | Rescale | Expire | Respec
 
 
 @dataclass(frozen=True)

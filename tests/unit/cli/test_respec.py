@@ -45,6 +45,7 @@ def test_a_change_is_shown_before_it_is_made_and_the_command_ends_with_the_new_k
     assert planned[12].startswith("  restated where they lie: 1 file, ")
     assert planned[13].startswith("  split first: 2 files, ")
     assert planned[13].endswith(", 4 rows")
+    assert "let their streams read to snapshot 3; only lakewright expires" in planned[14]
     assert planned[-1] == "dry run: nothing was written"
     assert catalog.table("db.t").schema.partition_keys == ("dt",)
 

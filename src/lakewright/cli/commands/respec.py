@@ -7,8 +7,9 @@ respec = verb_command(
     RESPEC,
     notes="""
 Files whose rows share one value of the new keys stay where they lie: new metadata names them.
-Other files are split first, with --split-only as many partitions at a time as are named. Every
-client reads the table at every moment. When the command ends, the table has the new keys.
+Other files are split first, with --split-only as many partitions at a time as are named. Clients
+that open the table read it at every moment; those that have it open must open it again
+(docs/changing-partition-keys.md). When the command ends, the table has the new keys.
 All files of a table with a primary key are written anew: they are sorted by its other columns.
 Partition keys must be in the primary key, which --primary-key lets them join.
 """,

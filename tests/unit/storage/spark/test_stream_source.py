@@ -67,6 +67,31 @@ def test_a_stream_has_all_rows_first_and_then_what_changes(table: Table) -> None
     assert told(later, later.initialOffset(), second) == [("+U", 3), ("+U", 4)]
 
 
+@pytest.mark.parametrize("keys", [[], ["day", "id"]], ids=["append", "primary key"])
+@pytest.mark.mission("PT1", "PT4")
+def test_a_stream_that_began_before_goes_on_across_changes_of_partition_keys(
+    catalog: Catalog, keys: list[str]
+) -> None:
+    """The same reader, one that begins again, and one that has the change still before it."""
+    options = {"bucket": "2"} if keys else {}
+    table = new_table(catalog, partitions=["day"], keys=keys, options=options)
+    write(table, 1, 4)
+    reader = reader_of(table)
+    before = latest(reader, reader.initialOffset())
+    assert told(reader, reader.initialOffset(), before) == [("+I", 1), ("+I", 2), ("+I", 3)]
+    write(table, 4, 5)
+    table.upkeep.respec([])
+    table = catalog.table(table.name)
+    write(table, 5, 6)
+    table.upkeep.respec(["day"])
+    table = catalog.table(table.name)
+    write(table, 6, 7)
+    for each in (reader, reader_of(table)):
+        after = latest(each, before)
+        assert told(each, before, after) == [("+I", 4), ("+I", 5), ("+I", 6)]
+        assert told(each, after, latest(each, after)) == []
+
+
 def test_a_stream_that_ends_when_all_is_read_leaves_what_comes_meanwhile(table: Table) -> None:
     write(table, 1, 2)
     reader = reader_of(table)

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -21,10 +20,8 @@ from lakewright.storage.errors import (
     SchemaMoved,
     UnsupportedError,
 )
-from lakewright.storage.operations.commit.commit import commit_compaction
-from lakewright.storage.operations.state.live_files import grouped_by_bucket
-from lakewright.storage.spec.commit import CommitMessage
 from tests.support.tables.builders import compact, content, expire, new_table, remove_orphans, rows
+from tests.support.tables.deleted_rows import delete_first_rows
 from tests.support.tables.invariants import assert_only_reachable_files, assert_readable_history
 from tests.support.tables.late_commits import commit_late
 
@@ -243,26 +240,6 @@ def test_deleted_rows_stay_deleted(catalog: Catalog, keys: tuple[str, ...]) -> N
     assert_only_reachable_files(table)
 
 
-def delete_first_rows(table: Table) -> None:
-    """Delete the first row of each file, as Java does with DELETE: by an index file a bucket."""
-    files = table.table_files
-    messages = []
-    for place, group in grouped_by_bucket(table.at().files()).items():
-        marks = {entry.file.file_name: np.array([0]) for entry in group}
-        index = files.indexes.write_deletion_vectors(marks, write_id=files.env.new_id())
-        messages.append(
-            CommitMessage(
-                partition=place.partition,
-                bucket=place.bucket,
-                total_buckets=-1,
-                new_indexes=(index,),
-            )
-        )
-    commit_compaction(
-        files, messages, user="delete", base_snapshot_id=table.history.snapshots()[-1].id
-    )
-
-
 def test_a_write_staged_before_it_is_refused_and_named(catalog: Catalog) -> None:
     table = by_day(catalog)
     staged = table.stage(rows(table, [{"dt": "a", "hh": 5, "o": "x", "v": 1}]))
@@ -322,6 +299,20 @@ def test_bad_keys_are_refused_by_name(catalog: Catalog, keys: Any, named: str) -
     table = by_day(catalog)
     with pytest.raises(InvalidRequestError, match=named):
         table.upkeep.plan_respec(keys)
+
+
+@pytest.mark.parametrize("kind", ["FLOAT", "DOUBLE"])
+def test_floating_numbers_become_no_keys_and_stay_where_they_are(
+    catalog: Catalog, kind: str
+) -> None:
+    """Other clients find no folder of nan or -0.0, or refuse such keys."""
+    table = new_table(catalog, {"dt": "STRING", "f": kind, "v": "INT"}, partitions=["dt"])
+    with pytest.raises(InvalidRequestError, match=rf"'f' of db\.t is {kind}, .* such as DECIMAL"):
+        table.upkeep.plan_respec(["dt", "f"])
+    had = new_table(catalog, {"f": kind, "hh": "INT", "v": "INT"}, name="db.had", partitions=["f"])
+    had.write(rows(had, [{"f": 0.5, "hh": hour, "v": 1} for hour in (1, 2)]))
+    due = content(had)
+    assert content(respec(catalog, had, "f", "hh")) == due
 
 
 @pytest.mark.mission("SE19")
