@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,8 @@ from lakewright.storage.errors import (
 from lakewright.storage.operations.commit.commit import commit_compaction
 from lakewright.storage.operations.state.live_files import grouped_by_bucket
 from lakewright.storage.spec.commit import CommitMessage
+from lakewright.storage.spec.hive_table import hive_table
+from lakewright.storage.spec.schema import TableSchema
 from tests.support.tables.builders import compact, content, expire, new_table, remove_orphans, rows
 from tests.support.tables.invariants import assert_only_reachable_files, assert_readable_history
 from tests.support.tables.late_commits import commit_late
@@ -325,6 +327,38 @@ def test_bad_keys_are_refused_by_name(catalog: Catalog, keys: Any, named: str) -
 
 
 @pytest.mark.mission("SE19")
+class Metastore:
+    """A registry that lets no table's partition keys change; `tests/stores` has the real one."""
+
+    def __init__(self) -> None:
+        self.told: list[TableSchema] = []
+
+    def tell(self, schema: TableSchema, former: TableSchema) -> None:
+        if hive_table(schema).partition_columns != hive_table(former).partition_columns:
+            raise InvalidRequestError("partition keys can not be changed")
+        self.told.append(schema)
+
+    def follow(self, latest: Callable[[], TableSchema]) -> None:
+        self.told.append(latest())
+
+
+@pytest.mark.parametrize("told", ["true", "false"])
+def test_keys_that_a_metastore_holds_are_refused_before_anything_is_written(
+    catalog: Catalog, told: str
+) -> None:
+    made = by_day(catalog, **{"metastore.partitioned-table": told})
+    metastore = Metastore()
+    table = Table(replace(made.table_files, registry=metastore))
+    if told == "true":
+        before = len(made.history.snapshots())
+        with pytest.raises(UnsupportedError, match=r"metastore\.partitioned-table"):
+            table.upkeep.plan_respec(["dt", "hh"])
+        assert len(made.history.snapshots()) == before
+        return
+    table.upkeep.respec(["dt", "hh"])
+    assert metastore.told[-1].partition_keys == ("dt", "hh")
+
+
 def test_a_column_that_is_or_was_a_key_cannot_be_dropped(catalog: Catalog) -> None:
     """Files of before may be asked for by it, at a tag or a snapshot."""
     table = respec(catalog, by_day(catalog), "hh")
