@@ -204,19 +204,6 @@ def _is_over(files: TableFiles, latest: Snapshot, waited_ms: float) -> bool:
     return max(waited_ms, since_ms) >= _KEYS_CHANGE_WITHIN_MS
 
 
-def hold_writers(files: TableFiles) -> CommitResult:
-    """Commit a snapshot of the same files after which other committers wait; see `holding`."""
-
-    def build(latest: Snapshot | None, live_files: LiveFiles) -> Change | None:
-        return (
-            None
-            if latest is None
-            else Change(manifests=live_files.manifests(latest), statistics=latest.statistics)
-        )
-
-    return commit_bridging(files, build)
-
-
 def _has_replaced_keys(files: TableFiles, metas: Sequence[ManifestFileMeta]) -> bool:
     """Whether manifests of a primary-key table have rows of other keys, but as many.
 

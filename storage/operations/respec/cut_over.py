@@ -45,7 +45,7 @@ from lakewright.storage.operations.state.latest import is_latest, read_latest
 from lakewright.storage.operations.state.live_columns import live_columns
 from lakewright.storage.operations.state.live_files import LiveFiles, snapshot_manifests
 from lakewright.storage.operations.state.partition_filter import PartitionFilter
-from lakewright.storage.spec.commit import Change
+from lakewright.storage.spec.commit import Change, CommitResult
 from lakewright.storage.spec.snapshot import Snapshot
 
 # How often the first snapshot is made again because another commit followed it.
@@ -175,6 +175,19 @@ def _files_of(files: TableFiles, snapshot: Snapshot) -> pa.Table:
 
 
 _NUMBERS = ("_BUCKET", "_FILE._LEVEL", "_FILE._FILE_SIZE", "_FILE._ROW_COUNT")
+
+
+def hold_writers(files: TableFiles) -> CommitResult:
+    """Commit a snapshot of the same files after which other committers wait; see `holding`."""
+
+    def build(latest: Snapshot | None, live_files: LiveFiles) -> Change | None:
+        return (
+            None
+            if latest is None
+            else Change(manifests=live_files.manifests(latest), statistics=latest.statistics)
+        )
+
+    return commit_bridging(files, build)
 
 
 def keys_stand(files: TableFiles) -> bool:

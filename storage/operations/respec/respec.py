@@ -26,9 +26,9 @@ from lakewright.storage.errors import (
     StalePlan,
 )
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.commit.commit_loop import end_change_of_keys, hold_writers
+from lakewright.storage.operations.commit.commit_loop import end_change_of_keys
 from lakewright.storage.operations.read.key_values import KeyRow, KeyValues
-from lakewright.storage.operations.respec.cut_over import cut_over, keys_stand
+from lakewright.storage.operations.respec.cut_over import cut_over, hold_writers, keys_stand
 from lakewright.storage.operations.respec.keyed import KeyedChange
 from lakewright.storage.operations.respec.keyed_checks import (
     check_rows_have_key,
@@ -49,10 +49,11 @@ from lakewright.storage.operations.respec.respec_plan import (
     MOST_FILES,
     MOST_PARTITIONS,
     Becoming,
-    Layout,
     RespecPlan,
     RespecResult,
     Rewritten,
+    check_size,
+    layout_of,
 )
 from lakewright.storage.operations.respec.schemas import unchanged
 from lakewright.storage.operations.respec.split_files import planned_splits, split_files
@@ -150,8 +151,8 @@ def plan_respec(
             if partitions is not None
             else _steps(files, keys, several)
         ),
-        restate=_layout(single),
-        split=_layout(several),
+        restate=layout_of(single),
+        split=layout_of(several),
         splits=planned_splits(
             # Late files lie in buckets of other keys, and are not split.
             files,
@@ -169,7 +170,7 @@ def plan_respec(
             with_primary_key(files, keys, primary), partition_keys=keys
         ).crosses_partitions,
     )
-    _check_size(plan)
+    check_size(plan)
     return plan
 
 
@@ -189,8 +190,8 @@ def _plan_moved(files: TableFiles, keys: tuple[str, ...], moved_from: str) -> Re
         keys=keys,
         former_keys=keys,
         steps=(),
-        restate=_layout(moved),
-        split=_layout(()),
+        restate=layout_of(moved),
+        split=layout_of(()),
         splits=planned_splits(files, set(), keys),
         files_after=len(moved),
         becomes=(),
@@ -468,15 +469,6 @@ def _files_after(
     return sum(bucket_count_for(files, together[row]) for (row,) in found.values())
 
 
-def _layout(entries: Iterable[ManifestEntry]) -> Layout:
-    metas = [entry.file for entry in entries]
-    return Layout(
-        files=len(metas),
-        bytes=sum(file.file_size for file in metas),
-        rows=sum(file.row_count for file in metas),
-    )
-
-
 def _becomes(
     files: TableFiles, entries: Iterable[ManifestEntry], values: KeyValues
 ) -> tuple[Becoming, ...]:
@@ -499,16 +491,3 @@ def _becomes(
         Becoming(partition=path, becomes=tuple(sorted(each)))
         for path, each in sorted(found.items())
     )
-
-
-def _check_size(plan: RespecPlan) -> None:
-    for what, count, limit, argument in (
-        ("partitions", plan.partitions_after, plan.most_partitions, "most_partitions"),
-        ("files", plan.files_after, plan.most_files, "most_files"),
-    ):
-        if count > limit:
-            raise InvalidRequestError(
-                f"{plan.table} would have {count:,} {what} under the keys "
-                f"{', '.join(plan.keys) or 'none'} (now {plan.partitions_before:,} partitions), "
-                f"and the limit is {limit:,}; take coarser keys, or raise {argument}"
-            )
