@@ -162,6 +162,7 @@ def plan_respec(
         ),
         files_after=_files_after(files, single, several, values),
         becomes=_becomes(files, entries, values),
+        partition_count=len({r for e in entries for r in values.found[e.file.file_name]}),
         most_partitions=most_partitions,
         most_files=most_files,
         is_keyed=keyed,

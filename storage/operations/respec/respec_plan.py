@@ -43,6 +43,7 @@ class RespecPlan(Plan["RespecResult"]):
     primary-key table it has all files, which are written anew (`is_keyed`), or those that a client
     committed under former keys. `primary_key` is the new one, if it changes, too. If the table
     `crosses_partitions` afterwards, rows move between them, and it can only be read here.
+    `partition_count` is that of the new ones: null and empty texts share a folder, and are several.
     """
 
     table: str
@@ -62,6 +63,7 @@ class RespecPlan(Plan["RespecResult"]):
     moved_from: str | None = None
     primary_key: tuple[str, ...] | None = None
     crosses_partitions: bool = False
+    partition_count: int = 0
 
     @property
     def partitions_before(self) -> int:
@@ -69,7 +71,7 @@ class RespecPlan(Plan["RespecResult"]):
 
     @property
     def partitions_after(self) -> int:
-        return len({each for found in self.becomes for each in found.becomes})
+        return self.partition_count
 
     @property
     def changes_nothing(self) -> bool:

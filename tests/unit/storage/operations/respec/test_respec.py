@@ -80,6 +80,17 @@ def test_a_plan_tells_what_is_restated_split_and_becomes_of_each_partition(
     assert len(table.history.snapshots()) == 4
 
 
+def test_partitions_that_share_a_folder_are_counted_each(catalog: Catalog) -> None:
+    table = new_table(catalog, COLUMNS, partitions=["dt"])
+    given: list[str | None] = [None, "", "   ", "x"]
+    table.write(rows(table, [{"dt": "a", "hh": 1, "o": each, "v": 1} for each in given]))
+    plan = table.upkeep.plan_respec(["dt", "o"])
+    assert len(plan.becomes[0].becomes) == 2
+    assert plan.partitions_after == 4
+    with pytest.raises(InvalidRequestError, match="would have 4 partitions"):
+        table.upkeep.plan_respec(["dt", "o"], most_partitions=3)
+
+
 @pytest.mark.sampled(2)
 @pytest.mark.mission("PT2", "PT3", "PT4")
 @pytest.mark.parametrize(
