@@ -337,7 +337,6 @@ def test_bad_keys_are_refused_by_name(catalog: Catalog, keys: Any, named: str) -
         table.upkeep.plan_respec(keys)
 
 
-@pytest.mark.mission("SE19")
 class Metastore:
     """A registry that lets no table's partition keys change; `tests/stores` has the real one."""
 
@@ -370,6 +369,7 @@ def test_keys_that_a_metastore_holds_are_refused_before_anything_is_written(
     assert metastore.told[-1].partition_keys == ("dt", "hh")
 
 
+@pytest.mark.mission("SE19")
 def test_a_column_that_is_or_was_a_key_cannot_be_dropped(catalog: Catalog) -> None:
     """Files of before may be asked for by it, at a tag or a snapshot."""
     table = respec(catalog, by_day(catalog), "hh")
