@@ -1,56 +1,205 @@
-"""What it costs to restate live files: `python -m benchmarks.respec_cost 1000 10000 100000`.
+"""What a change of partition keys costs: `python -m benchmarks.respec_cost goes,comes 1000 100000`.
 
-The partition keys of a table of so many files go, which restates each entry twice. A line of JSON
-for each count: seconds, CPU seconds, growth of memory and bytes of metadata written.
+* `goes`: the only key of an append table goes, so each entry is restated twice.
+* `comes`: a key comes that files lack, so each entry is restated once.
+* `split`: a key comes of which each file holds two values, so each file is split.
+* `keyed`: a key goes from a primary-key table, whose rows are written anew.
+
+With `--beside`, another process appends a row every 0.6 s, and waits as every writer does. A line
+of JSON for each case and count: seconds, CPU seconds, growth of memory, bytes of metadata written,
+snapshots made, the time between those for which writers wait, and how long the longest append took.
+Every thirtieth append joins manifests, which takes longer without a change, too. Files of
+`goes` and `comes` are named in manifests only; no verb opens them.
 """
 
 from __future__ import annotations
 
 import json
 import resource
+import select
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
+import pyarrow as pa
+
 from benchmarks.manifest_tables import make_table
+from benchmarks.planned_files import DATABASE, TABLE
+from lakewright.storage import AddColumn, Catalog, Table
+from lakewright.storage.errors import SchemaMoved
+
+_NAME = f"{DATABASE}.{TABLE}"
+_EVERY_SECONDS = 0.6
+_APPENDS_BEFORE = 2
 
 
-def measure(files: int) -> dict[str, float]:
+def _goes(files: int, folder: Path) -> Table:
+    return make_table(files, folder)
+
+
+def _comes(files: int, folder: Path) -> Table:
+    table = make_table(files, folder)
+    table.alter(AddColumn("hour", "INT"))
+    return Catalog.open(str(folder)).table(_NAME)
+
+
+def _split(files: int, folder: Path) -> Table:
+    table = Catalog.open(str(folder)).create_table(
+        _NAME, {"day": "INT", "hour": "INT", "v": "INT"}, partition_keys=["day"]
+    )
+    table.write(_rows(table, files))
+    return table
+
+
+def _keyed(files: int, folder: Path) -> Table:
+    table = Catalog.open(str(folder)).create_table(
+        _NAME,
+        {"day": "INT", "hour": "INT", "v": "INT"},
+        partition_keys=["hour", "day"],
+        primary_keys=["hour", "day", "v"],
+        options={"bucket": "1"},
+    )
+    table.write(_rows(table, files // 2))
+    return table
+
+
+def _rows(table: Table, days: int) -> pa.Table:
+    """Two rows of each day, of one hour each."""
+    numbers = list(range(2 * days))
+    columns = [[each // 2 for each in numbers], [each % 2 for each in numbers], numbers]
+    return pa.table(
+        [
+            pa.array(each, field.type)
+            for each, field in zip(columns, table.arrow_schema, strict=True)
+        ],
+        schema=table.arrow_schema,
+    )
+
+
+# How a table is made, and the keys that it gets.
+_CASES: dict[str, tuple[Callable[[int, Path], Table], list[str]]] = {
+    "goes": (_goes, []),
+    "comes": (_comes, ["day", "hour"]),
+    "split": (_split, ["day", "hour"]),
+    "keyed": (_keyed, ["hour"]),
+}
+
+
+def measure(case: str, files: int, *, beside: bool) -> dict[str, object]:
     """The cost for one table, in this process."""
     with tempfile.TemporaryDirectory() as folder:
-        table = make_table(files, Path(folder))
-        plan = table.upkeep.plan_respec([], most_files=files)
+        make, keys = _CASES[case]
+        table = make(files, Path(folder))
         paths = table.table_files.paths
+        plan = table.upkeep.plan_respec(
+            keys, most_files=4 * files + 10_000, most_partitions=4 * files + 10_000
+        )
         before = {each.path for each in table.table_files.fs.list_dir(paths.manifest_dir)}
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        began, cpu = time.perf_counter(), time.process_time()
-        result = table.upkeep.run(plan)
-        seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
+        with _writer(Path(folder), beside) as appends:
+            began, cpu = time.time(), time.process_time()
+            result = table.upkeep.run(plan)
+            ended, cpu = time.time(), time.process_time() - cpu
         written = [
             each.size
             for each in table.table_files.fs.list_dir(paths.manifest_dir)
             if each.path not in before
         ]
-        assert result.files_restated == files
-        return {
+        growth = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory
+        found: dict[str, object] = {
+            "case": case,
             "files": files,
-            "seconds": round(seconds, 2),
+            "seconds": round(ended - began, 2),
             "cpu_seconds": round(cpu, 2),
-            "growth_bytes": 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory),
+            "growth_bytes": 1024 * growth,
             "metadata_bytes": sum(written),
+            "snapshots": len(result.snapshot_ids),
+            "window_seconds": _window(table, result.snapshot_ids),
         }
+        if beside:
+            during = [each for each in appends if each[0] < ended and sum(each[:2]) >= began]
+            _, longest, cpu = max(during, key=lambda each: each[1], default=(0.0, 0.0, 0.0))
+            found["appends"] = len(during)
+            found["longest_append"] = round(longest, 2)
+            found["its_cpu_seconds"] = round(cpu, 2)
+        return found
+
+
+def _window(table: Table, made: Sequence[int]) -> float:
+    """The time from the first snapshot after which writers wait to the last."""
+    steps = 3 if table.schema.primary_keys else 2
+    times = [table.table_files.snapshots.read(each).time_millis for each in made[-steps:]]
+    return (times[-1] - times[0]) / 1000
+
+
+@contextmanager
+def _writer(folder: Path, beside: bool) -> Iterator[list[tuple[float, float, float]]]:
+    """A process that appends meanwhile; afterwards, when each append began, its seconds and CPU."""
+    appends: list[tuple[float, float, float]] = []
+    if not beside:
+        yield appends
+        return
+    command = [sys.executable, "-m", "benchmarks.respec_cost", "append", str(folder)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as writer:
+        assert writer.stdout is not None
+        appends += [json.loads(writer.stdout.readline()) for _ in range(_APPENDS_BEFORE)]
+        try:
+            yield appends
+        finally:
+            # The end of its input tells the writer to stop.
+            rest, _ = writer.communicate()
+            appends += map(json.loads, rest.splitlines())
+
+
+def append(folder: Path) -> None:
+    """Append a row every 0.6 seconds until the input ends; tells of each append."""
+    table, number = Catalog.open(str(folder)).table(_NAME), 0
+    while not _is_over():
+        number += 1
+        began, clock, cpu = time.time(), time.perf_counter(), time.process_time()
+        while True:
+            columns = dict.fromkeys(table.schema.field_names) | {"day": None, "hour": 1}
+            row = {name: columns[name] for name in table.schema.field_names}
+            row |= {"v": -number} if "v" in row else {}
+            row |= {"day": -number} if "v" in row else {"day": f"day-{number}"}
+            try:
+                table.write(pa.Table.from_pylist([row], schema=table.arrow_schema))
+                break
+            except SchemaMoved:
+                table = Catalog.open(str(folder)).table(_NAME)
+        took = time.perf_counter() - clock
+        sys.stdout.write(json.dumps([began, took, time.process_time() - cpu]) + "\n")
+        sys.stdout.flush()
+        time.sleep(max(0.0, _EVERY_SECONDS - took))
+
+
+def _is_over() -> bool:
+    ready, _, _ = select.select([sys.stdin], [], [], 0)
+    return bool(ready)
 
 
 def main() -> None:
-    """Measure each count in a process of its own."""
-    counts = sys.argv[1:]
-    if len(counts) == 1:
-        sys.stdout.write(json.dumps(measure(int(counts[0]))) + "\n")
+    """Measure each case and count in a process of its own."""
+    arguments = [each for each in sys.argv[1:] if each != "--beside"]
+    beside = "--beside" in sys.argv
+    if arguments[0] == "append":
+        append(Path(arguments[1]))
         return
-    for each in counts:
-        subprocess.run([sys.executable, "-m", "benchmarks.respec_cost", each], check=True)
+    cases, counts = arguments[0].split(","), arguments[1:]
+    if len(cases) == len(counts) == 1:
+        found = measure(cases[0], int(counts[0]), beside=beside)
+        sys.stdout.write(json.dumps(found) + "\n")
+        return
+    for case in cases:
+        for count in counts:
+            command = [sys.executable, "-m", "benchmarks.respec_cost", case, count]
+            subprocess.run([*command, *(["--beside"] if beside else [])], check=True)
 
 
 if __name__ == "__main__":

@@ -102,10 +102,13 @@ def build_definitions(
     )
     names = UpkeepNames(group)
     verbs = [kind.name for kind in KEEPING_JOBS]
-    keeping = [build_upkeep_job(kind, tables, names=names, resources=keys) for kind in KEEPING_JOBS]
     requested = (*REQUESTED_JOBS, RESPEC_OF_TABLES, evolve_job(workspace))
-    jobs += [build_upkeep_job(kind, tables, names=names, resources=keys) for kind in requested]
+    keeping, asked = (
+        [build_upkeep_job(kind, tables, names=names, resources=keys) for kind in kinds]
+        for kinds in (KEEPING_JOBS, requested)
+    )
     jobs += [
+        *asked,
         build_undo_job(names=names, resources=keys),
         build_statements_job(names=names, resources=keys),
         build_replay_job(workspace, names=names, resources=keys),

@@ -39,8 +39,9 @@ class TableFiles:
     """A table's name, place and current schema; it pickles, so tasks can carry it.
 
     `run` names the process that works on the table, a job or a command. Users of its commits begin
-    with it, so that what a run did can be found, and taken back. `registry` repeats the schema of
-    the table itself, and of no branch.
+    with it, so that what a run did can be found, and taken back. `holding` names a change of the
+    partition keys: other committers wait after its commits, for a moment. `registry` repeats the
+    schema of the table itself, and of no branch.
     """
 
     name: str
@@ -50,6 +51,7 @@ class TableFiles:
     env: Env
     read_manifests: ReadManifests | None = field(default=None, compare=False, repr=False)
     run: str | None = field(default=None, compare=False)
+    holding: str | None = field(default=None, compare=False)
     registry: SchemaRegistry | None = field(default=None, compare=False, repr=False)
 
     @cached_property

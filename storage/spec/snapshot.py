@@ -17,6 +17,9 @@ FIRST_SNAPSHOT_ID = 1
 BATCH_COMMIT_IDENTIFIER = 2**63 - 1
 # The property of a snapshot with a restated base: the delta list of the snapshot that it follows.
 FOLLOWS_PROPERTY = "lakewright.follows"
+# In a snapshot of a process that changes the partition keys: for a moment, other committers of
+# Lakewright wait. The value names the change.
+KEYS_CHANGE_PROPERTY = "lakewright.keys-change"
 # The property of a revert: the delta lists of the snapshots that it took back, joined by commas.
 TAKES_BACK_PROPERTY = "lakewright.takes-back"
 

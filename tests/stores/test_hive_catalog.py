@@ -144,6 +144,32 @@ def test_an_alter_reaches_the_metastore_also_where_columns_move(catalog: Catalog
     assert "my.note" not in found.parameters
 
 
+@pytest.mark.mission("PT1")
+def test_partition_keys_change_where_the_metastore_lets_them_and_are_refused_before_where_not(
+    catalog: Catalog,
+) -> None:
+    given = [{"id": 1, "day": "mon", "v": "a"}, {"id": 2, "day": "mon", "v": "b"}]
+    table = new_table(catalog, EVENTS, partitions=["day"])
+    table.write(rows(table, given))
+    table.upkeep.respec(["v"])
+    assert known(catalog, "db.t").parameters["partition"] == "v"
+    assert len(content(catalog.table("db.t"))) == 2
+    told = new_table(
+        catalog,
+        EVENTS,
+        name="db.told",
+        partitions=["day"],
+        options={"metastore.partitioned-table": "true"},
+    )
+    told.write(rows(told, given))
+    schema, snapshots = told.schema, len(told.history.snapshots())
+    with pytest.raises(UnsupportedError, match=r"db\.told has metastore\.partitioned-table"):
+        told.upkeep.plan_respec(["v"])
+    now = catalog.table("db.told")
+    assert (now.schema, len(now.history.snapshots())) == (schema, snapshots)
+    assert len(content(now)) == 2
+
+
 def test_what_the_metastore_refuses_leaves_nothing(catalog: Catalog, tmp_path: Path) -> None:
     too_long = {"x" * 4000: "y"}
     with pytest.raises(StorageError, match="refuses to create table"):

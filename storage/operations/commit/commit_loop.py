@@ -69,7 +69,12 @@ from lakewright.storage.operations.state.live_files import LiveFiles, live_entri
 from lakewright.storage.spec.arguments import text_argument, whole_number
 from lakewright.storage.spec.commit import Change, CommitResult, Committable
 from lakewright.storage.spec.manifest import FileKind, ManifestFileMeta
-from lakewright.storage.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from lakewright.storage.spec.snapshot import (
+    BATCH_COMMIT_IDENTIFIER,
+    KEYS_CHANGE_PROPERTY,
+    CommitKind,
+    Snapshot,
+)
 
 # A losing committer waits at most four times the duration of one attempt. A longer wait would let
 # later committers win each time.
@@ -110,7 +115,14 @@ def commit_change(files: TableFiles, build: BuildChange, committable: Committabl
         if earlier is not None:
             return CommitResult(snapshot=earlier, attempts=attempt, already_committed=True)
         try:
-            if latest is None or committable.restates or _keys_stand(files, latest, live_files):
+            if (
+                latest is None
+                or committable.restates
+                or (
+                    _keys_stand(files, latest, live_files)
+                    and not _is_held(files, latest, waited_ms)
+                )
+            ):
                 change = build(latest, live_files)
                 if change is None or change.is_empty:
                     return CommitResult(snapshot=None, attempts=attempt)
@@ -124,8 +136,7 @@ def commit_change(files: TableFiles, build: BuildChange, committable: Committabl
                 )
             else:
                 snapshot, keys_change = None, True
-                since_ms = files.env.now_ms() - latest.time_millis
-                if max(waited_ms, since_ms) >= _KEYS_CHANGE_WITHIN_MS:
+                if _is_over(files, latest, waited_ms):
                     end_change_of_keys(files)
         except CorruptionError:
             # A rollback or an expiry may have removed the snapshot during this attempt.
@@ -170,6 +181,27 @@ def _keys_stand(files: TableFiles, latest: Snapshot, live_files: LiveFiles) -> b
         return True
     check_keys_stay(files, files.schemas.latest(table=files.name))
     return False
+
+
+def _is_held(files: TableFiles, latest: Snapshot, waited_ms: float) -> bool:
+    """Whether another process is about to change the partition keys, and lets others wait.
+
+    Its rows are right under the present keys, so nothing is to be ended if it died.
+
+    Raises:
+        SchemaMoved: the keys changed since the table was opened.
+    """
+    holder = (latest.properties or {}).get(KEYS_CHANGE_PROPERTY)
+    if holder in (None, files.holding) or _is_over(files, latest, waited_ms):
+        return False
+    check_keys_stay(files, files.schemas.latest(table=files.name))
+    return True
+
+
+def _is_over(files: TableFiles, latest: Snapshot, waited_ms: float) -> bool:
+    """Whether a change of the keys that began with a snapshot counts as dead."""
+    since_ms = files.env.now_ms() - latest.time_millis
+    return max(waited_ms, since_ms) >= _KEYS_CHANGE_WITHIN_MS
 
 
 def _has_replaced_keys(files: TableFiles, metas: Sequence[ManifestFileMeta]) -> bool:

@@ -21,6 +21,7 @@ from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.snapshot import (
     FIRST_SNAPSHOT_ID,
     FOLLOWS_PROPERTY,
+    KEYS_CHANGE_PROPERTY,
     CommitKind,
     Snapshot,
     check_known_fields,
@@ -91,15 +92,20 @@ def write_manifests(
         delta_record_count=rows_before + delta_rows - total_before,
         watermark=_later(change.watermark, None if latest is None else latest.watermark),
         statistics=change.statistics or _inherited_statistics(latest, schema_id),
-        properties=_properties(latest, change),
+        properties=_properties(files, latest, change),
     )
 
 
-def _properties(latest: Snapshot | None, change: Change) -> Mapping[str, str] | None:
+def _properties(
+    files: TableFiles, latest: Snapshot | None, change: Change
+) -> Mapping[str, str] | None:
     """A base that is restated has no manifest of the snapshot before; so the new one names it."""
-    if latest is None or (change.base is None and change.prepared is None):
-        return change.properties
-    return {**(change.properties or {}), FOLLOWS_PROPERTY: latest.delta_manifest_list}
+    found = dict(change.properties or {})
+    if files.holding is not None:
+        found[KEYS_CHANGE_PROPERTY] = files.holding
+    if latest is not None and (change.base is not None or change.prepared is not None):
+        found[FOLLOWS_PROPERTY] = latest.delta_manifest_list
+    return found or change.properties
 
 
 def still_fits(

@@ -14,7 +14,7 @@ Paimon `BinaryRow`, `PartitionUtils`, `DataFilePathFactory`.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -104,16 +104,31 @@ class Restatement:
             StalePlan: another change of keys is under way, and its rows have keys of its own.
             UnsupportedError: a file has no value for a key, so its rows must be split first.
         """
-        self._check_rows(live)
-        values = self.values_of(live)
-        restated = [(self._partition(each, values), each) for each in live]
-        rows = {entry.file.file_name: partition.row for partition, entry in restated}
-        restated.sort(key=lambda each: each[0].order)
-        return RestatedBase(
-            keys=self.keys,
-            entries=tuple(self._entry(entry, partition.row) for partition, entry in restated),
-            indexes=tuple(self._indexes(latest, rows)),
+        pairs = self.restated(live)
+        rows = {now.file.file_name: now.partition for _, now in pairs}
+        indexes = (
+            each
+            for number, entry in enumerate(index_entries(self.files, latest))
+            for each in self.restated_index(entry, rows, f"{self.run_id}-{number}")
         )
+        return RestatedBase(
+            keys=self.keys, entries=tuple(now for _, now in pairs), indexes=tuple(indexes)
+        )
+
+    def restated(
+        self, entries: Sequence[ManifestEntry]
+    ) -> list[tuple[ManifestEntry, ManifestEntry]]:
+        """Each entry, and what becomes of it, in the order of their new partitions.
+
+        Raises:
+            StalePlan: another change of keys is under way, and its rows have keys of its own.
+            UnsupportedError: a file has no value for a key, so its rows must be split first.
+        """
+        self._check_rows(entries)
+        values = self.values_of(entries)
+        found = [(self._partition(each, values), each) for each in entries]
+        found.sort(key=lambda each: each[0].order)
+        return [(entry, self._entry(entry, partition.row)) for partition, entry in found]
 
     def _check_rows(self, live: Sequence[ManifestEntry]) -> None:
         """Check that entries which keep their rows have those of the table's keys."""
@@ -154,31 +169,33 @@ class Restatement:
             entry, partition=row, file=replace(file, external_path=path, schema_id=schema_id)
         )
 
-    def _indexes(self, latest: Snapshot | None, rows: Mapping[str, bytes]) -> Iterable[IndexEntry]:
-        """The deletion vectors, each index file in one partition only.
+    def restated_index(
+        self, entry: IndexEntry, rows: Mapping[str, bytes], name: str
+    ) -> Iterator[IndexEntry]:
+        """The deletion vectors of an index file, each file of them in one partition only.
 
+        `rows` are the new rows of the live data files, and `name` begins the names of new files.
         Java Paimon knows the index files of a table by their names, so the vectors of files that
         come to several partitions are copied to an index file for each.
         """
-        for number, entry in enumerate(index_entries(self.files, latest)):
-            if entry.file.index_type != DELETION_VECTORS_INDEX:
-                raise UnsupportedError(
-                    f"{self.files.name} has an index of kind {entry.file.index_type}, which cannot "
-                    "be restated under other partition keys",
-                    table=self.files.name,
-                )
-            by_row = defaultdict(list)
-            for each in entry.file.deletion_vectors or ():
-                if each.data_file in rows:
-                    by_row[rows[each.data_file]].append(each)
-            if len(by_row) == 1:
-                yield replace(entry, partition=next(iter(by_row)))
-                continue
-            for part, (row, ranges) in enumerate(by_row.items()):
-                positions = self.files.indexes.read_deletion_vectors(entry.file.file_name, ranges)
-                copied = self.files.indexes.write_deletion_vectors(
-                    positions,
-                    write_id=f"{self.run_id}-{number}-{part}",
-                    bitmap64=self.files.options.deletion_vectors_bitmap64,
-                )
-                yield IndexEntry(partition=row, bucket=entry.bucket, file=copied)
+        if entry.file.index_type != DELETION_VECTORS_INDEX:
+            raise UnsupportedError(
+                f"{self.files.name} has an index of kind {entry.file.index_type}, which cannot "
+                "be restated under other partition keys",
+                table=self.files.name,
+            )
+        by_row = defaultdict(list)
+        for each in entry.file.deletion_vectors or ():
+            if each.data_file in rows:
+                by_row[rows[each.data_file]].append(each)
+        if len(by_row) == 1:
+            yield replace(entry, partition=next(iter(by_row)))
+            return
+        for part, (row, ranges) in enumerate(by_row.items()):
+            positions = self.files.indexes.read_deletion_vectors(entry.file.file_name, ranges)
+            copied = self.files.indexes.write_deletion_vectors(
+                positions,
+                write_id=f"{name}-{part}",
+                bitmap64=self.files.options.deletion_vectors_bitmap64,
+            )
+            yield IndexEntry(partition=row, bucket=entry.bucket, file=copied)

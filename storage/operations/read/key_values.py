@@ -70,6 +70,8 @@ class KeyValues:
         partition = self.files.partitions.of_entry(entry).stored
         if entry.file.row_count == 0:
             return tuple(partition.get(each.name) for each in self.fields)
+        if all(each.name in partition for each in self.fields):
+            return tuple(partition[each.name] for each in self.fields)
         schema = schemas.schema_of(entry.file)
         bounds = file_bounds(entry.file, schema)
         by_id = {each.id: each for each in schema.fields}

@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from lakewright.storage.errors import CorruptionError, StorageError
 from lakewright.storage.files.rounds import Rounds
 from lakewright.storage.files.table_files import TableFiles
@@ -151,6 +154,7 @@ def _named_by(
 ) -> set[str]:
     """The names that a root keeps or its commit removed; each manifest is read once."""
     wanted = frozenset(names)
+    sought = pa.array([each.encode() for each in wanted], pa.large_binary())
     snapshots = {
         (root.branch, root.snapshot.id): root.snapshot.delta_manifest_list
         for root in roots
@@ -171,8 +175,10 @@ def _named_by(
         for name in _lists(root, with_base=not is_next):
             for meta in manifests.read_list(name):
                 if meta.file_name not in read:
-                    entries = manifests.read_manifest(meta.file_name)
-                    found |= wanted & {entry.file.file_name for entry in entries}
+                    # A manifest may have very many entries, and none of them is wanted.
+                    named = manifests.read_columns(meta).texts("_FILE._FILE_NAME")
+                    there = named.filter(pc.is_in(named, value_set=sought))
+                    found |= {each.decode() for each in there.to_pylist()}
                     read.add(meta.file_name)
         index_manifest = snapshot.index_manifest
         if root.kind is RootKind.CHANGELOG or index_manifest is None or index_manifest in read:

@@ -2,14 +2,19 @@
 
 The new keys begin with the present ones, or the present ones with the new.
 
-1. Commit the base with rows of the longer list, and with the place of each file. Every client
+1. Write the manifests of the whole under the new keys; no snapshot names them yet (`prepared.py`).
+   Writers go on, and what they commit is added in small manifests.
+2. Commit the base with rows of the longer list, and with the place of each file. Every client
    reads these rows under either list, since it decodes the first values of a row.
-2. If no other commit followed, create the schema with the new keys. From that moment the table has
+3. If no other commit followed, create the schema with the new keys. From that moment the table has
    them.
-3. Commit the base with rows of the new keys, in a snapshot of the new schema.
+4. Commit the base with rows of the new keys, in a snapshot of the new schema.
+5. Compare the files of the last snapshot with those from before the first.
 
-Lakewright's committers wait from 1 to 3, and end a change whose process died. Clients that opened
-the table before 2 may still commit rows of the former keys; the next committer restates them.
+Lakewright's committers wait from 2 to 4: where keys come, rows tell them, and where keys go, a
+property of the snapshot. That time does not depend on the number of files. Committers end a change
+whose process died. Clients that opened the table before 3 may still commit rows of the former keys;
+the next committer restates them.
 
 In a data file that names its schema, Java Paimon takes the partition columns from the row, at
 their places in the keys of that schema. So an entry whose schema has other first keys names a
@@ -18,34 +23,33 @@ schema with the new keys and the same columns.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from lakewright.storage.errors import CommitConflictError, VerificationFailed
-from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.commit.commit_loop import restate
-from lakewright.storage.operations.commit.restated_base import (
-    Restatement,
-    has_rows_of,
-    schemas_with_keys,
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakewright.storage.errors import (
+    CommitConflictError,
+    CorruptionError,
+    SnapshotNotFound,
+    VerificationFailed,
 )
-from lakewright.storage.operations.read.key_values import KeyValues
-from lakewright.storage.operations.respec.schemas import Schemas, schema_ids, with_keys
-from lakewright.storage.operations.running.engine import Engine
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.commit.commit_loop import commit_bridging
+from lakewright.storage.operations.commit.restated_base import has_rows_of
+from lakewright.storage.operations.respec.prepared import Prepared, SeveralValues
+from lakewright.storage.operations.respec.schemas import Schemas, with_keys
 from lakewright.storage.operations.state.latest import is_latest, read_latest
-from lakewright.storage.operations.state.live_files import live_entries, snapshot_manifests
-from lakewright.storage.spec.manifest import ManifestEntry
-from lakewright.storage.spec.partition import PartitionKeys
+from lakewright.storage.operations.state.live_columns import live_columns
+from lakewright.storage.operations.state.live_files import LiveFiles, snapshot_manifests
+from lakewright.storage.operations.state.partition_filter import PartitionFilter
+from lakewright.storage.spec.commit import Change, CommitResult
 from lakewright.storage.spec.snapshot import Snapshot
-from lakewright.storage.spec.values import Value
 
 # How often the first snapshot is made again because another commit followed it.
 _MOST_ROUNDS = 20
-
-
-class SeveralValues(CommitConflictError):
-    """A live file holds several values of the new keys; it must be split first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,53 +61,133 @@ class CutOver:
     files: int
 
 
-def cut_over(
-    files: TableFiles, keys: tuple[str, ...], values: KeyValues, engine: Engine
-) -> CutOver:
-    """Give a table the keys.
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A snapshot of the cut-over, and the one that it followed."""
+
+    before: Snapshot
+    snapshot: Snapshot
+
+
+def cut_over(prepared: Prepared) -> CutOver:
+    """Give a table the keys for which its manifests are prepared.
 
     Raises:
         SeveralValues: a file must be split first; nothing has changed.
         SchemaMoved: another client changed the schema meanwhile.
         CommitConflictError: other clients commit faster than the cut-over.
+        VerificationFailed: the new keys are there, and the files are not those of before.
     """
+    files, keys = prepared.files, prepared.keys
     old = files.schema.partition_keys
     if files.snapshots.latest() is None:
         return CutOver(with_keys(files, keys, Schemas.of(files, keys, ())), (), 0)
-    made: list[int] = []
+    prepared.catch_up()
+    steps: list[_Step] = []
     now = files
     if keys != old:
-        # Rows of keys that go are the longer ones already, and those of other clients are theirs.
-        wide = _keys_of(files, keys) if len(keys) > len(old) else None
-        for _ in range(_MOST_ROUNDS):
-            snapshot, entries = _restate(files, wide, values, engine, {})
-            made.append(snapshot.id)
-            schemas = Schemas.of(files, keys, entries)
-            if is_latest(files, snapshot):
-                now = with_keys(files, keys, schemas)
-                break
-        else:
-            raise CommitConflictError(
-                f"other clients committed to {files.name} {_MOST_ROUNDS} times between the two "
-                "steps of the change of its partition keys; run it again when fewer writers commit",
-                table=files.name,
-            )
-        ids = schemas.ids
-    else:
-        _, entries = read_latest(files, partial(live_entries, files))
-        found = schemas_with_keys(files, schema_ids(entries))
-        ids = {each: alike for each, alike in found.items() if alike is not None}
-    if not ids and keys_stand(now):
-        return CutOver(now, tuple(made), len(entries))
+        now = _with_new_keys(prepared, steps)
+        prepared.settle(now)
+    elif not prepared.renames_schemas and keys_stand(files):
+        return CutOver(files, (), prepared.file_count)
     try:
-        snapshot, entries = _restate(now, now.partitions.keys, values, engine, ids)
+        steps.append(_publish(now, prepared, wide=False))
     except SeveralValues:
         if keys != old:
             # Rows of more keys are right under the former keys, too.
             with_keys(now, old, Schemas.of(now, old, ()))
         raise
-    made.append(snapshot.id)
-    return CutOver(now, tuple(made), len(entries))
+    _check_files_stayed(now, steps)
+    return CutOver(now, tuple(each.snapshot.id for each in steps), prepared.file_count)
+
+
+def _with_new_keys(prepared: Prepared, steps: list[_Step]) -> TableFiles:
+    """Commit wide rows, until no other commit follows them, and create the schema."""
+    files, keys = prepared.files, prepared.keys
+    for _ in range(_MOST_ROUNDS):
+        steps.append(_publish(files, prepared, wide=True))
+        if is_latest(files, steps[-1].snapshot):
+            return with_keys(files, keys, prepared.schemas)
+    raise CommitConflictError(
+        f"other clients committed to {files.name} {_MOST_ROUNDS} times between the two "
+        "steps of the change of its partition keys; run it again when fewer writers commit",
+        table=files.name,
+    )
+
+
+def _publish(files: TableFiles, prepared: Prepared, *, wide: bool) -> _Step:
+    """Commit prepared manifests, with what others commit until then."""
+    followed: list[Snapshot] = []
+
+    def build(latest: Snapshot | None, _: LiveFiles) -> Change | None:
+        if latest is None:
+            return None
+        followed[:] = [latest]
+        return prepared.wide_change(latest) if wide else prepared.exact_change(latest)
+
+    change_id = files.env.new_id()
+    if wide and len(prepared.keys) < len(files.schema.partition_keys):
+        # Rows of keys that go tell no writer to wait.
+        files = replace(files, holding=change_id)
+    snapshot = commit_bridging(files, build, user=change_id).snapshot
+    assert snapshot is not None
+    prepared.published(snapshot, wide=wide)
+    return _Step(followed[0], snapshot)
+
+
+def _check_files_stayed(files: TableFiles, steps: list[_Step]) -> None:
+    """Check that snapshots hold the files of those that they followed; writers wait no more.
+
+    Raises:
+        VerificationFailed: others are there; names the snapshot to go back to.
+    """
+    first, last = steps[-2:] if len(steps) > 1 else (steps[-1], steps[-1])
+    compared = [(first.before, last.snapshot)]
+    if first.snapshot.id != last.before.id:
+        # Another client committed in between.
+        compared = [(each.before, each.snapshot) for each in (first, last)]
+    for before, after in compared:
+        try:
+            due, found = (_files_of(files, each) for each in (before, after))
+        except (CorruptionError, SnapshotNotFound):
+            # Expired or rolled back since. What was prepared was compared as it was written.
+            continue
+        if not due.equals(found):
+            raise VerificationFailed(
+                f"snapshot {after.id} of {files.name} holds {found.num_rows} files under the keys "
+                f"{', '.join(files.schema.partition_keys) or 'none'} where snapshot {before.id} "
+                f"held {due.num_rows}, or others; roll back (lakewright rollback {files.name} "
+                f"--snapshot {before.id}), and report it",
+                table=files.name,
+            )
+
+
+def _files_of(files: TableFiles, snapshot: Snapshot) -> pa.Table:
+    """What tells the files of a snapshot from others, in an order of their own."""
+    live = live_columns(files, snapshot_manifests(files, snapshot), PartitionFilter(files))
+    rows = np.asarray(live.rows)
+    table = pa.table(
+        {"name": live.texts("_FILE._FILE_NAME", rows)}
+        | {each: pa.array(live.numbers(each, rows)) for each in _NUMBERS}
+    )
+    order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in table.column_names])
+    return table.take(order).combine_chunks()
+
+
+_NUMBERS = ("_BUCKET", "_FILE._LEVEL", "_FILE._FILE_SIZE", "_FILE._ROW_COUNT")
+
+
+def hold_writers(files: TableFiles) -> CommitResult:
+    """Commit a snapshot of the same files after which other committers wait; see `holding`."""
+
+    def build(latest: Snapshot | None, live_files: LiveFiles) -> Change | None:
+        return (
+            None
+            if latest is None
+            else Change(manifests=live_files.manifests(latest), statistics=latest.statistics)
+        )
+
+    return commit_bridging(files, build)
 
 
 def keys_stand(files: TableFiles) -> bool:
@@ -123,81 +207,3 @@ def _stand(files: TableFiles, latest: Snapshot | None) -> bool:
     ids = {latest.schema_id, *(meta.schema_id for meta in metas)}
     names = {files.at_schema(each).schema.partition_keys for each in ids}
     return names == {keys.names} and has_rows_of(metas, keys)
-
-
-def _keys_of(files: TableFiles, names: Sequence[str]) -> PartitionKeys:
-    """Keys that the present schema does not have yet."""
-    return replace(files.partitions.keys, fields=files.schema.fields_of(names))
-
-
-def _restate(
-    files: TableFiles,
-    keys: PartitionKeys | None,
-    values: KeyValues,
-    engine: Engine,
-    schemas: dict[int, int],
-) -> tuple[Snapshot, list[ManifestEntry]]:
-    """Commit the latest state with rows of the keys; returns the snapshot and its entries."""
-    known = _Known(files, values if keys is not None else None, engine)
-    result = restate(
-        files,
-        Restatement(
-            files=files,
-            keys=keys,
-            values_of=known.of,
-            schemas=schemas,
-            run_id=files.env.new_id(),
-        ),
-    )
-    assert result.snapshot is not None
-    entries = live_entries(files, result.snapshot)
-    known.check(entries, files, result.snapshot)
-    return result.snapshot, entries
-
-
-class _Known:
-    """The values that rows of entries do not tell, and what the entries were before."""
-
-    def __init__(self, files: TableFiles, values: KeyValues | None, engine: Engine) -> None:
-        self._files = files
-        self._values = values
-        self._engine = engine
-        self._before: list[ManifestEntry] = []
-
-    def of(self, entries: Sequence[ManifestEntry]) -> dict[str, dict[str, Value]]:
-        """The values by file name and column.
-
-        Raises:
-            SeveralValues: a file holds several.
-        """
-        self._before = list(entries)
-        if self._values is None:
-            return {}
-        self._values.look(entries, self._engine)
-        found: dict[str, dict[str, Value]] = {}
-        for entry in entries:
-            single = self._values.single(entry.file)
-            if single is None:
-                names = ", ".join(each.name for each in self._values.fields)
-                raise SeveralValues(
-                    f"data file {entry.file.file_name} of {self._files.name} holds several values "
-                    f"of {names}",
-                    table=self._files.name,
-                )
-            found[entry.file.file_name] = dict(single)
-        return found
-
-    def check(self, after: Sequence[ManifestEntry], files: TableFiles, snapshot: Snapshot) -> None:
-        """Check that the snapshot, as it is read back, holds the same files, each once."""
-        before = sorted(map(_told, self._before))
-        if sorted(map(_told, after)) != before:
-            raise VerificationFailed(
-                f"snapshot {snapshot.id} of {files.name} holds {len(after)} files where "
-                f"{len(before)} were restated, or others; roll back to snapshot {snapshot.id - 1}",
-                table=files.name,
-            )
-
-
-def _told(entry: ManifestEntry) -> tuple[str, int, int, int]:
-    file = entry.file
-    return file.file_name, entry.bucket, file.file_size, file.row_count

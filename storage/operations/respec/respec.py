@@ -28,7 +28,7 @@ from lakewright.storage.errors import (
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.commit_loop import end_change_of_keys
 from lakewright.storage.operations.read.key_values import KeyRow, KeyValues
-from lakewright.storage.operations.respec.cut_over import SeveralValues, cut_over, keys_stand
+from lakewright.storage.operations.respec.cut_over import cut_over, hold_writers, keys_stand
 from lakewright.storage.operations.respec.keyed import KeyedChange
 from lakewright.storage.operations.respec.keyed_checks import (
     check_rows_have_key,
@@ -38,6 +38,7 @@ from lakewright.storage.operations.respec.keyed_checks import (
 from lakewright.storage.operations.respec.late_files import LateFiles
 from lakewright.storage.operations.respec.moved_table import find_moved, name_places_of_today
 from lakewright.storage.operations.respec.new_places import bucket_count_for
+from lakewright.storage.operations.respec.prepared import Prepared, SeveralValues
 from lakewright.storage.operations.respec.respec_checks import (
     check_columns_stay,
     check_keys,
@@ -48,10 +49,11 @@ from lakewright.storage.operations.respec.respec_plan import (
     MOST_FILES,
     MOST_PARTITIONS,
     Becoming,
-    Layout,
     RespecPlan,
     RespecResult,
     Rewritten,
+    check_size,
+    layout_of,
 )
 from lakewright.storage.operations.respec.schemas import unchanged
 from lakewright.storage.operations.respec.split_files import planned_splits, split_files
@@ -70,8 +72,10 @@ from lakewright.storage.spec.schema import listed_names
 from lakewright.storage.spec.schema_difference import differences
 from lakewright.storage.spec.snapshot import Snapshot
 
-# How often files of other commits are split before a run gives up.
-_MOST_ROUNDS = 5
+# How often files of other commits are split before a run gives up. A round costs what they do.
+_MOST_ROUNDS = 50
+# After so many rounds writers wait until the last files are split.
+_ROUNDS_BESIDE_WRITERS = 3
 
 
 def plan_respec(
@@ -147,8 +151,8 @@ def plan_respec(
             if partitions is not None
             else _steps(files, keys, several)
         ),
-        restate=_layout(single),
-        split=_layout(several),
+        restate=layout_of(single),
+        split=layout_of(several),
         splits=planned_splits(
             # Late files lie in buckets of other keys, and are not split.
             files,
@@ -158,6 +162,7 @@ def plan_respec(
         ),
         files_after=_files_after(files, single, several, values),
         becomes=_becomes(files, entries, values),
+        partition_count=len({r for e in entries for r in values.found[e.file.file_name]}),
         most_partitions=most_partitions,
         most_files=most_files,
         is_keyed=keyed,
@@ -166,7 +171,7 @@ def plan_respec(
             with_primary_key(files, keys, primary), partition_keys=keys
         ).crosses_partitions,
     )
-    _check_size(plan)
+    check_size(plan)
     return plan
 
 
@@ -186,8 +191,8 @@ def _plan_moved(files: TableFiles, keys: tuple[str, ...], moved_from: str) -> Re
         keys=keys,
         former_keys=keys,
         steps=(),
-        restate=_layout(moved),
-        split=_layout(()),
+        restate=layout_of(moved),
+        split=layout_of(()),
         splits=planned_splits(files, set(), keys),
         files_after=len(moved),
         becomes=(),
@@ -303,9 +308,10 @@ class _Run:
             self.move_late_files(files)
             return files
         if not keys_stand(files):
-            values = KeyValues(files, files.schema.partition_fields)
             with suppress(SeveralValues):
-                cut = cut_over(files, files.schema.partition_keys, values, self.engine)
+                prepared = self.prepared(files, files.schema.partition_keys)
+                with prepared.discarded_in_the_end():
+                    cut = cut_over(prepared)
                 self.snapshot_ids += cut.snapshot_ids
                 self.restated = cut.files
         return files
@@ -327,20 +333,35 @@ class _Run:
             # Other clients may have committed between the schema and the new entries.
             self.move_late_files(swap.files_now)
             return swap.files_now
-        for _ in range(_MOST_ROUNDS):
-            self.seen = files.snapshots.latest()
-            check_columns_stay(files, keys, live_entries(files, self.seen))
-            values = KeyValues(files, files.schema.fields_of(keys))
-            if any(key not in files.schema.partition_keys for key in keys):
-                self.split(files, keys, None)
-            try:
-                done = cut_over(files, keys, values, self.engine)
-            except SeveralValues:
-                files = unchanged(files)
-                continue
-            self.snapshot_ids += done.snapshot_ids
-            self.restated = max(self.restated, done.files)
-            return done.files_now
+        self.seen = files.snapshots.latest()
+        check_columns_stay(files, keys, live_entries(files, self.seen))
+        if any(key not in files.schema.partition_keys for key in keys):
+            self.split(files, keys, None)
+        prepared = self.prepared(files, keys)
+        with prepared.discarded_in_the_end():
+            for number in range(_MOST_ROUNDS):
+                self.seen = files.snapshots.latest()
+                prepared.catch_up()
+                if prepared.several:
+                    beside = files
+                    if number >= _ROUNDS_BESIDE_WRITERS:
+                        beside = replace(files, holding=files.env.new_id())
+                        held = hold_writers(beside).snapshot
+                        self.snapshot_ids += [] if held is None else [held.id]
+                        prepared.catch_up()
+                    self.split_files(beside, keys, [*prepared.several.values()])
+                    continue
+                try:
+                    done = cut_over(prepared)
+                except SeveralValues:
+                    now = unchanged(files)
+                    if now.schema.id != files.schema.id:
+                        prepared.begin_again(now)
+                    files = now
+                    continue
+                self.snapshot_ids += done.snapshot_ids
+                self.restated = max(self.restated, done.files)
+                return done.files_now
         raise CommitConflictError(
             f"other writers committed files of several partitions to {files.name} {_MOST_ROUNDS} "
             f"times while it was split by {', '.join(keys)}; what was split stays split: run it "
@@ -361,8 +382,25 @@ class _Run:
             entries = [each for each in entries if wanted.takes(each)]
         values = KeyValues(files, files.schema.fields_of(keys), self._known.found)
         values.look(entries, self.engine)
-        names = {each.file.file_name for each in entries if values.single(each.file) is None}
-        plan = planned_splits(files, names, keys, partitions)
+        several = [each for each in entries if values.single(each.file) is None]
+        if several:
+            self.split_files(files, keys, several)
+
+    def prepared(self, files: TableFiles, keys: tuple[str, ...]) -> Prepared:
+        """The manifests for a cut-over to the keys, not written yet."""
+        return Prepared(files, keys, KeyValues(files, files.schema.fields_of(keys)), self.engine)
+
+    def split_files(
+        self, files: TableFiles, keys: tuple[str, ...], several: Sequence[ManifestEntry]
+    ) -> None:
+        """Split some files, in the partitions that have them."""
+        names = {each.file.file_name for each in several}
+        found = {each.partition: files.partitions.of_entry(each) for each in several}
+        own = files.partitions.keys.names
+        # Files of a client that knows other keys are looked for in all partitions.
+        is_own = bool(own) and all(each.keys.names == own for each in found.values())
+        specs = [each.spec for each in found.values()] if is_own else None
+        plan = planned_splits(files, names, keys, specs)
         for done in split_files(files, plan, keys, self.engine, self.verify):
             self.rewritten.add(
                 Rewritten(
@@ -432,15 +470,6 @@ def _files_after(
     return sum(bucket_count_for(files, together[row]) for (row,) in found.values())
 
 
-def _layout(entries: Iterable[ManifestEntry]) -> Layout:
-    metas = [entry.file for entry in entries]
-    return Layout(
-        files=len(metas),
-        bytes=sum(file.file_size for file in metas),
-        rows=sum(file.row_count for file in metas),
-    )
-
-
 def _becomes(
     files: TableFiles, entries: Iterable[ManifestEntry], values: KeyValues
 ) -> tuple[Becoming, ...]:
@@ -463,16 +492,3 @@ def _becomes(
         Becoming(partition=path, becomes=tuple(sorted(each)))
         for path, each in sorted(found.items())
     )
-
-
-def _check_size(plan: RespecPlan) -> None:
-    for what, count, limit, argument in (
-        ("partitions", plan.partitions_after, plan.most_partitions, "most_partitions"),
-        ("files", plan.files_after, plan.most_files, "most_files"),
-    ):
-        if count > limit:
-            raise InvalidRequestError(
-                f"{plan.table} would have {count:,} {what} under the keys "
-                f"{', '.join(plan.keys) or 'none'} (now {plan.partitions_before:,} partitions), "
-                f"and the limit is {limit:,}; take coarser keys, or raise {argument}"
-            )

@@ -10,6 +10,7 @@ from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.pending import pending_batches
 from lakewright.storage.operations.respec.keyed_checks import check_keyed, with_primary_key
 from lakewright.storage.spec.data_types import AtomicType
+from lakewright.storage.spec.hive_table import PARTITIONS_ARE_TOLD, hive_table
 from lakewright.storage.spec.manifest import ManifestEntry
 from lakewright.storage.spec.supported_options import Use, check_supported
 
@@ -72,6 +73,7 @@ def check_keys(
             "not implemented",
             table=files.name,
         )
+    _check_registry(files, keys)
     if schema.options.get("scan.fallback-branch"):
         raise UnsupportedError(
             f"{files.name} reads partitions that it lacks from branch "
@@ -79,6 +81,25 @@ def check_keys(
             "reset the option scan.fallback-branch first",
             table=files.name,
             option="scan.fallback-branch",
+        )
+
+
+def _check_registry(files: TableFiles, keys: tuple[str, ...]) -> None:
+    """Refuse where a metastore of Hive repeats the keys: it lets no table's keys change.
+
+    Raises:
+        UnsupportedError: names the option.
+    """
+    if files.registry is None or keys == files.schema.partition_keys:
+        return
+    told = hive_table(files.schema).partition_columns
+    if told != hive_table(replace(files.schema, partition_keys=keys)).partition_columns:
+        raise UnsupportedError(
+            f"{files.name} has {PARTITIONS_ARE_TOLD}, so its partition keys are those of a table "
+            "in the metastore, which never change there; write the rows to a table without that "
+            "option, and give it the name",
+            table=files.name,
+            option=PARTITIONS_ARE_TOLD,
         )
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
+from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.operations.rewrite.compaction_plan import CompactionPlan
 from lakewright.storage.operations.running.plan import Plan
-from lakewright.storage.spec.manifest import DataFileMeta
+from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.shown import Shown
 
@@ -42,6 +43,7 @@ class RespecPlan(Plan["RespecResult"]):
     primary-key table it has all files, which are written anew (`is_keyed`), or those that a client
     committed under former keys. `primary_key` is the new one, if it changes, too. If the table
     `crosses_partitions` afterwards, rows move between them, and it can only be read here.
+    `partition_count` is that of the new ones: null and empty texts share a folder, and are several.
     """
 
     table: str
@@ -61,6 +63,7 @@ class RespecPlan(Plan["RespecResult"]):
     moved_from: str | None = None
     primary_key: tuple[str, ...] | None = None
     crosses_partitions: bool = False
+    partition_count: int = 0
 
     @property
     def partitions_before(self) -> int:
@@ -68,7 +71,7 @@ class RespecPlan(Plan["RespecResult"]):
 
     @property
     def partitions_after(self) -> int:
-        return len({each for found in self.becomes for each in found.becomes})
+        return self.partition_count
 
     @property
     def changes_nothing(self) -> bool:
@@ -128,3 +131,31 @@ class Rewritten:
         """Count what another part of the change did."""
         for each in fields(self):
             setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
+
+
+def layout_of(entries: Iterable[ManifestEntry]) -> Layout:
+    """The sums of some files."""
+    metas = [entry.file for entry in entries]
+    return Layout(
+        files=len(metas),
+        bytes=sum(file.file_size for file in metas),
+        rows=sum(file.row_count for file in metas),
+    )
+
+
+def check_size(plan: RespecPlan) -> None:
+    """Check that the table stays below the limits.
+
+    Raises:
+        InvalidRequestError: tells the numbers, and the limit.
+    """
+    for what, count, limit, argument in (
+        ("partitions", plan.partitions_after, plan.most_partitions, "most_partitions"),
+        ("files", plan.files_after, plan.most_files, "most_files"),
+    ):
+        if count > limit:
+            raise InvalidRequestError(
+                f"{plan.table} would have {count:,} {what} under the keys "
+                f"{', '.join(plan.keys) or 'none'} (now {plan.partitions_before:,} partitions), "
+                f"and the limit is {limit:,}; take coarser keys, or raise {argument}"
+            )

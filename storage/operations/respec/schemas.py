@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from lakewright.storage.errors import SchemaMoved
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.state.rewrite_schema import check_current_schema
-from lakewright.storage.spec.manifest import ManifestEntry
 from lakewright.storage.spec.schema import TableSchema
 
 
@@ -21,10 +20,8 @@ class Schemas:
     ids: dict[int, int]
 
     @classmethod
-    def of(
-        cls, files: TableFiles, keys: tuple[str, ...], entries: Sequence[ManifestEntry]
-    ) -> Schemas:
-        stored = {each: files.at_schema(each).schema for each in schema_ids(entries)}
+    def of(cls, files: TableFiles, keys: tuple[str, ...], schema_ids: Iterable[int]) -> Schemas:
+        stored = {each: files.at_schema(each).schema for each in sorted(set(schema_ids))}
         others = {
             each: schema
             for each, schema in stored.items()
@@ -44,11 +41,6 @@ class Schemas:
             tuple(replace(others[each], id=ids[each], partition_keys=keys) for each in older),
             {each: ids.get(each, latest_id) for each in others},
         )
-
-
-def schema_ids(entries: Sequence[ManifestEntry]) -> list[int]:
-    """The schemas of the files, each once."""
-    return sorted({entry.file.schema_id for entry in entries})
 
 
 def with_keys(files: TableFiles, keys: tuple[str, ...], schemas: Schemas) -> TableFiles:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,8 @@ from lakewright.storage.errors import (
     SchemaMoved,
     UnsupportedError,
 )
+from lakewright.storage.spec.hive_table import hive_table
+from lakewright.storage.spec.schema import TableSchema
 from tests.support.tables.builders import compact, content, expire, new_table, remove_orphans, rows
 from tests.support.tables.deleted_rows import delete_first_rows
 from tests.support.tables.invariants import assert_only_reachable_files, assert_readable_history
@@ -73,6 +75,17 @@ def test_a_plan_tells_what_is_restated_split_and_becomes_of_each_partition(
     )
     assert RespecPlan.from_json(plan.to_json()) == plan
     assert len(table.history.snapshots()) == 4
+
+
+def test_partitions_that_share_a_folder_are_counted_each(catalog: Catalog) -> None:
+    table = new_table(catalog, COLUMNS, partitions=["dt"])
+    given: list[str | None] = [None, "", "   ", "x"]
+    table.write(rows(table, [{"dt": "a", "hh": 1, "o": each, "v": 1} for each in given]))
+    plan = table.upkeep.plan_respec(["dt", "o"])
+    assert len(plan.becomes[0].becomes) == 2
+    assert plan.partitions_after == 4
+    with pytest.raises(InvalidRequestError, match="would have 4 partitions"):
+        table.upkeep.plan_respec(["dt", "o"], most_partitions=3)
 
 
 @pytest.mark.sampled(2)
@@ -313,6 +326,38 @@ def test_floating_numbers_become_no_keys_and_stay_where_they_are(
     had.write(rows(had, [{"f": 0.5, "hh": hour, "v": 1} for hour in (1, 2)]))
     due = content(had)
     assert content(respec(catalog, had, "f", "hh")) == due
+
+
+class Metastore:
+    """A registry that lets no table's partition keys change; `tests/stores` has the real one."""
+
+    def __init__(self) -> None:
+        self.told: list[TableSchema] = []
+
+    def tell(self, schema: TableSchema, former: TableSchema) -> None:
+        if hive_table(schema).partition_columns != hive_table(former).partition_columns:
+            raise InvalidRequestError("partition keys can not be changed")
+        self.told.append(schema)
+
+    def follow(self, latest: Callable[[], TableSchema]) -> None:
+        self.told.append(latest())
+
+
+@pytest.mark.parametrize("told", ["true", "false"])
+def test_keys_that_a_metastore_holds_are_refused_before_anything_is_written(
+    catalog: Catalog, told: str
+) -> None:
+    made = by_day(catalog, **{"metastore.partitioned-table": told})
+    metastore = Metastore()
+    table = Table(replace(made.table_files, registry=metastore))
+    if told == "true":
+        before = len(made.history.snapshots())
+        with pytest.raises(UnsupportedError, match=r"metastore\.partitioned-table"):
+            table.upkeep.plan_respec(["dt", "hh"])
+        assert len(made.history.snapshots()) == before
+        return
+    table.upkeep.respec(["dt", "hh"])
+    assert metastore.told[-1].partition_keys == ("dt", "hh")
 
 
 @pytest.mark.mission("SE19")
