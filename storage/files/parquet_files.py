@@ -24,6 +24,8 @@ ColumnBounds = Mapping[str, tuple[Any, Any]]
 _WITHOUT_BOUNDS = ("FLOAT", "DOUBLE", "INT96")
 # Rows per row group: small enough to prune within a file, large enough to compress.
 _ROW_GROUP_ROWS = 1 << 20
+# Decimals of more digits are no integers.
+_LONGEST_INTEGER_DIGITS = 18
 # The size of pieces in which a column chunk is read.
 _READ_BUFFER_BYTES = 1 << 20
 
@@ -51,7 +53,7 @@ class ParquetFileWriter:
             compression=encoding.compression,
             compression_level=level if encoding.compression == "zstd" else None,
             data_page_size=tuning.parquet_page_bytes,
-            use_dictionary=tuning.parquet_dictionary,
+            use_dictionary=tuning.parquet_dictionary and _with_dictionary(schema),
             # Without checksums, damage inside of a page would decode to other values, without an
             # error.
             write_page_checksum=True,
@@ -87,6 +89,31 @@ class ParquetFileWriter:
         # Otherwise the garbage collector would make the writer add its footer to a closed file.
         self._writer.is_open = False
         let_go(self._sink)
+
+
+def _with_dictionary(schema: pa.Schema) -> bool | list[str]:
+    """The leaves of columns that get a dictionary: all but decimals of more than 18 digits.
+
+    Java's filter `=` looks for such a value in the dictionary by its shortest bytes, does not find
+    those of full length, and leaves the row group out. Java's own files have no such dictionary.
+    """
+    if not any(map(_holds_long_decimals, schema.types)):
+        return True
+    with pa.BufferOutputStream() as sink:
+        pq.write_table(schema.empty_table(), sink, store_decimal_as_integer=True)
+        leaves = pq.ParquetFile(sink.getvalue()).schema
+    found = (leaves.column(each) for each in range(len(leaves)))
+    return [
+        each.path
+        for each in found
+        if (each.physical_type, each.logical_type.type) != ("FIXED_LEN_BYTE_ARRAY", "DECIMAL")
+    ]
+
+
+def _holds_long_decimals(of: pa.DataType) -> bool:
+    if pa.types.is_decimal(of):
+        return bool(of.precision > _LONGEST_INTEGER_DIGITS)
+    return any(_holds_long_decimals(of.field(each).type) for each in range(of.num_fields))
 
 
 class ParquetFileReader:

@@ -6,6 +6,7 @@ import datetime as dt
 import errno
 import itertools
 import json
+from decimal import Decimal
 from io import BytesIO
 from typing import Any
 
@@ -444,6 +445,28 @@ def test_sizes_inside_of_files_are_as_asked(folder: Folder) -> None:
     plain = folder.write([whole], "parquet", **{"parquet.enable.dictionary": "false"})
     column = pq.ParquetFile(BytesIO(folder.fs.read_bytes(plain))).metadata.row_group(0).column(2)
     assert not column.has_dictionary_page
+
+
+def test_long_decimals_have_no_dictionary_in_which_java_would_miss_them(folder: Folder) -> None:
+    number = Decimal("0.000000000001")
+    long, short = pa.decimal128(30, 12), pa.decimal128(18, 12)
+    nested = pa.struct([("long", pa.list_(long)), ("text", pa.string())])
+    rows = pa.table(
+        {
+            "long": pa.array([number] * 3, long),
+            "short": pa.array([number] * 3, short),
+            "nested": pa.array([{"long": [number], "text": "x"}] * 3, nested),
+        }
+    )
+    path = folder.write([rows], "parquet")
+    group = pq.ParquetFile(BytesIO(folder.fs.read_bytes(path))).metadata.row_group(0)
+    columns = [group.column(each) for each in range(group.num_columns)]
+    assert {each.path_in_schema: each.has_dictionary_page for each in columns} == {
+        "long": False,
+        "short": True,
+        "nested.long.list.element": False,
+        "nested.text": True,
+    }
 
 
 @pytest.mark.parametrize(
