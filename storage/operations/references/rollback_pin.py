@@ -87,8 +87,9 @@ def are_back(files: TableFiles, roots: Sequence[Root]) -> bool:
     for root in roots:
         if root.kind is RootKind.SNAPSHOT:
             read[root.branch].add(root.snapshot.id)
-    return any(
-        each < max(ids) and each not in ids
-        for branch, ids in read.items()
-        for each in on_branch(files, branch).snapshots.kept_ids()
-    )
+    for branch, ids in read.items():
+        latest = max(ids)
+        kept = on_branch(files, branch).snapshots.kept_ids()
+        if any(each < latest and each not in ids for each in kept):
+            return True
+    return False
