@@ -52,6 +52,7 @@ from lakewright.storage.operations.partitions.repair_partitions import (
 )
 from lakewright.storage.operations.references.tags import DeleteTagsPlan
 from lakewright.storage.operations.respec.respec import plan_respec, run_respec
+from lakewright.storage.operations.respec.respec_checks import wanted_keys
 from lakewright.storage.operations.respec.respec_plan import MOST_FILES, MOST_PARTITIONS, RespecPlan
 from lakewright.storage.operations.retention.expire_backlog import ExpireStep, expire_in_steps
 from lakewright.storage.operations.retention.expire_changelogs import (
@@ -262,11 +263,13 @@ class Upkeep:
 
     rewrite_manifests = AtOnce(plan_rewrite_manifests)
 
-    def plan_respec(
+    def plan_respec(  # noqa: PLR0913 - `add` and `drop` stand for `keys`
         self,
-        keys: Sequence[str],
+        keys: Sequence[str] | None = None,
         partitions: Sequence[Mapping[str, object]] | None = None,
         *,
+        add: Sequence[str] = (),
+        drop: Sequence[str] = (),
         most_partitions: int = MOST_PARTITIONS,
         most_files: int = MOST_FILES,
         moved_from: str | None = None,
@@ -275,14 +278,15 @@ class Upkeep:
     ) -> RespecPlan:
         """Change the partition keys of the table; see `respec.respec`.
 
-        With `partitions`, only split the files of these, which a later change then restates. Reopen
+        Give all `keys` in their order, or those to `drop`, and to `add` at the end. With
+        `partitions`, only split the files of these, which a later change then restates. Reopen
         the table afterwards. With `moved_from` and the present keys, name the files of a table that
         was moved or copied from there where they lie now. With `primary_key`, columns that become
         partition keys join the primary key.
         """
         return plan_respec(
             self.table_files,
-            keys,
+            wanted_keys(self.table_files, keys, add=add, drop=drop),
             partitions=partitions,
             most_partitions=most_partitions,
             most_files=most_files,

@@ -45,6 +45,7 @@ from lakewright.storage import (
     VerifyLevel,
 )
 from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.operations.respec.respec_checks import wanted_keys
 from lakewright.storage.operations.respec.respec_plan import MOST_FILES, MOST_PARTITIONS, Layout
 from lakewright.storage.operations.rewrite.compaction_plan import CompactionTask
 
@@ -60,6 +61,8 @@ class RespecOptions:
     keys: tuple[str, ...] | None = option(
         None, "The partition keys that the table is to have, in order; empty for no partitions."
     )
+    add: tuple[str, ...] = option((), "Instead of all keys: those to add, behind the present ones.")
+    drop: tuple[str, ...] = option((), "Instead of all keys: those to drop.")
     split_only: bool = option(
         False,
         "Only split the files that hold several values of the new keys. The keys stay, and a later "
@@ -99,13 +102,12 @@ def respec_line(table: str, keys: Sequence[str]) -> str:
 
 
 def _plan(table: Table, options: RespecOptions) -> RespecPlan:
+    if options.moved_from is not None and options.keys is None:
+        keys = table.schema.partition_keys
+    else:
+        keys = wanted_keys(table.table_files, options.keys, add=options.add, drop=options.drop)
     if options.moved_from is not None:
-        keys = table.schema.partition_keys if options.keys is None else options.keys
         return table.upkeep.plan_respec(keys, moved_from=options.moved_from)
-    if options.keys is None:
-        raise InvalidRequestError(
-            f"say which partition keys {table.name} is to have: keys is not given"
-        )
     partitions = options.partitions
     if options.split_only:
         # An empty spec names all partitions.
@@ -117,7 +119,7 @@ def _plan(table: Table, options: RespecOptions) -> RespecPlan:
         )
     check_partitions_known(table, [each for each in partitions or () if each])
     return table.upkeep.plan_respec(
-        options.keys,
+        keys,
         partitions,
         most_partitions=options.max_partitions,
         most_files=options.max_files,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from lakewright.storage.errors import InvalidRequestError, UnsupportedError
@@ -12,7 +12,44 @@ from lakewright.storage.operations.respec.keyed_checks import check_keyed, with_
 from lakewright.storage.spec.data_types import AtomicType
 from lakewright.storage.spec.hive_table import PARTITIONS_ARE_TOLD, hive_table
 from lakewright.storage.spec.manifest import ManifestEntry
+from lakewright.storage.spec.schema import listed_names
 from lakewright.storage.spec.supported_options import Use, check_supported
+
+
+def wanted_keys(
+    files: TableFiles,
+    keys: Sequence[str] | None,
+    *,
+    add: Sequence[str] = (),
+    drop: Sequence[str] = (),
+) -> tuple[str, ...]:
+    """The keys that a table is to have: all of them, or its present ones without some, then others.
+
+    Raises:
+        InvalidRequestError: both are given, or neither; a key to add is there already, or a key to
+            drop is not.
+    """
+    present, name = files.schema.partition_keys, files.name
+    if keys is not None:
+        if add or drop:
+            raise InvalidRequestError(
+                f"say all partition keys that {name} is to have (keys), or what changes (add, "
+                "drop), and not both"
+            )
+        return listed_names(keys, "keys")
+    add, drop = listed_names(add, "add"), listed_names(drop, "drop")
+    if not add and not drop:
+        raise InvalidRequestError(
+            f"say which partition keys {name} is to have: keys is not given, nor add or drop"
+        )
+    has = f"{name} has {', '.join(present) or 'no partition keys'}"
+    for key in drop:
+        if key not in present:
+            raise InvalidRequestError(f"{key!r} is no partition key to drop: {has}")
+    for key in add:
+        if key in present:
+            raise InvalidRequestError(f"{key!r} is a partition key already: {has}")
+    return (*(each for each in present if each not in drop), *add)
 
 
 def check_keys(

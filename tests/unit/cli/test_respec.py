@@ -144,10 +144,27 @@ def test_a_table_loses_its_keys_and_gets_others(
     assert catalog.table("db.t").schema.partition_keys == ("origin",)
 
 
+def test_keys_are_added_and_dropped_without_naming_the_others(
+    catalog: Catalog, lakewright: Lakewright, days: Table
+) -> None:
+    rows_before = content(days)
+    assert lakewright(catalog, "respec", "db.t", "--add", "hh,origin").code == 0
+    assert catalog.table("db.t").schema.partition_keys == ("dt", "hh", "origin")
+    assert lakewright(catalog, "respec", "db.t", "--drop", "dt,origin").code == 0
+    table = catalog.table("db.t")
+    assert table.schema.partition_keys == ("hh",)
+    table.upkeep.respec(add=["dt"], drop=["hh"])
+    table = catalog.table("db.t")
+    assert (table.schema.partition_keys, content(table)) == (("dt",), rows_before)
+
+
 @pytest.mark.parametrize(
     ("given", "said", "code"),
     [
-        ((), "say which partition keys db.t is to have: keys is not given", 2),
+        ((), "keys is not given, nor add or drop", 2),
+        (("--keys", "dt", "--add", "hh"), "and not both", 2),
+        (("--add", "dt"), "'dt' is a partition key already: db.t has dt", 2),
+        (("--drop", "hh"), "'hh' is no partition key to drop: db.t has dt", 2),
         (("--keys", "dt,nope"), "'nope' is not a column of db.t", 2),
         (("--keys", "dt,dt"), "names a column twice", 2),
         (("--keys", "dt,hh", "--max-partitions", "4"), "would have 5 partitions", 2),

@@ -17,6 +17,7 @@ Partition keys must be in the primary key, which --primary-key lets them join.
 lakewright respec nyc.flights --keys dt,origin --dry-run
 lakewright respec nyc.flights --keys dt,origin --split-only --partition dt=2013-12-01
 lakewright respec nyc.flights --keys dt,origin --max-partitions 50000
+lakewright respec nyc.flights --add origin
 lakewright respec nyc.flights --keys ""
 lakewright respec nyc.orders --keys dt,origin --primary-key id,dt,origin
 lakewright respec nyc.flights --moved-from s3://old-bucket/warehouse/nyc.db/flights
