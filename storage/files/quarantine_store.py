@@ -22,7 +22,7 @@ from lakewright.storage.files.paths import TablePaths
 from lakewright.storage.spec.quarantine import QuarantineManifest
 
 _PIECE_BYTES = 1 << 20
-_SET_ASIDE = re.compile(r"([^/]+)/files/(.+)")
+_SET_ASIDE = re.compile(r"([^/]+)/files/(.+)", re.DOTALL)
 _MANIFEST = re.compile(r"([^/]+)/manifest\.json")
 # The suffix of temporary files that a store renames when they are finished.
 UNFINISHED = re.compile(r"\.[^/]+\.tmp")

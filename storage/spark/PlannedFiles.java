@@ -162,8 +162,12 @@ public final class PlannedFiles implements FileIndex {
     public static final class Reader {
         public Object read(
                 SparkSession spark, String schema, String table, byte[] names, byte[] numbers) {
-            // The files use the proleptic calendar, independent of the session's setting.
-            Map options = new Map.Map1("datetimeRebaseMode", "CORRECTED");
+            // The files use the proleptic calendar, and each of them counts, whatever the
+            // session's settings are.
+            Map options = new Map.Map3(
+                "datetimeRebaseMode", "CORRECTED",
+                "ignoreMissingFiles", "false",
+                "ignoreCorruptFiles", "false");
             return spark.baseRelationToDataFrame(new HadoopFsRelation(
                 new PlannedFiles(table, names, numbers),
                 new StructType(),

@@ -13,9 +13,11 @@ from array import array
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from importlib.resources import files as resources
+from itertools import islice
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from py4j.java_gateway import JavaGateway  # type: ignore[import-untyped]  # no stubs
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # no stubs
 from pyspark.errors import PySparkException
@@ -23,6 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from lakewright.storage.env import Env, SystemEnv
+from lakewright.storage.errors import CorruptionError
 from lakewright.storage.files.local_files import LocalFiles, sizes_and_times
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.read.expired_reads import told_if_expired
@@ -36,6 +39,8 @@ _LOG = logging.getLogger(__name__)
 _SOURCE = "PlannedFiles.java"
 _PACKAGE = "lakewright"
 _READER = "PlannedFiles$Reader"
+# The mark at both ends, and the length of the footer.
+_LEAST_BYTES = 12
 _END = "\0"
 # So many files a disk tells in a fraction of a millisecond.
 _BATCH = 250
@@ -60,13 +65,11 @@ def planned_dataframe(
     """All rows of a table's Parquet files at local paths; see `takes_planned_files`.
 
     Raises:
-        FileMissing: one of them does not exist.
-        SnapshotNotFound: one of them does not exist, since the reader's snapshot expired.
+        CorruptionError, FileMissing, SnapshotNotFound: as `look_at`.
     """
     files = reader.files
     # Manifests have sizes, but Spark would silently skip rows beyond a size that is too small.
-    with told_if_expired(files, reader.snapshot_id):
-        numbers = np.frombuffer(_asked(files.env, found), np.int64).reshape(-1, 2)
+    numbers = look_at(reader, found)
     java = _reader_of(spark).read(
         spark._jsparkSession,  # noqa: SLF001 - not public
         schema.json(),
@@ -75,6 +78,34 @@ def planned_dataframe(
         (numbers // (1, NANOS_PER_MILLI)).astype("<i8").tobytes(),
     )
     return DataFrame(java, spark)
+
+
+def look_at(reader: SplitReader, found: Sequence[FilesOfFolder]) -> npt.NDArray[np.int64]:
+    """Size and time of change, in nanoseconds, of each file at a local path.
+
+    Raises:
+        FileMissing: one of them does not exist.
+        SnapshotNotFound: one of them does not exist, since the reader's snapshot expired.
+        CorruptionError: one of them is too short for a Parquet file.
+    """
+    with told_if_expired(reader.files, reader.snapshot_id):
+        numbers = np.frombuffer(_asked(reader.files.env, found), np.int64).reshape(-1, 2)
+    _check_sizes(found, numbers[:, 0])
+    return numbers
+
+
+def _check_sizes(found: Sequence[FilesOfFolder], sizes: npt.NDArray[np.int64]) -> None:
+    """Refuse files without content, which Spark would leave out without a word."""
+    short = np.flatnonzero(sizes < _LEAST_BYTES)
+    if len(short):
+        at = int(short[0])
+        paths = (f"{each.folder}/{name}" for each in found for name in each.names)
+        path = next(islice(paths, at, None))
+        raise CorruptionError(
+            f"data file {path} has {sizes[at]} bytes, which no Parquet file has; restore it from "
+            "a copy, or roll back to a snapshot or tag that does not name it",
+            path=path,
+        )
 
 
 def _asked(env: Env, found: Sequence[FilesOfFolder]) -> array[int]:

@@ -30,6 +30,7 @@ from pyspark.sql.types import StructType
 
 from lakewright.storage.codec.arrow_cast import cast_column, in_micros
 from lakewright.storage.errors import UnsupportedError
+from lakewright.storage.files.local_files import LocalFiles
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.read.read import SplitReader
 from lakewright.storage.operations.read.scan import DataSplit
@@ -38,7 +39,7 @@ from lakewright.storage.operations.read.unfit_values import logged
 from lakewright.storage.spark.native_files import StoredColumns, divided
 from lakewright.storage.spark.nulled_counts import counting
 from lakewright.storage.spark.pickling import dumps, loads
-from lakewright.storage.spark.planned_files import planned_dataframe, takes_planned_files
+from lakewright.storage.spark.planned_files import look_at, planned_dataframe, takes_planned_files
 from lakewright.storage.spark.predicates import is_spark_filter, to_spark_filter
 from lakewright.storage.spark.spark_types import reads_natively, to_spark_schema, to_spark_type
 from lakewright.storage.spec.data_types import DataField
@@ -150,6 +151,8 @@ def _native_scan(
     if is_handed:
         rows = planned_dataframe(spark, reader, schema, found)
     else:
+        if reader.files.fs.scheme == LocalFiles.scheme:
+            look_at(reader, found)
         paths = [_spark_path(reader.files, path) for each in found for path in each.paths]
         rows = _listing_scan(spark, schema, paths)
     if predicate is None and schema == to_spark_schema(needed):
@@ -175,8 +178,11 @@ def _listing_scan(spark: SparkSession, schema: StructType, paths: Sequence[str])
         # Spark must not read folder names as Hive partitions or as globs.
         .option("recursiveFileLookup", "true")
         .option("__globPaths__", "false")
-        # The files use the proleptic calendar, independent of the session's setting.
+        # The files use the proleptic calendar, and each of them counts, whatever the session's
+        # settings are.
         .option("datetimeRebaseMode", "CORRECTED")
+        .option("ignoreMissingFiles", "false")
+        .option("ignoreCorruptFiles", "false")
     )
     with _listed_by_few_tasks(spark, len(paths)):
         return reading.parquet(*paths)

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from lakewright.storage import Catalog, Table
 from lakewright.storage.env import SystemEnv
-from lakewright.storage.errors import FileMissing, SnapshotNotFound
+from lakewright.storage.errors import CorruptionError, FileMissing, SnapshotNotFound
 from lakewright.storage.files.local_files import LocalFiles, sizes_and_times
 from lakewright.storage.operations.read.split_columns import FilesOfFolder
 from lakewright.storage.spark import planned_files, read
@@ -304,3 +304,45 @@ def test_sizes_of_a_folder_name_the_file_that_is_missing(tmp_path: Path, others:
         with pytest.raises(FileMissing) as missing:
             sizes_and_times(str(folder), asked)
         assert missing.value.details["path"] == f"{folder}/{name}"
+
+
+@pytest.mark.parametrize("size", [0, 11])
+def test_a_file_without_content_is_named_before_spark_leaves_it_out(
+    plain: Catalog, spark: SparkSession, either_way: str, size: int
+) -> None:
+    table = three_writes(plain)
+    path = any_file(table)
+    data = path.read_bytes()
+    path.write_bytes(data[:size])
+    with pytest.raises(CorruptionError, match=f"{path.name} has {size} bytes"):
+        table.scan().to_spark(spark)
+    path.write_bytes(data)
+    assert table.scan().to_spark(spark).count() == 3
+
+
+@pytest.mark.parametrize("setting", ["ignoreMissingFiles", "ignoreCorruptFiles"])
+def test_no_setting_of_a_session_lets_rows_go_without_a_word(
+    plain: Catalog, spark: SparkSession, either_way: str, setting: str
+) -> None:
+    table = three_writes(plain)
+    path = any_file(table)
+    data = path.read_bytes()
+    spark.conf.set(f"spark.sql.files.{setting}", "true")
+    try:
+        frame = table.scan().to_spark(spark)
+        if setting == "ignoreMissingFiles":
+            path.unlink()
+        else:
+            path.write_bytes(data[: len(data) // 2])
+        with pytest.raises((PySparkException, Py4JJavaError)):
+            frame.collect()
+    finally:
+        spark.conf.unset(f"spark.sql.files.{setting}")
+        path.write_bytes(data)
+
+
+def three_writes(catalog: Catalog) -> Table:
+    table = new_table(catalog)
+    for number in range(3):
+        table.write(rows(table, events(number, number + 1)))
+    return table

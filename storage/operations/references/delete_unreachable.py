@@ -40,7 +40,11 @@ def delete_unreachable(
     if roots is None:
         return Deleted(files=0, bytes=0)
     kept = reach.data_of_all(roots).keys() | reach.metadata_of_all(roots)
-    going = [file for file in planned if files.paths.below(file.path) not in kept]
+    going = [
+        file
+        for file in planned
+        if files.paths.below(file.path) not in kept and not reach.is_elsewhere(file.path)
+    ]
     paths = [files.paths.below(file.path) for file in going]
     count = delete_files(files.fs, paths)
     if files.options.snapshot_clean_empty_directories:

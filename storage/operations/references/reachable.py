@@ -225,6 +225,13 @@ class Reach:
             found.add(paths.statistics(snapshot.statistics))
         return found
 
+    def is_elsewhere(self, path: str) -> bool:
+        """Whether a root that was read names a file of that name outside of the table.
+
+        After a table was moved, such a name may mean a file that lies in it.
+        """
+        return path.rpartition("/")[2] in self.elsewhere
+
     def _lists(self, root: Root) -> list[str]:
         """Names of the manifest lists that a root keeps."""
         snapshot = root.snapshot
@@ -322,7 +329,7 @@ class Reach:
             folder = path.rpartition("/")[0]
         paths = (path, *(f"{folder}/{name}" for name in entry.file.extra_files))
         if seen.is_foreign(entry.file):
-            self.elsewhere.add(entry.file.file_name)
+            self.elsewhere.update((entry.file.file_name, *entry.file.extra_files))
         return _Entry(
             kind=entry.kind,
             identity=entry.identity,
@@ -424,7 +431,11 @@ def unreachable(
     reach = Reach(wanted=data.keys())
     kept_data = reach.data_of_all(staying) if data else {}
     kept_metadata = reach.metadata_of_all(staying)
-    gone = {path: size for path, size in data.items() if path not in kept_data}
+    gone = {
+        path: size
+        for path, size in data.items()
+        if path not in kept_data and not reach.is_elsewhere(path)
+    }
     for path in sorted(set(metadata) - kept_metadata, key=lambda path: (_is_list(path), path)):
         gone[path] = sizes.get(path, 0)
     below = files.paths.root + "/"

@@ -41,7 +41,7 @@ class OrphanCandidates:
         self._left.difference_update(map(hash, paths))
 
     def take(self, without_names: Collection[str] = ()) -> Iterator[FileStatus]:
-        """The files that are left, each once, without those of given names in any folder.
+        """The files that are left, as often as they were added, without those of some names.
 
         Raises:
             UnavailableError: the disk failed.
@@ -50,10 +50,8 @@ class OrphanCandidates:
             self._listing.seek(0)
             for line in self._listing:
                 path, size, modified_ms = json.loads(line)
-                number = hash(path)
-                if number in self._left and path.rpartition("/")[2] not in without_names:
-                    # An inventory may name a file twice.
-                    self._left.remove(number)
+                is_left = hash(path) in self._left
+                if is_left and path.rpartition("/")[2] not in without_names:
                     yield FileStatus(path, size, modified_ms)
 
 

@@ -203,7 +203,10 @@ def _listed(files: TableFiles) -> Iterator[FileStatus]:
 def _still_there(
     files: TableFiles, orphans: Sequence[OrphanFile], oldest: int
 ) -> Iterator[OrphanFile]:
-    """The files that are in the store as an inventory says; times of inventories may be rounded."""
+    """The files that are in the store as an inventory says; times of inventories may be rounded.
+
+    An inventory of all versions names a file several times, and the store has the latest.
+    """
     there = files.quarantine.there(each.path for each in orphans)
     for each in orphans:
         status = there.get(each.path)
@@ -211,6 +214,7 @@ def _still_there(
             continue
         if abs(status.modified_ms - each.modified_ms) < _ROUNDED_MS:
             yield OrphanFile(each.path, status.size, status.modified_ms)
+            del there[each.path]
 
 
 def _owned(files: TableFiles) -> re.Pattern[str]:

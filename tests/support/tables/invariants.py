@@ -44,7 +44,7 @@ _ROOT = re.compile(
 )
 # The hidden folder of maintenance data; a quarantine's manifest describes its files.
 _UPKEEP = ".lakewright/"
-_QUARANTINED = re.compile(r"\.lakewright/quarantine/([^/]+)/(manifest\.json|files/(.+))")
+_QUARANTINED = re.compile(r"\.lakewright/quarantine/([^/]+)/(manifest\.json|files/(.+))", re.DOTALL)
 _EXPIRY_MARK = re.compile(r"\.lakewright/expiring/(branch-[^/]+/)?before-(\d+)")
 # So many of the newest snapshots are read, and the oldest; `make test-deep` reads all.
 _READ = 3

@@ -454,6 +454,33 @@ def test_files_of_a_table_that_was_moved_are_named_where_they_lie_now(
     assert_only_reachable_files(moved)
 
 
+@pytest.mark.parametrize("goes_on", ["overwrite", "compact"])
+def test_a_moved_table_keeps_the_files_that_a_tag_names_in_its_former_place(
+    catalog: Catalog, goes_on: str
+) -> None:
+    """They are there again as soon as the table is moved back, or the places are told anew."""
+    table = respec(catalog, by_day(catalog), "dt", "hh")
+    table.history.create_tag("before")
+    due, former = content(table), Path(table.table_files.paths.root)
+    here = former.with_name("moved")
+    former.rename(here)
+    moved = catalog.table("db.moved")
+    moved.upkeep.respec(["dt", "hh"], moved_from=str(former))
+    moved = catalog.table("db.moved")
+    row = [{"dt": "a", "hh": 1, "o": "o1", "v": 99}]
+    moved.write(rows(moved, row), mode="overwrite" if goes_on == "overwrite" else "append")
+    if goes_on == "compact":
+        compact(moved, full=True)
+    expire(moved)
+    here.rename(former)
+    assert content(catalog.table("db.t").at(tag="before")) == due
+    former.rename(here)
+    moved.history.rollback(tag="before")
+    catalog.table("db.moved").upkeep.respec(["dt", "hh"], moved_from=str(former))
+    assert content(catalog.table("db.moved")) == due
+    shutil.rmtree(here)
+
+
 @pytest.mark.parametrize("given", [(1,), (1, 2, 3)], ids=["one value", "several"])
 def test_rows_of_as_many_keys_as_before_are_restated_under_the_present_ones(
     catalog: Catalog, given: tuple[int, ...]

@@ -103,6 +103,20 @@ def test_a_file_that_was_written_since_the_inventory_stays(table: Table, tmp_pat
     assert plan.files == ()
 
 
+def test_of_an_inventory_of_all_versions_the_one_that_is_there_counts(
+    table: Table, tmp_path: Path
+) -> None:
+    now = inventory(table)
+    before = [{**each, "size": int(each["size"]) + 1} for each in now]
+    for number, listed in enumerate(([*before, *now], [*now, *before, *now])):
+        told = write(tmp_path / f"{number}.parquet", listed)
+        plan = table.upkeep.plan_remove_orphans(inventory=told)
+        assert [each.path.rpartition("/")[2] for each in plan.files] == [
+            "lost-1.parquet",
+            "lost-2.parquet",
+        ]
+
+
 def test_a_commit_after_the_inventory_keeps_its_files(table: Table, tmp_path: Path) -> None:
     staged = table.stage(rows(table, events(5, 6, day="2024-01-01")))
     for path in Path(table.table_files.paths.root).rglob("data-*"):

@@ -76,6 +76,21 @@ def manifest_of(table: Table, quarantine_id: str) -> str:
 # --- restore --------------------------------------------------------------------------------------
 
 
+def test_a_file_with_a_line_end_in_its_name_is_listed_and_comes_back(catalog: Catalog) -> None:
+    table = new_table(catalog)
+    table.write(rows(table, events(0, 1)))
+    write(table, "bucket-0/data-a\nb.parquet", b"rows")
+    before = content_of(table)
+    quarantine_id = set_aside(table)
+    (listed,) = table.upkeep.quarantines()
+    assert [each.path for each in listed.files] == ["bucket-0/data-a\nb.parquet"]
+    assert table.upkeep.restore(quarantine_id).files_restored == 1
+    assert content_of(table) == before
+    set_aside(table)
+    table.upkeep.purge(ttl_ms=0)
+    assert_sound(table)
+
+
 @pytest.mark.mission("FS19")
 def test_what_was_set_aside_comes_back_byte_for_byte(any_catalog: Catalog) -> None:
     table = with_orphans(any_catalog)
