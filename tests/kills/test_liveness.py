@@ -24,7 +24,7 @@ from tests.support.processes.killed_upkeep import MOMENTS, work_until_killed
 from tests.support.tables.builders import remove_orphans, rows
 from tests.support.tally import tally
 
-TABLE = "table: shop.events\nmaintenance: {compaction: {small_files: 3}}\n"
+TABLE = "table: shop.events\nmaintenance: {compaction: {min_bytes: 0 b, small_files: 3}}\n"
 FILES = 4
 LATER_MS = 600_000
 COMPACT = "compact"
@@ -183,7 +183,7 @@ def test_a_run_of_another_machine_counts_as_dead_once_its_lease_has_lapsed(ordea
 
 
 def policy_changes(ordeal: Ordeal) -> None:
-    ordeal.lake.declare(TABLE.replace("small_files: 3", "small_files: 9"))
+    ordeal.lake.declare(TABLE.replace("min_bytes: 0 b, small_files: 3", "small_files: 9"))
 
 
 def table_is_dropped(ordeal: Ordeal) -> None:
