@@ -2,7 +2,7 @@
 
 A run is for the tables that its config names, one after the other. It makes its own plans, because
 a table may have changed since the sensor looked. A table that cannot be kept does not keep the run
-from the others.
+from the others. The file is long since it follows one run from its config to its last report.
 """
 
 import os

@@ -2,6 +2,8 @@
 
 A pure function of the table's state, its policy, and what is known of runs and time. Equal input
 gives equal decisions, so a decision that was lost is made again at the next look.
+
+The file is long since each verb has its judge here, beside the few questions that all of them ask.
 """
 
 from __future__ import annotations
@@ -130,11 +132,9 @@ class _Look:
 
     def compaction(self) -> Iterator[Decision]:
         policy = self.policy.compaction
-        if not policy.enabled:
-            yield self._declined(COMPACT, WhyNot.DISABLED, _OFF)
-            return
-        if self._is_refused(Use.COMPACT):
-            yield self._refused(COMPACT, Use.COMPACT)
+        barred = self._barred(COMPACT, policy.enabled, Use.COMPACT)
+        if barred is not None:
+            yield barred
             return
         due: list[tuple[PartitionHealth, str, Why]] = []
         for partition in self._most_read_first():
@@ -270,11 +270,9 @@ class _Look:
         policy, verb = self.policy.snapshots, EXPIRE_SNAPSHOTS
         history = self.state.survey.history
         kept = self.state.retention.under(policy)
-        if not policy.enabled:
-            yield self._declined(verb, WhyNot.DISABLED, _OFF)
-            return
-        if self._is_refused(Use.EXPIRE):
-            yield self._refused(verb, Use.EXPIRE)
+        barred = self._barred(verb, policy.enabled, Use.EXPIRE)
+        if barred is not None:
+            yield barred
             return
         if kept.retain_max < kept.retain_min:
             told = (
@@ -304,11 +302,9 @@ class _Look:
         count = self.state.survey.history.tags
         if not count:
             return
-        if not policy.enabled:
-            yield self._declined(EXPIRE_TAGS, WhyNot.DISABLED, _OFF)
-            return
-        if self._is_refused(Use.EXPIRE):
-            yield self._refused(EXPIRE_TAGS, Use.EXPIRE)
+        barred = self._barred(EXPIRE_TAGS, policy.enabled, Use.EXPIRE)
+        if barred is not None:
+            yield barred
             return
         told, gone = counted(count, "tag"), 0
         if policy.older_than is not None:
@@ -322,11 +318,9 @@ class _Look:
         history = self.state.survey.history
         if not history.changelogs:
             return
-        if not policy.enabled:
-            yield self._declined(verb, WhyNot.DISABLED, _OFF)
-            return
-        if self._is_refused(Use.EXPIRE):
-            yield self._refused(verb, Use.EXPIRE)
+        barred = self._barred(verb, policy.enabled, Use.EXPIRE)
+        if barred is not None:
+            yield barred
             return
         kept = self.state.changelog_retention.under(policy)
         if kept.retain_max < kept.retain_min:
@@ -387,11 +381,9 @@ class _Look:
 
     def orphans(self) -> Iterator[Decision]:
         policy, found = self.policy.orphans, self.state.survey.orphans
-        if not policy.enabled:
-            yield self._declined(REMOVE_ORPHANS, WhyNot.DISABLED, _OFF)
-            return
-        if self._is_refused(Use.ORPHANS):
-            yield self._refused(REMOVE_ORPHANS, Use.ORPHANS)
+        barred = self._barred(REMOVE_ORPHANS, policy.enabled, Use.ORPHANS)
+        if barred is not None:
+            yield barred
             return
         told = f"at most {counted(found.estimated_files, 'orphan')}, by a sample of its folders"
         # What is set aside is freed by a purge only, but it is why this is worth its while.
@@ -478,6 +470,12 @@ class _Look:
             ),
             policy,
         )
+
+    def _barred(self, verb: str, is_enabled: bool, use: Use) -> Declined | None:
+        """Why a verb cannot be: its policy switches it off, or the table refuses it."""
+        if not is_enabled:
+            return self._declined(verb, WhyNot.DISABLED, _OFF)
+        return self._refused(verb, use) if self._is_refused(use) else None
 
     def _held(self, verb: str, section: Declared) -> TakenBack | None:
         """What a person took back of a verb, and the same policy would do again."""
