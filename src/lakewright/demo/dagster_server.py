@@ -39,7 +39,7 @@ _LAST_LINES = 30
 _READINESS = """{
   repositoriesOrError { ... on RepositoryConnection { nodes { name } } }
   workspaceOrError { ... on Workspace { locationEntries { name locationOrLoadError {
-    ... on PythonError { message } } } } }
+    ... on PythonError { message causes { message } } } } } }
   instance { daemonHealth { allDaemonStatuses { required healthy } } }
 }"""
 
@@ -304,9 +304,10 @@ class DagsterServer:
         except UnavailableError:
             return False
         for entry in answer["workspaceOrError"].get("locationEntries", ()):
-            failure = (entry["locationOrLoadError"] or {}).get("message")
-            if failure is not None:
-                raise UnavailableError(f"dagster cannot load {entry['name']}: {failure.strip()}")
+            failure = entry["locationOrLoadError"] or {}
+            if "message" in failure:
+                told = [each["message"].strip() for each in (failure, *failure["causes"])]
+                raise UnavailableError(f"dagster cannot load {entry['name']}: " + "\n".join(told))
         daemons = answer["instance"]["daemonHealth"]["allDaemonStatuses"]
         healthy = all(each["healthy"] for each in daemons if each["required"])
         return healthy and bool(answer["repositoriesOrError"].get("nodes"))
