@@ -9,7 +9,12 @@ from fnmatch import fnmatchcase
 
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.policy_watch import PolicyFiles
-from lakewright.platform.declare.upkeep_policies import UpkeepMode, UpkeepPolicy, WarehousePolicy
+from lakewright.platform.declare.upkeep_policies import (
+    RespecPolicy,
+    UpkeepMode,
+    UpkeepPolicy,
+    WarehousePolicy,
+)
 from lakewright.platform.declare.yaml_files import Problem
 from lakewright.platform.upkeep.words import counted
 from lakewright.platform.warehouse.surveys import OWN_TABLES
@@ -24,6 +29,12 @@ class KeptTable:
     name: str
     policy: UpkeepPolicy
     declaration: TableDeclaration | None = None
+
+    @property
+    def declared_keys(self) -> tuple[str, ...] | None:
+        """The partition keys of its declaration, None if none says them."""
+        declared = self.declaration
+        return None if declared is None or not declared.columns else declared.partition_keys
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +63,10 @@ class KeptTables:
         """A table by its name, whether it exists or not."""
         policy = self.files.current().policies.of(name).policy
         if name in OWN_TABLES and not policy.freeze:
-            # They are written in shadow, too, and would pile up small files.
-            policy = policy.model_copy(update={"mode": UpkeepMode.LIVE})
+            # They are written in shadow, too, and would pile up small files. Their partition keys
+            # are those by which this platform reads them.
+            own = {"mode": UpkeepMode.LIVE, "respec": RespecPolicy()}
+            policy = policy.model_copy(update=own)
         return KeptTable(name=name, policy=policy, declaration=self.declarations.get(name))
 
     def present(self, catalog: Catalog) -> Iterator[str]:
