@@ -69,7 +69,7 @@ def build_replay_job(
             lambda name: policies.of(name).policy,
             policies.warehouse.budget,
             ticks_back=ticks_back,
-            declared_keys=workspace.declared_keys,
+            declared_keys=policies.declared_keys,
         )
         context.add_output_metadata(_told(found, rebuilt=sum(history.rebuilt.values())))
 

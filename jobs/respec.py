@@ -29,15 +29,15 @@ from lakewright.storage import Table
 
 
 def _declared(kept: KeptTable) -> RespecOptions:
-    if kept.declared_keys is not None:
-        return RespecOptions(keys=kept.declared_keys)
+    if kept.declaration is not None and kept.declaration.columns:
+        return RespecOptions(keys=kept.declaration.partition_keys)
     policy = kept.policy.respec
     return respec_options(policy) if policy.enabled else RespecOptions()
 
 
 def _follow(kept: KeptTable, table: Table, context: dg.OpExecutionContext) -> None:
     """Make the partitions of the asset those of the table; an adopted table has none."""
-    if kept.declaration is None or kept.declared_keys is None:
+    if kept.declaration is None or not kept.declaration.columns:
         return
     found = follow_table(kept.declaration, table, context.instance)
     for told in found.warnings:

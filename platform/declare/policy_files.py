@@ -146,7 +146,7 @@ def read_policies(
         for level, name, place, policy in _valid_parts(document.value):
             problems += _check(document, level, name, place, policy, check)
             layers.append(_layer(document, level, name, place, policy))
-    found = PolicySet(tuple(layers), declared_layers(workspace))
+    found = PolicySet(tuple(layers), declared_layers(workspace), workspace.declared_keys)
     if not problems:
         problems += _contradictions(found)
         problems += _sorts_by_nothing(found)

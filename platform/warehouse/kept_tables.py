@@ -24,17 +24,15 @@ from lakewright.storage.errors import TableNotFound
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptTable:
-    """One table: its policy, and its declaration if it has one."""
+    """One table: its policy, and its declaration if it has one.
+
+    `declared_keys` are the partition keys that a declaration says, None if none does.
+    """
 
     name: str
     policy: UpkeepPolicy
     declaration: TableDeclaration | None = None
-
-    @property
-    def declared_keys(self) -> tuple[str, ...] | None:
-        """The partition keys of its declaration, None if none says them."""
-        declared = self.declaration
-        return None if declared is None or not declared.columns else declared.partition_keys
+    declared_keys: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,13 +59,19 @@ class KeptTables:
 
     def table(self, name: str) -> KeptTable:
         """A table by its name, whether it exists or not."""
-        policy = self.files.current().policies.of(name).policy
+        policies = self.files.current().policies
+        policy = policies.of(name).policy
         if name in OWN_TABLES and not policy.freeze:
             # They are written in shadow, too, and would pile up small files. Their partition keys
             # are those by which this platform reads them.
             own = {"mode": UpkeepMode.LIVE, "respec": RespecPolicy()}
             policy = policy.model_copy(update=own)
-        return KeptTable(name=name, policy=policy, declaration=self.declarations.get(name))
+        return KeptTable(
+            name=name,
+            policy=policy,
+            declaration=self.declarations.get(name),
+            declared_keys=policies.declared_keys.get(name),
+        )
 
     def present(self, catalog: Catalog) -> Iterator[str]:
         """The names of kept tables that exist, sorted."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from dagster._core.test_utils import create_run_for_test
 
 from lakewright.definitions import build_definitions
 from lakewright.platform.orchestration.health_reports import HEALTHY
@@ -135,3 +136,32 @@ def test_a_run_that_waited_leaves_the_keys_of_a_policy_that_names_them_no_more(l
     (lake.folder / "policy.yaml").write_text(f"{QUIET}# no keys\n")
     assert lake.request(request).success
     assert lake.table("shop.orders").schema.partition_keys == ("dt",)
+
+
+def test_a_run_that_died_is_asked_for_again_at_once_and_goes_on_from_what_it_had_split(
+    lake: Lake,
+) -> None:
+    table = filled(lake)
+    due = lake.rows("shop.orders")
+    kept_by(lake, "tables: {shop.orders: {respec: {keys: [dt, origin]}}}\n")
+    (request,) = asked(lake)
+    half = table.upkeep.plan_respec(["dt", "origin"], [{"dt": "2024-01-01"}])
+    table.upkeep.run(half)
+    create_run_for_test(
+        lake.instance,
+        job_name="respec",
+        status=dg.DagsterRunStatus.FAILURE,
+        run_config=dict(request.run_config),
+        tags=request.tags,
+    )
+
+    (again,) = asked(lake)
+    assert again.run_key != request.run_key
+    assert lake.request(again).success
+
+    assert lake.table("shop.orders").schema.partition_keys == ("dt", "origin")
+    assert lake.rows("shop.orders") == due
+    (action,) = Ledger(lake.catalog).actions(table="shop.orders")
+    assert action.predicted_cost is not None
+    # Files of the first day stay where they lie.
+    assert 0 < action.cost.bytes < action.predicted_cost.bytes * 0.75

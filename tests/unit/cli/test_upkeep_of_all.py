@@ -182,6 +182,9 @@ def test_partition_keys_become_those_of_the_policy_and_then_nothing_is_due(
     new_table(catalog, {"k": "INT"}, name="db.other")
     due, file = content(table), tmp_path / "policy.yaml"
 
+    declared = "table: db.t\ncolumns: [{name: id, type: BIGINT}, {name: day, type: STRING}]\n"
+    (tmp_path / "t.yaml").write_text(f"{declared}partition_keys: [day]\n")
+
     def call(limit: int, *more: str, mode: str = "live") -> Ended:
         keys = f"  mode: {mode}\n  respec: {{keys: [day, v], max_partitions: {limit}}}\n"
         file.write_text(f"warehouse:\n{RESPEC}{keys}")
@@ -190,6 +193,9 @@ def test_partition_keys_become_those_of_the_policy_and_then_nothing_is_due(
     told = call(1, "--dry-run").out
     assert "partition keys (day), by its policy (day, v)" in told
     assert "'day' is not a column of db.other" in told
+    tables = ("--tables", str(tmp_path / "t.yaml"))
+    assert call(9, *tables).lines == ["nothing was due"]
+    assert "its declaration says partition_keys (day)" in call(9, "--dry-run", *tables).out
     assert "1 verb in shadow" in call(1, mode="shadow").out
     assert catalog.table("db.t").schema.partition_keys == ("day",)
     for _ in range(2):

@@ -78,8 +78,7 @@ def replay(
         raise InvalidRequestError(
             f"no policy to replay: name its files with --policy or ${POLICY_VARIABLE}"
         )
-    workspace = workspace_of(tables, ())
-    policies = policies_of(policy, workspace)
+    policies = policies_of(policy, workspace_of(tables, ()))
     if only:
         check_patterns(only, known_tables(call))
     catalog = call.catalog()
@@ -98,7 +97,7 @@ def replay(
             lambda name: policies.of(name).policy,
             policies.warehouse.budget,
             ticks_back=ticks_back,
-            declared_keys=workspace.declared_keys,
+            declared_keys=policies.declared_keys,
         )
     return Answer(
         text=lambda: _text(found, rebuilt=sum(history.rebuilt.values()), everything=everything),
