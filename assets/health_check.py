@@ -92,8 +92,10 @@ def build_health_check(
             if not catalog.table_exists(table):
                 return absent(table)
             kept = tables.table(table)
-            state = read_state(catalog, table, now_ms=now_ms, sort=kept.policy.sort)
-            decisions = decide(state, kept.policy, past, clock)
+            state = read_state(
+                catalog, table, now_ms=now_ms, sort=kept.policy.sort, respec=kept.policy.respec
+            )
+            decisions = decide(state, kept.policy, past, clock, declared_keys=kept.declared_keys)
             outlook: Sequence[RetentionOutlook] = ()
             files: list[tuple[int, int]] = []
             if state.survey.problem is None:

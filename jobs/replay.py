@@ -58,12 +58,18 @@ def build_replay_job(
         policies = _policies(config, workspace)
         tables = _tables(catalog, config.only)
         since_ms = catalog.env.now_ms() - duration_ms(config.since)
-        history = read_history(catalog, tables, since_ms=max(since_ms, 0))
+        history = read_history(
+            catalog,
+            tables,
+            since_ms=max(since_ms, 0),
+            respec_of=lambda name: policies.of(name).policy.respec,
+        )
         found = replay(
             history,
             lambda name: policies.of(name).policy,
             policies.warehouse.budget,
             ticks_back=ticks_back,
+            declared_keys=policies.declared_keys,
         )
         context.add_output_metadata(_told(found, rebuilt=sum(history.rebuilt.values())))
 

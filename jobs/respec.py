@@ -1,4 +1,6 @@
-"""Respec: jobs that change the partition keys of tables, to those declared or those of a run.
+"""Respec: jobs that change the partition keys of tables.
+
+They change to the keys of the declaration, else of the policy, or to those of the run's config.
 
 A backfill of the job of a table splits files and leaves the keys: a run for a partition of the
 asset splits the partitions of the table that hold its rows. What is split is not split again, so a
@@ -21,15 +23,16 @@ from lakewright.platform.orchestration.follow_table import follow_table
 from lakewright.platform.orchestration.schema_reports import RESPEC_JOB
 from lakewright.platform.upkeep.known_partitions import unknown_partitions
 from lakewright.platform.upkeep.respec import RESPEC, RespecOptions
+from lakewright.platform.warehouse.keepers import KEEPERS, respec_options
 from lakewright.platform.warehouse.kept_tables import KeptTable
 from lakewright.storage import Table
 
 
 def _declared(kept: KeptTable) -> RespecOptions:
-    declaration = kept.declaration
-    if declaration is None or not declaration.columns:
-        return RespecOptions()
-    return RespecOptions(keys=declaration.partition_keys)
+    if kept.declaration is not None and kept.declaration.columns:
+        return RespecOptions(keys=kept.declaration.partition_keys)
+    policy = kept.policy.respec
+    return respec_options(policy) if policy.enabled else RespecOptions()
 
 
 def _follow(kept: KeptTable, table: Table, context: dg.OpExecutionContext) -> None:
@@ -45,7 +48,7 @@ def _follow(kept: KeptTable, table: Table, context: dg.OpExecutionContext) -> No
 
 RESPEC_OF_TABLES = UpkeepJob(
     name=RESPEC_JOB,
-    description="Change the partition keys of tables, to those declared or those of the run.",
+    description=KEEPERS[RESPEC_JOB].description,
     verbs=lambda *_: (RESPEC,),
     declared=_declared,
     options=RespecOptions,

@@ -294,7 +294,7 @@ class _OneTable:
     def keep(self, config: PlannedConfig, job: str, *, dry_run: bool) -> None:
         """Carry out the verbs of the job, with what the run's config says of this table."""
         kind, context = self.kind, self.context
-        if self.asked is not None and not may_be_done(kind.name, self.kept.policy):
+        if self.asked is not None and not may_be_done(kind.name, self.kept):
             # The policy changed while the run waited.
             context.log.info("%s is left alone by its policy", self.kept.name)
             return

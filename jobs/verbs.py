@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lakewright.jobs.respec import RESPEC_OF_TABLES
 from lakewright.jobs.upkeep import UpkeepJob
 from lakewright.platform.upkeep.clean import RESTORE
 from lakewright.platform.upkeep.drop_partitions import DROP_PARTITIONS
@@ -49,7 +50,9 @@ def _requested(verb: AnyVerb, description: str, *, needs_spark: bool = False) ->
     )
 
 
-KEEPING_JOBS = tuple(_kept(each) for each in KEEPERS.values())
+# A person may ask for other keys, and the partitions of an asset follow those of its table.
+_OWN_JOBS = {RESPEC_OF_TABLES.name: RESPEC_OF_TABLES}
+KEEPING_JOBS = tuple(_OWN_JOBS.get(each.name) or _kept(each) for each in KEEPERS.values())
 REQUESTED_JOBS = (
     _requested(RESCALE, "Give tables another number of buckets.", needs_spark=True),
     _requested(RESTORE, "Bring files back from a quarantine."),

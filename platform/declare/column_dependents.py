@@ -22,6 +22,7 @@ from lakewright.storage.sql import BATCH, used_columns
 # The settings of upkeep whose values are columns.
 _SORT_COLUMNS = ("sort", "columns")
 _STATISTICS_COLUMNS = ("statistics", "columns")
+_RESPEC_KEYS, _RESPEC_PRIMARY_KEY = ("respec", "keys"), ("respec", "primary_key")
 # Columns of a table that are made of columns of the first one: names of these by names of those.
 _Made = Mapping[str, frozenset[str]]
 # What a walk has visited: tables and assets with a column, and the column that this is made of.
@@ -73,6 +74,7 @@ def _in_policies(workspace: Workspace, table: str, columns: tuple[str, ...]) -> 
     is_enabled = {
         _SORT_COLUMNS: resolved.policy.sort.enabled,
         _STATISTICS_COLUMNS: resolved.policy.statistics.enabled,
+        **dict.fromkeys((_RESPEC_KEYS, _RESPEC_PRIMARY_KEY), resolved.policy.respec.enabled),
     }
     for setting in resolved.settings:
         if setting.key in is_enabled and setting.decided is not None:

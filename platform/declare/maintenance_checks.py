@@ -12,6 +12,7 @@ from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.upkeep_policies import (
     ChangelogPolicy,
     PartitionPolicy,
+    RespecPolicy,
     SnapshotPolicy,
     SortPolicy,
     TagPolicy,
@@ -36,6 +37,12 @@ def check_maintenance(declaration: TableDeclaration) -> Iterator[Finding]:
     if upkeep.partitions.older_than is not None and not declaration.may_have_partitions:
         place = ("maintenance", "partitions", "older_than")
         yield place, f"{declaration.table} has no partition_keys to expire by"
+    if upkeep.respec.keys is not None and declaration.columns:
+        message = (
+            f"the declaration of {declaration.table} says its partition_keys itself; write them "
+            "there, and run the job respec of the table"
+        )
+        yield ("maintenance", "respec", "keys"), message
     validation = declaration.schema_policy.validation
     yield from check_timezone(validation.timezone, ("schema", "validation", "timezone"))
 
@@ -68,6 +75,7 @@ def check_upkeep(policy: UpkeepPolicy) -> Iterator[Finding]:
     yield from _check_range("changelogs", policy.changelogs)
     yield from _check_tags(policy.tags)
     yield from _check_sort(policy.sort)
+    yield from _check_respec(policy.respec)
     yield from _check_partition_expiry(policy.partitions)
 
 
@@ -92,6 +100,15 @@ def _check_tags(policy: TagPolicy) -> Iterator[Finding]:
 def _check_sort(policy: SortPolicy) -> Iterator[Finding]:
     if len(set(policy.columns)) < len(policy.columns):
         yield ("sort", "columns"), "a column is named twice; keep one"
+
+
+def _check_respec(policy: RespecPolicy) -> Iterator[Finding]:
+    for name in ("keys", "primary_key"):
+        columns = getattr(policy, name) or ()
+        if len(set(columns)) < len(columns):
+            yield ("respec", name), "a column is named twice; keep one"
+    if policy.primary_key == ():
+        yield ("respec", "primary_key"), "a primary key has columns; leave it out to keep it"
 
 
 def _check_partition_expiry(policy: PartitionPolicy) -> Iterator[Finding]:

@@ -52,6 +52,7 @@ from lakewright.platform.declare.yaml_files import (
 
 _TABLE = re.compile(r"[^.]+\.[^.]+")
 _SORT_ENABLED, _SORT_COLUMNS = ("sort", "enabled"), ("sort", "columns")
+_RESPEC_KEYS, _RESPEC_PRIMARY_KEY = ("respec", "keys"), ("respec", "primary_key")
 _WILD = re.compile(r"[*?\[]")
 
 _MODELS: Mapping[Level, type[UpkeepPolicy]] = {
@@ -145,10 +146,11 @@ def read_policies(
         for level, name, place, policy in _valid_parts(document.value):
             problems += _check(document, level, name, place, policy, check)
             layers.append(_layer(document, level, name, place, policy))
-    found = PolicySet(tuple(layers), declared_layers(workspace))
+    found = PolicySet(tuple(layers), declared_layers(workspace), workspace.declared_keys)
     if not problems:
         problems += _contradictions(found)
         problems += _sorts_by_nothing(found)
+        problems += _primary_keys_alone(found)
     return found
 
 
@@ -261,6 +263,18 @@ def _sorts_by_nothing(policies: PolicySet) -> Iterator[Problem]:
             continue
         message = "without sort.columns nothing is sorted; name the columns, or leave this out"
         yield Problem(given.file, given.line, dotted(_SORT_ENABLED), message)
+
+
+def _primary_keys_alone(policies: PolicySet) -> Iterator[Problem]:
+    """The lines that name a primary key for tables of which none is to have partition keys."""
+    layers = (*policies.layers, *policies.declared.values())
+    if any(_RESPEC_KEYS in each.given for each in layers):
+        return
+    for layer in layers:
+        given = layer.given.get(_RESPEC_PRIMARY_KEY)
+        if given is not None and given.value is not None:
+            message = "a primary key changes only together with respec.keys; name these too"
+            yield Problem(given.file, given.line, dotted(_RESPEC_PRIMARY_KEY), message)
 
 
 def _contradictions(policies: PolicySet) -> set[Problem]:

@@ -30,6 +30,9 @@ _WITHOUT: Mapping[Key, str] = {
     ("partitions", "formatter"): "the table's partition.timestamp-formatter",
     ("partitions", "max_partitions"): "the table's partition.expiration-max-num",
     ("statistics", "columns"): "all columns",
+    ("respec", "keys"): "they stay",
+    ("respec", "primary_key"): "it stays",
+    ("respec", "hours"): "the whole day",
     ("budget", "bytes"): "no limit",
     ("budget", "time"): "no limit",
 }

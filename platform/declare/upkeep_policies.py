@@ -20,6 +20,7 @@ from lakewright.platform.declare.declared_values import (
 )
 from lakewright.storage import VerifyLevel
 from lakewright.storage.lsm.sort_layout import SortOrder
+from lakewright.storage.operations.respec.respec_plan import MOST_FILES, MOST_PARTITIONS
 from lakewright.storage.spec.partition_expiry import ExpiryStrategy
 
 _HOUR_MS = 3_600_000
@@ -247,6 +248,33 @@ class RescalePolicy(Declared):
     )
 
 
+class RespecPolicy(Declared):
+    """Which partition keys a table is to have.
+
+    A declaration with columns says so itself: there a policy has no say.
+    """
+
+    enabled: bool = _enabled("the partition keys are changed to those of `keys`")
+    keys: tuple[Text, ...] | None = Field(
+        default=None,
+        description="the partition keys that the table is to have, in this order; [] for none",
+    )
+    primary_key: tuple[Text, ...] | None = Field(
+        default=None,
+        description="the primary key that it gets with these keys; without it the present one",
+    )
+    max_partitions: int = Field(
+        default=MOST_PARTITIONS, ge=1, description="a change to more partitions is refused"
+    )
+    max_files: int = Field(
+        default=MOST_FILES, ge=1, description="a change to more files is refused"
+    )
+    hours: HoursOfDay | None = Field(
+        default=None, description="a change begins only within these hours, such as 22:00-06:00"
+    )
+    timezone: str = _timezone("hours")
+
+
 Scheduled = (
     SortPolicy
     | SnapshotPolicy
@@ -280,6 +308,7 @@ class UpkeepPolicy(Declared):
     manifests: ManifestPolicy = ManifestPolicy()
     statistics: StatisticsPolicy = StatisticsPolicy()
     rescale: RescalePolicy = RescalePolicy()
+    respec: RespecPolicy = RespecPolicy()
 
 
 class Budget(Declared):

@@ -46,6 +46,11 @@ class Workspace:
         """The declaration of a table, None if it is not declared."""
         return next((each for each in self.declarations if each.table == table), None)
 
+    @property
+    def declared_keys(self) -> Mapping[str, tuple[str, ...]]:
+        """By table, the partition keys of the declarations that say them."""
+        return {each.table: each.partition_keys for each in self.declarations if each.columns}
+
     def with_declaration(self, declaration: TableDeclaration) -> Workspace:
         """The workspace with one declaration in place of that of the same table."""
         others = [each for each in self.declarations if each.table != declaration.table]

@@ -10,6 +10,8 @@ from lakewright.platform.upkeep.words import duration_text, size_text
 from lakewright.platform.warehouse.intents import Cost, Declined, Intent, Why, WhyNot
 from lakewright.platform.warehouse.kept_verbs import COMPACT, waits_for
 
+_FIRST = (Why.SCHEDULED, Why.ROWS_WAIT)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
@@ -106,6 +108,10 @@ def _is_cut(intent: Intent, budget: Budget, left_bytes: int) -> bool:
     return intent.verb == COMPACT and intent.cost.bytes > most and 0 < most <= 4 * left_bytes
 
 
-def _order(intent: Intent) -> tuple[float, bool, str, str]:
-    """By score; of two with the highest, a verb on a schedule, which rewrites have held up."""
-    return (-intent.score, intent.why is not Why.SCHEDULED, intent.table, intent.verb)
+def _order(intent: Intent) -> tuple[float, int, str, str]:
+    """By score; of two with the highest, a verb on a schedule, which rewrites have held up.
+
+    Then come rows that no reader sees, and then what no figure says a worth of.
+    """
+    first = _FIRST.index(intent.why) if intent.why in _FIRST else len(_FIRST)
+    return (-intent.score, first, intent.table, intent.verb)

@@ -30,6 +30,7 @@ from lakewright.platform.warehouse.intents import (
     WhyNot,
 )
 from lakewright.platform.warehouse.judge_buckets import bucket_hint
+from lakewright.platform.warehouse.judge_keys import cost_of_change, has_keys, keys_told
 from lakewright.platform.warehouse.judge_partition import (
     judge_partition,
     makes_readers_wait,
@@ -47,6 +48,7 @@ from lakewright.platform.warehouse.kept_verbs import (
     PURGE,
     REMOVE_ORPHANS,
     RESCALE,
+    RESPEC,
     REWRITE_MANIFESTS,
     SORT_COMPACT,
     waits_for,
@@ -74,10 +76,18 @@ _NO_COST, _NO_BENEFIT = Cost(), Benefit()
 
 
 def decide(
-    state: TableState, policy: UpkeepPolicy, past: Past, clock: Clock
+    state: TableState,
+    policy: UpkeepPolicy,
+    past: Past,
+    clock: Clock,
+    *,
+    declared_keys: tuple[str, ...] | None = None,
 ) -> tuple[Decision, ...]:
-    """Decide on every verb for a table; a verb that cannot apply to it gets no decision."""
-    look = _Look(state, policy, past, clock)
+    """Decide on every verb for a table; a verb that cannot apply to it gets no decision.
+
+    `declared_keys` are the partition keys that its declaration says, None if none does.
+    """
+    look = _Look(state, policy, past, clock, declared_keys)
     hindered = look.hindered()
     if hindered is not None:
         return (hindered,)
@@ -93,6 +103,7 @@ def decide(
         look.quarantine,
         look.statistics,
         look.rescale,
+        look.respec,
     )
     return tuple(_foreseen(each, past.learned) for judge in judges for each in judge())
 
@@ -110,6 +121,7 @@ class _Look:
     policy: UpkeepPolicy
     past: Past
     clock: Clock
+    declared_keys: tuple[str, ...] | None
 
     @property
     def table(self) -> str:
@@ -421,6 +433,60 @@ class _Look:
         if hint is not None:
             yield self._declined(RESCALE, WhyNot.HINT, hint)
 
+    # --- partition keys --------------------------------------------------------------------------
+
+    def respec(self) -> Iterator[Decision]:
+        policy, survey, change = self.policy.respec, self.state.survey, self.state.keys_change
+        if policy.keys is None:
+            return
+        barred = self._barred(RESPEC, policy.enabled, Use.COMPACT)
+        if barred is not None:
+            yield barred
+            return
+        told = keys_told(survey, policy)
+        if has_keys(survey, policy):
+            yield self._declined(RESPEC, WhyNot.HEALTHY, f"{told}: leave")
+            return
+        if self.declared_keys is not None:
+            told += (
+                f": its declaration says partition_keys ({', '.join(self.declared_keys)}), and "
+                "decides; change them there, and run the job respec of the table"
+            )
+            yield self._declined(RESPEC, WhyNot.DECLARED, told)
+            return
+        # A state that was read for another policy does not say whether these keys are possible.
+        if change is not None and change.is_of(policy) and change.why_not is not None:
+            yield self._declined(RESPEC, change.why_not, f"{told}: {change.problem}")
+            return
+        now_ms, hours = self.clock.now_ms, policy.hours
+        if hours is not None and not hours.hold(now_ms, policy.timezone):
+            told += f": waits for its hours, {hours} {policy.timezone}"
+            again_ms = hours.next_ms(now_ms, policy.timezone)
+            yield self._declined(RESPEC, WhyNot.OUT_OF_HOURS, told, again_ms)
+            return
+        yield self._unless_busy(
+            Intent(
+                table=self.table,
+                verb=RESPEC,
+                why=Why.PARTITION_KEYS,
+                reason=f"{self.table}: {told}: change",
+                cost=cost_of_change(survey, policy.keys),
+                # Neither rows nor files: else a change that is refused would be asked for again
+                # after each commit.
+                state=_digest(
+                    (
+                        *(repr(each) for each in (survey.partition_keys, survey.primary_keys)),
+                        *(repr(each) for each in (policy.keys, policy.primary_key)),
+                        f"{policy.max_partitions} {policy.max_files}",
+                    )
+                ),
+                table_uuid=survey.uuid,
+                # It does not follow from the files, so no number of them says when it is its turn.
+                score=float("inf"),
+            ),
+            policy,
+        )
+
     # --- what they share -------------------------------------------------------------------------
 
     def _is_refused(self, use: Use) -> bool:
@@ -502,12 +568,13 @@ class _Look:
         if not tried.times:
             return intent
         told = "was asked for already in this state"
+        error = f"; it ended with {tried.error}" if tried.error else ""
         if tried.times >= _MOST_TIMES_ASKED:
-            return intent.waiting(WhyNot.ASKED_BEFORE, told)
+            return intent.waiting(WhyNot.ASKED_BEFORE, told + error)
         again_ms = tried.ended_ms + (_ASKED_AGAIN_AFTER_MS << (tried.times - 1))
         if self.clock.now_ms >= again_ms:
             return intent
-        told += f", and is again from {time_text(again_ms)} on"
+        told += f", and is again from {time_text(again_ms)} on{error}"
         return intent.waiting(WhyNot.ASKED_BEFORE, told, again_ms)
 
     def _is_of_another(self, tried: Try) -> bool:

@@ -19,6 +19,7 @@ class Why(Enum):
     ROWS_WAIT = "rows_wait"
     SCHEDULED = "scheduled"
     MANIFESTS = "manifests"
+    PARTITION_KEYS = "partition_keys"
 
 
 class WhyNot(Enum):
@@ -39,6 +40,9 @@ class WhyNot(Enum):
     CAPPED = "capped"
     NOTHING_PLANNED = "nothing_planned"
     CONTRADICTION = "contradiction"
+    DECLARED = "declared"
+    UNSUPPORTED = "unsupported"
+    BLOCKED = "blocked"
     READ_ONLY = "read_only"
     UNREADABLE = "unreadable"
     HINT = "hint"
@@ -59,6 +63,7 @@ _WAITS = frozenset(
         WhyNot.OUT_OF_BYTES,
         WhyNot.OUT_OF_TIME,
         WhyNot.CAPPED,
+        WhyNot.BLOCKED,
     }
 )
 

@@ -6,7 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from lakewright.platform.declare.upkeep_policies import UpkeepMode, UpkeepPolicy
+from lakewright.platform.declare.upkeep_policies import (
+    RespecPolicy,
+    UpkeepMode,
+    UpkeepPolicy,
+)
 from lakewright.platform.upkeep.analyze import ANALYZE, AnalyzeOptions
 from lakewright.platform.upkeep.clean import (
     PURGE,
@@ -27,6 +31,7 @@ from lakewright.platform.upkeep.expire_partitions import (
     EXPIRE_PARTITIONS,
     ExpirePartitionsOptions,
 )
+from lakewright.platform.upkeep.respec import RESPEC, RespecOptions
 from lakewright.platform.upkeep.rewrite_manifests import (
     REWRITE_MANIFESTS,
     RewriteManifestsOptions,
@@ -35,6 +40,7 @@ from lakewright.platform.upkeep.sort_compact import SORT_COMPACT, SortOptions
 from lakewright.platform.upkeep.verb import AnyVerb
 from lakewright.platform.upkeep.verbs import compaction_of
 from lakewright.platform.warehouse import kept_verbs
+from lakewright.platform.warehouse.kept_tables import KeptTable
 from lakewright.storage import Table
 
 # The next run goes on with what one does not get to.
@@ -98,6 +104,16 @@ def _partition_expiry(policy: UpkeepPolicy) -> ExpirePartitionsOptions:
         formatter=kept.formatter,
         max_partitions=kept.max_partitions,
         spare_tagged=kept.spare_tagged,
+    )
+
+
+def respec_options(policy: RespecPolicy) -> RespecOptions:
+    """The options of a change to the partition keys that a policy names."""
+    return RespecOptions(
+        keys=policy.keys,
+        primary_key=policy.primary_key,
+        max_partitions=policy.max_partitions,
+        max_files=policy.max_files,
     )
 
 
@@ -185,12 +201,26 @@ _ALL = (
         options=lambda policy: AnalyzeOptions(columns=policy.statistics.columns),
         needs_spark=True,
     ),
+    Keeper(
+        name=kept_verbs.RESPEC,
+        description="Change the partition keys of tables, to those declared or of their policy.",
+        section=lambda policy: policy.respec,
+        verbs=lambda _: (RESPEC,),
+        options_type=RespecOptions,
+        options=lambda policy: respec_options(policy.respec),
+        needs_spark=True,
+    ),
 )
 KEEPERS = {each.name: each for each in _ALL}
 
 
-def may_be_done(keeper: str, policy: UpkeepPolicy) -> bool:
-    """Whether a policy lets a keeper work, which may have changed since it was asked for."""
+def may_be_done(keeper: str, kept: KeptTable) -> bool:
+    """Whether the policy of a table lets a keeper work; it may have changed since the request."""
+    policy = kept.policy
     if policy.freeze or policy.mode is UpkeepMode.SHADOW:
+        return False
+    if keeper == kept_verbs.RESPEC and (
+        policy.respec.keys is None or kept.declared_keys is not None
+    ):
         return False
     return KEEPERS[keeper].section(policy).enabled

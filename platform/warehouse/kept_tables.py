@@ -9,7 +9,12 @@ from fnmatch import fnmatchcase
 
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.policy_watch import PolicyFiles
-from lakewright.platform.declare.upkeep_policies import UpkeepMode, UpkeepPolicy, WarehousePolicy
+from lakewright.platform.declare.upkeep_policies import (
+    RespecPolicy,
+    UpkeepMode,
+    UpkeepPolicy,
+    WarehousePolicy,
+)
 from lakewright.platform.declare.yaml_files import Problem
 from lakewright.platform.upkeep.words import counted
 from lakewright.platform.warehouse.surveys import OWN_TABLES
@@ -19,11 +24,15 @@ from lakewright.storage.errors import TableNotFound
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptTable:
-    """One table: its policy, and its declaration if it has one."""
+    """One table: its policy, and its declaration if it has one.
+
+    `declared_keys` are the partition keys that a declaration says, None if none does.
+    """
 
     name: str
     policy: UpkeepPolicy
     declaration: TableDeclaration | None = None
+    declared_keys: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,11 +59,19 @@ class KeptTables:
 
     def table(self, name: str) -> KeptTable:
         """A table by its name, whether it exists or not."""
-        policy = self.files.current().policies.of(name).policy
+        policies = self.files.current().policies
+        policy = policies.of(name).policy
         if name in OWN_TABLES and not policy.freeze:
-            # They are written in shadow, too, and would pile up small files.
-            policy = policy.model_copy(update={"mode": UpkeepMode.LIVE})
-        return KeptTable(name=name, policy=policy, declaration=self.declarations.get(name))
+            # They are written in shadow, too, and would pile up small files. Their partition keys
+            # are those by which this platform reads them.
+            own = {"mode": UpkeepMode.LIVE, "respec": RespecPolicy()}
+            policy = policy.model_copy(update=own)
+        return KeptTable(
+            name=name,
+            policy=policy,
+            declaration=self.declarations.get(name),
+            declared_keys=policies.declared_keys.get(name),
+        )
 
     def present(self, catalog: Catalog) -> Iterator[str]:
         """The names of kept tables that exist, sorted."""

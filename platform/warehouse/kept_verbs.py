@@ -18,6 +18,7 @@ REMOVE_ORPHANS = "remove_orphans"
 PURGE = "purge"
 ANALYZE = "analyze"
 RESCALE = "rescale"
+RESPEC = "respec"
 # What a decision about a table as a whole is told of.
 EVERY_VERB = "upkeep"
 
@@ -36,6 +37,8 @@ _BESIDE: dict[str, frozenset[str]] = {
     **dict.fromkeys(_EXPIRIES, _WRITES | _COMMITS | (_DELETES - _EXPIRIES)),
     PURGE: _WRITES | _COMMITS | _DELETES,
     REMOVE_ORPHANS: _DELETES,
+    # What commits beside it writes rows of the former keys, which are split or written once more.
+    RESPEC: _DELETES,
     ANALYZE: frozenset(),
 }
 

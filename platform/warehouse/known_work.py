@@ -16,13 +16,14 @@ class Try:
     """The last time that a verb was asked for on a table, in which state, and how often in it.
 
     `runs` counts all that an orchestrator knows, in whichever state. `times` is 0 if the one run in
-    the state was killed.
+    the state was killed. `error` is that of the last one, where the ledger tells it.
     """
 
     state: str
     ended_ms: int
     times: int = 1
     runs: int = 1
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)

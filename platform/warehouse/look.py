@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from lakewright.platform.declare.upkeep_policies import UpkeepMode
+from lakewright.platform.declare.upkeep_policies import RespecPolicy, UpkeepMode
 from lakewright.platform.upkeep.words import counted, size_text
 from lakewright.platform.warehouse.budget import Choice, choose
 from lakewright.platform.warehouse.clock import Clock
@@ -162,7 +162,7 @@ class Watch:
                 continue
             name, known = answer
             kept = self.tables.table(name)
-            found = decide(known.state, kept.policy, past, clock)
+            found = decide(known.state, kept.policy, past, clock, declared_keys=kept.declared_keys)
             decisions[name] = found
             due = intents(found)
             (shadows if kept.policy.mode is UpkeepMode.SHADOW else live).extend(due)
@@ -196,7 +196,7 @@ class Watch:
         return 0 if known is None else known.read_ms
 
     def _state(self, catalog: Catalog, name: str, now_ms: int, ended_ms: int) -> _Known:
-        known = self._known.get(name)
+        known, policy = self._known.get(name), self.tables.table(name).policy
         try:
             table = catalog.table(name)
             latest = table.history.latest_snapshot()
@@ -212,13 +212,21 @@ class Watch:
             and now_ms - known.read_ms < _STATE_HOLDS_MS
             # An expiry and a removal of orphans make no snapshot.
             and known.ended_ms == ended_ms
+            and _knows_keys(known.state, policy.respec)
         ):
             return known
-        sort = self.tables.table(name).policy.sort
-        state = read_state(catalog, name, now_ms=now_ms, sort=sort)
+        state = read_state(catalog, name, now_ms=now_ms, sort=policy.sort, respec=policy.respec)
         told: frozenset[tuple[str, Why | WhyNot]] = frozenset() if known is None else known.told
         self._known[name] = _Known(snapshot_id, now_ms, state, ended_ms, told)
         return self._known[name]
+
+
+def _knows_keys(state: TableState, policy: RespecPolicy) -> bool:
+    """Whether a state says if the table can have the partition keys of a policy."""
+    change = state.keys_change
+    if not policy.enabled or policy.keys is None or state.survey.problem is not None:
+        return True
+    return change is not None and change.is_of(policy)
 
 
 def _last_ends(past: Past) -> dict[str, int]:

@@ -100,7 +100,13 @@ class LedgerPast:
         key = (action.table, action.verb)
         last = self._tries.get(key)
         times = last.times + 1 if last is not None and last.state == action.state else 1
-        self._tries[key] = Try(state=action.state, ended_ms=action.ended_ms, times=times, runs=0)
+        self._tries[key] = Try(
+            state=action.state,
+            ended_ms=action.ended_ms,
+            times=times,
+            runs=0,
+            error=action.error or "",
+        )
 
     def _all_taken_back(self) -> Mapping[tuple[str, str], TakenBack]:
         assert self._last is not None
@@ -146,7 +152,7 @@ def _joined(
         action, run = recorded[key], runs[key]
         if action.state == run.state:
             ended_ms, times = max(action.ended_ms, run.ended_ms), max(action.times, run.times)
-            joined[key] = replace(run, ended_ms=ended_ms, times=times)
+            joined[key] = replace(run, ended_ms=ended_ms, times=times, error=action.error)
         elif action.ended_ms > run.ended_ms:
             joined[key] = replace(action, runs=run.runs)
     return joined

@@ -15,7 +15,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from lakewright.platform.declare.upkeep_policies import RespecPolicy
 from lakewright.platform.warehouse.action import Action
+from lakewright.platform.warehouse.intents import WhyNot
 from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.platform.warehouse.surveys import HOLDS_MS, Surveys
 from lakewright.platform.warehouse.table_state import TableState, health_of, read_state
@@ -56,10 +58,12 @@ def read_history(
     since_ms: int,
     most_snapshots: int = _MOST_SNAPSHOTS,
     looked: Callable[[], object] = lambda: None,
+    respec_of: Callable[[str], RespecPolicy | None] = lambda _: None,
 ) -> RecordedHistory:
     """Read the history of tables since a moment; writes nothing.
 
-    Of tables that were dropped and created again, only the history of the present one counts.
+    Of tables that were dropped and created again, only the history of the present one counts. It
+    also says for all of its past whether it can have the partition keys of `respec_of`.
 
     Raises:
         StorageError: the ledger or the recorded surveys cannot be read.
@@ -73,12 +77,16 @@ def read_history(
     states: dict[str, tuple[TableState, ...]] = {}
     rebuilt: dict[str, int] = {}
     for name in names:
-        latest = read_state(catalog, name, now_ms=now_ms)
+        latest = read_state(catalog, name, now_ms=now_ms, respec=respec_of(name))
+        change = latest.keys_change
+        if change is not None and change.why_not is WhyNot.BLOCKED:
+            # That passes; it says nothing of other times.
+            change = None
         own = [each for each in recorded[name] if each.survey.uuid == latest.survey.uuid]
         own = _from(own, since_ms)
         until_ms = own[0].survey.taken_ms if own else now_ms
         before = _of_snapshots(catalog, latest, since_ms, until_ms, most_snapshots)
-        states[name] = (*before, *own, latest)
+        states[name] = tuple(replace(each, keys_change=change) for each in (*before, *own, latest))
         rebuilt[name] = len(before)
         looked()
     actions = Ledger(catalog).actions(since_ms=max(since_ms - _LEARNS_FROM_MS, 0))

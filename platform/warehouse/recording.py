@@ -109,8 +109,9 @@ class Recorder:
     ) -> Outcome[Any, Any, Any]:
         """Carry a verb out as `carry_out` does, and record its action.
 
-        A failure is recorded too, with what was done before it, and raised again. A request that
-        is wrong is refused before a plan is made, and no action; nor is a verb that only reads.
+        A failure is recorded too, with what was done before it, and raised again. A request of a
+        person that is wrong is refused before a plan is made, and no action; nor is a verb that
+        only reads. What a decision asked for is always recorded, as later ones wait because of it.
         """
         if dry_run or not self.sinks or verb.name not in VERBS:
             return carry_out(
@@ -138,7 +139,8 @@ class Recorder:
                 verb, table, options, work, plan=plan, planned=saw_plan, stepped=saw_step
             )
         except BaseException as error:
-            if not (isinstance(error, InvalidRequestError) and watch.done is None):
+            is_slip = isinstance(error, InvalidRequestError) and watch.done is None
+            if self.state or not is_slip:
                 self._record(verb, table, partial(watch.failed, error))
             raise
         self._record(verb, table, partial(watch.ended, outcome))

@@ -118,10 +118,18 @@ class Replay:
 
 
 def replay(
-    history: RecordedHistory, policy_of: PolicyOf, budget: Budget, *, ticks_back: TicksBack
+    history: RecordedHistory,
+    policy_of: PolicyOf,
+    budget: Budget,
+    *,
+    ticks_back: TicksBack,
+    declared_keys: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Replay:
-    """Replay the policies of tables, and the budget of the warehouse, over a history."""
-    run = _Run(history, policy_of, budget, ticks_back)
+    """Replay the policies of tables, and the budget of the warehouse, over a history.
+
+    `declared_keys` are the partition keys of tables whose declarations say them.
+    """
+    run = _Run(history, policy_of, budget, ticks_back, declared_keys or {})
     run.go()
     then = tuple(_steps_of(history))
     return Replay(
@@ -178,6 +186,7 @@ class _Run:
     policy_of: PolicyOf
     budget: Budget
     ticks_back: TicksBack
+    declared_keys: Mapping[str, tuple[str, ...]]
     done: list[Step] = field(default_factory=list)
     told: dict[tuple[str, str], list[tuple[int, str]]] = field(
         default_factory=lambda: defaultdict(list)
@@ -256,7 +265,13 @@ class _Run:
         table = self.tables[name]
         table.advance(clock.now_ms)
         past = self._past(name, clock.now_ms)
-        decisions = decide(table.state(), self._policies[name], past, clock)
+        decisions = decide(
+            table.state(),
+            self._policies[name],
+            past,
+            clock,
+            declared_keys=self.declared_keys.get(name),
+        )
         self._due[name] = tuple(each for each in decisions if isinstance(each, Intent))
         self._remember(clock.now_ms, decisions)
         for each in decisions:

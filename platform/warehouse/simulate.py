@@ -9,6 +9,7 @@ This is added to the simulated table, and what the other decisions do is taken a
 * An expiry of tags takes those that are older than its policy says, and an expiry of changelogs
   those beyond the number; which end by a time of their own is not known here.
 * A rewrite of manifests leaves one small manifest.
+* A change of partition keys leaves these keys, until they really change; files stay as they are.
 * Other verbs change nothing here: no survey says which partitions are past their time, and which
   files are orphans.
 
@@ -23,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lakewright.platform.declare.upkeep_policies import UpkeepPolicy
+from lakewright.platform.declare.upkeep_policies import RespecPolicy, UpkeepPolicy
 from lakewright.platform.upkeep.health import PartitionHealth
 from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
 from lakewright.platform.warehouse import kept_verbs
@@ -81,6 +82,8 @@ class SimulatedTable:
     _purged_ms: int = -1
     _tags: dict[str, int] = field(default_factory=dict)
     _changelogs: int = 0
+    # The partition keys and the primary key after a simulated change.
+    _keys: tuple[tuple[str, ...], tuple[str, ...]] | None = None
 
     def __post_init__(self) -> None:
         first = self.observed[0]
@@ -120,6 +123,8 @@ class SimulatedTable:
         """The state that decisions are made from."""
         seen = self.observed[self._at]
         survey = seen.survey
+        if self._keys is not None:
+            survey = replace(survey, partition_keys=self._keys[0], primary_keys=self._keys[1])
         snapshots = sum(count for _, count in self._snapshots)
         quarantine_ms = seen.oldest_quarantine_ms
         if quarantine_ms is not None and quarantine_ms <= self._purged_ms:
@@ -158,7 +163,8 @@ class SimulatedTable:
         cost = replace(
             cost, files=round(cost.files * known.share), bytes=round(cost.bytes * known.read)
         )
-        written = round(cost.bytes * known.compression) if intent.verb in _REWRITES else 0
+        writes = (*_REWRITES, kept_verbs.RESPEC)
+        written = round(cost.bytes * known.compression) if intent.verb in writes else 0
         if cost.files or cost.bytes:
             cost = replace(cost, milliseconds=round(modelled_ms(cost) * known.time))
         cost = replace(cost, bytes_written=written)
@@ -178,6 +184,8 @@ class SimulatedTable:
                 self._manifests -= fewer
                 self._small_manifests -= fewer
                 self._snapshots.append((now_ms, 1))
+            case kept_verbs.RESPEC:
+                self._change_keys(policy.respec, cost, now_ms)
             case kept_verbs.PURGE:
                 self._purged_ms = now_ms - policy.quarantine.keep
             case kept_verbs.REMOVE_ORPHANS:
@@ -239,6 +247,12 @@ class SimulatedTable:
             del self._tags[each]
         return Benefit(tags_fewer=len(going))
 
+    def _change_keys(self, policy: RespecPolicy, cost: Cost, now_ms: int) -> None:
+        survey = self.state().survey
+        self._keys = (policy.keys or (), policy.primary_key or survey.primary_keys)
+        self._replaced.append((now_ms, cost.bytes))
+        self._snapshots.append((now_ms, 1))
+
     # --- what others do ---------------------------------------------------------------------------
 
     def _arrive(self, before: TableState, after: TableState) -> None:
@@ -247,6 +261,8 @@ class SimulatedTable:
         own = sum(len(each.snapshots) for each in acts)
         was, came = (each.survey.history.latest_snapshot or 0 for each in (before, after))
         commits = max(came - was - own, 0)
+        if before.survey.partition_keys != after.survey.partition_keys:
+            self._keys = None
         self._arrive_files(before, after, acts)
         self._arrive_references(before, after, acts)
         self._arrive_partitions(before, after, acts, commits=commits)

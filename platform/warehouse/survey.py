@@ -107,6 +107,7 @@ class TableSurvey:
     keyed: bool = False
     kind: str = ""
     partition_keys: tuple[str, ...] = ()
+    primary_keys: tuple[str, ...] = ()
     bucket: int = -1
     target_bytes: int = 0
     problem: str | None = None

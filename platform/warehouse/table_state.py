@@ -8,15 +8,18 @@ from heapq import nsmallest
 
 from lakewright.platform.declare.upkeep_policies import (
     ChangelogPolicy,
+    RespecPolicy,
     SnapshotPolicy,
     SortPolicy,
 )
 from lakewright.platform.upkeep.health import TableHealth
+from lakewright.platform.warehouse.intents import WhyNot
 from lakewright.platform.warehouse.survey import TableSurvey
 from lakewright.platform.warehouse.take_survey import survey_table
 from lakewright.storage import Catalog, Table
-from lakewright.storage.errors import StorageError
+from lakewright.storage.errors import InvalidRequestError, StorageError, UnsupportedError
 from lakewright.storage.lsm.sort_layout import SortOrder
+from lakewright.storage.operations.respec.respec_checks import check_keys, check_nothing_waits
 from lakewright.storage.spec.partition_expiry import TIME_OPTION
 
 # Of a table with more partitions to compact, the worst are taken first.
@@ -55,6 +58,24 @@ class Unsorted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeysChange:
+    """The partition keys that a policy names, and why the table cannot have them, if so.
+
+    Whether the rows allow them is found by a plan, which reads files; here is what the schema, the
+    options and other readers say.
+    """
+
+    keys: tuple[str, ...]
+    primary_key: tuple[str, ...] | None = None
+    why_not: WhyNot | None = None
+    problem: str = ""
+
+    def is_of(self, policy: RespecPolicy) -> bool:
+        """Whether it was read for this policy."""
+        return (self.keys, self.primary_key) == (policy.keys, policy.primary_key)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableState:
     """What metadata shows of a table at one snapshot.
 
@@ -62,7 +83,7 @@ class TableState:
     say of snapshots, `changelog_retention` what they say of changelogs, and `expires_partitions`
     whether these let partitions expire. `tags_made_ms` has the oldest tags by name. `created_ms` is
     None if the first schema is gone or does not tell. `unsorted` is None where the reader asked for
-    no order.
+    no order, and `keys_change` where it named no partition keys.
     """
 
     survey: TableSurvey
@@ -74,14 +95,21 @@ class TableState:
     oldest_quarantine_ms: int | None = None
     created_ms: int | None = None
     unsorted: Unsorted | None = None
+    keys_change: KeysChange | None = None
 
 
 def read_state(
-    catalog: Catalog, name: str, *, now_ms: int, sort: SortPolicy | None = None
+    catalog: Catalog,
+    name: str,
+    *,
+    now_ms: int,
+    sort: SortPolicy | None = None,
+    respec: RespecPolicy | None = None,
 ) -> TableState:
     """Read the state of a table from its metadata; a table that cannot be read has a `problem`.
 
-    With a policy for its order, what is not in this order is read too.
+    With a policy for its order, what is not in this order is read too, and with one for its
+    partition keys, whether it can have them.
     """
     try:
         table = catalog.table(name)
@@ -111,6 +139,7 @@ def read_state(
         created_ms=created_ms,
         oldest_quarantine_ms=min((each for each in made if each is not None), default=None),
         unsorted=None if survey.problem or sort is None else _unsorted(table, sort),
+        keys_change=None if survey.problem or respec is None else _keys_change(table, respec),
     )
 
 
@@ -124,6 +153,26 @@ def _unsorted(table: Table, sort: SortPolicy) -> Unsorted | None:
     return Unsorted(
         columns=sort.columns, order=sort.order, files=plan.files_before, bytes=plan.bytes_before
     )
+
+
+def _keys_change(table: Table, respec: RespecPolicy) -> KeysChange | None:
+    if not respec.enabled or respec.keys is None:
+        return None
+    change = KeysChange(keys=respec.keys, primary_key=respec.primary_key)
+    why_not = WhyNot.UNSUPPORTED
+    try:
+        check_keys(table.table_files, respec.keys, respec.primary_key)
+        if respec.keys != table.schema.partition_keys:
+            # Others end what waits; the rest stays as it is until the table or the policy changes.
+            why_not = WhyNot.BLOCKED
+            check_nothing_waits(table.table_files)
+    except InvalidRequestError as error:
+        return replace(change, why_not=WhyNot.CONTRADICTION, problem=error.message)
+    except UnsupportedError as error:
+        return replace(change, why_not=why_not, problem=error.message)
+    except StorageError as error:
+        return replace(change, why_not=WhyNot.BLOCKED, problem=error.message)
+    return change
 
 
 def _oldest_tags(table: Table) -> dict[str, int]:

@@ -201,6 +201,7 @@ def _known(table: Table) -> TableSurvey:
         keyed=schema.is_keyed,
         kind=_kind(schema),
         partition_keys=schema.partition_keys,
+        primary_keys=schema.primary_keys,
         location=table.location,
         options={name: options[name] for name in _UPKEEP_OPTIONS if name in options},
     )

@@ -34,7 +34,7 @@ from lakewright.jobs.evolve_schema import evolve_job
 from lakewright.jobs.ingest import build_ingest_job, build_ingest_schedule
 from lakewright.jobs.refresh_assets import Refresh, build_refresh_job
 from lakewright.jobs.replay import build_replay_job
-from lakewright.jobs.respec import RESPEC_OF_A_TABLE, RESPEC_OF_TABLES
+from lakewright.jobs.respec import RESPEC_OF_A_TABLE
 from lakewright.jobs.schema_sensor import build_schema_sensor
 from lakewright.jobs.statements import build_statements_job
 from lakewright.jobs.undo import build_undo_job
@@ -102,7 +102,7 @@ def build_definitions(
     )
     names = UpkeepNames(group)
     verbs = [kind.name for kind in KEEPING_JOBS]
-    requested = (*REQUESTED_JOBS, RESPEC_OF_TABLES, evolve_job(workspace))
+    requested = (*REQUESTED_JOBS, evolve_job(workspace))
     keeping, asked = (
         [build_upkeep_job(kind, tables, names=names, resources=keys) for kind in kinds]
         for kinds in (KEEPING_JOBS, requested)

@@ -11,6 +11,8 @@ import pytest
 from dagster._core.definitions.partitions.context import partition_loading_context
 from dagster._core.storage.partition_status_cache import get_and_update_asset_status_cache_value
 
+from lakewright.definitions import build_definitions
+from lakewright.platform.orchestration.health_reports import HEALTHY
 from tests.pipelines.lake import Lake
 
 CHECK = "schema_matches"
@@ -308,3 +310,21 @@ def test_a_partition_without_rows_whose_key_was_another_columns_is_told(lake: La
     assert set(done.materializations) == {"JFK"}
     told = "1 partition without rows look materialized"
     assert any(told in event.message for event in lake.instance.all_logs(done.run_id))
+
+
+def test_the_declaration_of_a_table_decides_over_the_keys_of_a_policy(days: Lake) -> None:
+    policy = days.folder / "policy.yaml"
+    policy.write_text("warehouse: {respec: {keys: [dt, hh]}}\n")
+    days.definitions_are(
+        build_definitions(
+            [days.folder / "tables"], warehouse=days.warehouse, policies=[policy], adopted=["*"]
+        )
+    )
+    assert [each.job_name for each in days.tick().run_requests] == []
+    checked = days.check(HEALTHY).checks[HEALTHY]
+    assert checked.passed
+    (line,) = [
+        each.data for each in checked.metadata["not due"].records if each.data["verb"] == "respec"
+    ]
+    assert line["why not"] == "declared"
+    assert "its declaration says partition_keys (dt), and decides" in line["reason"]

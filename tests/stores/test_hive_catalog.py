@@ -13,7 +13,10 @@ from typing import Any
 import pytest
 
 from lakewright.cli import main
+from lakewright.platform.declare.upkeep_policies import RespecPolicy
 from lakewright.platform.orchestration.resources import WarehouseResource
+from lakewright.platform.warehouse.intents import WhyNot
+from lakewright.platform.warehouse.table_state import read_state
 from lakewright.storage import (
     AddColumn,
     Catalog,
@@ -165,6 +168,10 @@ def test_partition_keys_change_where_the_metastore_lets_them_and_are_refused_bef
     schema, snapshots = told.schema, len(told.history.snapshots())
     with pytest.raises(UnsupportedError, match=r"db\.told has metastore\.partitioned-table"):
         told.upkeep.plan_respec(["v"])
+    policy = RespecPolicy(keys=("v",))
+    change = read_state(catalog, "db.told", now_ms=0, respec=policy).keys_change
+    assert change is not None
+    assert change.why_not is WhyNot.UNSUPPORTED
     now = catalog.table("db.told")
     assert (now.schema, len(now.history.snapshots())) == (schema, snapshots)
     assert len(content(now)) == 2

@@ -219,3 +219,39 @@ def test_check_of_nothing_says_what_to_name(lakewright: Lakewright) -> None:
     ended = lakewright(None, "check")
     assert ended.code == 2
     assert "name files or folders, or set $LAKEWRIGHT_TABLES or $LAKEWRIGHT_POLICY" in ended.err
+
+
+def test_explain_shows_partition_keys_and_says_where_a_declaration_decides_over_them(
+    lakewright: Lakewright,
+) -> None:
+    Path("policy.yaml").write_text("warehouse: {respec: {keys: [dt, origin]}}\n")
+    ended = lakewright(None, "explain", "sales.orders", "--policy", "policy.yaml")
+    assert row(ended.lines, "respec.keys") == ["dt, origin", "policy.yaml:1 (warehouse)"]
+    assert row(ended.lines, "respec.primary_key") == ["it stays", "default"]
+    assert "declaration" not in ended.out
+    Path("orders.yaml").write_text(
+        "table: sales.orders\ncolumns: [{name: dt, type: STRING}, {name: a, type: INT}]\n"
+        "partition_keys: [dt]\n"
+    )
+    declared = ("--tables", "orders.yaml")
+    ended = lakewright(None, "explain", "sales.orders", "--policy", "policy.yaml", *declared)
+    assert ended.code == 0
+    assert (
+        "note: the declaration of sales.orders says partition_keys (dt), and decides over "
+        "respec.keys"
+    ) in ended.lines
+
+
+def test_check_refuses_partition_keys_of_a_declaration_at_two_places(
+    lakewright: Lakewright,
+) -> None:
+    Path("orders.yaml").write_text(
+        "table: sales.orders\ncolumns: [{name: dt, type: STRING}, {name: a, type: INT}]\n"
+        "maintenance:\n  respec: {keys: [dt]}\n"
+    )
+    ended = lakewright(None, "check", "orders.yaml")
+    assert ended.code == 2
+    assert (
+        "orders.yaml:4: maintenance.respec.keys: the declaration of sales.orders says its "
+        "partition_keys itself"
+    ) in ended.out + ended.err

@@ -12,7 +12,7 @@ from lakewright.platform.warehouse.surveys import Surveys
 from lakewright.storage import Catalog, Table
 from tests.support.tables.builders import content, new_table, rows
 from tests.support.tables.invariants import assert_sound
-from tests.unit.cli.conftest import Lakewright
+from tests.unit.cli.conftest import Ended, Lakewright
 
 
 def neglected(catalog: Catalog, name: str, files: int) -> Table:
@@ -166,3 +166,50 @@ def test_a_policy_with_a_mistake_is_refused_by_file_and_line(
     assert "policy.yaml:5" in refused.err
     assert "compaction" in refused.err
     assert len(catalog.table("db.a").history.snapshots()) == 6
+
+
+RESPEC = """  compaction: {enabled: false}
+  snapshots: {enabled: false}
+  orphans: {enabled: false}
+"""
+
+
+def test_partition_keys_become_those_of_the_policy_and_then_nothing_is_due(
+    catalog: Catalog, lakewright: Lakewright, tmp_path: Path
+) -> None:
+    table = new_table(catalog, partitions=["day"])
+    table.write(rows(table, [{"id": at, "day": "mon", "v": "ab"[at % 2]} for at in range(6)]))
+    new_table(catalog, {"k": "INT"}, name="db.other")
+    due, file = content(table), tmp_path / "policy.yaml"
+
+    declared = "table: db.t\ncolumns: [{name: id, type: BIGINT}, {name: day, type: STRING}]\n"
+    (tmp_path / "t.yaml").write_text(f"{declared}partition_keys: [day]\n")
+
+    def call(limit: int, *more: str, mode: str = "live") -> Ended:
+        keys = f"  mode: {mode}\n  respec: {{keys: [day, v], max_partitions: {limit}}}\n"
+        file.write_text(f"warehouse:\n{RESPEC}{keys}")
+        return lakewright(catalog, "upkeep", "--policy", str(file), *more)
+
+    told = call(1, "--dry-run").out
+    assert "partition keys (day), by its policy (day, v)" in told
+    assert "'day' is not a column of db.other" in told
+    tables = ("--tables", str(tmp_path / "t.yaml"))
+    assert call(9, *tables).lines == ["nothing was due"]
+    assert "its declaration says partition_keys (day)" in call(9, "--dry-run", *tables).out
+    assert "1 verb in shadow" in call(1, mode="shadow").out
+    assert catalog.table("db.t").schema.partition_keys == ("day",)
+    for _ in range(2):
+        refused = call(1, "--format", "json")
+    assert refused.json == []
+    waits = call(1, "--dry-run").out
+    assert "is again from" in waits
+    assert "would have 2 partitions" in waits
+
+    (done,) = call(9, "--format", "json").json
+    assert (done["verb"], done["verdict"]) == ("respec", "done")
+    assert catalog.table("db.t").schema.partition_keys == ("day", "v")
+    assert content(catalog.table("db.t")) == due
+    assert call(9).lines == ["nothing was due"]
+    assert "(day, v), by its policy (day, v): leave" in call(9, "--dry-run", "--all").out
+    verdicts = [each.verdict for each in Ledger(catalog).actions(verb="respec")]
+    assert verdicts == [Verdict.SHADOW, Verdict.FAILED, Verdict.DONE]

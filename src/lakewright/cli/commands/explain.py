@@ -57,6 +57,12 @@ def explain(call: Call, *, policy: tuple[Path, ...], tables: tuple[Path, ...]) -
             )
         known = {*there, *(each.table for each in workspace.declarations)}
         notes += map(str, unused_policies(policies, known))
+    declared, keys = policies.declared_keys.get(call.table_name), resolved.policy.respec.keys
+    if declared is not None and keys is not None and declared != keys:
+        notes.append(
+            f"the declaration of {call.table_name} says partition_keys ({', '.join(declared)}), "
+            "and decides over respec.keys"
+        )
     if not policy:
         notes.append(f"no policy files; name them with --policy or ${POLICY_VARIABLE}")
     wrong = [str(problem) for problem in resolved.problems]

@@ -85,13 +85,19 @@ def replay(
     names = [each for each in names_of_tables(catalog, only or ("*",)) if each not in OWN_TABLES]
     with shown_steps() as steps:
         steps.begin("reading the history")
-        history = read_history(catalog, names, since_ms=max(catalog.env.now_ms() - since_ms, 0))
+        history = read_history(
+            catalog,
+            names,
+            since_ms=max(catalog.env.now_ms() - since_ms, 0),
+            respec_of=lambda name: policies.of(name).policy.respec,
+        )
         steps.begin("replaying")
         found = replayed(
             history,
             lambda name: policies.of(name).policy,
             policies.warehouse.budget,
             ticks_back=ticks_back,
+            declared_keys=policies.declared_keys,
         )
     return Answer(
         text=lambda: _text(found, rebuilt=sum(history.rebuilt.values()), everything=everything),

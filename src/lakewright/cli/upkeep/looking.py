@@ -19,6 +19,9 @@ _ALWAYS_TOLD = (
     WhyNot.FROZEN,
     WhyNot.HINT,
     WhyNot.UNDONE,
+    WhyNot.CONTRADICTION,
+    WhyNot.DECLARED,
+    WhyNot.UNSUPPORTED,
 )
 # The last moment of a cron schedule in a time zone, before a moment.
 LastTick = Callable[[int, str, str], int]

@@ -302,6 +302,28 @@ WRONG = [
         ),
     ),
     (
+        "warehouse: {respec: {key: [dt]}}",
+        "a.yaml:1: warehouse.respec.key: unknown key 'key'; did you mean 'keys'?",
+    ),
+    (
+        "tables:\n  a.b:\n    respec: {keys: [dt, hh, dt]}",
+        "a.yaml:3: tables.a.b.respec.keys: a column is named twice; keep one",
+    ),
+    (
+        "tables: {a.b: {respec: {keys: [dt], primary_key: []}}}",
+        (
+            "a.yaml:1: tables.a.b.respec.primary_key: a primary key has columns; leave it out to "
+            "keep it"
+        ),
+    ),
+    (
+        "databases:\n  a: {respec: {primary_key: [id]}}",
+        (
+            "a.yaml:2: respec.primary_key: a primary key changes only together with respec.keys; "
+            "name these too"
+        ),
+    ),
+    (
         "table: a.b",
         "a.yaml:1: these are declarations of tables; name the file in $LAKEWRIGHT_TABLES",
     ),
@@ -324,6 +346,22 @@ def test_a_warehouse_may_leave_the_columns_to_sort_by_to_its_tables() -> None:
     load("warehouse: {sort: {enabled: true}}\ntables: {a.b: {sort: {columns: [x]}}}")
     with pytest.raises(DeclarationError, match=r"without sort\.columns nothing is sorted"):
         load("warehouse: {sort: {enabled: true}}")
+
+
+def test_partition_keys_are_inherited_and_null_leaves_those_of_a_table_alone() -> None:
+    policies = load(
+        "warehouse: {respec: {keys: [dt], max_files: 7}}\n"
+        "databases: {s: {respec: {keys: [dt, origin], primary_key: [id, dt, origin]}}}\n"
+        "tables: {s.t: {respec: {keys: null}}, s.u: {respec: {keys: []}}}"
+    )
+    found = {name: policies.of(name).policy.respec for name in ("a.b", "s.v", "s.t", "s.u")}
+    keys = {name: each.keys for name, each in found.items()}
+    assert keys == {"a.b": ("dt",), "s.v": ("dt", "origin"), "s.t": None, "s.u": ()}
+    assert {each.max_files for each in found.values()} == {7}
+    assert found["s.v"].primary_key == ("id", "dt", "origin")
+    (setting,) = [each for each in policies.of("s.v").settings if each.name == "respec.keys"]
+    assert setting.decided is not None
+    assert (setting.decided.place, setting.lost[0].place) == ("a.yaml:2", "a.yaml:1")
 
 
 def test_everything_wrong_is_said_at_once() -> None:

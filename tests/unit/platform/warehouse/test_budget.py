@@ -130,3 +130,17 @@ def test_a_day_begins_at_midnight_of_its_zone() -> None:
     assert (noon - begin, end - begin) == (13 * 3_600_000, 23 * 3_600_000)
     assert day_of(begin, "Europe/Berlin") == (begin, end)
     assert day_of(end, "Europe/Berlin")[0] == end
+
+
+def test_a_change_of_partition_keys_comes_after_rows_that_wait_and_within_the_budget() -> None:
+    keys = replace(intent("a", verb="respec", score=float("inf"), size=60), why=Why.PARTITION_KEYS)
+    rows = replace(intent("b", score=float("inf"), size=50), why=Why.ROWS_WAIT)
+    files = intent("a", score=9, size=10)
+    choice = choose([keys, files, rows], Budget(bytes=100), Cost())
+    assert choice.chosen == (rows, files)
+    (waits,) = choice.declined
+    assert (waits.verb, waits.why_not) == ("respec", WhyNot.OUT_OF_BYTES)
+    choice = choose([files, keys, rows], Budget(bytes=200), Cost())
+    assert choice.chosen == (rows, keys)
+    # What is larger than a day begins one.
+    assert choose([files, keys], Budget(bytes=1), Cost()).chosen == (keys,)

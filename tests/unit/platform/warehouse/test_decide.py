@@ -14,6 +14,7 @@ from lakewright.platform.declare.upkeep_policies import (
     CompactionPolicy,
     PartitionPolicy,
     RescalePolicy,
+    RespecPolicy,
     UpkeepPolicy,
 )
 from lakewright.platform.upkeep.health import PartitionHealth, TableHealth
@@ -31,7 +32,7 @@ from lakewright.platform.warehouse.survey import (
     OrphanFigures,
     TableSurvey,
 )
-from lakewright.platform.warehouse.table_state import Retention, TableState
+from lakewright.platform.warehouse.table_state import KeysChange, Retention, TableState
 from lakewright.platform.warehouse.taken_back import TakenBack, policy_digest
 
 NOW_MS = 1_700_000_000_000
@@ -543,3 +544,127 @@ def test_partitions_that_an_undo_brought_back_are_not_dropped_at_the_next_tick()
     assert isinstance(expiry(policy), Intent)
     declined = expiry(policy, taken_back=taken)
     assert (declined.why_not, declined.again_ms) == (WhyNot.UNDONE, None)
+
+
+# --- partition keys -----------------------------------------------------------------------------
+
+
+def keys_asked(*keys: str, **more: Any) -> UpkeepPolicy:
+    return UpkeepPolicy(respec=RespecPolicy.model_validate({"keys": keys, **more}))
+
+
+def of_keys(*present: str, keyed: bool = False, **more: Any) -> TableState:
+    found = state(keyed=keyed, **more)
+    survey = replace(
+        found.survey,
+        partition_keys=present,
+        primary_keys=("dt", "id") if keyed else (),
+        files=FileFigures(files=10, bytes=1 << 30),
+    )
+    return replace(found, survey=survey)
+
+
+def respec(found: TableState, policy: UpkeepPolicy, **past: Any) -> Any:
+    declared = past.pop("declared_keys", None)
+    decided = decide(found, policy, Past(**past), CLOCK, declared_keys=declared)
+    (one,) = [each for each in decided if each.verb == "respec"] or [None]
+    return one
+
+
+def test_keys_that_differ_from_the_policy_are_due_and_equal_ones_are_left() -> None:
+    due = respec(of_keys("dt"), keys_asked("dt", "origin"))
+    assert isinstance(due, Intent)
+    assert due.reason == (
+        "nyc.flights: partition keys (dt), by its policy (dt, origin); then a filter on origin "
+        "opens the files of its values alone: change"
+    )
+    assert (due.why, due.partitions) == (Why.PARTITION_KEYS, None)
+    assert due.cost.milliseconds == round(modelled_ms(due.cost)) > 40_000
+    left = respec(of_keys("dt", "origin"), keys_asked("dt", "origin"))
+    assert isinstance(left, Declined)
+    assert left.why_not is WhyNot.HEALTHY
+    assert respec(of_keys("dt"), UpkeepPolicy()) is None
+    none = respec(of_keys("dt"), keys_asked())
+    assert isinstance(none, Intent)
+    assert "partition keys (dt), by its policy ()" in none.reason
+
+
+def test_a_primary_key_of_the_policy_counts_whatever_the_order_of_its_columns() -> None:
+    found = of_keys("dt", keyed=True)
+    assert isinstance(respec(found, keys_asked("dt", primary_key=["dt", "x"])), Intent)
+    same = respec(found, keys_asked("dt", primary_key=["id", "dt"]))
+    assert same.why_not is WhyNot.HEALTHY
+
+
+@pytest.mark.parametrize(
+    ("present", "wanted", "keyed", "times"),
+    [
+        (("dt",), ("dt", "origin"), False, 1),
+        # Where keys only go, files stay as they are.
+        (("dt", "origin"), ("dt",), False, 0),
+        (("dt", "origin"), ("dt", "hh"), False, 1),
+        (("dt",), ("dt", "id"), True, 1),
+        (("dt", "id"), ("dt",), True, 1),
+        # The rows are written in both steps.
+        (("dt",), ("id",), True, 2),
+    ],
+)
+def test_a_change_is_predicted_to_rewrite_at_most_what_its_steps_write(
+    present: tuple[str, ...], wanted: tuple[str, ...], keyed: bool, times: int
+) -> None:
+    due = respec(of_keys(*present, keyed=keyed), keys_asked(*wanted))
+    assert (due.cost.bytes, due.cost.bytes_written) == (times << 30, times << 30)
+    assert due.cost.files == 10
+
+
+def test_a_declaration_decides_over_the_keys_of_a_policy() -> None:
+    kept = respec(of_keys("dt"), keys_asked("dt", "origin"), declared_keys=("dt",))
+    assert kept.why_not is WhyNot.DECLARED
+    assert "its declaration says partition_keys (dt), and decides" in kept.reason
+
+
+@pytest.mark.parametrize(
+    "why_not", [WhyNot.CONTRADICTION, WhyNot.UNSUPPORTED, WhyNot.BLOCKED], ids=str
+)
+def test_keys_that_a_table_cannot_have_are_declined_by_its_own_words(why_not: WhyNot) -> None:
+    change = KeysChange(keys=("dt", "x"), why_not=why_not, problem="'x' is no column")
+    declined = respec(of_keys("dt", keys_change=change), keys_asked("dt", "x"))
+    assert declined.why_not is why_not
+    assert "'x' is no column" in declined.reason
+    # It was read for these keys, and says nothing of others.
+    assert isinstance(respec(of_keys("dt", keys_change=change), keys_asked("id")), Intent)
+
+
+@pytest.mark.parametrize(
+    ("policy", "why_not"),
+    [
+        (keys_asked("id", enabled=False), WhyNot.DISABLED),
+        (keys_asked("id", hours="23:00-06:00"), WhyNot.OUT_OF_HOURS),
+    ],
+    ids=["disabled", "out of hours"],
+)
+def test_a_policy_keeps_a_change_of_keys_back(policy: UpkeepPolicy, why_not: WhyNot) -> None:
+    declined = respec(of_keys("dt"), policy)
+    assert declined.why_not is why_not
+    if why_not is WhyNot.OUT_OF_HOURS:
+        assert declined.again_ms > NOW_MS
+
+
+def test_a_refused_change_says_its_error_and_new_rows_let_it_not_be_asked_again() -> None:
+    policy = keys_asked("dt", "origin")
+    asked = respec(of_keys("dt"), policy).state
+    tries = {("nyc.flights", "respec"): Try(state=asked, ended_ms=NOW_MS - 1, error="too many")}
+    written = of_keys("dt")
+    history = replace(written.survey.history, latest_snapshot=9)
+    written = replace(written, survey=replace(written.survey, history=history))
+    waits = respec(written, policy, tries=tries)
+    assert waits.why_not is WhyNot.ASKED_BEFORE
+    assert waits.reason.endswith("; it ended with too many")
+    assert waits.again_ms is not None
+    for other in (
+        keys_asked("dt", "origin", max_partitions=20_000),
+        keys_asked("dt", "origin", max_files=200_000),
+        keys_asked("dt", "hh"),
+    ):
+        assert isinstance(respec(written, other, tries=tries), Intent)
+    assert isinstance(respec(of_keys("origin"), policy, tries=tries), Intent)

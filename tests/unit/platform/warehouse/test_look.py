@@ -9,6 +9,7 @@ from lakewright.platform.warehouse.clock import Clock
 from lakewright.platform.warehouse.intents import Decision, Declined, Intent, WhyNot
 from lakewright.platform.warehouse.kept_tables import KeptTables
 from lakewright.platform.warehouse.look import Look, Watch
+from lakewright.platform.warehouse.surveys import OWN_TABLES
 from lakewright.storage import Catalog
 from tests.support.tables.builders import events, new_table, rows
 from tests.support.tables.environment import FixedEnv
@@ -114,3 +115,88 @@ def test_a_table_that_cannot_be_sorted_has_a_reason(tmp_path: Path) -> None:
         assert isinstance(each, Declined)
         assert each.why_not is WhyNot.CONTRADICTION
         assert told in each.reason
+
+
+KEYS = """
+warehouse:
+  compaction: {enabled: false}
+  manifests: {enabled: false}
+  snapshots: {enabled: false}
+  orphans: {enabled: false}
+  respec: {keys: [day, v]}
+"""
+
+
+def keyed_by_policy(catalog: Catalog, watch: Watch, env: FixedEnv) -> dict[str, Decision]:
+    """By table, what a look decides on its partition keys."""
+    env.clock.advance(60_000)
+    clock = Clock(now_ms=env.now_ms(), last_tick_ms=lambda cron, zone: 0)
+    look = watch.look(catalog, watch.recorded(catalog).past(day_begins_ms=0), clock)
+    every = (each for name in look.decisions for each in look.of(name))
+    return {each.table: each for each in every if each.verb == "respec"}
+
+
+def test_a_table_that_cannot_have_the_keys_of_a_policy_says_why_without_a_run(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "policy.yaml").write_text(KEYS)
+    env = FixedEnv()
+    catalog = Catalog.open(memory_uri(), env=env)
+    new_table(catalog, {"a": "INT"}, name="db.other")
+    new_table(catalog, {"day": "STRING", "v": "DOUBLE", "id": "INT"}, name="db.floats")
+    keyed = {"partitions": ["day"], "keys": ["day", "id"]}
+    new_table(catalog, name="db.keyed", options={"bucket": "1"}, **keyed)
+    new_table(catalog, name="db.bucketed", options={"bucket": "2", "bucket-key": "v"})
+    longer = {"partitions": ["day"], "keys": ["day", "v", "id"]}
+    new_table(catalog, name="db.postponed", options={"bucket": "-2"}, **longer)
+    for name in ("db.here", "db.followed"):
+        table = new_table(catalog, name=name, partitions=["day"])
+        table.write(rows(table, events(0, 5)))
+    table.history.set_consumer("slow", 1)
+    watch = Watch(KeptTables(files=PolicyFiles([tmp_path / "policy.yaml"]), adopted=("db.*",)))
+
+    found = keyed_by_policy(catalog, watch, env)
+
+    due = found.pop("db.here")
+    assert isinstance(due, Intent)
+    expected = {
+        "db.other": (WhyNot.CONTRADICTION, "'day' is not a column of db.other; there are a"),
+        "db.floats": (WhyNot.CONTRADICTION, "column 'v' of db.floats is DOUBLE"),
+        "db.keyed": (WhyNot.CONTRADICTION, "'v' is not in the primary key (day, id)"),
+        "db.bucketed": (WhyNot.CONTRADICTION, "'v' of db.bucketed is in its bucket-key"),
+        "db.postponed": (WhyNot.UNSUPPORTED, "rows wait for a bucket"),
+        "db.followed": (WhyNot.BLOCKED, "consumer slow of db.followed reads from snapshot 1"),
+    }
+    assert found.keys() == expected.keys()
+    for name, (why_not, told) in expected.items():
+        declined = found[name]
+        assert isinstance(declined, Declined)
+        assert (declined.why_not, told in declined.reason) == (why_not, True), declined.reason
+    # Others end what waits, and the next reading of the table finds that.
+    table.history.delete_consumer("slow")
+    env.clock.advance(600_000)
+    assert isinstance(keyed_by_policy(catalog, watch, env)["db.followed"], Intent)
+
+
+def test_an_edited_policy_is_asked_of_tables_that_were_read_for_the_former_one(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "policy.yaml").write_text(KEYS)
+    env = FixedEnv()
+    catalog = Catalog.open(memory_uri(), env=env)
+    new_table(catalog, name="db.t", partitions=["day"])
+    watch = Watch(KeptTables(files=PolicyFiles([tmp_path / "policy.yaml"]), adopted=("db.*",)))
+    assert isinstance(keyed_by_policy(catalog, watch, env)["db.t"], Intent)
+    (tmp_path / "policy.yaml").write_text(KEYS.replace("v]", "vendor]"))
+    declined = keyed_by_policy(catalog, watch, env)["db.t"]
+    assert isinstance(declined, Declined)
+    assert declined.why_not is WhyNot.CONTRADICTION
+
+
+def test_the_tables_of_the_platform_keep_their_keys_whatever_a_warehouse_names(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "policy.yaml").write_text("warehouse: {respec: {keys: [verb]}}\n")
+    kept = KeptTables(files=PolicyFiles([tmp_path / "policy.yaml"]), adopted=("*",))
+    assert kept.table("db.t").policy.respec.keys == ("verb",)
+    assert {kept.table(name).policy.respec.keys for name in OWN_TABLES} == {None}

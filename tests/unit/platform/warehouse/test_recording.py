@@ -19,6 +19,7 @@ from lakewright.platform.warehouse import kept_verbs
 from lakewright.platform.warehouse.action import Action, Verdict
 from lakewright.platform.warehouse.calibrate import modelled_ms
 from lakewright.platform.warehouse.ledger import LEDGER, Ledger
+from lakewright.platform.warehouse.past import LedgerPast
 from lakewright.platform.warehouse.recording import LEDGER_VARIABLE, Recorder
 from lakewright.storage import Catalog, LeaseKind, Table
 from lakewright.storage.errors import InvalidRequestError, LeaseHeld, UnavailableError
@@ -293,3 +294,17 @@ def test_another_value_of_the_variable_is_refused(
 
     with pytest.raises(InvalidRequestError, match="neither on, off nor auto"):
         Recorder.of(catalog, warn=pytest.fail)
+
+
+def test_what_a_decision_asked_for_is_recorded_also_if_its_plan_is_refused(
+    catalog: Catalog, table: Table, recorder: Recorder
+) -> None:
+    asked = replace(recorder, state="a state")
+    with pytest.raises(InvalidRequestError):
+        asked.carry_out(COMPACT, table, CompactOptions(min_files=0), WORK)
+
+    assert only(catalog).verdict is Verdict.FAILED
+    past = LedgerPast(Ledger(catalog)).past(day_begins_ms=0)
+    tried = past.tries[table.name, "compact"]
+    assert (tried.state, tried.times) == ("a state", 1)
+    assert tried.error == ("InvalidRequestError: min_file_num is 0; compaction needs at least 2")

@@ -53,6 +53,10 @@ warehouse:
   manifests: {min_count: 12}
   orphans: {enabled: false}
 """
+QUIET = (
+    "warehouse: {compaction: {enabled: false}, snapshots: {enabled: false}, "
+    "orphans: {enabled: false}"
+)
 
 
 def kept(folder: Path, text: str) -> KeptTables:
@@ -381,3 +385,35 @@ def test_a_compaction_of_few_buckets_leaves_fewer_runs_however_few_it_takes() ->
     )
     left = compacted(bucketed, keyed=True, target_bytes=1, shrinks=1.0, share=1 / 32, at_ms=1)
     assert left.sorted_runs < bucketed.sorted_runs
+
+
+def test_a_replay_changes_partition_keys_once_and_only_where_a_policy_may(tmp_path: Path) -> None:
+    env = FixedEnv()
+    catalog = Catalog.open(memory_uri(), env=env)
+    for name in ("db.events", "db.keyed"):
+        table = new_table(catalog, {"k": "INT", "t": "STRING"}, name=name)
+        for at in range(3):
+            env.clock.now_ms = START_MS + at * HOUR_MS
+            table.write(rows(table, [{"k": at, "t": "x"}]))
+
+    def steps_with(keys: str) -> Replay:
+        text = f"{QUIET}, respec: {{keys: [{keys}]}}}}"
+        policies = kept(tmp_path, text).files.current().policies
+        history = read_history(
+            catalog,
+            ["db.events", "db.keyed"],
+            since_ms=START_MS,
+            respec_of=lambda name: policies.of(name).policy.respec,
+        )
+        return replay(
+            history,
+            lambda name: policies.of(name).policy,
+            policies.warehouse.budget,
+            ticks_back=ticks_back,
+            declared_keys={"db.keyed": ()},
+        )
+
+    (step,) = steps_with("t").now
+    assert (step.table, step.verb) == ("db.events", "respec")
+    assert step.cost.bytes > 0
+    assert steps_with("u").now == ()

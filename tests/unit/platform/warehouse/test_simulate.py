@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from lakewright.platform.declare.upkeep_policies import UpkeepPolicy
 from lakewright.platform.upkeep.health import TableHealth
@@ -87,3 +88,17 @@ def test_tags_and_changelogs_that_upkeep_really_took_stay_where_the_replay_keeps
         asked("expire_changelogs", Benefit(changelogs_fewer=4)), UpkeepPolicy(), START_MS + DAY_MS
     )
     assert table.state().survey.history.changelogs == 7
+
+
+def test_a_simulated_change_of_partition_keys_stands_until_they_really_change() -> None:
+    def of_keys(day: int, *keys: str) -> TableState:
+        found = state(day, {})
+        return replace(found, survey=replace(found.survey, partition_keys=keys))
+
+    seen = [of_keys(0, "dt"), of_keys(1, "dt"), of_keys(2, "origin"), of_keys(3, "origin")]
+    table = SimulatedTable(seen, (), Calibration())
+    policy = UpkeepPolicy.model_validate({"respec": {"keys": ["dt", "hh"]}})
+    table.carry_out(asked("respec", Benefit()), policy, START_MS + 1)
+    for day, keys in enumerate((("dt", "hh"), ("dt", "hh"), ("origin",), ("origin",))):
+        table.advance(START_MS + day * DAY_MS)
+        assert table.state().survey.partition_keys == keys

@@ -7,11 +7,12 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from lakewright.platform.declare.upkeep_policies import UpkeepPolicy
+from lakewright.platform.declare.upkeep_policies import RespecPolicy, UpkeepPolicy
 from lakewright.platform.warehouse.clock import Clock
-from lakewright.platform.warehouse.decide import decide
+from lakewright.platform.warehouse.decide import decide, intents
 from lakewright.platform.warehouse.known_work import Past
 from lakewright.platform.warehouse.ledger import Ledger
+from lakewright.platform.warehouse.survey_rows import state_of_row, survey_row
 from lakewright.platform.warehouse.surveys import SURVEYS, SurveyLog, Surveys
 from lakewright.platform.warehouse.table_state import TableState, read_state
 from lakewright.storage import Catalog, Table
@@ -49,6 +50,26 @@ def test_a_recorded_state_decides_as_the_state_itself(catalog: Catalog, table: T
     assert again.health.partitions[0].small_files == 6
     (figures,) = Surveys(catalog).figures()
     assert (figures.files, figures.small_files, figures.debt_files) == (6, 6, 6)
+
+
+def test_a_recorded_state_knows_its_keys_and_why_those_of_a_policy_are_not_possible(
+    catalog: Catalog, table: Table
+) -> None:
+    clock = Clock(now_ms=0, last_tick_ms=lambda *_: 0)
+    policies = {
+        keys: UpkeepPolicy(respec=RespecPolicy(keys=keys)) for keys in (("day", "v"), ("no",))
+    }
+    states = {
+        keys: read_state(catalog, "db.t", now_ms=0, respec=policy.respec)
+        for keys, policy in policies.items()
+    }
+    decided = {keys: decide(each, policies[keys], Past(), clock) for keys, each in states.items()}
+    assert [each.verb for each in intents(decided["day", "v"])] == ["respec"]
+    assert intents(decided[("no",)]) == ()
+    for keys, state in states.items():
+        again = state_of_row(survey_row(state))
+        assert again is not None
+        assert decide(again, policies[keys], Past(), clock) == decided[keys]
 
 
 def test_a_state_is_recorded_once_and_not_more_often_than_all_ten_minutes(
