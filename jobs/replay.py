@@ -62,7 +62,8 @@ def build_replay_job(
         found = replay(
             history,
             lambda name: policies.of(name).policy,
-            policies.warehouse.budget,
+            policies.budgets_of,
+            timezone=policies.warehouse.budget.timezone,
             ticks_back=ticks_back,
         )
         context.add_output_metadata(_told(found, rebuilt=sum(history.rebuilt.values())))
