@@ -67,7 +67,8 @@ def build_replay_job(
         found = replay(
             history,
             lambda name: policies.of(name).policy,
-            policies.warehouse.budget,
+            policies.budgets_of,
+            timezone=policies.warehouse.budget.timezone,
             ticks_back=ticks_back,
             declared_keys=policies.declared_keys,
         )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lakewright.platform.declare.declared_values import Declared
+from lakewright.platform.declare.policies import LIMITS
 from lakewright.platform.declare.setting_text import KEYS, setting_text
 from lakewright.platform.declare.upkeep_policies import UpkeepPolicy, WarehousePolicy
 
@@ -25,6 +26,8 @@ def key_lines() -> Iterator[str]:
             assert isinstance(value, Declared)
             value = getattr(value, name)
         only = "" if key[0] in UpkeepPolicy.model_fields else "; of a warehouse only"
+        # Every level has limits of its own.
+        only = "; of all tables of its section together" if key in LIMITS else only
         # The last column says what holds without it.
         means = (field.description or "").partition("; without it")[0]
         shown = setting_text(key, value)

@@ -35,7 +35,7 @@ from lakewright.platform.declare.refresh import (
 )
 from lakewright.platform.declare.source_declarations import SourceDeclaration
 from lakewright.platform.declare.stream_declarations import StreamDeclaration
-from lakewright.platform.declare.upkeep_policies import EngineChoice, UpkeepPolicy
+from lakewright.platform.declare.upkeep_policies import EngineChoice, SectionPolicy
 from lakewright.platform.declare.yaml_words import with_arguments_read
 from lakewright.storage.spec.data_types import parse_data_type
 from lakewright.storage.spec.partition_expiry import TIME_OPTION
@@ -338,7 +338,7 @@ class TableDeclaration(Declared):
     freshness: FreshnessDeclaration | None = None
     backfill: BackfillDeclaration = SINGLE_RUN
     expectations: tuple[ExpectationDeclaration, ...] = ()
-    maintenance: UpkeepPolicy = UpkeepPolicy()
+    maintenance: SectionPolicy = SectionPolicy()
     # Pydantic's models have a method `schema`.
     schema_policy: SchemaPolicy = Field(default=SchemaPolicy(), alias="schema")
 

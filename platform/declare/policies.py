@@ -10,7 +10,7 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property
 from typing import TypeVar
@@ -77,6 +77,35 @@ class Layer:
         return Problem(self.file, self.line, "", message)
 
 
+# The keys of the limits of a budget.
+LIMITS: tuple[Key, ...] = (("budget", "bytes"), ("budget", "time"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DayBudget:
+    """The budget of one section of the policies, with the lines that its limits stand in.
+
+    `section` is the warehouse, or such as `database sales`.
+    """
+
+    section: str
+    bytes: int | None = None
+    time: int | None = None
+    bytes_place: str = ""
+    time_place: str = ""
+
+    @classmethod
+    def of(cls, section: str, given: Mapping[Key, Given]) -> DayBudget:
+        """The budget that the lines of a section make."""
+        size, time = (given.get(each) for each in LIMITS)
+        found = cls(section="the warehouse" if section == "warehouse" else section)
+        if size is not None and isinstance(size.value, int):
+            found = replace(found, bytes=size.value, bytes_place=size.place)
+        if time is not None and isinstance(time.value, int):
+            found = replace(found, time=time.value, time_place=time.place)
+        return found
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
     """The value of a key, the line that decided it, and those that lost, the strongest first.
@@ -140,6 +169,22 @@ class PolicySet:
         own = WarehousePolicy.model_fields.keys() - UpkeepPolicy.model_fields.keys()
         every = _settings(self.warehouse, self._of_warehouse)
         return tuple(each for each in every if each.key[0] in own)
+
+    def budgets_of(self, table: str) -> tuple[DayBudget, ...]:
+        """The budgets that cover a table, the widest first; what it has no limit of is left out.
+
+        What files and a declaration say of one table makes one budget, key by key.
+        """
+        sections: dict[tuple[Level, str], dict[Key, Given]] = {}
+        for layer in self._layers_of(table):
+            if given := {key: layer.given[key] for key in LIMITS if key in layer.given}:
+                key = (min(layer.level, Level.TABLE), layer.name)
+                sections.setdefault(key, {}).update(given)
+        found = (
+            DayBudget.of(" ".join(filter(None, (level.name.lower(), name))), given)
+            for (level, name), given in sections.items()
+        )
+        return tuple(each for each in found if each.bytes is not None or each.time is not None)
 
     def unmatched(self, tables: Iterable[str]) -> tuple[Layer, ...]:
         """The databases, patterns and tables of the policies that none of some tables matches."""

@@ -37,7 +37,12 @@ from lakewright.platform.declare.policies import (
     leaves,
     resolved,
 )
-from lakewright.platform.declare.upkeep_policies import UpkeepPolicy, WarehousePolicy
+from lakewright.platform.declare.upkeep_policies import (
+    Budget,
+    SectionPolicy,
+    UpkeepPolicy,
+    WarehousePolicy,
+)
 from lakewright.platform.declare.variables import TABLES_VARIABLE
 from lakewright.platform.declare.workspace import Workspace
 from lakewright.platform.declare.wrong_places import Finding
@@ -57,13 +62,13 @@ _WILD = re.compile(r"[*?\[]")
 
 _MODELS: Mapping[Level, type[UpkeepPolicy]] = {
     Level.WAREHOUSE: WarehousePolicy,
-    Level.DATABASE: UpkeepPolicy,
-    Level.TABLE: UpkeepPolicy,
+    Level.DATABASE: SectionPolicy,
+    Level.TABLE: SectionPolicy,
 }
 Check = Callable[[UpkeepPolicy], Iterable[Finding]]
 
 
-class PatternPolicy(UpkeepPolicy):
+class PatternPolicy(SectionPolicy):
     """The policy of the tables whose names match a pattern."""
 
     match: Text = Field(
@@ -76,13 +81,13 @@ class PolicyFile(Declared):
     """Policies of upkeep; of the levels, the lower in this list wins, key by key."""
 
     warehouse: WarehousePolicy = WarehousePolicy()
-    databases: Mapping[str, UpkeepPolicy] = Field(
+    databases: Mapping[str, SectionPolicy] = Field(
         default_factory=dict, description="policies by name of the database"
     )
     patterns: tuple[PatternPolicy, ...] = Field(
         default=(), description="policies by pattern; of those that match, the last one wins"
     )
-    tables: Mapping[str, UpkeepPolicy] = Field(
+    tables: Mapping[str, SectionPolicy] = Field(
         default_factory=dict, description="policies by name, as database.table"
     )
 
@@ -171,9 +176,13 @@ def _misplaced(place: Place) -> str | None:
     """Where a key belongs that stands at a wrong level."""
     key = str(place[-1])
     is_policy = len(place) == 3 and place[0] != "warehouse"
-    if key in UpkeepPolicy.model_fields and len(place) == 1:
+    if key in SectionPolicy.model_fields and len(place) == 1:
         return f"{key!r} is part of a policy; write it under `warehouse` for all tables"
-    own = WarehousePolicy.model_fields.keys() - UpkeepPolicy.model_fields.keys()
+    if place[-2:-1] == ("budget",) and key in Budget.model_fields:
+        return (
+            f"all budgets have the day of the warehouse's; write {key!r} in the one of `warehouse`"
+        )
+    own = WarehousePolicy.model_fields.keys() - SectionPolicy.model_fields.keys()
     if key in own and (is_policy or len(place) == 1):
         return f"only a whole warehouse has {key!r}; write it under `warehouse`"
     return None

@@ -311,10 +311,11 @@ class UpkeepPolicy(Declared):
     respec: RespecPolicy = RespecPolicy()
 
 
-class Budget(Declared):
-    """What the upkeep of a warehouse may rewrite in a day; None means no limit.
+class Limits(Declared):
+    """What upkeep may rewrite in a day; None means no limit.
 
-    A day begins at midnight in `timezone`.
+    It is a limit of the sum over all tables that its section covers, and no table inherits it: an
+    intent must fit into each budget that covers its table.
     """
 
     bytes: SizeBytes | None = Field(
@@ -323,7 +324,18 @@ class Budget(Declared):
     time: DurationMs | None = Field(
         default=None, description="the sum of the durations of the rewrites of a day"
     )
+
+
+class Budget(Limits):
+    """The budget of a warehouse; in `timezone` begins the day of all budgets."""
+
     timezone: str = Field(default="UTC", description="the time zone in which a day begins")
+
+
+class SectionPolicy(UpkeepPolicy):
+    """The policy of a database, a pattern or a table, with a budget of its own."""
+
+    budget: Limits = Limits()
 
 
 class WarehousePolicy(UpkeepPolicy):

@@ -266,4 +266,5 @@ VALIDATE_SCHEMA: Verb[ValidateOptions, ValidateRowsPlan, Validated] = Verb(
         table.upkeep.run(plan, work.engine(options.engine, plan.bytes))
     ),
     report=_report,
+    only_reads=True,
 )

@@ -18,6 +18,7 @@ from lakewright.platform.orchestration.run_life import RunLife
 from lakewright.platform.orchestration.runs import op_configs, tables_of
 from lakewright.platform.warehouse.intents import Cost
 from lakewright.platform.warehouse.known_work import Past, Try
+from lakewright.platform.warehouse.savings import sum_of_costs
 
 # Runs of a verb that are looked at, newest first.
 _RUNS = 200
@@ -39,7 +40,7 @@ def past_runs(
     tries: dict[tuple[str, str], Try] = {}
     died: set[tuple[str, str]] = set()
     done: dict[tuple[str, str], int] = {}
-    promised_bytes = promised_ms = 0
+    promised: dict[str, Cost] = {}
     for verb in verbs:
         filters = dg.RunsFilter(job_name=names.job(verb))
         for record in instance.get_run_records(filters=filters, limit=_RUNS):
@@ -47,9 +48,11 @@ def past_runs(
             if not run.is_finished:
                 if life.cause_of_death(record) is not None:
                     continue
-                for each in _asked(run).values():
-                    promised_bytes += each.get("bytes", 0)
-                    promised_ms += each.get("milliseconds", 0)
+                for table, each in _asked(run).items():
+                    cost = Cost(
+                        bytes=each.get("bytes", 0), milliseconds=each.get("milliseconds", 0)
+                    )
+                    promised[table] = sum_of_costs([promised.get(table, Cost()), cost])
                 continue
             started_ms = int((record.start_time or record.create_timestamp.timestamp()) * _MS)
             ended_ms = int((record.end_time or record.update_timestamp.timestamp()) * _MS)
@@ -76,7 +79,7 @@ def past_runs(
         tries=tries,
         done_ms=done,
         in_flight=work_in_flight(life, tables),
-        spent=Cost(bytes=promised_bytes, milliseconds=promised_ms),
+        spent=promised,
     )
 
 

@@ -56,7 +56,7 @@ def difference_to(
         facts = {**told.facts, "notes": list(notes)} if notes else told.facts
         return replace(told, facts=facts, notes=(*told.notes, *notes))
 
-    return replace(verb, report=report)
+    return replace(verb, report=report, only_reads=True)
 
 
 def _keys_finding(table: Table, change: KeysChange | None) -> Iterator[Finding]:

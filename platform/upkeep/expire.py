@@ -278,6 +278,10 @@ def _changelogs_report(_: Table, done: ChangelogsDone) -> Report:
     plan, result = done.plan, done.result
     ids = plan.changelog_ids
     which = f"changelogs of {snapshots_text(ids)} of {plan.table}"
+    more = (
+        f"this is one step; {counted(plan.waiting, 'more changelog')} may go after it, in further "
+        "steps of the same call"
+    )
     report = deletion_report(
         plan,
         result,
@@ -286,7 +290,7 @@ def _changelogs_report(_: Table, done: ChangelogsDone) -> Report:
             if ids
             else f"no changelog of {plan.table} to expire",
             facts={},
-            notes=plan.reasons,
+            notes=(*([more] if ids and plan.waiting else []), *plan.reasons),
             is_empty=not ids,
         ),
         done=f"{which} expired",
@@ -298,8 +302,24 @@ def _changelogs_report(_: Table, done: ChangelogsDone) -> Report:
 
 
 def _changelogs_measures(_: Table, done: ChangelogsDone) -> Measures:
-    ids = done.plan.changelog_ids if done.result is None else done.result.expired
-    return deletion_measures(done.plan, done.result, Benefit(changelogs_fewer=len(ids)))
+    """Of a plan, what an expiry frees in all its steps, if they are like the first one."""
+    plan = done.plan
+    if done.result is not None:
+        gone = Benefit(changelogs_fewer=len(done.result.expired))
+        return deletion_measures(plan, done.result, gone)
+    planned = len(plan.changelog_ids)
+    going = planned + plan.waiting
+    share = going / planned if planned else 0
+    return Measures(
+        cost=Cost(files=round(len(plan.files) * share)),
+        benefit=Benefit(changelogs_fewer=going, bytes_freed=round(plan.bytes * share)),
+    )
+
+
+def _changelogs_extent(done: ChangelogsDone) -> Extent:
+    gone = 0 if done.result is None else len(done.result.expired)
+    total = max(len(done.plan.changelog_ids) + done.plan.waiting, gone)
+    return Extent(done=gone, total=total, of="changelogs")
 
 
 EXPIRE_CHANGELOGS = Verb(
@@ -313,6 +333,7 @@ EXPIRE_CHANGELOGS = Verb(
     alone=LeaseKind.EXPIRE,
     steps=_changelog_steps,
     measures=_changelogs_measures,
+    extent=_changelogs_extent,
 )
 
 

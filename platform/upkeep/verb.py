@@ -201,6 +201,7 @@ class Verb(Generic[OptionsT, PlanT, ResultT]):
     nothing is known of either. `lease` says what a plan needs to work alone on. A verb with
     `alone` leases the whole table before it plans. `steps` plan and run until no work is left or a
     time limit ends, and yield the total result after each step; `extent` says how far they are.
+    A verb that `only_reads` changes no table, and is no action of upkeep.
     """
 
     name: str
@@ -216,6 +217,7 @@ class Verb(Generic[OptionsT, PlanT, ResultT]):
     scan: Callable[[Table, PlanT, OptionsT, Work], PlanT] | None = None
     measures: Callable[[Table, Outcome[OptionsT, PlanT, ResultT]], Measures] | None = None
     extent: Callable[[Outcome[OptionsT, PlanT, ResultT]], Extent | None] | None = None
+    only_reads: bool = False
 
 
 AnyVerb = Verb[Any, Any, Any]

@@ -1,14 +1,19 @@
-"""Chooses among the intents of all tables what is carried out now, within a budget."""
+"""Chooses among the intents of all tables what is carried out now, within the budgets of a day."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
-from lakewright.platform.declare.upkeep_policies import Budget
+from lakewright.platform.declare.policies import DayBudget
 from lakewright.platform.upkeep.words import duration_text, size_text
 from lakewright.platform.warehouse.intents import Cost, Declined, Intent, Why, WhyNot
 from lakewright.platform.warehouse.kept_verbs import COMPACT, waits_for
+from lakewright.platform.warehouse.savings import sum_of_costs
+
+# The budgets that cover a table.
+BudgetsOf: TypeAlias = Callable[[str], Sequence[DayBudget]]
 
 _FIRST = (Why.SCHEDULED, Why.ROWS_WAIT)
 
@@ -22,11 +27,16 @@ class Choice:
 
 
 def choose(
-    intents: Sequence[Intent], budget: Budget, spent: Cost, *, day_ends_ms: int | None = None
+    intents: Sequence[Intent],
+    budgets_of: BudgetsOf,
+    spent: Mapping[str, Cost],
+    *,
+    day_ends_ms: int | None = None,
 ) -> Choice:
-    """Take intents by their score while the budget of the day lasts.
+    """Take intents by their score while the budgets of the day last.
 
-    On one table, an intent waits for those that are taken before it and would be in its way.
+    An intent must fit into each budget that covers its table; `spent` is what the day took, by
+    table. On one table, an intent waits for those that are taken before it and would be in its way.
 
     Rows that no reader sees before a compaction are worth any budget. Deletions rewrite nothing, so
     only the budget of time applies to them.
@@ -34,49 +44,37 @@ def choose(
     chosen: list[Intent] = []
     declined: list[Declined] = []
     taken: dict[str, list[str]] = {}
-    left_bytes = None if budget.bytes is None else budget.bytes - spent.bytes
-    left_ms = None if budget.time is None else budget.time - spent.milliseconds
-    untouched = not spent.bytes and not spent.milliseconds
+    left_of: dict[DayBudget, _Left] = {
+        budget: _Left(budget, cost) for budget, cost in spent_of(budgets_of, spent).items()
+    }
     for given in sorted(intents, key=_order):
-        intent, verbs = given, taken.setdefault(given.table, [])
-        first = next((each for each in verbs if waits_for(intent.verb, each)), None)
-        is_urgent = intent.why is Why.ROWS_WAIT
-        if left_bytes is not None and _is_cut(intent, budget, left_bytes):
-            # Whole buckets, those that wait longest first.
-            intent = replace(
-                intent,
-                options={**intent.options, "max_bytes": left_bytes},
-                cost=replace(intent.cost, bytes=left_bytes),
-            )
-        cost = intent.cost
-        # Else what is larger than the budget of a day would never be done.
-        is_first = untouched and not chosen and left_bytes != 0
-        may_exceed = is_urgent or is_first
+        verbs = taken.setdefault(given.table, [])
+        first = next((each for each in verbs if waits_for(given.verb, each)), None)
         if first is not None:
             told = f"waits for {first.replace('_', ' ')} of the same table"
-            declined.append(intent.waiting(WhyNot.CAPPED, told))
+            declined.append(given.waiting(WhyNot.CAPPED, told))
             continue
-        if left_bytes is not None and cost.bytes > max(left_bytes, 0) and not may_exceed:
-            told = f"{size_text(cost.bytes)} of {size_text(max(left_bytes, 0))} left of the day's"
-            declined.append(
-                intent.waiting(WhyNot.OUT_OF_BYTES, f"waits, {told} budget", day_ends_ms)
-            )
-            continue
-        is_late = left_ms is not None and (left_ms <= 0 or cost.milliseconds > left_ms)
-        if is_late and not may_exceed:
-            left = duration_text(max(left_ms or 0, 0))
-            told = f"{duration_text(cost.milliseconds)} of {left} left of the day's"
-            declined.append(
-                intent.waiting(WhyNot.OUT_OF_TIME, f"waits, {told} budget", day_ends_ms)
-            )
+        lefts = [left_of.setdefault(each, _Left(each, Cost())) for each in budgets_of(given.table)]
+        intent = _cut(given, lefts)
+        short = None if intent.why is Why.ROWS_WAIT else _shortage(intent.cost, lefts)
+        if short is not None:
+            why_not, told = short
+            declined.append(given.waiting(why_not, told, day_ends_ms))
             continue
         verbs.append(intent.verb)
         chosen.append(intent)
-        if left_bytes is not None:
-            left_bytes -= cost.bytes
-        if left_ms is not None:
-            left_ms -= cost.milliseconds
+        for each in lefts:
+            each.take(intent.cost)
     return Choice(chosen=tuple(chosen), declined=tuple(declined))
+
+
+def spent_of(budgets_of: BudgetsOf, spent: Mapping[str, Cost]) -> dict[DayBudget, Cost]:
+    """What was spent of each budget, from what was spent on each table."""
+    costs: dict[DayBudget, list[Cost]] = {}
+    for table, cost in spent.items():
+        for budget in budgets_of(table):
+            costs.setdefault(budget, []).append(cost)
+    return {budget: sum_of_costs(found) for budget, found in costs.items()}
 
 
 def batches(
@@ -99,13 +97,87 @@ def batches(
     return found
 
 
-def _is_cut(intent: Intent, budget: Budget, left_bytes: int) -> bool:
-    """Whether a compaction that no whole day covers gets what is left of this one.
+@dataclass(slots=True)
+class _Left:
+    """What is left of a budget; of an untouched one the first intent may take more.
 
-    Of less than a quarter it waits for the next day: a run reads one bucket at least.
+    Else what is larger than the budget of a day would never be done.
     """
-    most = budget.bytes or 0
-    return intent.verb == COMPACT and intent.cost.bytes > most and 0 < most <= 4 * left_bytes
+
+    budget: DayBudget
+    spent: Cost
+    is_untouched: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.is_untouched = not self.spent.bytes and not self.spent.milliseconds
+
+    @property
+    def bytes(self) -> int | None:
+        return None if self.budget.bytes is None else self.budget.bytes - self.spent.bytes
+
+    @property
+    def milliseconds(self) -> int | None:
+        return None if self.budget.time is None else self.budget.time - self.spent.milliseconds
+
+    @property
+    def may_be_exceeded(self) -> bool:
+        return self.is_untouched and self.bytes != 0
+
+    @property
+    def bytes_text(self) -> str:
+        """`the day's budget of database sales (20 GB, policy.yaml:7)`."""
+        limit = size_text(self.budget.bytes or 0)
+        return f"the day's budget of {self.budget.section} ({limit}, {self.budget.bytes_place})"
+
+    @property
+    def time_text(self) -> str:
+        limit = duration_text(self.budget.time or 0)
+        return f"the day's budget of {self.budget.section} ({limit}, {self.budget.time_place})"
+
+    def take(self, cost: Cost) -> None:
+        self.spent = sum_of_costs([self.spent, cost])
+        self.is_untouched = False
+
+
+def _cut(intent: Intent, lefts: Sequence[_Left]) -> Intent:
+    """A compaction that no whole day of a budget covers, cut to what is left of the day.
+
+    It gets whole buckets, those that wait longest first. Of less than a quarter of a day it waits
+    for the next one: a run reads one bucket at least.
+    """
+    if intent.verb != COMPACT:
+        return intent
+    for each in sorted(lefts, key=lambda left: left.budget.bytes or 0):
+        most, left = each.budget.bytes or 0, each.bytes or 0
+        if intent.cost.bytes > most and 0 < most <= 4 * left:
+            intent = replace(
+                intent,
+                reason=f"{intent.reason}: cut to {size_text(left)}, the rest of {each.bytes_text}",
+                options={**intent.options, "max_bytes": left},
+                cost=replace(intent.cost, bytes=left),
+            )
+    return intent
+
+
+def _shortage(cost: Cost, lefts: Sequence[_Left]) -> tuple[WhyNot, str] | None:
+    """Why something must wait for the next day: the budget that has the least left for it."""
+    firm = [each for each in lefts if not each.may_be_exceeded]
+    short = [(max(left, 0), each) for each in firm if (left := each.bytes) is not None]
+    short = [(left, each) for left, each in short if cost.bytes > left]
+    if short:
+        left, each = min(short, key=lambda pair: pair[0])
+        told = f"waits, {size_text(cost.bytes)} of {size_text(left)} left of {each.bytes_text}"
+        return WhyNot.OUT_OF_BYTES, told
+    late = [(max(left, 0), each) for each in firm if (left := each.milliseconds) is not None]
+    late = [(left, each) for left, each in late if not left or cost.milliseconds > left]
+    if late:
+        left, each = min(late, key=lambda pair: pair[0])
+        needed = duration_text(cost.milliseconds)
+        return (
+            WhyNot.OUT_OF_TIME,
+            f"waits, {needed} of {duration_text(left)} left of {each.time_text}",
+        )
+    return None
 
 
 def _order(intent: Intent) -> tuple[float, int, str, str]:

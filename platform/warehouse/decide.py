@@ -310,6 +310,13 @@ class _Look:
         yield self._scheduled(verb, policy, told, cost=cost, benefit=benefit)
 
     def tags(self) -> Iterator[Decision]:
+        """Of the bytes that it frees a decision knows none; the plan of the run foresees them.
+
+        What only a tag keeps is known from the manifests of all that keeps files beside it: each
+        tag, changelog and branch of the table, and snapshots. A look reads of a table its latest
+        snapshot alone, and tables whose schedules agree are due at one look. The plan reads those
+        manifests once, before anything changes. So it is with changelogs.
+        """
         policy, made = self.policy.tags, self.state.tags_made_ms
         count = self.state.survey.history.tags
         if not count:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from lakewright.platform.declare.declarations import TableDeclaration
+from lakewright.platform.declare.policies import DayBudget
 from lakewright.platform.declare.policy_watch import PolicyFiles
 from lakewright.platform.declare.upkeep_policies import (
     RespecPolicy,
@@ -51,6 +52,10 @@ class KeptTables:
     def warehouse(self) -> WarehousePolicy:
         """The policy of the warehouse as a whole."""
         return self.files.current().policies.warehouse
+
+    def budgets_of(self, table: str) -> tuple[DayBudget, ...]:
+        """The budgets of a day that cover a table."""
+        return self.files.current().policies.budgets_of(table)
 
     @property
     def problems(self) -> tuple[Problem, ...]:

@@ -39,15 +39,15 @@ class Past:
     """What is known of earlier work, by table and verb.
 
     `done_ms` is the start of the last run that ended well, also if it found nothing to do.
-    `in_flight` has the runs on each table. `spent` is what the upkeep of the warehouse took
-    since its day began. `learned` is what earlier runs say of predictions, `taken_back` what was
-    undone, and `reads` how often tables are read a day, where that is known.
+    `in_flight` has the runs on each table. `spent` is by table what its upkeep took since the
+    day of the warehouse began. `learned` is what earlier runs say of predictions, `taken_back` what
+    was undone, and `reads` how often tables are read a day, where that is known.
     """
 
     tries: Mapping[tuple[str, str], Try] = field(default_factory=dict)
     done_ms: Mapping[tuple[str, str], int] = field(default_factory=dict)
     in_flight: Mapping[str, Sequence[Running]] = field(default_factory=dict)
-    spent: Cost = field(default_factory=Cost)
+    spent: Mapping[str, Cost] = field(default_factory=dict)
     learned: Calibration = field(default_factory=Calibration)
     taken_back: Mapping[tuple[str, str], TakenBack] = field(default_factory=dict)
     reads: Mapping[str, DailyReads] = field(default_factory=dict)

@@ -46,10 +46,14 @@ class Look:
     left: int = 0
 
     def of(self, table: str) -> tuple[Decision, ...]:
-        """The decisions on a table, with what must wait for budget or another verb as declined."""
-        declined = {each.verb: each for each in self.choice.declined if each.table == table}
+        """The decisions on a table, as the choice has them.
+
+        What must wait for budget or another verb is declined, and what a budget cuts is cut.
+        """
+        made: tuple[Decision, ...] = (*self.choice.declined, *self.choice.chosen)
+        chosen = {each.verb: each for each in made if each.table == table}
         return tuple(
-            declined.get(each.verb, each) if isinstance(each, Intent) else each
+            chosen.get(each.verb, each) if isinstance(each, Intent) else each
             for each in self.decisions.get(table, ())
         )
 
@@ -169,8 +173,8 @@ class Watch:
             told = {_kind(each): each.reason for each in _worth_telling(found)}
             news += sorted(told[each] for each in told.keys() - known.told)
             known.told = frozenset(told)
-        budget = self.tables.warehouse.budget
-        choice = choose(live, budget, past.spent, day_ends_ms=day_ends_ms)
+        budgets_of = self.tables.budgets_of
+        choice = choose(live, budgets_of, past.spent, day_ends_ms=day_ends_ms)
         return Look(
             decisions=dict(sorted(decisions.items())),
             choice=choice,

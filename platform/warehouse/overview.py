@@ -21,6 +21,7 @@ from lakewright.platform.warehouse.known_work import Past
 from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.platform.warehouse.look import Watch
 from lakewright.platform.warehouse.past import day_of
+from lakewright.platform.warehouse.savings import sum_of_costs
 from lakewright.platform.warehouse.survey_rows import HealthFigures
 from lakewright.platform.warehouse.surveys import OWN_TABLES, Surveys
 from lakewright.platform.warehouse.trend import Trend, trends
@@ -113,7 +114,7 @@ class Overviews:
             at_ms=now_ms,
             tables=tuple(shown),
             actions=tuple(reversed([each for each in acted if now_ms - each.ended_ms < _DAY_MS])),
-            spent=past.spent,
+            spent=sum_of_costs(past.spent.values()),
             summary=look.summary,
             took_ms=self.catalog.env.now_ms() - now_ms,
         )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from zoneinfo import ZoneInfo
 
 from lakewright.platform.upkeep.postpone_compact import POSTPONE_COMPACT
@@ -15,6 +16,7 @@ from lakewright.platform.warehouse.kept_verbs import COMPACT
 from lakewright.platform.warehouse.known_work import Past, Try
 from lakewright.platform.warehouse.ledger import LastActions, Ledger
 from lakewright.platform.warehouse.reads import Reads
+from lakewright.platform.warehouse.savings import sum_of_costs
 from lakewright.platform.warehouse.taken_back import TAKING_BACK, TakenBack, taken_back
 from lakewright.storage import Catalog
 
@@ -24,6 +26,7 @@ _DAY = dt.timedelta(days=1)
 LEARNS_FROM_MS = 30 * 86_400_000
 # An action is recorded when it has ended: one that ended within this time is not overlooked.
 _LONGEST_MS = 3_600_000
+_NOTHING: Mapping[str, Cost] = MappingProxyType({})
 # Postponed rows get their buckets in the first part of a compaction.
 _DECIDED = {POSTPONE_COMPACT.name: COMPACT}
 
@@ -39,7 +42,7 @@ class LedgerPast:
     ledger: Ledger
     reads: Reads = field(init=False)
     _last: LastActions | None = None
-    _spent: tuple[int | None, int, Cost] = (None, 0, Cost())
+    _spent: tuple[int | None, int, Mapping[str, Cost]] = (None, 0, _NOTHING)
     _learning: Learning = field(default_factory=Learning)
     _read: tuple[int | None, Calibration] = (None, Calibration())
     _tries: dict[tuple[str, str], Try] = field(default_factory=dict)
@@ -71,7 +74,7 @@ class LedgerPast:
             past,
             tries=_joined(self._tries, past.tries),
             done_ms=done,
-            spent=_sum([past.spent, self._spent_since(day_begins_ms)]),
+            spent=_joined_costs(past.spent, self._spent_since(day_begins_ms)),
             learned=learned,
             taken_back=self._all_taken_back(),
             reads=self.reads.daily(now_ms=self.ledger.catalog.env.now_ms()),
@@ -123,14 +126,21 @@ class LedgerPast:
             held |= self._taken_back[table][1]
         return held
 
-    def _spent_since(self, day_begins_ms: int) -> Cost:
+    def _spent_since(self, day_begins_ms: int) -> Mapping[str, Cost]:
         assert self._last is not None
         snapshot_id, since_ms, spent = self._spent
         if snapshot_id != self._last.snapshot_id or since_ms != day_begins_ms:
-            today = self.ledger.actions(since_ms=day_begins_ms)
-            spent = _sum([each.cost for each in today])
+            spent = spent_since(self.ledger, day_begins_ms)
             self._spent = (self._last.snapshot_id, day_begins_ms, spent)
         return spent
+
+
+def spent_since(ledger: Ledger, day_begins_ms: int) -> dict[str, Cost]:
+    """What the recorded actions of a day took, by table."""
+    costs: dict[str, list[Cost]] = {}
+    for each in ledger.actions(since_ms=day_begins_ms):
+        costs.setdefault(each.table, []).append(each.cost)
+    return {table: sum_of_costs(found) for table, found in costs.items()}
 
 
 def day_of(now_ms: int, timezone: str) -> tuple[int, int]:
@@ -173,10 +183,8 @@ def decided_verb(verb: str) -> str:
     return _DECIDED.get(verb, verb)
 
 
-def _sum(costs: Sequence[Cost]) -> Cost:
-    return Cost(
-        bytes=sum(each.bytes for each in costs),
-        files=sum(each.files for each in costs),
-        milliseconds=sum(each.milliseconds for each in costs),
-        bytes_written=sum(each.bytes_written for each in costs),
-    )
+def _joined_costs(one: Mapping[str, Cost], other: Mapping[str, Cost]) -> dict[str, Cost]:
+    return {
+        table: sum_of_costs([one.get(table, Cost()), other.get(table, Cost())])
+        for table in one.keys() | other.keys()
+    }

@@ -24,7 +24,6 @@ from lakewright.platform.upkeep.verb import (
     carry_out,
     option_fields,
 )
-from lakewright.platform.upkeep.verbs import VERBS
 from lakewright.platform.warehouse.action import Action, Verdict
 from lakewright.platform.warehouse.calibrate import Calibration
 from lakewright.platform.warehouse.ledger import Ledger
@@ -113,7 +112,7 @@ class Recorder:
         person that is wrong is refused before a plan is made, and no action; nor is a verb that
         only reads. What a decision asked for is always recorded, as later ones wait because of it.
         """
-        if dry_run or not self.sinks or verb.name not in VERBS:
+        if dry_run or not self.sinks or verb.only_reads:
             return carry_out(
                 verb,
                 table,
@@ -262,11 +261,16 @@ class _Watch:
         )
 
     def _predicted(self) -> Measures | None:
-        """What was expected: by the request, and else by the plan of the first step."""
+        """What was expected: by the request, and else by the plan of the first step.
+
+        Of a verb that measures nothing, it is the time that earlier runs took.
+        """
         asked = self.recorder.predicted
-        if self.first is None or not self.verb.measures:
+        if self.first is None:
             return asked
-        planned = self.verb.measures(self.table, replace(self.first, result=None))
+        planned = Measures()
+        if self.verb.measures:
+            planned = self.verb.measures(self.table, replace(self.first, result=None))
         if asked is not None:
             cost, benefit = _or(asked.cost, planned.cost), _or(asked.benefit, planned.benefit)
             return replace(asked, cost=cost, benefit=benefit)

@@ -19,11 +19,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
-from lakewright.platform.declare.upkeep_policies import Budget, UpkeepPolicy
+from lakewright.platform.declare.upkeep_policies import UpkeepPolicy
 from lakewright.platform.upkeep.measures import Benefit, Cost
 from lakewright.platform.upkeep.words import time_text
 from lakewright.platform.warehouse.action import Action, Verdict
-from lakewright.platform.warehouse.budget import choose
+from lakewright.platform.warehouse.budget import BudgetsOf, choose
 from lakewright.platform.warehouse.calibrate import Calibration
 from lakewright.platform.warehouse.clock import Clock
 from lakewright.platform.warehouse.decide import decide
@@ -120,16 +120,18 @@ class Replay:
 def replay(
     history: RecordedHistory,
     policy_of: PolicyOf,
-    budget: Budget,
+    budgets_of: BudgetsOf,
     *,
+    timezone: str,
     ticks_back: TicksBack,
     declared_keys: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Replay:
-    """Replay the policies of tables, and the budget of the warehouse, over a history.
+    """Replay the policies of tables, and their budgets, over a history.
 
-    `declared_keys` are the partition keys of tables whose declarations say them.
+    The day of the budgets begins in `timezone`. `declared_keys` are the partition keys of tables
+    whose declarations say them.
     """
-    run = _Run(history, policy_of, budget, ticks_back, declared_keys or {})
+    run = _Run(history, policy_of, budgets_of, timezone, ticks_back, declared_keys or {})
     run.go()
     then = tuple(_steps_of(history))
     return Replay(
@@ -184,7 +186,8 @@ class _Run:
 
     history: RecordedHistory
     policy_of: PolicyOf
-    budget: Budget
+    budgets_of: BudgetsOf
+    timezone: str
     ticks_back: TicksBack
     declared_keys: Mapping[str, tuple[str, ...]]
     done: list[Step] = field(default_factory=list)
@@ -200,7 +203,7 @@ class _Run:
         default_factory=lambda: defaultdict(dict)
     )
     _learned: Calibration = field(default_factory=Calibration)
-    _spent: tuple[int, Cost] = (-1, Cost())
+    _spent: tuple[int, dict[str, Cost]] = field(default_factory=lambda: (-1, {}))
 
     def go(self) -> None:
         begins_ms, ends_ms = self.history.begins_ms, self.history.ends_ms
@@ -235,10 +238,10 @@ class _Run:
         clock = Clock(
             now_ms=now_ms, last_tick_ms=lambda schedule, zone: ticks.last(now_ms, schedule, zone)
         )
-        day_begins_ms, day_ends_ms = day_of(now_ms, self.budget.timezone)
+        day_begins_ms, day_ends_ms = day_of(now_ms, self.timezone)
         is_new_day = self._spent[0] != day_begins_ms
         if is_new_day:
-            self._spent = (day_begins_ms, Cost())
+            self._spent = (day_begins_ms, {})
         asked: set[str] = set()
         asks = set(names)
         while True:
@@ -248,7 +251,7 @@ class _Run:
             due = [intent for intents in self._due.values() for intent in intents]
             if not is_new_day and not any(each.table in asked for each in due):
                 return
-            choice = choose(due, self.budget, self._spent[1], day_ends_ms=day_ends_ms)
+            choice = choose(due, self.budgets_of, self._spent[1], day_ends_ms=day_ends_ms)
             # What was due at an earlier look is asked again before it is done.
             asks = {each.table for each in choice.chosen} - asked
             if not asks:
@@ -302,8 +305,8 @@ class _Run:
         ends_ms = now_ms + max(measures.cost.milliseconds, 1)
         self._running[intent.table][intent.verb] = (now_ms, ends_ms)
         heappush(self._events, (ends_ms, intent.table))
-        day_ms, spent = self._spent
-        self._spent = (day_ms, sum_of_costs([spent, measures.cost]))
+        spent = self._spent[1]
+        spent[intent.table] = sum_of_costs([spent.get(intent.table, Cost()), measures.cost])
         self.done.append(
             Step(
                 table=intent.table,

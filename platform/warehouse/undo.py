@@ -36,6 +36,10 @@ _LEAST_DIGITS = 8
 _EXPIRED = "what an expiry deletes is gone for good"
 _DELETED = "what it deletes is gone for good"
 # Verbs that leave neither snapshots nor quarantines, or more than these.
+_ALTERED = (
+    "a schema goes on to its next version: alter it back, or roll back, which loses the "
+    "snapshots since"
+)
 WHY_NOT = {
     "purge": _DELETED,
     "expire_snapshots": _EXPIRED,
@@ -45,8 +49,8 @@ WHY_NOT = {
     "delete_branch": _DELETED,
     "rollback": "the snapshots that a rollback deletes are gone for good",
     "fast_forward": "the snapshots that a fast-forward replaces are gone for good",
-    "alter": "a schema goes on to its next version: alter it back, or roll back, which loses the "
-    "snapshots since",
+    "alter": _ALTERED,
+    "evolve_schema": _ALTERED,
     "respec": "the partition keys changed with the schema: respec to the keys before",
     "mark_done": "success files stay: mark the partitions again once they are done",
     "remove_orphans": "its files were deleted at once, or have been restored or purged since",

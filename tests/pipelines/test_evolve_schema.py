@@ -7,6 +7,8 @@ import json
 import pytest
 
 from lakewright.platform.declare.yaml_files import DeclarationError
+from lakewright.platform.warehouse.action import Verdict
+from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.storage import AddColumn
 from tests.pipelines.lake import EVENTS, Lake, events
 
@@ -50,6 +52,8 @@ def test_an_edited_declaration_is_proposed_made_and_ingested(filled: Lake) -> No
     again = filled.run("evolve_schema")
     assert again.success, again.failure
     assert filled.table().schema.id == 1
+    recorded = Ledger(filled.catalog).actions(table="shop.events", verb="evolve_schema")
+    assert [each.verdict for each in recorded] == [Verdict.DONE, Verdict.NOTHING_TO_DO]
 
 
 def test_columns_that_only_the_table_has_stay_until_a_run_says_otherwise(filled: Lake) -> None:

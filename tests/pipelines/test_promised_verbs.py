@@ -13,10 +13,14 @@ from lakewright.cli.grammar.root import ROOT
 from lakewright.definitions import build_definitions
 from lakewright.platform.orchestration.names import VERB_TAG
 from lakewright.platform.upkeep import evolve
+from lakewright.platform.warehouse.action import Verdict
+from lakewright.platform.warehouse.ledger import Ledger
+from lakewright.storage import Table
 from lakewright.storage.history import History
 from lakewright.storage.upkeep import Upkeep
 from tests.pipelines.lake import EVENTS, Lake
 from tests.support.tables.builders import events, new_table, rows
+from tests.support.tables.landed import land_beside
 
 # By the job: the command, and the call of Python.
 PROMISED = {
@@ -81,6 +85,82 @@ def run(lake: Lake, job: str, **config: object) -> None:
     given = {"ops": {job: {"config": {"tables": {"shop.events": config}}}}}
     outcome = lake.run_job(job, given)
     assert outcome.success, outcome.failure
+
+
+# What a run of each job says, and the same as words of its command.
+ASKED: dict[str, tuple[dict[str, object], list[str]]] = {
+    "sort_compact": ({"by": ["id"]}, ["--by", "id"]),
+    "rescale": ({"buckets": 3}, ["--buckets", "4"]),
+    "respec": ({"keys": ["day", "id"]}, ["--keys", "day"]),
+    "rollback": ({"snapshot": 2}, ["--snapshot", "1"]),
+    "analyze": ({"columns": ["id"]}, ["--columns", "id"]),
+    "expire_partitions": ({"older_than": "1d"}, ["--older-than", "1d"]),
+    "evolve_schema": ({"add": ["city STRING"]}, ["--tables", "declared.yaml"]),
+}
+DECLARED = """
+table: shop.events
+columns:
+  - {name: id, type: BIGINT}
+  - {name: day, type: STRING}
+  - {name: v, type: STRING}
+  - {name: city, type: STRING}
+  - {name: n, type: INT}
+partition_keys: [day]
+partitions:
+  daily: {column: day, start: 2024-01-01}
+source: {parquet: "rows-{day}.parquet"}
+"""
+
+
+def kept(lake: Lake, verb: str) -> tuple[Table, dict[str, object], list[str]]:
+    """A table that a verb has work on, with the config of a run and the words of a command."""
+    options = {"bucket": "2"} if verb == "rescale" else {}
+    keys = ["id", "day"] if verb == "rescale" else []
+    table = new_table(
+        lake.catalog, name="shop.events", keys=keys, partitions=["day"], options=options
+    )
+    for number in (1, 2, 3):
+        table.write(rows(table, events(0, 3, day=f"2024-01-0{number}")))
+    if verb == "restore":
+        for first in (3, 6):
+            table.stage(rows(table, events(first, first + 3, day="2024-01-01")))
+            table.upkeep.remove_orphans(age_ms=0, even_recent=True)
+        one, two = (each.id for each in table.upkeep.quarantines())
+        return table, {"quarantine": one}, [two]
+    if verb == "repair_partitions":
+        table.upkeep.add_partitions(land_beside(table, "x"), age_ms=0)
+    config, words = ASKED.get(verb, ({}, []))
+    return table, config, words
+
+
+@pytest.mark.parametrize("verb", PROMISED)
+def test_each_promised_verb_leaves_a_row_in_the_ledger_by_its_job_and_by_its_command(
+    verb: str, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAKEWRIGHT_WAREHOUSE", str(lake.catalog.root))
+    monkeypatch.delenv("LAKEWRIGHT_TABLES", raising=False)
+    monkeypatch.chdir(lake.folder)
+    (lake.folder / "declared.yaml").write_text(DECLARED)
+    table, config, words = kept(lake, verb)
+    lake.definitions_are(build_definitions([], warehouse=lake.warehouse, adopted=["*"]))
+
+    run(lake, verb, **config)
+    command, _ = PROMISED[verb]
+    assert main([*command.split(), table.name, *words]) == 0
+
+    if verb == "restore":
+        # What came back is orphaned as it was.
+        table.upkeep.remove_orphans(age_ms=0, even_recent=True)
+
+    by_job, by_command = Ledger(lake.catalog).actions(table=table.name)
+    # Of a table without declared columns, the job makes the changes that it is told.
+    assert by_job.verb == ("alter" if verb == "evolve_schema" else verb)
+    assert by_command.verb == verb
+    assert not by_job.run.startswith("lakewright ")
+    assert by_command.run.startswith("lakewright ")
+    for action in (by_job, by_command):
+        assert action.verdict in (Verdict.DONE, Verdict.NOTHING_TO_DO)
+        assert action.predicted_cost is not None
 
 
 def test_the_keys_and_columns_of_an_adopted_table_change_by_jobs(adopted: Lake) -> None:

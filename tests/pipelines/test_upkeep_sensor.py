@@ -271,6 +271,33 @@ def test_what_runs_in_flight_may_read_counts_as_spent(lake: Lake) -> None:
     assert "left of the day's budget" in answer.skip_message
 
 
+def test_the_page_of_a_table_names_the_budget_that_keeps_it_waiting(lake: Lake) -> None:
+    for at in range(2):
+        fill(lake, f"shop.t{at}", 4)
+    size = lake.table("shop.t0").at().partitions()[0].size_bytes
+    policy = lake.folder / "policy.yaml"
+    policy.write_text(
+        "warehouse: {compaction: {min_bytes: 0 b, small_files: 3}}\n"
+        f"databases:\n  shop: {{budget: {{bytes: {size + 50} b}}}}\n"
+    )
+    lake.definitions_are(
+        build_definitions([], warehouse=lake.warehouse, policies=[policy], adopted=["*"])
+    )
+    answer = lake.tick()
+    (request,) = answer.run_requests
+    (table,) = asked(request)
+    (page,) = [
+        each
+        for each in answer.asset_events
+        if isinstance(each, dg.AssetCheckEvaluation)
+        and each.asset_key != dg.AssetKey(table.split("."))
+        and each.asset_key.path[0] == "shop"
+    ]
+    waits = str(page.metadata["waits"].value)
+    assert "left of the day's budget of database shop" in waits
+    assert f"{policy}:3)" in waits
+
+
 def test_the_cursor_is_the_time_of_the_tick_as_a_person_reads_it(many: Lake) -> None:
     answer = many.tick()
     assert answer.cursor is not None

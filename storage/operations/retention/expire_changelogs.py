@@ -47,10 +47,14 @@ from lakewright.storage.spec.supported_options import Use, check_supported
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpireChangelogsPlan(DeletionPlan["ExpireChangelogsResult"]):
-    """Changelogs to expire and the files that go with them; `reasons` says what bounds them."""
+    """Changelogs to expire and the files that go with them; `reasons` says what bounds them.
+
+    `waiting` is the number of changelogs that may expire in later steps.
+    """
 
     changelog_ids: tuple[int, ...]
     reasons: tuple[str, ...]
+    waiting: int = 0
 
     def __post_init__(self) -> None:
         DeletionPlan.__post_init__(self)
@@ -104,15 +108,19 @@ def plan_expire_changelogs(
             "one of them out"
         )
     if every:
-        expired, reasons = changelogs, ["all changelogs are to be deleted"]
+        due, reasons = changelogs, ["all changelogs are to be deleted"]
+        expired = due
     else:
-        expired, reasons = _range(files, changelogs, kept)
+        due, reasons = _range(files, changelogs, kept)
+        step = files.options.snapshot_expire_limit
+        expired = [each for each in due if each.id < due[0].id + step]
     ids = {each.id for each in expired}
     return ExpireChangelogsPlan(
         table=files.name,
         changelog_ids=tuple(sorted(ids)),
         files=_files_of(files, ids),
         reasons=tuple(reasons),
+        waiting=len(due) - len(expired),
     )
 
 
@@ -179,7 +187,6 @@ def _range(
     files: TableFiles, changelogs: list[Snapshot], retention: _Retention
 ) -> tuple[list[Snapshot], list[str]]:
     """The changelogs before the first one that stays, and the reasons for that limit."""
-    options = files.options
     latest = files.snapshots.latest_id()
     if latest is None or not changelogs:
         return [], ["the table has no long-lived changelog"]
@@ -190,7 +197,6 @@ def _range(
         if position < end:
             end = position
             reasons.append(f"consumer {name} wants to read from snapshot {position}")
-    end = min(end, changelogs[0].id + options.snapshot_expire_limit)
     # Changelogs beyond the maximum count expire at any age.
     beyond = latest - retention.most + 1
     if beyond < end:

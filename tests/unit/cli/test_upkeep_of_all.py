@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from lakewright.platform.upkeep.words import size_text
 from lakewright.platform.warehouse.action import Verdict
 from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.platform.warehouse.surveys import Surveys
@@ -127,6 +128,31 @@ def test_a_budget_keeps_work_for_the_next_day(
     assert [action["table"] for action in done] == ["db.b"]
     told = lakewright(catalog, "upkeep", "--policy", written, "--dry-run").out
     assert "left of the day's budget" in told
+
+
+def test_a_budget_of_a_database_holds_beside_that_of_the_warehouse(
+    catalog: Catalog, lakewright: Lakewright, tmp_path: Path
+) -> None:
+    for name, files in (("db.a", 7), ("db.b", 6), ("web.a", 5)):
+        neglected(catalog, name, files)
+    each = catalog.table("db.a").at().partitions()[0].size_bytes
+    written = policy(tmp_path, "  budget: {time: 4h}\n")
+    with Path(written).open("a") as file:
+        file.write(f"databases:\n  db:\n    budget: {{bytes: {each + 10} b}}\n")
+    line = len(Path(written).read_text().splitlines())
+    done = lakewright(catalog, "upkeep", "--policy", written, "--format", "json").json
+    assert {action["table"] for action in done} == {"db.a", "web.a"}
+    told = lakewright(catalog, "upkeep", "--policy", written, "--dry-run", "--format", "json").json
+    (waits,) = [row["reason"] for row in told if row["table"] == "db.b"]
+    limit = f"({size_text(each + 10)}, {written}:{line})"
+    assert waits.endswith(f"of 10 B left of the day's budget of database db {limit}")
+
+    explained = lakewright(catalog, "explain", "db.b", "--policy", written, "--format", "json").json
+    spent = {budget["section"]: budget["spent_bytes"] for budget in explained["budgets"]}
+    by_table = {action.table: action.cost.bytes for action in Ledger(catalog).actions()}
+    assert spent == {"the warehouse": by_table["db.a"] + by_table["web.a"], "database db": each}
+    shown = lakewright(catalog, "explain", "db.b", "--policy", written).out
+    assert f"database db    {size_text(each + 10)}" in shown
 
 
 def test_a_frozen_table_and_one_outside_of_the_pattern_are_left_alone(

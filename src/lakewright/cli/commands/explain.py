@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from lakewright.cli.grammar.call import Call
 from lakewright.cli.grammar.command import command
 from lakewright.cli.output.answers import Answer, Record
-from lakewright.cli.output.tables import Block, TextColumn, TextTable
+from lakewright.cli.output.tables import Block, Heading, TextColumn, TextTable
 from lakewright.cli.output.text import Cell
 from lakewright.cli.upkeep.gate import workspace_of
-from lakewright.cli.upkeep.policies import known_tables, plain_setting, policies_of, policy_options
+from lakewright.cli.upkeep.policies import (
+    known_tables,
+    plain_budget,
+    plain_setting,
+    policies_of,
+    policy_options,
+    spent_today,
+)
 from lakewright.platform.declare.check_files import unused_policies
-from lakewright.platform.declare.policies import Given, Setting
+from lakewright.platform.declare.policies import DayBudget, Given, Setting
 from lakewright.platform.declare.setting_text import setting_text
 from lakewright.platform.declare.variables import POLICY_VARIABLE
+from lakewright.platform.upkeep.measures import Cost
+from lakewright.platform.upkeep.words import duration_text, size_text
 from lakewright.storage.errors import NotFoundError
 
 
@@ -25,6 +34,7 @@ from lakewright.storage.errors import NotFoundError
 Each key is inherited by itself: a line for the table wins over one for a pattern, that over one for
 the database, that over one for the warehouse; `maintenance:` of the table's declaration wins over
 all of them. The column "instead of" has the lines that lost, the strongest first.
+A budget is not inherited: each one limits the sum over all tables that its section covers.
 Durations are in milliseconds and sizes in bytes in JSON and CSV.
 """,
     examples="""
@@ -44,12 +54,15 @@ def explain(call: Call, *, policy: tuple[Path, ...], tables: tuple[Path, ...]) -
     settings = (*resolved.settings, *policies.warehouse_settings)
     notes = []
     exists: bool | None = None
+    budgets = policies.budgets_of(call.table_name)
+    spent: Mapping[DayBudget, Cost] | None = None
     try:
         there = known_tables(call)
     except NotFoundError as error:
         notes.append(f"{error.message}; the policy follows from the name alone")
     else:
         exists = call.table_name in there
+        spent = spent_today(call.catalog(), policies) if budgets else None
         if not exists:
             notes.append(
                 f"{call.table_name} does not exist in {call.warehouse}; its policy follows from "
@@ -69,6 +82,10 @@ def explain(call: Call, *, policy: tuple[Path, ...], tables: tuple[Path, ...]) -
 
     def text() -> Sequence[Block]:
         blocks: list[Block] = [TextTable(_COLUMNS, [_cells(each) for each in settings])]
+        if budgets:
+            cells = [row for each in budgets for row in _budget_cells(each, spent)]
+            blocks += ["", Heading("Budgets of a day, all of which hold")]
+            blocks += [TextTable(_BUDGET_COLUMNS, cells)]
         if wrong or notes:
             blocks.append("")
         blocks += [f"wrong: {each}" for each in wrong]
@@ -79,6 +96,7 @@ def explain(call: Call, *, policy: tuple[Path, ...], tables: tuple[Path, ...]) -
             "table": call.table_name,
             "exists": exists,
             "settings": [plain_setting(each) for each in settings],
+            "budgets": [plain_budget(each, spent) for each in budgets],
             "problems": wrong,
             "notes": notes,
         }
@@ -97,6 +115,27 @@ _COLUMNS = [
     TextColumn("decided by"),
     TextColumn("instead of"),
 ]
+
+
+_BUDGET_COLUMNS = [
+    TextColumn("budget of"),
+    TextColumn("limit"),
+    TextColumn("spent today"),
+    TextColumn("decided by"),
+]
+
+
+def _budget_cells(
+    budget: DayBudget, spent: Mapping[DayBudget, Cost] | None
+) -> Iterator[list[Cell]]:
+    cost = None if spent is None else spent.get(budget, Cost())
+    if budget.bytes is not None:
+        limit, used = size_text(budget.bytes), None if cost is None else size_text(cost.bytes)
+        yield [budget.section, limit, used or "", budget.bytes_place]
+    if budget.time is not None:
+        limit = duration_text(budget.time)
+        used = None if cost is None else duration_text(cost.milliseconds)
+        yield [budget.section, limit, used or "", budget.time_place]
 
 
 def _cells(setting: Setting) -> list[Cell]:

@@ -95,7 +95,8 @@ def replay(
         found = replayed(
             history,
             lambda name: policies.of(name).policy,
-            policies.warehouse.budget,
+            policies.budgets_of,
+            timezone=policies.warehouse.budget.timezone,
             ticks_back=ticks_back,
             declared_keys=policies.declared_keys,
         )

@@ -21,7 +21,7 @@ from lakewright.cli.output.partitions import plain_spec
 from lakewright.cli.output.report_text import plain, report_record
 from lakewright.cli.output.text import iso_time
 from lakewright.cli.upkeep.looking import look_now, plain_decision, states_of
-from lakewright.cli.upkeep.policies import plain_setting, policies_of
+from lakewright.cli.upkeep.policies import plain_budget, plain_setting, policies_of, spent_today
 from lakewright.platform.declare.durations import duration_ms
 from lakewright.platform.declare.policy_watch import PolicyFiles
 from lakewright.platform.declare.workspace import Workspace
@@ -213,9 +213,12 @@ class WarehouseTools:
         policies = policies_of(self.policy, self.workspace)
         resolved = policies.of(table)
         settings = (*resolved.settings, *policies.warehouse_settings)
+        budgets = policies.budgets_of(table)
+        spent = spent_today(self.catalog, policies) if budgets else {}
         return {
             "table": table,
             "settings": [plain_setting(each) for each in settings],
+            "budgets": [plain_budget(each, spent) for each in budgets],
             "problems": [str(problem) for problem in resolved.problems],
         }
 

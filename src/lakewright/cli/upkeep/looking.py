@@ -41,7 +41,7 @@ def states_of(look: Look, *, everything: bool) -> list[tuple[str, Intent | Decli
 
     What is in order is left out, unless `everything` is asked for.
     """
-    chosen = {(each.table, each.verb) for each in look.choice.chosen}
+    chosen = {(each.table, each.verb): each for each in look.choice.chosen}
     shadows = {(each.table, each.verb) for each in look.shadows}
     waits = {(each.table, each.verb): each for each in look.choice.declined}
     rows: list[tuple[str, Intent | Declined]] = []
@@ -49,7 +49,7 @@ def states_of(look: Look, *, everything: bool) -> list[tuple[str, Intent | Decli
         key = (decision.table, decision.verb)
         if isinstance(decision, Intent):
             state = "due" if key in chosen else "shadow" if key in shadows else "waits"
-            rows.append((state, waits.get(key, decision)))
+            rows.append((state, waits.get(key, chosen.get(key, decision))))
         elif decision.why_not.waits:
             rows.append(("waits", decision))
         elif everything or decision.why_not in _ALWAYS_TOLD:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from lakewright.platform.declare.declared_values import plain
-from lakewright.platform.declare.policies import Given, PolicySet, Setting
+from lakewright.platform.declare.policies import DayBudget, Given, PolicySet, Setting
 from lakewright.platform.declare.policy_files import load_policies
 from lakewright.platform.declare.setting_text import setting_text
 from lakewright.platform.declare.upkeep_policies import UpkeepPolicy
@@ -21,6 +21,8 @@ from lakewright.storage.errors import InvalidRequestError
 if TYPE_CHECKING:
     from lakewright.cli.grammar.call import Call
     from lakewright.platform.declare.workspace import Workspace
+    from lakewright.platform.upkeep.measures import Cost
+    from lakewright.storage import Catalog
 
 PATHS = click.Path(path_type=Path)
 
@@ -88,6 +90,30 @@ def plain_setting(setting: Setting) -> dict[str, object]:
         "text": setting_text(setting.key, setting.value),
         "decided": None if decided is None else _plain_given(decided),
         "lost": [_plain_given(each) for each in setting.lost],
+    }
+
+
+def spent_today(catalog: Catalog, policies: PolicySet) -> dict[DayBudget, Cost]:
+    """What the ledger says was spent today of each budget."""
+    from lakewright.platform.warehouse.budget import spent_of
+    from lakewright.platform.warehouse.ledger import Ledger
+    from lakewright.platform.warehouse.past import day_of, spent_since
+
+    begins_ms, _ = day_of(catalog.env.now_ms(), policies.warehouse.budget.timezone)
+    return spent_of(policies.budgets_of, spent_since(Ledger(catalog), begins_ms))
+
+
+def plain_budget(budget: DayBudget, spent: Mapping[DayBudget, Cost] | None) -> dict[str, object]:
+    """A budget as JSON; what was spent is null without a warehouse."""
+    cost = None if spent is None else spent.get(budget)
+    return {
+        "section": budget.section,
+        "bytes": budget.bytes,
+        "bytes_decided": budget.bytes_place or None,
+        "milliseconds": budget.time,
+        "milliseconds_decided": budget.time_place or None,
+        "spent_bytes": None if spent is None else 0 if cost is None else cost.bytes,
+        "spent_milliseconds": None if spent is None else 0 if cost is None else cost.milliseconds,
     }
 
 

@@ -112,7 +112,7 @@ DECLARATIONS = DocumentKind.DECLARATIONS
         (POLICIES, "warehouse: {snapshots: {time_retained: 7 weeks}}"),
         (POLICIES, "warehouse: {budget: {bytes: 500}}"),
         (POLICIES, "warehouse: {compaction: {hours: night}}"),
-        (POLICIES, "databases: {a: {budget: {}}}"),
+        (POLICIES, "databases: {a: {budget: {timezone: UTC}}}"),
         (POLICIES, "patterns: [{freeze: true}]"),
         (POLICIES, "patterns: {match: a.b}"),
         (DECLARATIONS, "table: a.b\ncolums: []"),

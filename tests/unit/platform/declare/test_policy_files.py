@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakewright.platform.declare.policies import Level, PolicySet
+from lakewright.platform.declare.policies import DayBudget, Level, PolicySet
 from lakewright.platform.declare.policy_files import load_policies
 from lakewright.platform.declare.policy_watch import PolicyFiles
 from lakewright.platform.declare.upkeep_policies import UpkeepMode
@@ -71,13 +71,49 @@ def test_a_table_inherits_each_key_by_itself_and_knows_its_line() -> None:
     assert not policies.of("web.tmp_1").policy.freeze
 
 
-def test_only_the_warehouse_has_a_budget() -> None:
+def test_a_budget_is_no_setting_that_tables_inherit() -> None:
     policies = load(GOOD)
     assert policies.warehouse.budget.bytes == 500 << 30
     assert policies.warehouse.budget.time == 4 * 3_600_000
     told = {each.name: each.decided for each in policies.warehouse_settings}
     assert [name for name, decided in told.items() if decided] == ["budget.bytes", "budget.time"]
     assert not hasattr(policies.of("sales.orders").policy, "budget")
+
+
+def test_each_section_has_a_budget_of_its_own_with_its_lines() -> None:
+    policies = load(
+        "warehouse: {budget: {time: 4h}}\n"
+        "databases:\n"
+        "  sales: {budget: {bytes: 20 GB, time: 1h}}\n"
+        "patterns:\n"
+        "- {match: 'sales.tmp_*', budget: {bytes: 1 GB}}\n"
+        "- {match: '*.tmp_*', freeze: true}\n"
+        "tables:\n"
+        "  sales.orders: {budget: {time: 10min}}\n",
+        "databases: {sales: {budget: {bytes: null}}}\ntables: {sales.t: {budget: {bytes: null}}}",
+    )
+    whole = DayBudget(section="the warehouse", time=4 * 3_600_000, time_place="a.yaml:1")
+    # The later file takes the limit of bytes away, and leaves the other.
+    sales = DayBudget(section="database sales", time=3_600_000, time_place="a.yaml:3")
+    tmp = DayBudget(section="pattern sales.tmp_*", bytes=1 << 30, bytes_place="a.yaml:5")
+    orders = DayBudget(section="table sales.orders", time=600_000, time_place="a.yaml:8")
+    assert policies.budgets_of("sales.orders") == (whole, sales, orders)
+    assert policies.budgets_of("sales.tmp_1") == (whole, sales, tmp)
+    assert policies.budgets_of("web.tmp_1") == (whole,)
+    assert policies.budgets_of("sales.t") == (whole, sales)
+
+
+def test_a_declaration_has_the_last_word_on_the_budget_of_its_table() -> None:
+    Path("events.yaml").write_text(
+        "table: web.events\nmaintenance: {budget: {bytes: 2 GB}}\n"
+        "columns: [{name: id, type: INT}]\n"
+        "source: {parquet: x.parquet}\n"
+    )
+    workspace = read_workspace(["events.yaml"])
+    Path("a.yaml").write_text("tables: {web.events: {budget: {bytes: 1 GB, time: 1h}}}")
+    (budget,) = load_policies(["a.yaml"], workspace=workspace).budgets_of("web.events")
+    assert (budget.bytes, budget.bytes_place) == (2 << 30, "events.yaml:2")
+    assert (budget.time, budget.time_place) == (3_600_000, "a.yaml:1")
 
 
 def test_of_two_patterns_that_match_the_later_one_wins_also_over_files() -> None:
@@ -243,7 +279,17 @@ WRONG = [
     ),
     (
         "budget: {time: 4h}\nwarehouse: {}",
-        "a.yaml:1: budget: only a whole warehouse has 'budget'; write it under `warehouse`",
+        (
+            "a.yaml:1: budget: 'budget' is part of a policy; write it under `warehouse` for all "
+            "tables"
+        ),
+    ),
+    (
+        "databases:\n  a:\n    budget: {timezone: UTC}",
+        (
+            "a.yaml:3: databases.a.budget.timezone: all budgets have the day of the warehouse's; "
+            "write 'timezone' in the one of `warehouse`"
+        ),
     ),
     (
         "warehouse: {}\nfreeze: true",

@@ -340,6 +340,56 @@ def test_a_compaction_of_a_keyed_table_tells_the_runs_that_it_took(catalog: Cata
     assert (before, runs(), did.benefit.runs_fewer) == (3, 1, 2)
 
 
+def test_an_expiry_of_tags_foresees_the_bytes_that_only_they_kept(catalog: Catalog) -> None:
+    table = tagged(catalog)
+    table.history.create_tag("other", snapshot=2, time_retained_ms=1)
+    table.upkeep.compact(full=True)
+    table.upkeep.expire_snapshots(retain_min=1, retain_max=1, time_retained_ms=0)
+    table.table_files.env.sleep_ms(1000)
+    verb, options = VERBS["expire_tags"], ExpireTagsOptions()
+    before = files_of(table)
+    dry = carry_out(verb, table, options, WORK, dry_run=True)
+    foreseen = verb.measures(table, dry).benefit
+
+    did = verb.measures(table, carry_out(verb, table, options, WORK)).benefit
+
+    after = files_of(table)
+    gone = {path: size for path, size in before.items() if path not in after}
+    of_tags = sum(size for path, size in gone.items() if "/tag/" in path)
+    assert foreseen.tags_fewer == did.tags_fewer == 2
+    assert foreseen.bytes_freed == did.bytes_freed == sum(gone.values()) - of_tags > 0
+
+
+def test_an_expiry_of_changelogs_foresees_the_bytes_of_all_its_steps(catalog: Catalog) -> None:
+    options = {"bucket": "1", "changelog-producer": "input", "snapshot.expire.limit": "2"}
+    kept = {"snapshot.num-retained.max": "3", "changelog.num-retained.max": "100"}
+    table = new_table(catalog, keys=("id",), options={**options, **kept})
+    for at in range(8):
+        table.write(rows(table, events(10 * at, 10 * at + 10)))
+    for _ in range(4):
+        table.upkeep.expire_snapshots(retain_min=1, retain_max=1, time_retained_ms=0)
+    assert len(table.history.changelogs()) == 7
+    retention = ExpireChangelogsOptions(retain_min=1, retain_max=2)
+    verb, before = EXPIRE_CHANGELOGS, files_of(table)
+    dry = carry_out(verb, table, retention, WORK, dry_run=True)
+    assert (len(dry.plan.changelog_ids), dry.plan.waiting) == (2, 4)
+    foreseen = verb.measures(table, dry)
+    seen: list[ChangelogsDone] = []
+
+    did = verb.measures(table, carry_out(verb, table, retention, WORK, stepped=seen.append))
+
+    after = files_of(table)
+    gone = {path: size for path, size in before.items() if path not in after}
+    of_metadata = sum(size for path, size in gone.items() if "/changelog/changelog-" in path)
+    assert foreseen.benefit.changelogs_fewer == did.benefit.changelogs_fewer == 6
+    assert foreseen.cost.files == did.cost.files
+    assert did.benefit.bytes_freed == sum(gone.values()) - of_metadata
+    off = abs(foreseen.benefit.bytes_freed - did.benefit.bytes_freed)
+    assert off < did.benefit.bytes_freed / 20
+    extents = [EXPIRE_CHANGELOGS.extent(each) for each in seen]
+    assert [(each.done, each.total) for each in extents if each] == [(2, 6), (4, 6), (6, 6)]
+
+
 def test_an_expiry_tells_the_metadata_that_went(catalog: Catalog) -> None:
     table, verb = keyed(catalog), VERBS["expire_snapshots"]
     folder, fs = f"{table.location}/manifest", table.table_files.fs

@@ -9,12 +9,15 @@ from typing import NoReturn
 
 import pytest
 
+from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.ingest.validate_schema import VALIDATE_SCHEMA, ValidateOptions
 from lakewright.platform.upkeep.clean import REMOVE_ORPHANS, OrphansOptions
 from lakewright.platform.upkeep.compact import COMPACT, CompactOptions
+from lakewright.platform.upkeep.evolve import EvolveOptions, evolution_to
 from lakewright.platform.upkeep.expire import EXPIRE_SNAPSHOTS, ExpireOptions
 from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
-from lakewright.platform.upkeep.verb import Outcome, Work
+from lakewright.platform.upkeep.verb import AnyVerb, Outcome, Work
+from lakewright.platform.upkeep.verbs import VERBS
 from lakewright.platform.warehouse import kept_verbs
 from lakewright.platform.warehouse.action import Action, Verdict
 from lakewright.platform.warehouse.calibrate import modelled_ms
@@ -25,6 +28,7 @@ from lakewright.storage import Catalog, LeaseKind, Table
 from lakewright.storage.errors import InvalidRequestError, LeaseHeld, UnavailableError
 from lakewright.storage.operations.leases.leases import LeaseRequest, acquire_lease, whole_table
 from tests.support.tables.builders import events, new_table, rows, with_options
+from tests.unit.platform.upkeep.test_verb import CASES, Case, appended
 
 
 def no_session() -> NoReturn:
@@ -134,6 +138,45 @@ def test_what_the_caller_foresaw_is_recorded_and_the_plan_says_the_rest(
     assert 0 < written < action.cost.bytes
     assert action.predicted_cost == Cost(bytes=7, files=3, bytes_written=written)
     assert action.predicted_benefit.runs_fewer == action.predicted_benefit.files_fewer == 2
+
+
+EVOLVE = evolution_to(
+    TableDeclaration.model_validate(
+        {
+            "table": "db.t",
+            "columns": [{"name": "id", "type": "BIGINT NOT NULL"}],
+            "source": {"parquet": "rows.parquet"},
+        }
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("verb", "case"),
+    [
+        *((VERBS[each.verb], each) for each in CASES),
+        (EVOLVE, Case("evolve_schema", appended, EvolveOptions(add=("w INT",)))),
+    ],
+    ids=[*(f"{each.verb}-{each.table.__name__}" for each in CASES), "evolve_schema"],
+)
+def test_every_verb_that_changes_a_table_leaves_an_action(
+    unchecked_catalog: Catalog, warnings: list[str], verb: AnyVerb, case: Case
+) -> None:
+    recorder = Recorder.of(unchecked_catalog, warn=warnings.append, make=True)
+    made = case.table(unchecked_catalog)
+
+    recorder.carry_out(verb, made, case.options_for(made), WORK)
+
+    action = only(unchecked_catalog)
+    assert (action.verb, action.table, action.run) == (case.verb, made.name, "a run")
+    assert (action.verdict, action.error) == (Verdict.DONE, None)
+    assert action.id
+    assert action.predicted_cost is not None
+    assert action.predicted_cost.milliseconds > 0
+    assert action.predicted_benefit is not None
+    assert action.cost.milliseconds > 0
+    assert action.summary
+    assert not warnings
 
 
 def test_a_verb_without_work_is_recorded_and_a_dry_run_or_a_check_is_not(

@@ -187,7 +187,8 @@ def replayed(catalog: Catalog, tables: KeptTables) -> Replay:
     return replay(
         history,
         lambda name: policies.of(name).policy,
-        policies.warehouse.budget,
+        policies.budgets_of,
+        timezone=policies.warehouse.budget.timezone,
         ticks_back=ticks_back,
     )
 
@@ -284,6 +285,17 @@ def test_a_budget_holds_in_a_replay_and_shadow_mode_does_not_count(recorded: Rec
     tight = recorded.replayed(THEN + "  budget: {bytes: 200 kB}\n")
     assert 0 < tight.total().cost_now.bytes < free.total().cost_now.bytes / 2
     assert any("left of the day's budget" in each.now for each in tight.differences)
+
+
+def test_a_budget_of_one_table_holds_in_a_replay_for_that_table_alone(recorded: Recorded) -> None:
+    free = recorded.replayed(THEN)
+    tight = recorded.replayed(THEN + "tables:\n  db.events: {budget: {bytes: 200 kB}}\n")
+    was, now = ({(row.table, row.verb): row for row in each.rows()} for each in (free, tight))
+    of_events, of_keyed = ("db.events", "compact"), ("db.keyed", "compact")
+    assert now[of_events].cost_now.bytes < was[of_events].cost_now.bytes / 2
+    assert now[of_keyed].cost_now == was[of_keyed].cost_now
+    budget = "day's budget of table db.events (200.0 KiB"
+    assert any(budget in each.now for each in tight.differences)
 
 
 def test_without_recorded_surveys_the_snapshots_that_are_kept_give_the_history(
@@ -408,7 +420,8 @@ def test_a_replay_changes_partition_keys_once_and_only_where_a_policy_may(tmp_pa
         return replay(
             history,
             lambda name: policies.of(name).policy,
-            policies.warehouse.budget,
+            policies.budgets_of,
+            timezone=policies.warehouse.budget.timezone,
             ticks_back=ticks_back,
             declared_keys={"db.keyed": ()},
         )
