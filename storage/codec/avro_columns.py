@@ -14,18 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from io import BytesIO
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from lakewright.storage.codec.avro_container import (
-    read_block_head,
-    read_header,
-    read_packed_block,
-    unpack_blocks,
-)
+from lakewright.storage.codec.avro_container import Header, packed_blocks, unpack_blocks
 from lakewright.storage.codec.byte_slices import sliced
 
 # Bytes after the last block, so that eight bytes can be read wherever a field begins.
@@ -143,15 +137,20 @@ def find_records(
     Raises:
         UnknownLayout: the file is damaged, or not of a form that this decoder knows.
     """
-    source = BytesIO(data)
-    header = read_header(source, path="")
-    blocks: list[bytes] = []
-    counts: list[int] = []
-    while (head := read_block_head(source, path="")) is not None:
-        blocks.append(read_packed_block(source, head, header, path=""))
-        counts.append(head.row_count)
+    header, blocks, counts = packed_blocks(data, path="")
     if len(blocks) < least_blocks:
         return None
+    return find_in_blocks(blocks, counts, header, wanted)
+
+
+def find_in_blocks(
+    blocks: Sequence[bytes], counts: Sequence[int], header: Header, wanted: Sequence[str]
+) -> RecordPositions:
+    """The records of compressed blocks, of which each has so many; they may be of several files.
+
+    Raises:
+        UnknownLayout: as for `find_records`.
+    """
     unpacked, sizes = unpack_blocks(blocks, header, padding=_PADDING, path="")
     return _found(header.schema, unpacked, sizes, np.array(counts, np.int64), wanted)
 

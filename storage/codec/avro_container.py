@@ -12,6 +12,7 @@ import sys
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from typing import IO, Any
 
 import numpy as np
@@ -86,8 +87,22 @@ def encode_header(header: Header) -> bytes:
 
 def encode_block(data: bytes, row_count: int, header: Header, *, level: int) -> bytes:
     """A block of encoded rows; `level` counts for zstd."""
-    packed = _compress(data, header.codec, level)
+    return enclosed_block(compress_block(data, header.codec, level=level), row_count, header)
+
+
+def compress_block(data: bytes, codec: str, *, level: int) -> bytes:
+    """The encoded rows of a block as a codec of headers compresses them."""
+    return _compress(data, codec, level)
+
+
+def enclosed_block(packed: bytes, row_count: int, header: Header) -> bytes:
+    """A block of rows that are compressed already."""
     return _long(row_count) + _long(len(packed)) + packed + header.sync
+
+
+def block_size(packed: bytes, row_count: int) -> int:
+    """What an enclosed block takes."""
+    return len(_long(row_count)) + len(_long(len(packed))) + len(packed) + SYNC_BYTES
 
 
 def read_header(source: IO[bytes], *, path: str) -> Header:
@@ -150,6 +165,22 @@ def read_packed_block(source: IO[bytes], head: BlockHead, header: Header, *, pat
     packed = _exactly(source, head.size, path)
     check_sync(source, header, path=path)
     return packed
+
+
+def packed_blocks(data: bytes, *, path: str) -> tuple[Header, list[bytes], list[int]]:
+    """The header of a whole file, its blocks as they are compressed, and how many rows each has.
+
+    Raises:
+        CorruptionError: the file is no Avro file, or is cut short.
+    """
+    source = BytesIO(data)
+    header = read_header(source, path=path)
+    blocks: list[bytes] = []
+    counts: list[int] = []
+    while (head := read_block_head(source, path=path)) is not None:
+        blocks.append(read_packed_block(source, head, header, path=path))
+        counts.append(head.row_count)
+    return header, blocks, counts
 
 
 def unpack_blocks(

@@ -7,7 +7,8 @@ Truncated bounds stay true bounds: an upper one is rounded up.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -160,11 +161,13 @@ def stats_bounds(
     }
 
 
-def partition_stats(partitions: Sequence[bytes], fields: Sequence[DataField]) -> SimpleStats:
-    """True bounds over the partitions of a manifest's entries."""
+def partition_stats(
+    partitions: Iterable[bytes] | Mapping[bytes, int], fields: Sequence[DataField]
+) -> SimpleStats:
+    """True bounds over the partitions of a manifest's entries: each, or how many each has."""
     types = [field.type for field in fields]
-    rows = [decode_row(partition, types) for partition in dict.fromkeys(partitions)]
-    nulls = [decode_row(partition, types) for partition in partitions]
+    counted = Counter(partitions)
+    rows = [decode_row(partition, types) for partition in counted]
     low: list[Value] = []
     high: list[Value] = []
     for index, field in enumerate(fields):
@@ -175,7 +178,10 @@ def partition_stats(partitions: Sequence[bytes], fields: Sequence[DataField]) ->
         )
         low.append(min(known, key=order_key) if usable else None)
         high.append(max(known, key=order_key) if usable else None)
-    counts = tuple(sum(row[index] is None for row in nulls) for index in range(len(fields)))
+    counts = tuple(
+        sum(count for row, count in zip(rows, counted.values(), strict=True) if row[index] is None)
+        for index in range(len(fields))
+    )
     return SimpleStats(encode_row(low, types), encode_row(high, types), counts)
 
 

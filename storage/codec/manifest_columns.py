@@ -75,7 +75,8 @@ _RARE: dict[str, Callable[[ManifestEntry], bool]] = {
 _RARE_BYTES: dict[str, Callable[[ManifestEntry], bytes]] = {
     "_FILE._EXTERNAL_PATH": lambda entry: (entry.file.external_path or "").encode(),
 }
-_WANTED = (
+# The fields whose positions are held.
+COLUMNS = (
     "_VERSION",
     *_REQUIRED_NUMBERS,
     *_OPTIONAL_NUMBERS,
@@ -162,7 +163,7 @@ def decode_entry_columns(data: bytes, *, name: str) -> EntryColumns:
         UnsupportedError: it is of another version.
     """
     try:
-        found = find_records(data, _WANTED, least_blocks=LEAST_BLOCKS)
+        found = find_records(data, COLUMNS, least_blocks=LEAST_BLOCKS)
         if found is not None:
             packed = PackedEntries(found, name)
             packed.check()

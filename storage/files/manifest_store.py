@@ -17,13 +17,23 @@ from lakewright.storage.codec.manifest_avro import (
     encode_manifest_list,
     similar_manifest_lists,
 )
+from lakewright.storage.codec.manifest_blocks import (
+    NOT_COPIED,
+    StoredEntries,
+    pack_manifest,
+    store_entries,
+)
 from lakewright.storage.codec.manifest_columns import EntryColumns, decode_entry_columns
 from lakewright.storage.env import Env, FileSystem
 from lakewright.storage.errors import FileMissing, UnreadableManifest
 from lakewright.storage.files.paths import TablePaths
 from lakewright.storage.files.seen_files import SeenFiles
 from lakewright.storage.spec.index import IndexEntry
-from lakewright.storage.spec.manifest import FileKind, ManifestEntry, ManifestFileMeta
+from lakewright.storage.spec.manifest import (
+    ManifestContents,
+    ManifestEntry,
+    ManifestFileMeta,
+)
 from lakewright.storage.spec.partition import PartitionKeys
 from lakewright.storage.spec.snapshot import Snapshot
 
@@ -205,6 +215,31 @@ class ManifestStore:
         self._check_count(meta, len(found))
         return found
 
+    def read_stored(
+        self, metas: Sequence[ManifestFileMeta], *, compression: str
+    ) -> StoredEntries | None:
+        """Entries of several manifests in order, to be copied; None if they cannot or need not be.
+
+        `compression` is that of the manifests that they are copied to. What is damaged is found by
+        the decoder of single entries, which tells the file.
+
+        Raises:
+            UnreadableManifest: a manifest is missing, or its list contradicts the number of its
+                entries.
+        """
+        data = {meta.file_name: self._read(meta.file_name) for meta in metas}
+        try:
+            packed = [
+                pack_manifest(data[meta.file_name], codec=compression, name=meta.file_name)
+                for meta in metas
+            ]
+            found = store_entries(packed, codec=compression)
+        except NOT_COPIED:
+            return None
+        for meta, each in zip(metas, packed, strict=True):
+            self._check_count(meta, len(each))
+        return found
+
     def read_index_manifest(self, name: str) -> tuple[IndexEntry, ...]:
         """Every index file of a snapshot."""
         with self._reading(name):
@@ -233,33 +268,26 @@ class ManifestStore:
     ) -> ManifestFileMeta:
         """Write one manifest of entries with one set of partition keys; returns its list entry."""
         data = encode_manifest(entries, compression=compression)
-        return self.write_encoded(data, entries, keys=keys, written=written)
+        contents = ManifestContents.of(entries)
+        return self.write_contents(data, contents, keys=keys, written=written)
 
-    def write_encoded(
-        self,
-        data: bytes,
-        entries: Sequence[ManifestEntry],
-        *,
-        keys: PartitionKeys,
-        written: list[str],
+    def write_contents(
+        self, data: bytes, contents: ManifestContents, *, keys: PartitionKeys, written: list[str]
     ) -> ManifestFileMeta:
         """Write a manifest that is encoded already; returns its list entry."""
         name = f"manifest-{self.env.new_id()}-0"
         self._write(name, data, written)
-        added = sum(entry.kind is FileKind.ADD for entry in entries)
-        buckets = [entry.bucket for entry in entries]
-        levels = [entry.file.level for entry in entries]
         return ManifestFileMeta(
             file_name=name,
             file_size=len(data),
-            num_added_files=added,
-            num_deleted_files=len(entries) - added,
-            partition_stats=partition_stats([entry.partition for entry in entries], keys.fields),
+            num_added_files=contents.added,
+            num_deleted_files=contents.deleted,
+            partition_stats=partition_stats(contents.partitions, keys.fields),
             schema_id=keys.schema_id,
-            min_bucket=min(buckets),
-            max_bucket=max(buckets),
-            min_level=min(levels),
-            max_level=max(levels),
+            min_bucket=contents.buckets[0],
+            max_bucket=contents.buckets[1],
+            min_level=contents.levels[0],
+            max_level=contents.levels[1],
         )
 
     def write_list(
@@ -285,6 +313,14 @@ class ManifestStore:
         # cleanup.
         written.append(name)
         self.fs.write_bytes(self.paths.manifest(name), data)
+
+    def read_bytes(self, name: str) -> bytes:
+        """A manifest as it is stored.
+
+        Raises:
+            UnreadableManifest: it is missing.
+        """
+        return self._read(name)
 
     def _read(self, name: str, size: int | None = None, *, is_list: bool = False) -> bytes:
         path = self.paths.manifest(name)

@@ -98,21 +98,25 @@ class TablePartitions:
     def by_keys(
         self, entries: Sequence[ManifestEntry]
     ) -> list[tuple[PartitionKeys, list[ManifestEntry]]]:
-        """Entries by the partition keys they have, in their order: bounds are those of one row.
-
-        Groups of this version's keys carry its schema, whichever their files were written with.
-        """
+        """Entries by the partition keys they have, in their order: bounds are those of one row."""
         found: dict[tuple[str, ...], tuple[PartitionKeys, list[ManifestEntry]]] = {}
         known: dict[tuple[int, int], list[ManifestEntry]] = {}
         for entry in entries:
             kind = (entry.file.schema_id, row_arity(entry.partition))
             group = known.get(kind)
             if group is None:
-                keys = self.keys_of_row(entry.partition, entry.file.schema_id)
-                keys = self.keys if keys.names == self.keys.names else keys
+                keys = self.keys_to_write(entry.partition, entry.file.schema_id)
                 group = known[kind] = found.setdefault(keys.names, (keys, []))[1]
             group.append(entry)
         return list(found.values())
+
+    def keys_to_write(self, row: bytes, schema_id: int) -> PartitionKeys:
+        """The keys of a manifest that is written of entries with such rows.
+
+        This version's keys carry its schema, whichever their files were written with.
+        """
+        keys = self.keys_of_row(row, schema_id)
+        return self.keys if keys.names == self.keys.names else keys
 
     def keys_of_manifest(self, meta: ManifestFileMeta) -> PartitionKeys:
         """The keys that the bounds of a manifest are of."""

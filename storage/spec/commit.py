@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -11,6 +11,7 @@ from lakewright.storage.spec.index import IndexEntry, IndexFileMeta
 from lakewright.storage.spec.manifest import (
     DataFileMeta,
     FileKind,
+    ManifestContents,
     ManifestEntry,
     ManifestFileMeta,
 )
@@ -251,11 +252,20 @@ class PreparedBase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncodedManifest:
-    """A manifest to write: its entries, which have these partition keys, and its bytes."""
+    """A manifest to write, whose entries have these partition keys.
+
+    `holds` proves that the bytes that a store returns are of these entries, and of no others.
+    """
 
     keys: PartitionKeys
-    entries: Sequence[ManifestEntry]
+    contents: ManifestContents
     data: bytes
+    holds: Callable[[bytes], bool]
+
+    @property
+    def count(self) -> int:
+        """How many entries it has."""
+        return self.contents.added + self.contents.deleted
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,9 +6,11 @@ Source: Paimon specification, chapter Manifest. Keys, partitions and bounds stay
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from typing import Self
 
 from lakewright.storage.errors import CorruptionError
 from lakewright.storage.spec.partition import Place
@@ -135,6 +137,33 @@ class ManifestFileMeta:
     max_bucket: int | None = None
     min_level: int | None = None
     max_level: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestContents:
+    """What a manifest list says of a manifest's entries, of which there is at least one.
+
+    `partitions` counts the entries of each; buckets and levels are the least and the greatest.
+    """
+
+    added: int
+    deleted: int
+    partitions: Mapping[bytes, int]
+    buckets: tuple[int, int]
+    levels: tuple[int, int]
+
+    @classmethod
+    def of(cls, entries: Sequence[ManifestEntry]) -> Self:
+        added = sum(entry.kind is FileKind.ADD for entry in entries)
+        buckets = [entry.bucket for entry in entries]
+        levels = [entry.file.level for entry in entries]
+        return cls(
+            added=added,
+            deleted=len(entries) - added,
+            partitions=Counter(entry.partition for entry in entries),
+            buckets=(min(buckets), max(buckets)),
+            levels=(min(levels), max(levels)),
+        )
 
 
 def fold_entries(entries: Iterable[ManifestEntry]) -> dict[EntryIdentity, ManifestEntry]:

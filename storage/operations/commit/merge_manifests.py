@@ -16,10 +16,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.commit.copied_manifests import write_copies
+from lakewright.storage.operations.state.deleted_names import may_hold_deleted
+from lakewright.storage.operations.state.live_columns import folded_rows
 from lakewright.storage.spec.commit import RestatedBase
 from lakewright.storage.spec.manifest import (
-    EntryIdentity,
-    FileKind,
     ManifestEntry,
     ManifestFileMeta,
     fold_entries,
@@ -66,29 +67,25 @@ def _merge_neighbours(
 def _merge_fully(
     files: TableFiles, metas: Sequence[ManifestFileMeta], written: list[str]
 ) -> tuple[ManifestFileMeta, ...]:
-    deleted: set[EntryIdentity] = set()
-    for meta in metas:
-        if meta.num_deleted_files:
-            entries = files.manifests.read_listed(meta)
-            deleted |= {entry.identity for entry in entries if entry.kind is FileKind.DELETE}
+    may_hold = may_hold_deleted(files, metas)
     kept: list[ManifestFileMeta] = []
-    rewritten: list[ManifestEntry] = []
+    rewritten: list[ManifestFileMeta] = []
     for meta in metas:
-        entries_now = list(files.manifests.read_listed(meta))
-        untouched = meta.num_deleted_files == 0 and not any(
-            entry.identity in deleted for entry in entries_now
-        )
-        if untouched and meta.file_size >= files.options.manifest_target_file_size:
-            kept.append(meta)
+        is_small = meta.file_size < files.options.manifest_target_file_size
+        if meta.num_deleted_files or is_small or may_hold(meta):
+            rewritten.append(meta)
         else:
-            rewritten += entries_now
+            kept.append(meta)
     # Kept manifests hold no deletion and no deleted entry, so they may come first.
-    return (*kept, *_write_chunks(files, list(fold_entries(rewritten).values()), written))
+    return (*kept, *_rewrite(files, rewritten, written))
 
 
 def _rewrite(
     files: TableFiles, metas: Sequence[ManifestFileMeta], written: list[str]
 ) -> list[ManifestFileMeta]:
+    stored = files.manifests.read_stored(metas, compression=files.options.manifest_compression)
+    if stored is not None:
+        return list(write_copies(files, stored, folded_rows(stored.entries), written))
     entries = fold_entries(files.manifests.entries(metas))
     return _write_chunks(files, list(entries.values()), written)
 

@@ -43,10 +43,10 @@ def write_rewritten(
     """
     metas: list[ManifestFileMeta] = []
     for each in new:
-        meta = files.manifests.write_encoded(
-            each.data, each.entries, keys=each.keys, written=written
+        meta = files.manifests.write_contents(
+            each.data, each.contents, keys=each.keys, written=written
         )
-        if list(files.manifests.read_manifest(meta.file_name)) != list(each.entries):
+        if not each.holds(files.manifests.read_bytes(meta.file_name)):
             raise _differs(files, f"manifest {meta.file_name} does not hold what was written to it")
         metas.append(meta)
     files.fs.make_durable(list(map(files.paths.manifest, written)), below=files.paths.root)

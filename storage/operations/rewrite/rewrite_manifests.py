@@ -18,23 +18,25 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain, groupby, islice
 
-import pyarrow as pa
-import pyarrow.compute as pc
+import numpy as np
 
 from lakewright.storage.errors import CommitOutcomeUnknownError, StalePlan, StorageError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.commit import commit_manifests
+from lakewright.storage.operations.commit.copied_manifests import sorted_by_partition
 from lakewright.storage.operations.commit.rewritten_manifests import write_rewritten
 from lakewright.storage.operations.rewrite.manifest_layout import Fault, pick_manifests
 from lakewright.storage.operations.rewrite.sized_manifests import (
     bytes_per_entry,
+    sized_copies,
     sized_manifests,
     target_bytes_of_entries,
 )
 from lakewright.storage.operations.running.delete_files import discard_files
 from lakewright.storage.operations.running.plan import Plan
+from lakewright.storage.operations.state.deleted_names import may_hold_deleted
 from lakewright.storage.operations.state.latest import read_latest
-from lakewright.storage.operations.state.live_columns import live_columns
+from lakewright.storage.operations.state.live_columns import folded_rows, live_columns
 from lakewright.storage.operations.state.live_files import snapshot_manifests
 from lakewright.storage.operations.state.partition_filter import PartitionFilter
 from lakewright.storage.spec.arguments import whole_number
@@ -183,26 +185,10 @@ def _sample(files: TableFiles, metas: Sequence[ManifestFileMeta]) -> list[Manife
 def _live_counts(files: TableFiles, metas: Sequence[ManifestFileMeta]) -> dict[str, int]:
     """How many live files each manifest adds; only those that may hold deleted ones are read."""
     counts = {meta.file_name: _entries_of(meta) for meta in metas}
-    names: set[str] = set()
-    rows: set[bytes] = set()
-    for meta in metas:
-        if meta.num_deleted_files:
-            for entry in files.manifests.read_listed(meta):
-                if entry.kind is FileKind.DELETE:
-                    names.add(entry.file.file_name)
-                    rows.add(entry.partition)
-    if not names:
+    may_hold = may_hold_deleted(files, metas)
+    concerned = [meta for meta in metas if may_hold(meta)]
+    if not concerned:
         return counts
-    wanted = PartitionFilter(files, rows=rows)
-    gone = pa.array(sorted(each.encode() for each in names), pa.large_binary())
-    concerned = [
-        meta
-        for meta in metas
-        if wanted.may_hold(meta)
-        and pc.any(
-            pc.is_in(files.manifests.read_columns(meta).texts("_FILE._FILE_NAME"), gone)
-        ).as_py()
-    ]
     found = live_columns(files, concerned, PartitionFilter(files))
     live_of = {id(part): len(there) for part, _, there in found.by_part(found.rows)}
     for meta, part in zip(concerned, found.parts, strict=True):
@@ -241,7 +227,7 @@ def run_rewrite_manifests(files: TableFiles, plan: RewriteManifestsPlan) -> Rewr
         bytes_before=plan.bytes,
         bytes_after=sum(len(each.data) for each in rewrite.new),
         entries_dropped=sum(each.entries for each in plan.manifests)
-        - sum(len(each.entries) for each in rewrite.new),
+        - sum(each.count for each in rewrite.new),
         attempts=attempts,
         duration_ms=files.env.now_ms() - started,
     )
@@ -281,6 +267,10 @@ class _Rewrite:
 
     def _manifests(self, planned: Metas, before: Metas) -> Iterator[EncodedManifest]:
         files, plan = self.files, self.plan
+        copied = _copied(files, plan, planned)
+        if copied is not None:
+            yield from copied
+            return
         live = _live_by_manifest(files, planned, before)
 
         def order(entry: ManifestEntry) -> tuple[object, int]:
@@ -308,6 +298,28 @@ def _parted(
     if any(meta.num_deleted_files for meta in before):
         raise _leaves_out(files)
     return before, [metas[at] for at in places], metas[end:]
+
+
+def _copied(
+    files: TableFiles, plan: RewriteManifestsPlan, planned: Metas
+) -> Iterator[EncodedManifest] | None:
+    """The new manifests of entries as they are stored; None if they are needed as objects."""
+    stored = files.manifests.read_stored(planned, compression=files.options.manifest_compression)
+    if stored is None:
+        return None
+    rows = folded_rows(stored.entries)
+    if (stored.entries.numbers("_KIND", rows) == FileKind.DELETE).any():
+        # What the deletions that wait are of is found by their identity.
+        return None
+    run_of = {each.name: each.run for each in plan.manifests}
+    runs = stored.of_manifests([run_of[meta.file_name] for meta in planned], rows)
+    return (
+        manifest
+        for run in np.unique(runs).tolist()
+        for manifest in sized_copies(
+            files, stored, sorted_by_partition(files, stored.entries, rows[runs == run])
+        )
+    )
 
 
 def _live_by_manifest(

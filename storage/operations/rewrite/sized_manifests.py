@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
-from lakewright.storage.codec.manifest_avro import encode_manifest
+import numpy as np
+
+from lakewright.storage.codec.manifest_avro import decode_manifest, encode_manifest
+from lakewright.storage.codec.manifest_blocks import StoredEntries
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.commit.copied_manifests import by_keys, contents_of
 from lakewright.storage.spec.commit import EncodedManifest
-from lakewright.storage.spec.manifest import ManifestEntry
+from lakewright.storage.spec.manifest import ManifestContents, ManifestEntry
 from lakewright.storage.spec.partition import PartitionKeys
 
 # Entries that a manifest gets more than estimated, at least, where it came out too small.
@@ -41,7 +46,7 @@ def _divided(
     files: TableFiles, keys: PartitionKeys, entries: Sequence[ManifestEntry], each_bytes: float
 ) -> Iterator[EncodedManifest]:
     target, room = files.options.manifest_target_file_size, target_bytes_of_entries(files)
-    last: EncodedManifest | None = None
+    last: tuple[int, bytes] | None = None
     begin = end = 0
     while end < len(entries):
         begin, rest = end, len(entries) - end
@@ -52,13 +57,39 @@ def _divided(
             data = _encoded(files, entries[begin : begin + take])
         end, each_bytes = begin + take, max(1.0, (len(data) - target + room) / take)
         if last is not None and len(data) < target:
-            begin -= len(last.entries)
+            begin = last[0]
             data = _encoded(files, entries[begin:end])
         elif last is not None:
-            yield last
-        last = EncodedManifest(keys=keys, entries=entries[begin:end], data=data)
+            yield _manifest(keys, entries[last[0] : begin], last[1])
+        last = begin, data
     if last is not None:
-        yield last
+        yield _manifest(keys, entries[last[0] : end], last[1])
+
+
+def _manifest(
+    keys: PartitionKeys, entries: Sequence[ManifestEntry], data: bytes
+) -> EncodedManifest:
+    return EncodedManifest(
+        keys=keys,
+        contents=ManifestContents.of(entries),
+        data=data,
+        holds=lambda stored: list(decode_manifest(stored, name="a manifest")) == list(entries),
+    )
+
+
+def sized_copies(
+    files: TableFiles, stored: StoredEntries, rows: np.ndarray
+) -> Iterator[EncodedManifest]:
+    """The same of stored entries, copied as they are encoded."""
+    target = files.options.manifest_target_file_size
+    for keys, group in by_keys(files, stored.entries, rows):
+        for copied in stored.copied(group, target_bytes=target, joins_rest=True):
+            yield EncodedManifest(
+                keys=keys,
+                contents=contents_of(stored.entries, copied.rows),
+                data=copied.data,
+                holds=partial(stored.are_all_of, rows=copied.rows),
+            )
 
 
 def _encoded(files: TableFiles, entries: Sequence[ManifestEntry]) -> bytes:

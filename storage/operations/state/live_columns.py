@@ -243,6 +243,16 @@ def live_columns(
     return replace(found, rows=_live(found))
 
 
+def folded_rows(part: EntryColumns) -> np.ndarray:
+    """The entries that `fold_entries` would leave, deletions that wait among them.
+
+    Raises:
+        CorruptionError: a file is added twice.
+    """
+    found = LiveColumns((part,), np.arange(len(part)))
+    return _left(found, found.numbers("_KIND", found.rows) == FileKind.ADD)
+
+
 def selected(part: EntryColumns, wanted: PartitionFilter) -> EntryColumns:
     """The entries of the wanted partitions."""
     if wanted.takes_all:
@@ -263,24 +273,31 @@ def selected(part: EntryColumns, wanted: PartitionFilter) -> EntryColumns:
 def _live(found: LiveColumns) -> np.ndarray:
     """The rows whose file is added, and not removed after."""
     added = found.numbers("_KIND", found.rows) == FileKind.ADD
+    left = _left(found, added)
+    live: np.ndarray = left[added[left]]
+    return live
+
+
+def _left(found: LiveColumns, added: np.ndarray) -> np.ndarray:
+    """The rows that are left of all if a deletion and the addition before it cancel out."""
     keys = np.concatenate([part.name_keys() for part in found.parts] or [found.rows])
     in_order = np.sort(keys)
     if not (in_order[1:] == in_order[:-1]).any():
-        return np.flatnonzero(added)
+        return np.arange(len(keys))
     order = np.argsort(keys)
     ordered = keys[order]
     again = np.zeros(len(order), bool)
     again[1:] = ordered[1:] == ordered[:-1]
     again[:-1] |= again[1:]
-    live = added.copy()
+    left = np.ones(len(keys), bool)
     several = np.sort(order[again])
-    live[several] = False
-    live[_folded(found, several, added)] = True
-    return np.flatnonzero(live)
+    left[several] = False
+    left[_folded(found, several, added)] = True
+    return np.flatnonzero(left)
 
 
 def _folded(found: LiveColumns, rows: np.ndarray, added: np.ndarray) -> list[int]:
-    """The live rows among those that may share a name with others."""
+    """The rows that are left of those that may share a name with others."""
     names = found.texts("_FILE._FILE_NAME", rows).dictionary_encode().indices.to_numpy()
     partitions = found.texts("_PARTITION", rows).dictionary_encode().indices.to_numpy()
     places = (
@@ -302,7 +319,7 @@ def _folded(found: LiveColumns, rows: np.ndarray, added: np.ndarray) -> list[int
     gone = pairs[added[rows[pairs]] & ~added[rows[pairs + 1]] & plain[pairs] & plain[pairs + 1]]
     left = np.setdiff1d(first[sizes > 1], gone, assume_unique=True)
     size_of = dict(zip(first.tolist(), sizes.tolist(), strict=True))
-    live: list[int] = alone[added[alone]].tolist()
+    result: list[int] = alone.tolist()
     for begin in left.tolist():
         group = rows[begin : begin + size_of[begin]].tolist()
         by_entry = {
@@ -310,5 +327,5 @@ def _folded(found: LiveColumns, rows: np.ndarray, added: np.ndarray) -> list[int
             for row, entry in zip(group, map(found.entry, group), strict=True)
         }
         folded = fold_entries(entry for _, entry in by_entry.values())
-        live += [by_entry[id(entry)][0] for entry in folded.values() if entry.kind is FileKind.ADD]
-    return live
+        result += [by_entry[id(entry)][0] for entry in folded.values()]
+    return result

@@ -20,7 +20,7 @@ from lakewright.storage.spec.manifest import (
     fold_entries,
 )
 from lakewright.storage.spec.partition import PartitionKeys
-from tests.support.stores.watched_files import interrupted, puts_snapshot
+from tests.support.stores.watched_files import interrupted, puts_snapshot, watched
 from tests.support.tables.builders import compact, content, events, new_table, rows, with_options
 from tests.support.tables.environment import FixedEnv
 from tests.support.tables.fixtures import memory_uri
@@ -179,3 +179,55 @@ def test_a_committer_that_lost_twice_leaves_the_merge_to_later_commits(catalog: 
     assert kept == snapshot_manifests(table.table_files, before)
     table.write(rows(table, events(10, 11)))
     assert len(content(table)) == 7
+
+
+def test_a_merged_manifest_has_the_target_size_and_later_merges_leave_it_alone() -> None:
+    target = 4 * 1024
+    options = {
+        "manifest.target-file-size": "4 kb",
+        "manifest.full-compaction-threshold-size": "8 kb",
+    }
+    table = new_table(Catalog.open(memory_uri(), env=FixedEnv()), options=options)
+    files = table.table_files
+    metas = [
+        files.manifests.write_manifest(
+            list(map(entry, range(begin, begin + 100))),
+            keys=PartitionKeys(0, ()),
+            compression="zstandard",
+            written=[],
+        )
+        for begin in range(0, 10_000, 100)
+    ]
+
+    merged = merge_manifests(files, metas, [])
+    written: list[str] = []
+    again = merge_manifests(files, merged, written)
+
+    assert sum(meta.file_size < target for meta in merged) <= 1
+    assert len(merged) > 3
+    assert max(meta.file_size for meta in merged) < target + 1024
+    assert (again, written) == (merged, [])
+
+
+def test_a_full_merge_opens_only_manifests_that_it_may_have_to_change() -> None:
+    catalog = Catalog.open(memory_uri(), env=FixedEnv())
+    table = with_options(
+        new_table(catalog, partitions=["day"]), **FULL, manifest__target_file_size="1 b"
+    )
+    for day in "abc":
+        table.write(rows(table, events(0, 3, day=day)))
+    table.write(rows(table, events(5, 6, day="a")), mode="overwrite")
+    latest = table.history.latest_snapshot()
+    assert latest is not None
+    metas = snapshot_manifests(table.table_files, latest)
+    (deletes,) = (meta for meta in metas if meta.num_deleted_files)
+    watching, _ = watched(table)
+    files = watching.table_files
+
+    written: list[str] = []
+    merge_manifests(files, metas, written)
+
+    calls = files.fs.calls  # type: ignore[attr-defined] # of a watched table
+    opened = {call.path.rpartition("/")[2] for call in calls if call.name == "read_bytes"}
+    assert written
+    assert opened == {metas[0].file_name, deletes.file_name}

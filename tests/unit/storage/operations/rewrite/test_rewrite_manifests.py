@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakewright.storage import Catalog, Table
+from lakewright.storage.codec import manifest_blocks
 from lakewright.storage.codec.column_stats import partition_stats
 from lakewright.storage.errors import InvalidRequestError, StalePlan, VerificationFailed
 from lakewright.storage.operations.rewrite import rewrite_manifests as verb
@@ -266,24 +267,43 @@ def test_a_plan_that_leaves_out_what_deletes_or_is_deleted_changes_no_row(
     assert content(table) == before
 
 
-@pytest.mark.parametrize("lost", ["an entry", "a manifest"])
+# What makes new manifests, and how few entries a step must have for it: copies, and of objects.
+MAKERS = {"sized_copies": 0, "sized_manifests": 1_000_000}
+
+
+def fewer(maker: str, files: Any, entries: Any, more: Any) -> tuple[Any, ...]:
+    """Arguments of a maker of manifests, without the last entry."""
+    if maker == "sized_copies":
+        return files, entries, more[:-1]
+    return files, entries[:-1], more
+
+
+@pytest.mark.parametrize("maker", list(MAKERS))
+@pytest.mark.parametrize("lost", ["an entry", "an entry on the way", "a manifest"])
 def test_a_rewrite_that_would_lose_a_file_is_not_published(
-    catalog: Catalog, monkeypatch: pytest.MonkeyPatch, lost: str
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch, lost: str, maker: str
 ) -> None:
+    monkeypatch.setattr(manifest_blocks, "_LEAST_ENTRIES_A_STEP", MAKERS[maker])
     table = piled(catalog, 4)
     before, files = manifests(table), table.table_files
     listed = set(files.fs.list_dir(files.paths.manifest_dir))
     plan = table.upkeep.plan_rewrite_manifests()
-    real = verb.sized_manifests
+    real = getattr(verb, maker)
+    made = []
 
     def losing(*given: Any) -> Iterator[EncodedManifest]:
+        (all_of_them,) = real(*given)
+        (less,) = real(*fewer(maker, *given))
+        made.append(lost)
         if lost == "an entry":
-            (new,) = real(*given)
-            yield replace(new, entries=new.entries[:-1])
+            yield less
+        elif lost == "an entry on the way":
+            yield replace(all_of_them, data=less.data)
 
-    monkeypatch.setattr(verb, "sized_manifests", losing)
+    monkeypatch.setattr(verb, maker, losing)
     with pytest.raises(VerificationFailed, match="nothing was published"):
         table.upkeep.run(plan)
+    assert made
     assert manifests(table) == before
     assert set(files.fs.list_dir(files.paths.manifest_dir)) == listed
 
@@ -333,20 +353,27 @@ KINDS: dict[str, Callable[[Catalog, dict[str, str]], Table]] = {
 }
 
 
+@pytest.mark.parametrize("least", MAKERS.values(), ids=list(MAKERS))
 @settings(max_examples=20)
 @given(
     kind=st.sampled_from(sorted(KINDS)),
     target=st.sampled_from(["1 b", "2 kb", "4 kb", "8 mb"]),
-    least=st.integers(2, 40),
+    count=st.integers(2, 40),
     steps=st.lists(
         st.sampled_from(["a", "b", "c", "all", "compact", "drop", "rewrite"]), max_size=12
     ),
 )
 def test_after_any_history_the_same_files_are_live_and_nothing_is_left_to_rewrite(
-    kind: str, target: str, least: int, steps: list[str]
+    least: int, kind: str, target: str, count: int, steps: list[str]
 ) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(manifest_blocks, "_LEAST_ENTRIES_A_STEP", least)
+        rewrite_after(kind, target, count, steps)
+
+
+def rewrite_after(kind: str, target: str, count: int, steps: list[str]) -> None:
     catalog = Catalog.open(memory_uri(), env=FixedEnv())
-    options = {"manifest.target-file-size": target, "manifest.merge-min-count": str(least)}
+    options = {"manifest.target-file-size": target, "manifest.merge-min-count": str(count)}
     table = KINDS[kind](catalog, options)
     for at, step in enumerate(steps):
         match step:
