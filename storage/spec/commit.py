@@ -251,6 +251,15 @@ class PreparedBase:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedDelta:
+    """Manifests of a commit that were written before it, the rows and the files that they add."""
+
+    manifests: Sequence[ManifestFileMeta]
+    rows: int
+    added: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EncodedManifest:
     """A manifest to write, whose entries have these partition keys.
 
@@ -274,12 +283,12 @@ class Change:
 
     A `base` replaces the manifests of that state by manifests of the same files, a `prepared` one
     by those of a list that is written already, and `manifests` by these, which are written, too.
-    `bridged` entries are added with rows of their own keys.
+    A `delta` is written already, too. It is not checked for conflicts.
     """
 
     base: RestatedBase | None = None
     prepared: PreparedBase | None = None
-    bridged: RestatedBase | None = None
+    delta: PreparedDelta | None = None
     manifests: Sequence[ManifestFileMeta] | None = None
     entries: Sequence[ManifestEntry] = ()
     changelog: Sequence[ManifestEntry] = ()
@@ -292,5 +301,5 @@ class Change:
     @property
     def is_empty(self) -> bool:
         parts = (self.entries, self.changelog, self.new_indexes, self.removed_indexes)
-        metadata = (self.base, self.prepared, self.manifests, self.statistics)
+        metadata = (self.base, self.prepared, self.delta, self.manifests, self.statistics)
         return not any(parts) and all(each is None for each in metadata)

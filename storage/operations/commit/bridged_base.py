@@ -26,7 +26,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from lakewright.storage.codec.binary_row import decode_row, encode_row, row_arity
-from lakewright.storage.errors import FilesGone, SnapshotNotFound, UnsupportedError
+from lakewright.storage.errors import SnapshotNotFound, UnsupportedError
 from lakewright.storage.files.external_files import external_uri
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.restated_base import has_rows_of
@@ -38,11 +38,10 @@ from lakewright.storage.operations.state.live_files import (
     snapshot_manifests,
 )
 from lakewright.storage.spec.bridge_record import BridgeRecord
-from lakewright.storage.spec.commit import Change, PreparedBase, RestatedBase
+from lakewright.storage.spec.commit import Change, RestatedBase
 from lakewright.storage.spec.data_types import AtomicType, TypeRoot
 from lakewright.storage.spec.index import HASH_INDEX, IndexEntry
 from lakewright.storage.spec.manifest import (
-    EntryIdentity,
     FileKind,
     ManifestEntry,
     SimpleStats,
@@ -59,72 +58,6 @@ class Staged:
 
     entry: ManifestEntry
     old_row: bytes
-
-
-@dataclass(frozen=True, kw_only=True)
-class Bridge:
-    """The first snapshots of a change: what they replace, and the bridged entries."""
-
-    files: TableFiles
-    replaced: frozenset[EntryIdentity]
-    replaced_indexes: frozenset[IndexEntry]
-    new_indexes: tuple[IndexEntry, ...]
-    keys: tuple[str, ...]
-    prepared: PreparedBase
-    row_keys: PartitionKeys
-    entries: tuple[ManifestEntry, ...]
-
-    def replacing(self, latest: Snapshot | None, live_files: LiveFiles) -> Change | None:
-        """Replace all files by the bridged ones.
-
-        Raises:
-            FilesGone: other commits changed the table since the rows were written anew.
-        """
-        live = live_files.entries(latest)
-        if latest is None or not self.still_fits(latest, live):
-            raise FilesGone(
-                f"other commits changed {self.files.name} while its rows were written under new "
-                "partition keys; plan again",
-                table=self.files.name,
-            )
-        record = BridgeRecord(keys=self.keys, prepared=self.prepared, before_id=latest.id)
-        return Change(
-            bridged=self._base(),
-            entries=[entry.removed() for entry in live],
-            new_indexes=self.new_indexes,
-            removed_indexes=tuple(
-                each for each in self.replaced_indexes if each.file.index_type != HASH_INDEX
-            ),
-            statistics=latest.statistics,
-            properties=record.properties(),
-        )
-
-    def still_fits(self, latest: Snapshot, live: Sequence[ManifestEntry]) -> bool:
-        """Whether the table holds what was written anew, and nothing else."""
-        return (
-            frozenset(each.identity for each in live) == self.replaced
-            and frozenset(index_entries(self.files, latest)) == self.replaced_indexes
-        )
-
-    def alone(self, latest: Snapshot | None, _: LiveFiles) -> Change | None:
-        """The bridged files without the removal of others, which has rows of the old keys only.
-
-        Raises:
-            FilesGone: another client committed after the bridged snapshot.
-        """
-        record = None if latest is None else BridgeRecord.of(latest)
-        if latest is None or record is None:
-            raise FilesGone(
-                f"another client committed to {self.files.name} while its partition keys changed; "
-                "plan again",
-                table=self.files.name,
-            )
-        indexes = index_entries(self.files, latest)
-        base = RestatedBase(keys=self.row_keys, entries=self.entries, indexes=indexes)
-        return Change(base=base, statistics=latest.statistics, properties=record.properties())
-
-    def _base(self) -> RestatedBase:
-        return RestatedBase(keys=self.row_keys, entries=self.entries)
 
 
 def bridged_entries(
@@ -279,7 +212,8 @@ def _prepared_in(
 ) -> RestatedBase:
     """The new entries of files that no other client has removed, and what others added."""
     lists = files.manifests.read_list(record.prepared.list_name, size=record.prepared.list_size)
-    kept = [e for e in files.manifests.entries(lists) if e.file.file_name in names]
+    prepared = fold_entries(files.manifests.entries(lists)).values()
+    kept = [each for each in prepared if each.file.file_name in names]
     entries = [*kept, *added]
     rows = sum(each.file.row_count for each in entries)
     return RestatedBase(keys=None, entries=entries, rows=rows)

@@ -383,7 +383,7 @@ def _try_commit(
         raise
     except StorageError as error:
         ours = _created_after_all(files, snapshot, error)
-    trace = Trace.of(snapshot, written, change.entries)
+    trace = Trace.of(snapshot, written, change.entries, change.delta)
     if ours and not (
         _still_stands(files, latest, snapshot, trace)
         and _still_fits(files, snapshot, change, committable)

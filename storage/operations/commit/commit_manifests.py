@@ -14,7 +14,7 @@ from lakewright.storage.operations.commit.merge_manifests import (
     write_group,
 )
 from lakewright.storage.operations.state.live_files import LiveFiles, index_entries
-from lakewright.storage.spec.commit import Change, Committable, RestatedBase
+from lakewright.storage.spec.commit import Change, Committable
 from lakewright.storage.spec.index import IndexEntry, check_known_indexes
 from lakewright.storage.spec.manifest import FileKind, ManifestEntry, ManifestFileMeta
 from lakewright.storage.spec.schema import TableSchema
@@ -57,7 +57,8 @@ def write_manifests(
     _check_supported_state(files, latest, schema, committable)
     _check_added_rows(files, schema, change, committable)
     base, base_size = _write_base_list(files, latest, change, live_files, written, merges)
-    delta, delta_size = _write_entries(files, change.entries, written, change.bridged)
+    prepared = () if change.delta is None else change.delta.manifests
+    delta, delta_size = _write_entries(files, change.entries, written, prepared)
     changelog, changelog_size = None, None
     if change.changelog:
         changelog, changelog_size = _write_entries(files, change.changelog, written)
@@ -66,8 +67,8 @@ def write_manifests(
         entry.file.row_count if entry.kind is FileKind.ADD else -entry.file.row_count
         for entry in change.entries
     )
-    if change.bridged is not None:
-        delta_rows += sum(entry.file.row_count for entry in change.bridged.entries)
+    if change.delta is not None:
+        delta_rows += change.delta.rows
     total_before = rows_before = 0 if latest is None else latest.total_record_count
     if change.prepared is not None:
         rows_before = change.prepared.rows
@@ -210,7 +211,7 @@ def _write_entries(
     files: TableFiles,
     entries: Sequence[ManifestEntry],
     written: list[str],
-    bridged: RestatedBase | None = None,
+    prepared: Sequence[ManifestFileMeta] = (),
 ) -> tuple[str, int]:
     """Write manifests of one set of partition keys each, and a list of them; name and size of it.
 
@@ -228,7 +229,7 @@ def _write_entries(
                 group, keys=keys, compression=compression, written=written
             )
             metas.append(one)
-    metas += [] if bridged is None else write_base(files, bridged, written)
+    metas += prepared
     return files.manifests.write_list(metas, compression=compression, written=written)
 
 

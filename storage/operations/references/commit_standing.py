@@ -24,6 +24,7 @@ from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.operations.state.latest import is_being_rolled_back
 from lakewright.storage.operations.state.live_files import live_entries
+from lakewright.storage.spec.commit import PreparedDelta
 from lakewright.storage.spec.manifest import FileKind, ManifestEntry
 from lakewright.storage.spec.snapshot import FOLLOWS_PROPERTY, Snapshot
 
@@ -44,14 +45,22 @@ class Trace:
 
     @classmethod
     def of(
-        cls, snapshot: Snapshot, manifests: Iterable[str], entries: Iterable[ManifestEntry]
+        cls,
+        snapshot: Snapshot,
+        manifests: Iterable[str],
+        entries: Iterable[ManifestEntry],
+        delta: PreparedDelta | None = None,
     ) -> Trace:
-        """The trace of a commit that wrote these manifests and entries."""
+        """The trace of a commit that wrote these manifests and entries, and names a delta."""
         names: dict[FileKind, set[str]] = {kind: set() for kind in FileKind}
         for each in entries:
             names[each.kind].add(each.file.file_name)
         added, removed = (frozenset(names[kind]) for kind in (FileKind.ADD, FileKind.DELETE))
-        return cls(snapshot, frozenset(manifests), added, removed)
+        written = frozenset(manifests)
+        if delta is not None:
+            written |= {each.file_name for each in delta.manifests}
+            added |= delta.added
+        return cls(snapshot, written, added, removed)
 
 
 def is_on_top(files: TableFiles, base: Snapshot, snapshot: Snapshot, trace: Trace) -> bool:

@@ -114,16 +114,27 @@ class Reach:
 
     def added(self, root: Root) -> dict[str, int]:
         """Data files that the commit of a snapshot added, or moved to another level."""
-        entries = self._entries(root, root.snapshot.delta_manifest_list)
-        return _paths(entry for entry in entries if entry.kind is FileKind.ADD)
+        return _paths(each for each in self._net(root) if each.kind is FileKind.ADD)
 
     def removed(self, root: Root) -> dict[str, int]:
         """Data files that the commit of a snapshot removed for good."""
-        entries = list(self._entries(root, root.snapshot.delta_manifest_list))
+        entries = self._net(root)
         # Moving a file to another level removes and adds the same file.
         added = _paths(entry for entry in entries if entry.kind is FileKind.ADD)
         removed = _paths(entry for entry in entries if entry.kind is FileKind.DELETE)
         return {path: size for path, size in removed.items() if path not in added}
+
+    def _net(self, root: Root) -> list[_Entry]:
+        """The entries of a snapshot's commit; a file that it adds and then removes is in none.
+
+        A change of partition keys tells so that others removed a file, which it would remove.
+        """
+        found: dict[EntryIdentity, _Entry] = {}
+        for entry in self._entries(root, root.snapshot.delta_manifest_list):
+            before = found.pop(entry.identity, None)
+            if before is None or before.kind is entry.kind or entry.kind is FileKind.ADD:
+                found[entry.identity] = entry
+        return list(found.values())
 
     def changelog(self, root: Root) -> dict[str, int]:
         """Changelog files of a commit; for a changelog without a producer its added data files."""

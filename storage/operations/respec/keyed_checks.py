@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 import pyarrow as pa
@@ -125,8 +125,16 @@ def with_primary_key(
     return replace(schema, primary_keys=primary_key, fields=fields)
 
 
-def check_rows_have_key(files: TableFiles, snapshot: Snapshot | None, after: TableSchema) -> None:
+def check_rows_have_key(
+    files: TableFiles,
+    snapshot: Snapshot | None,
+    after: TableSchema,
+    partitions: Collection[bytes] | None = None,
+) -> None:
     """Check that the rows have the new primary key, and each key once.
+
+    `partitions` are those whose rows changed since the last check. Rows of others matter only if
+    they may share a key with these.
 
     Raises:
         InvalidRequestError: says how many rows have nulls, or share a key.
@@ -140,10 +148,13 @@ def check_rows_have_key(files: TableFiles, snapshot: Snapshot | None, after: Tab
     reader = SplitReader(files, columns=list(names), predicate=None, snapshot_id=snapshot.id)
     found: list[pa.Table] = []
     nulls = 0
+    may_share = not joins or files.schema.crosses_partitions
     for split in plan_scan(files, snapshot).splits:
+        if partitions is not None and not may_share and split.partition not in partitions:
+            continue
         for rows in reader.read(split):
             nulls += max((rows.column(each).null_count for each in joins), default=0)
-            if not joins or files.schema.crosses_partitions:
+            if may_share:
                 found.append(rows)
     if nulls:
         raise InvalidRequestError(

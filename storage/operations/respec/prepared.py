@@ -5,9 +5,7 @@ So the manifests of the whole are written beforehand, of one snapshot, and no sn
 yet. What others commit after it is read from their deltas, and restated in small manifests that
 follow. A committer that loses a race restates no more than what the winner changed.
 
-A delta is followed only if the snapshots lead from one to the other without a gap, if every file
-that they remove is known, and if their rows add up. Otherwise the whole is written again: after a
-rollback, an expiry, or another change of the keys.
+Where what others changed is not sure (`followed.py`), the whole is written again.
 """
 
 from __future__ import annotations
@@ -21,12 +19,11 @@ from lakewright.storage.errors import (
     CommitOutcomeUnknownError,
     CorruptionError,
     StorageError,
-    VerificationFailed,
 )
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.commit.merge_manifests import write_base
 from lakewright.storage.operations.commit.restated_base import Restatement, schemas_with_keys
 from lakewright.storage.operations.read.key_values import KeyValues
+from lakewright.storage.operations.respec.followed import changed_between, rows_of, write_proved
 from lakewright.storage.operations.respec.respec_checks import check_columns_stay
 from lakewright.storage.operations.respec.schemas import Schemas
 from lakewright.storage.operations.running.delete_files import discard_files
@@ -40,10 +37,9 @@ from lakewright.storage.spec.manifest import (
     FileKind,
     ManifestEntry,
     ManifestFileMeta,
-    fold_entries,
 )
 from lakewright.storage.spec.partition import PartitionKeys
-from lakewright.storage.spec.snapshot import FOLLOWS_PROPERTY, Snapshot
+from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.values import Value
 
 _ROUNDS_OF_CATCHING_UP = 5
@@ -73,20 +69,11 @@ class _Layer:
         Raises:
             VerificationFailed: the store holds other entries than were written.
         """
-        files = self.how.files
         pairs = self.how.restated(entries)
         if not pairs:
             return [], []
         base = RestatedBase(keys=self.how.keys, entries=[now for _, now in pairs])
-        metas = list(write_base(files, base, written))
-        found = sorted(files.manifests.entries(metas), key=_name_and_kind)
-        if found != sorted(base.entries, key=_name_and_kind):
-            raise VerificationFailed(
-                f"{len(metas)} manifests of {files.name} do not hold the {len(pairs)} files that "
-                "were written to them under its new partition keys; nothing was published",
-                table=files.name,
-            )
-        return pairs, metas
+        return pairs, write_proved(self.how.files, base, written)
 
     def take(self, pairs: _Pairs, metas: Iterable[ManifestFileMeta]) -> None:
         """Add what was written."""
@@ -265,31 +252,10 @@ class Prepared:
 
     def _changed_since(self, latest: Snapshot) -> list[ManifestEntry] | None:
         """What commits after `at` added and removed, up to `latest`; None if that is not sure."""
-        if self.at is None or latest.id < self.at.id:
+        if self.at is None:
             return None
-        deltas: list[Snapshot] = []
-        for snapshot in self.files.snapshots.back_from(latest):
-            if snapshot.id != latest.id - len(deltas):
-                return None
-            if snapshot.id == self.at.id:
-                if snapshot.delta_manifest_list != self.at.delta_manifest_list:
-                    return None
-                break
-            if FOLLOWS_PROPERTY in (snapshot.properties or {}):
-                return None
-            deltas.append(snapshot)
-        else:
-            return None
-        store = self.files.manifests
-        entries = store.entries(
-            meta for each in reversed(deltas) for meta in store.read_delta_list(each)
-        )
-        found = list(fold_entries(entries).values())
-        added = latest.total_record_count - self.at.total_record_count
-        is_sure = added == sum(map(_rows, found)) and all(
-            self._is_known(each.identity) == (each.kind is FileKind.DELETE) for each in found
-        )
-        return found if is_sure and not self._needs_other_schemas(found) else None
+        found = changed_between(self.files, self.at, latest, self._is_known)
+        return None if found is None or self._needs_other_schemas(found) else found
 
     def _is_known(self, identity: EntryIdentity) -> bool:
         layer = self._wide or self._exact
@@ -365,7 +331,7 @@ class Prepared:
             for identity, each in {**self.several, **several}.items()
             if identity not in gone
         }
-        self.rows += sum(map(_rows, changed))
+        self.rows += sum(map(rows_of, changed))
         self.at = latest
 
     def _check_single(self) -> None:
@@ -399,11 +365,3 @@ class Prepared:
 def _keys_of(files: TableFiles, names: Sequence[str]) -> PartitionKeys:
     """Keys that the present schema does not have yet."""
     return replace(files.partitions.keys, fields=files.schema.fields_of(names))
-
-
-def _name_and_kind(entry: ManifestEntry) -> tuple[str, str]:
-    return entry.file.file_name, entry.kind.name
-
-
-def _rows(entry: ManifestEntry) -> int:
-    return entry.file.row_count if entry.kind is FileKind.ADD else -entry.file.row_count

@@ -1,0 +1,387 @@
+"""The rows of a primary-key table under other partition keys, staged before the keys change.
+
+Each partition is written anew (`move_partitions.py`), as of the snapshot `at`. What others commit
+after it is read from the deltas of their snapshots, and the partitions that it changed are written
+again, with their manifests (`swap_manifests.py`). So a round costs what changed since the last.
+
+A round counts as a whole or not at all: what it replaced is deleted when it is over.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+
+from lakewright.storage.errors import (
+    CorruptionError,
+    FileMissing,
+    FilesGone,
+    StorageError,
+    VerificationFailed,
+)
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.commit.bridged_base import Staged
+from lakewright.storage.operations.references.sweep import sweep_after_failure
+from lakewright.storage.operations.respec.followed import changed_between
+from lakewright.storage.operations.respec.keyed_checks import (
+    check_rows_have_key,
+    check_told,
+    is_in_order,
+)
+from lakewright.storage.operations.respec.move_partitions import Move, Moved, move_partition
+from lakewright.storage.operations.respec.new_places import (
+    NewPlaces,
+    bucket_count_for,
+    merged_indexes,
+)
+from lakewright.storage.operations.respec.respec_plan import Rewritten
+from lakewright.storage.operations.respec.swap_manifests import Lists, SwapManifests
+from lakewright.storage.operations.running.delete_files import discard_files
+from lakewright.storage.operations.running.engine import Engine
+from lakewright.storage.operations.state.latest import is_latest
+from lakewright.storage.operations.state.live_files import (
+    LiveFiles,
+    deletions_by_bucket,
+    index_entries,
+    live_entries,
+)
+from lakewright.storage.operations.write.verify import VerifyLevel
+from lakewright.storage.spec.bridge_record import BridgeRecord
+from lakewright.storage.spec.commit import Change
+from lakewright.storage.spec.index import HASH_INDEX, IndexEntry
+from lakewright.storage.spec.manifest import EntryIdentity, FileKind, ManifestEntry
+from lakewright.storage.spec.options import BucketMode
+from lakewright.storage.spec.snapshot import Snapshot
+
+_ROUNDS_OF_CATCHING_UP = 5
+
+_NO_FILES: Mapping[EntryIdentity, ManifestEntry] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Partition:
+    """The files and indexes of a partition, and what came of them."""
+
+    files: Mapping[EntryIdentity, ManifestEntry]
+    indexes: frozenset[IndexEntry]
+    moved: Moved
+
+
+@dataclass
+class StagedTable:
+    """The new files of a table and their manifests, as of the snapshot `at`.
+
+    `files` is the table under its present keys, and `now` under the new ones. `schema_id` is the
+    schema that bridged entries name.
+    """
+
+    files: TableFiles
+    now: TableFiles
+    schema_id: int
+    engine: Engine
+    verify: VerifyLevel
+    run_ids: list[str]
+    rewritten: Rewritten
+    at: Snapshot | None = None
+    is_published: bool = False
+    _partitions: dict[bytes, _Partition] = field(default_factory=dict)
+    # Numbers of dynamic buckets of new partitions whose rows come from several tasks.
+    _counts: dict[bytes, int] = field(default_factory=dict)
+    # The hash indexes of new partitions.
+    _indexes: dict[bytes, tuple[IndexEntry, ...]] = field(default_factory=dict)
+    _manifests: SwapManifests = field(init=False)
+    _lists: Lists | None = None
+    _attempted: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._manifests = SwapManifests(self.files, self.now, self.schema_id)
+
+    @property
+    def staged(self) -> list[Staged]:
+        """All new files."""
+        return [each for part in self._partitions.values() for each in part.moved.staged]
+
+    @property
+    def moved(self) -> list[Moved]:
+        """What came of each partition."""
+        return [part.moved for part in self._partitions.values()]
+
+    @property
+    def indexes(self) -> tuple[IndexEntry, ...]:
+        """The hash indexes of the new buckets."""
+        return tuple(each for own in self._indexes.values() for each in own)
+
+    def catch_up(self) -> None:
+        """Write what is not written yet, and then what others changed meanwhile.
+
+        Each round takes less time than the one before, so few commits are left for the last.
+        """
+        for _ in range(_ROUNDS_OF_CATCHING_UP):
+            latest = self.files.snapshots.latest()
+            if latest is None or is_latest(self.files, self.at):
+                return
+            try:
+                self._follow(latest)
+            except (CorruptionError, FilesGone, FileMissing):
+                # A rollback, or a compaction and an expiry, may have removed files meanwhile.
+                if is_latest(self.files, latest):
+                    raise
+
+    def replacing(self, latest: Snapshot | None, live_files: LiveFiles) -> Change | None:
+        """The change that replaces all files by the bridged ones.
+
+        Raises:
+            FilesGone: other commits changed the table since the last round.
+        """
+        if latest is None or self.at is None or not _is_same(latest, self.at):
+            raise FilesGone(
+                f"other commits changed {self.files.name} while its rows were written under new "
+                "partition keys; plan again",
+                table=self.files.name,
+            )
+        self._discard_attempt()
+        self._lists = self._manifests.lists(self._attempted)
+        record = BridgeRecord(
+            keys=self.now.schema.partition_keys, prepared=self._lists.exact, before_id=latest.id
+        )
+        return Change(
+            manifests=live_files.manifests(latest),
+            delta=self._manifests.delta(),
+            new_indexes=self.indexes,
+            removed_indexes=tuple(
+                each
+                for each in index_entries(self.files, latest)
+                if each.file.index_type != HASH_INDEX
+            ),
+            statistics=latest.statistics,
+            properties=record.properties(),
+        )
+
+    def alone(self, latest: Snapshot) -> Change:
+        """The change that leaves the bridged files alone, after that one."""
+        record = BridgeRecord.of(latest)
+        assert self._lists is not None and record is not None
+        return Change(
+            prepared=self._lists.bridged,
+            statistics=latest.statistics,
+            properties=record.properties(),
+        )
+
+    def exact(self, latest: Snapshot) -> Change:
+        """The change that brings the entries of the new keys, under the new schema."""
+        assert self._lists is not None
+        return Change(
+            prepared=self._lists.exact,
+            new_indexes=self.indexes,
+            removed_indexes=index_entries(self.files, latest),
+            statistics=latest.statistics,
+        )
+
+    def check_swapped(self, files: TableFiles, snapshot: Snapshot) -> None:
+        """Check that a snapshot holds the new files, and no others.
+
+        Raises:
+            VerificationFailed: names the files, and the snapshot to go back to.
+        """
+        due = sorted((each.entry.file.file_name, each.entry.file.row_count) for each in self.staged)
+        live = live_entries(files, snapshot)
+        found = sorted((each.file.file_name, each.file.row_count) for each in live)
+        if found != due and self.at is not None:
+            raise VerificationFailed(
+                f"snapshot {snapshot.id} of {files.name} holds {len(found)} files where "
+                f"{len(due)} were written under new partition keys, or others; roll back "
+                f"(lakewright rollback {files.name} --snapshot {self.at.id}), and report it",
+                table=files.name,
+            )
+
+    def discard(self) -> None:
+        """Delete the manifests, unless a snapshot names them; a sweep finds the data files."""
+        if not self.is_published:
+            self._discard_attempt()
+            self._manifests.discard()
+
+    def discard_parts(self) -> None:
+        """Delete indexes that were merged into others."""
+        kept = {each.file.file_name for each in self.indexes}
+        parts = (each for part in self._partitions.values() for each in part.moved.indexes)
+        self._discard_indexes(each for each in parts if each.file.file_name not in kept)
+
+    # --- rounds -------------------------------------------------------------------------------
+
+    def _follow(self, latest: Snapshot) -> None:
+        """Bring what is staged from the snapshot `at` to a later one."""
+        files = self.files
+        changed = self._changed_since(latest)
+        is_sure = changed is not None
+        if changed is None:
+            changed = self._difference(live_entries(files, latest))
+        check_told(files, (each for each in changed if each.kind is FileKind.ADD))
+        present = index_entries(files, latest)
+        after = self._files_after(changed, present)
+        if is_sure and not after:
+            self.at = latest
+            return
+        check_rows_have_key(files, latest, self.now.schema, after)
+        parts = self._written(after, present, latest)
+        # If what follows fails, the next round looks at the whole again.
+        self.at = None
+        before = [self._partitions.pop(row) for row in after if row in self._partitions]
+        self._partitions |= parts
+        staged = [each for part in parts.values() for each in part.moved.staged]
+        dropped = [each for part in before for each in part.moved.staged]
+        self._merge_indexes([*before, *parts.values()])
+        if is_sure:
+            self._manifests.add(changed, staged, dropped)
+        else:
+            live = [each for part in self._partitions.values() for each in part.files.values()]
+            self._manifests = self._manifests.anew()
+            self._manifests.add(live, self.staged)
+        self.at = latest
+        self._discard_files(before)
+
+    def _changed_since(self, latest: Snapshot) -> list[ManifestEntry] | None:
+        """What others changed since `at`; None if that is not sure."""
+        if self.at is None:
+            return None
+        found = changed_between(self.files, self.at, latest, self._is_known)
+        return found if found is not None and self._manifests.can_follow(found) else None
+
+    def _is_known(self, identity: EntryIdentity) -> bool:
+        part = self._partitions.get(identity.partition)
+        return part is not None and identity in part.files
+
+    def _difference(self, live: Sequence[ManifestEntry]) -> list[ManifestEntry]:
+        """How the live files differ from those that are staged."""
+        found = {each.identity for each in live}
+        gone = [
+            entry.removed()
+            for part in self._partitions.values()
+            for identity, entry in part.files.items()
+            if identity not in found
+        ]
+        return [*gone, *(each for each in live if not self._is_known(each.identity))]
+
+    def _files_after(
+        self, changed: Sequence[ManifestEntry], present: Sequence[IndexEntry]
+    ) -> dict[bytes, Mapping[EntryIdentity, ManifestEntry]]:
+        """The files of each partition whose files or indexes changed; none if it is gone."""
+        indexes = _by_partition(present)
+        found: dict[bytes, dict[EntryIdentity, ManifestEntry]] = {
+            row: dict(part.files)
+            for row, part in self._partitions.items()
+            if part.indexes != indexes.get(row, frozenset())
+        }
+        for each in changed:
+            row = each.partition
+            if row not in found:
+                part = self._partitions.get(row)
+                found[row] = {} if part is None else dict(part.files)
+            if each.kind is FileKind.ADD:
+                found[row][each.identity] = each
+            else:
+                del found[row][each.identity]
+        return dict(found)
+
+    def _written(
+        self,
+        after: Mapping[bytes, Mapping[EntryIdentity, ManifestEntry]],
+        present: Sequence[IndexEntry],
+        latest: Snapshot,
+    ) -> dict[bytes, _Partition]:
+        """Write partitions anew; each task takes one."""
+        files = self.files
+        marks = deletions_by_bucket(present)
+        indexes = _by_partition(present)
+        moves = [Move.of(row, [*held.values()], marks) for row, held in after.items() if held]
+        run_id = files.env.new_id()
+        self.run_ids.append(run_id)
+        level = files.options.max_level if is_in_order(files.schema, self.now.schema) else 0
+        self._count_buckets(entry for held in after.values() for entry in held.values())
+        places = NewPlaces(self.now, self._counts)
+        move = partial(move_partition, files, places, run_id, level, self.verify)
+        try:
+            moved = self.engine.map(move, moves)
+        except (FilesGone, FileMissing):
+            # The next round does not know what other tasks of this one have written.
+            sweep_after_failure(files, [run_id], since_snapshot_id=latest.id)
+            raise
+        for task in moves:
+            self.rewritten.read(file for split in task.splits for file in split.files)
+        return {
+            task.partition: _Partition(
+                after[task.partition], indexes.get(task.partition, frozenset()), own
+            )
+            for task, own in zip(moves, moved, strict=True)
+        }
+
+    def _count_buckets(self, entries: Iterable[ManifestEntry]) -> None:
+        """Choose numbers of dynamic buckets where keys go; they stay if rows are written again."""
+        now = self.now
+        keys = now.schema.partition_keys
+        goes = len(keys) < len(self.files.schema.partition_keys)
+        if not goes or now.options.bucket_mode is not BucketMode.DYNAMIC:
+            return
+        rows: dict[bytes, int] = defaultdict(int)
+        for each in entries:
+            values = self.files.partitions.of_entry(each).values[: len(keys)]
+            rows[now.partitions.of_values(values).row] += each.file.row_count
+        for partition, count in rows.items():
+            self._counts.setdefault(partition, bucket_count_for(now, count))
+
+    def _merge_indexes(self, turned: Iterable[_Partition]) -> None:
+        """Merge the indexes of new partitions to which partitions of a round contribute."""
+        rows = {each.partition for part in turned for each in part.moved.indexes}
+        if not rows:
+            return
+        parts = [
+            each
+            for part in self._partitions.values()
+            for each in part.moved.indexes
+            if each.partition in rows
+        ]
+        own = {each.file.file_name for each in parts}
+        merged = merged_indexes(self.now, parts, f"index-{self.run_ids[-1]}-all", [])
+        for row in rows:
+            before = self._indexes.pop(row, ())
+            self._discard_indexes(each for each in before if each.file.file_name not in own)
+        for row, found in _grouped(merged).items():
+            self._indexes[row] = tuple(found)
+
+    def _discard_files(self, parts: Iterable[_Partition]) -> None:
+        """Delete the new files of partitions that were written again, or are gone."""
+        now = self.now
+        moved = [each.moved for each in parts]
+        data = [now.data_file_path(e.entry.place, e.entry.file) for m in moved for e in m.staged]
+        with suppress(StorageError):
+            discard_files(now.fs, data)
+        self._discard_indexes(each for own in moved for each in own.indexes)
+
+    def _discard_indexes(self, indexes: Iterable[IndexEntry]) -> None:
+        with suppress(StorageError):
+            discard_files(
+                self.now.fs, [self.now.paths.index(each.file.file_name) for each in indexes]
+            )
+
+    def _discard_attempt(self) -> None:
+        """Delete the lists of an attempt that was in vain."""
+        with suppress(StorageError):
+            discard_files(self.files.fs, map(self.files.paths.manifest, self._attempted))
+        self._attempted = []
+
+
+def _is_same(snapshot: Snapshot, other: Snapshot) -> bool:
+    return snapshot.delta_manifest_list == other.delta_manifest_list
+
+
+def _by_partition(indexes: Iterable[IndexEntry]) -> dict[bytes, frozenset[IndexEntry]]:
+    return {row: frozenset(found) for row, found in _grouped(indexes).items()}
+
+
+def _grouped(indexes: Iterable[IndexEntry]) -> dict[bytes, list[IndexEntry]]:
+    found: dict[bytes, list[IndexEntry]] = defaultdict(list)
+    for each in indexes:
+        found[each.partition].append(each)
+    return found
