@@ -20,7 +20,8 @@ from lakewright.platform.declare.partition_keys import partition_identity
 from lakewright.platform.orchestration.follow_table import follow_table
 from lakewright.platform.orchestration.schema_reports import RESPEC_JOB
 from lakewright.platform.upkeep.known_partitions import unknown_partitions
-from lakewright.platform.upkeep.respec import RESPEC, RespecOptions
+from lakewright.platform.upkeep.respec import RespecOptions, respec_verb
+from lakewright.platform.upkeep.verb import AnyVerb
 from lakewright.platform.warehouse.kept_tables import KeptTable
 from lakewright.storage import Table
 
@@ -30,6 +31,13 @@ def _declared(kept: KeptTable) -> RespecOptions:
     if declaration is None or not declaration.columns:
         return RespecOptions()
     return RespecOptions(keys=declaration.partition_keys)
+
+
+def _verbs(_: Table, __: dg.OpExecutionContext, kept: KeptTable) -> tuple[AnyVerb]:
+    """The verb, whose reports name partitions as the asset does."""
+    declaration = kept.declaration
+    scheme = None if declaration is None or not declaration.columns else declaration.scheme
+    return (respec_verb(scheme),)
 
 
 def _follow(kept: KeptTable, table: Table, context: dg.OpExecutionContext) -> None:
@@ -46,7 +54,7 @@ def _follow(kept: KeptTable, table: Table, context: dg.OpExecutionContext) -> No
 RESPEC_OF_TABLES = UpkeepJob(
     name=RESPEC_JOB,
     description="Change the partition keys of tables, to those declared or those of the run.",
-    verbs=lambda *_: (RESPEC,),
+    verbs=_verbs,
     declared=_declared,
     options=RespecOptions,
     afterwards=_follow,

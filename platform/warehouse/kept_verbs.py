@@ -18,6 +18,7 @@ REMOVE_ORPHANS = "remove_orphans"
 PURGE = "purge"
 ANALYZE = "analyze"
 RESCALE = "rescale"
+RESPEC = "respec"
 # What a decision about a table as a whole is told of.
 EVERY_VERB = "upkeep"
 

@@ -173,4 +173,5 @@ def _sum(costs: Sequence[Cost]) -> Cost:
         files=sum(each.files for each in costs),
         milliseconds=sum(each.milliseconds for each in costs),
         bytes_written=sum(each.bytes_written for each in costs),
+        files_named=sum(each.files_named for each in costs),
     )
