@@ -25,7 +25,7 @@ def evolve_job(workspace: Workspace, declaration: TableDeclaration | None = None
     Users of columns are those that the workspace and Dagster know.
     """
 
-    def verbs(table: Table, context: dg.OpExecutionContext) -> tuple[AnyVerb]:
+    def verbs(table: Table, context: dg.OpExecutionContext, _: KeptTable) -> tuple[AnyVerb]:
         known = with_other_assets(workspace, context.instance)
         found = declaration or workspace.declaration(table.name)
         if found is None or not found.columns:

@@ -22,7 +22,8 @@ from lakewright.platform.declare.partition_keys import partition_identity
 from lakewright.platform.orchestration.follow_table import follow_table
 from lakewright.platform.orchestration.schema_reports import RESPEC_JOB
 from lakewright.platform.upkeep.known_partitions import unknown_partitions
-from lakewright.platform.upkeep.respec import RESPEC, RespecOptions
+from lakewright.platform.upkeep.respec import RespecOptions, respec_verb
+from lakewright.platform.upkeep.verb import AnyVerb
 from lakewright.platform.warehouse.keepers import KEEPERS, respec_options
 from lakewright.platform.warehouse.kept_tables import KeptTable
 from lakewright.storage import Table
@@ -33,6 +34,13 @@ def _declared(kept: KeptTable) -> RespecOptions:
         return RespecOptions(keys=kept.declaration.partition_keys)
     policy = kept.policy.respec
     return respec_options(policy) if policy.enabled else RespecOptions()
+
+
+def _verbs(_: Table, __: dg.OpExecutionContext, kept: KeptTable) -> tuple[AnyVerb]:
+    """The verb, whose reports name partitions as the asset does."""
+    declaration = kept.declaration
+    scheme = None if declaration is None or not declaration.columns else declaration.scheme
+    return (respec_verb(scheme),)
 
 
 def _follow(kept: KeptTable, table: Table, context: dg.OpExecutionContext) -> None:
@@ -49,7 +57,7 @@ def _follow(kept: KeptTable, table: Table, context: dg.OpExecutionContext) -> No
 RESPEC_OF_TABLES = UpkeepJob(
     name=RESPEC_JOB,
     description=KEEPERS[RESPEC_JOB].description,
-    verbs=lambda *_: (RESPEC,),
+    verbs=_verbs,
     declared=_declared,
     options=RespecOptions,
     afterwards=_follow,

@@ -78,7 +78,7 @@ class UpkeepJob:
 
     name: str
     description: str
-    verbs: Callable[[Table, dg.OpExecutionContext], Sequence[AnyVerb]]
+    verbs: Callable[[Table, dg.OpExecutionContext, KeptTable], Sequence[AnyVerb]]
     declared: Callable[[KeptTable], Any]
     options: type[Any]
     needs_spark: bool = True
@@ -305,7 +305,7 @@ class _OneTable:
                 context.log.info("table %s does not exist yet", self.kept.name)
                 return
             table = catalog.table(self.kept.name)
-            verbs = kind.verbs(table, context)
+            verbs = kind.verbs(table, context, self.kept)
             if config.plan is not None:
                 check_nothing_else_planned(config, kind.options)
             given = given_plan(config.plan, verbs, table)
@@ -396,9 +396,9 @@ class _Run:
             self._carry_out(dry_run)
 
     def _carry_out(self, dry_run: bool) -> None:
-        verb = self.verb
+        verb, recorder = self.verb, self._recorder()
         try:
-            outcome = self._recorder().carry_out(
+            outcome = recorder.carry_out(
                 verb,
                 self.table,
                 self.options,
@@ -418,6 +418,8 @@ class _Run:
                 )
             raise
         plan = verb.report(self.table, replace(outcome, result=None))
+        if dry_run:
+            plan = recorder.foretell(verb, self.table, outcome, plan)
         report = plan if dry_run else verb.report(self.table, outcome)
         self.context.add_output_metadata(self._output_metadata(plan, report))
         if dry_run:

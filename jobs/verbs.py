@@ -30,7 +30,7 @@ def _kept(keeper: Keeper) -> UpkeepJob:
     return UpkeepJob(
         name=keeper.name,
         description=keeper.description,
-        verbs=lambda table, _: keeper.verbs(table),
+        verbs=lambda table, *_: keeper.verbs(table),
         declared=lambda kept: keeper.options(kept.policy),
         options=keeper.options_type,
         needs_spark=keeper.needs_spark,

@@ -16,13 +16,15 @@ class Cost:
     """What carrying out a verb takes.
 
     `files` and their `bytes` are those that the verb replaces or reads; of files that are only
-    moved or deleted no byte is read. `bytes_written` are those of the new files.
+    moved or deleted no byte is read. `bytes_written` are those of the new files. `files_named` stay
+    where they lie, and only new metadata names them.
     """
 
     bytes: int = 0
     files: int = 0
     milliseconds: int = 0
     bytes_written: int = 0
+    files_named: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

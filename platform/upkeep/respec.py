@@ -8,11 +8,19 @@ With `split_only` the keys stay, and a later run finds less to split.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache, partial
 from typing import Any
 
-from lakewright.platform.declare.partition_keys import first_few, partition_identity
+from lakewright.platform.declare.partition_keys import (
+    InvalidPartitionKeyError,
+    PartitionColumn,
+    decode_partition,
+    first_few,
+    partition_identity,
+)
+from lakewright.platform.declare.partition_schemes import PartitionScheme
 from lakewright.platform.declare.upkeep_policies import EngineChoice
 from lakewright.platform.upkeep.known_partitions import check_partitions_known
 from lakewright.platform.upkeep.leases import partitions_scope, plan_scope
@@ -51,6 +59,8 @@ from lakewright.storage.operations.rewrite.compaction_plan import CompactionTask
 
 # A table without partition keys is one partition, whose path is empty.
 _WHOLE = "the table"
+# Of a partition that the asset does not have.
+_NO_KEY = "-"
 Done = Outcome["RespecOptions", RespecPlan, RespecResult]
 
 
@@ -157,14 +167,16 @@ def _measures(_: Table, done: Done) -> Measures:
         return Measures()
     cost = Cost(
         bytes=plan.split.bytes,
-        files=plan.split.files + plan.restate.files,
+        files=plan.split.files,
         bytes_written=plan.split.bytes,
+        files_named=0 if _only_splits(plan) else plan.restate.files,
     )
     if result is not None:
         cost = Cost(
             bytes=result.bytes_rewritten,
-            files=result.files_split + result.files_restated,
+            files=result.files_split,
             bytes_written=result.bytes_written,
+            files_named=result.files_restated,
         )
     fewer = plan.split.files + plan.restate.files - plan.files_after
     return Measures(
@@ -177,9 +189,15 @@ def _measures(_: Table, done: Done) -> Measures:
 # --- report -----------------------------------------------------------------------------------
 
 
-def _report(_: Table, done: Done) -> Report:
+def _report(table: Table, done: Done, *, declared: PartitionScheme | None = None) -> Report:
     plan, result = done.plan, done.result
     facts, record, summary, notes = _facts(plan), _record(plan), _planned(plan), _notes(plan)
+    rows = _becomes(plan, table, declared)
+    if result is None and not _only_splits(plan):
+        record["dagster_partitions"] = [
+            {"partition": row["dagster_partition"], "becomes": row["dagster_becomes"]}
+            for row in rows
+        ]
     if result is not None:
         did = {
             "files_restated": result.files_restated,
@@ -211,8 +229,8 @@ def _report(_: Table, done: Done) -> Report:
         summary=summary,
         facts=facts,
         record=record,
-        rows=_becomes(plan),
-        tables=_tables(plan, is_done=result is not None),
+        rows=rows,
+        tables=_tables(plan, rows, is_done=result is not None),
         notes=notes,
         is_empty=_is_idle(plan),
         # Under other keys they are other partitions.
@@ -346,7 +364,9 @@ def _record(plan: RespecPlan) -> dict[str, object]:
     }
 
 
-def _tables(plan: RespecPlan, *, is_done: bool) -> dict[str, list[dict[str, object]]]:
+def _tables(
+    plan: RespecPlan, rows: list[dict[str, Any]], *, is_done: bool
+) -> dict[str, list[dict[str, object]]]:
     """What becomes of each partition, and the ledger of what is to split."""
     if _is_idle(plan):
         return {}
@@ -354,20 +374,55 @@ def _tables(plan: RespecPlan, *, is_done: bool) -> dict[str, list[dict[str, obje
     if _only_splits(plan):
         return {"to split": ledger}
     becomes: list[dict[str, object]] = [
-        {**row, "becomes": first_few(row["becomes"])} for row in _becomes(plan)
+        {
+            **row,
+            "becomes": first_few(row["becomes"]),
+            "dagster_becomes": first_few([each or _NO_KEY for each in row["dagster_becomes"]]),
+        }
+        for row in rows
     ]
     return {"partitions": becomes, "to split": ledger}
 
 
-def _becomes(plan: RespecPlan) -> list[dict[str, Any]]:
+def _becomes(
+    plan: RespecPlan, table: Table, declared: PartitionScheme | None
+) -> list[dict[str, Any]]:
+    """Each partition with those that it becomes, by their folders and by their Dagster keys."""
+    before = _dagster_keys(table, plan.former_keys, declared)
+    after = _dagster_keys(table, plan.keys, declared)
     return [
         {
             "partition": each.partition or _WHOLE,
             "becomes": [path or _WHOLE for path in each.becomes],
             "count": len(each.becomes),
+            "dagster_partition": before(each.key),
+            "dagster_becomes": [after(key) for key in each.keys],
         }
         for each in plan.becomes
     ]
+
+
+def _dagster_keys(
+    table: Table, keys: Sequence[str], declared: PartitionScheme | None
+) -> Callable[[str], str | None]:
+    """What an asset calls a partition of the keys, given its text; None where it has no name.
+
+    An asset has the declared partitions if they are by these keys, and else those found in data,
+    whose keys are the texts themselves.
+    """
+    columns = [PartitionColumn(each.name, each.type) for each in table.schema.fields_of(keys)]
+    scheme = declared if declared and set(declared.column_names) == set(keys) else None
+
+    @cache
+    def key_of(text: str) -> str | None:
+        if scheme is None or not text:
+            return text or None
+        try:
+            return scheme.key_of(decode_partition(text, columns))
+        except InvalidPartitionKeyError:
+            return None
+
+    return key_of
 
 
 def _to_split(plan: CompactionPlan) -> Iterator[dict[str, object]]:
@@ -388,14 +443,21 @@ def _by_partition(plan: CompactionPlan) -> list[list[CompactionTask]]:
     return list(found.values())
 
 
-RESPEC = Verb(
-    name="respec",
-    description="change the partition keys of a table while it lives",
-    options=RespecOptions,
-    plan_type=RespecPlan,
-    plan=_plan,
-    run=_run,
-    report=_report,
-    lease=_lease,
-    measures=_measures,
-)
+def respec_verb(
+    declared: PartitionScheme | None = None,
+) -> Verb[RespecOptions, RespecPlan, RespecResult]:
+    """The verb of a table whose asset has the declared partitions, as its reports name them."""
+    return Verb(
+        name="respec",
+        description="change the partition keys of a table while it lives",
+        options=RespecOptions,
+        plan_type=RespecPlan,
+        plan=_plan,
+        run=_run,
+        report=partial(_report, declared=declared),
+        lease=_lease,
+        measures=_measures,
+    )
+
+
+RESPEC = respec_verb()

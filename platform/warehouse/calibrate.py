@@ -15,17 +15,19 @@ from statistics import median
 
 from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
 from lakewright.platform.warehouse.action import Action, Verdict
-from lakewright.platform.warehouse.kept_verbs import COMPACT, EXPIRE_SNAPSHOTS
+from lakewright.platform.warehouse.kept_verbs import COMPACT, EXPIRE_SNAPSHOTS, RESPEC
 
 # The model, measured on one core of a small server with a local disk.
 _MS_PER_RUN = 50.0
 _MS_PER_FILE = 2.0
-# Of a file that an expiry deletes, no row is read.
-_MS_PER_EXPIRED_FILE = 1.0
+# Of a file that an expiry deletes, no row is read; a change of partition keys writes a file for
+# each value of the new keys (`benchmarks/respec_cost`), and names other files anew.
+_MS_PER_FILE_OF = {EXPIRE_SNAPSHOTS: 1.0, RESPEC: 12.0}
+_MS_PER_NAMED_FILE = 0.4
 _MS_PER_MIB = 40.0
 _MIB = 1 << 20
 # Fewer runs than this say too little, and older ones than the last so many are out of date.
-_FEWEST, _MOST = 3, 50
+FEWEST_RUNS, _MOST = 3, 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +72,7 @@ class Calibration:
         written = round(read * self._written(verb, table, cost))
         taken = replace(cost, files=round(cost.files * known.share), bytes=read)
         milliseconds = modelled_ms(taken, verb) * known.time
-        if known.runs and not cost.files and not cost.bytes:
+        if known.runs and not (cost.files or cost.bytes or cost.files_named):
             # Nothing is known of the size of the work.
             milliseconds = known.milliseconds
         return replace(
@@ -123,7 +125,7 @@ class Learning:
                 known.append(_Run(each.cost, each.predicted_cost))
                 changed.add(key)
         for key in changed:
-            if len(self._runs[key]) >= _FEWEST:
+            if len(self._runs[key]) >= FEWEST_RUNS:
                 self._ratios[key] = _ratios(self._runs[key], key[0])
         return Calibration(dict(self._ratios))
 
@@ -136,8 +138,13 @@ class _Run:
 
 def modelled_ms(cost: Cost, verb: str = COMPACT) -> float:
     """The time of a verb for files and bytes where no run is known."""
-    of_file = _MS_PER_EXPIRED_FILE if verb == EXPIRE_SNAPSHOTS else _MS_PER_FILE
-    return _MS_PER_RUN + of_file * cost.files + _MS_PER_MIB * cost.bytes / _MIB
+    of_files = _MS_PER_FILE_OF.get(verb, _MS_PER_FILE) * cost.files
+    return (
+        _MS_PER_RUN
+        + of_files
+        + _MS_PER_NAMED_FILE * cost.files_named
+        + _MS_PER_MIB * cost.bytes / _MIB
+    )
 
 
 def _ratios(runs: Collection[_Run], verb: str) -> Ratios:

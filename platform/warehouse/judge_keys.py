@@ -42,7 +42,12 @@ def cost_of_change(survey: TableSurvey, keys: tuple[str, ...]) -> Cost:
     if survey.keyed:
         times = len(steps_between(present, keys))
     size = files.bytes * times
-    return Cost(bytes=size, files=files.files, bytes_written=size)
+    return Cost(
+        bytes=size,
+        files=files.files if times else 0,
+        bytes_written=size,
+        files_named=0 if survey.keyed else files.files,
+    )
 
 
 def _listed(keys: Sequence[str]) -> str:

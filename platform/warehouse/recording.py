@@ -26,6 +26,7 @@ from lakewright.platform.upkeep.verb import (
 )
 from lakewright.platform.warehouse.action import Action, Verdict
 from lakewright.platform.warehouse.calibrate import Calibration
+from lakewright.platform.warehouse.foresee import with_estimate
 from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.platform.warehouse.open_lineage import lineage_sink
 from lakewright.platform.warehouse.past import LEARNS_FROM_MS
@@ -144,6 +145,16 @@ class Recorder:
             raise
         self._record(verb, table, partial(watch.ended, outcome))
         return outcome
+
+    def foretell(
+        self, verb: AnyVerb, table: Table, planned: Outcome[Any, Any, Any], report: Report
+    ) -> Report:
+        """The report of a plan with what it will take, by past runs where they can be read."""
+        try:
+            return with_estimate(self.learned, verb, table, planned, report)
+        except StorageError as error:
+            self._warn(f"past runs of {verb.name} cannot be read", error)
+            return with_estimate(lambda *_: Calibration(), verb, table, planned, report)
 
     def _record(self, verb: AnyVerb, table: Table, action: Callable[[], Action]) -> None:
         told = f"{verb.name} of {table.name} is not recorded"

@@ -126,6 +126,14 @@ def test_the_job_changes_the_keys_to_those_declared_and_the_partitions_follow(da
     assert dry.outputs["lakewright/keys_after"] == "(dt, hh)"
     assert dry.outputs["lakewright/files_to_split"] == 2
     assert len(dry.outputs["to split"]) == 2
+    # What becomes of each partition of the asset, and what the change will take.
+    shown = [row.data for row in dry.outputs["partitions"].records]
+    assert [(row["dagster_partition"], row["dagster_becomes"]) for row in shown] == [
+        (f"2024-01-0{day}", f"2024-01-0{day}-01:00; 2024-01-0{day}-02:00") for day in (1, 2)
+    ]
+    assert dry.outputs["lakewright/estimated_seconds"] > 0
+    assert dry.outputs["lakewright/estimated_bytes_read"] > 0
+    assert dry.outputs["lakewright/estimated_by"].startswith("the measured default")
     assert days.table().schema.partition_keys == ("dt",)
 
     done = days.run("respec")

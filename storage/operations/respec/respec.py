@@ -12,7 +12,7 @@ A run that is stopped leaves a table that every client reads. Planned again, it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -48,10 +48,10 @@ from lakewright.storage.operations.respec.respec_checks import (
 from lakewright.storage.operations.respec.respec_plan import (
     MOST_FILES,
     MOST_PARTITIONS,
-    Becoming,
     RespecPlan,
     RespecResult,
     Rewritten,
+    becomings,
     check_size,
     layout_of,
 )
@@ -67,7 +67,6 @@ from lakewright.storage.operations.write.verify import VerifyLevel
 from lakewright.storage.spec.arguments import whole_number
 from lakewright.storage.spec.manifest import ManifestEntry
 from lakewright.storage.spec.options import BucketMode
-from lakewright.storage.spec.partition import partition_path
 from lakewright.storage.spec.schema import listed_names
 from lakewright.storage.spec.schema_difference import differences
 from lakewright.storage.spec.snapshot import Snapshot
@@ -161,7 +160,7 @@ def plan_respec(
             partitions,
         ),
         files_after=_files_after(files, single, several, values),
-        becomes=_becomes(files, entries, values),
+        becomes=becomings(files, entries, values),
         partition_count=len({r for e in entries for r in values.found[e.file.file_name]}),
         most_partitions=most_partitions,
         most_files=most_files,
@@ -468,27 +467,3 @@ def _files_after(
     for partition, (row,) in found.items():
         together[row] = together.get(row, 0) + rows[partition]
     return sum(bucket_count_for(files, together[row]) for (row,) in found.values())
-
-
-def _becomes(
-    files: TableFiles, entries: Iterable[ManifestEntry], values: KeyValues
-) -> tuple[Becoming, ...]:
-    """The paths of the new partitions of each present partition."""
-    found: dict[str, set[str]] = {}
-    paths: dict[KeyRow, str] = {}
-    now = files.partitions.keys
-    for entry in entries:
-        of_partition = found.setdefault(files.partitions.of_entry(entry).path, set())
-        for row in values.found[entry.file.file_name]:
-            if row not in paths:
-                paths[row] = partition_path(
-                    values.fields,
-                    row,
-                    default_name=now.default_name,
-                    legacy_name=now.legacy_name,
-                )
-            of_partition.add(paths[row])
-    return tuple(
-        Becoming(partition=path, becomes=tuple(sorted(each)))
-        for path, each in sorted(found.items())
-    )

@@ -6,9 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
 from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.read.key_values import KeyRow, KeyValues
 from lakewright.storage.operations.rewrite.compaction_plan import CompactionPlan
 from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
+from lakewright.storage.spec.partition import Partition, partition_path
+from lakewright.storage.spec.partition_text import partition_text
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.shown import Shown
 
@@ -28,10 +32,16 @@ class Layout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Becoming:
-    """A present partition, and the partitions that its rows come to, by their paths."""
+    """A present partition, and the partitions that its rows come to, by their paths.
+
+    `key` and `keys`, in the order of `becomes`, are the texts of their values, which orchestrators
+    keep: unlike folders, they tell null, the empty text and a text of blanks apart.
+    """
 
     partition: str
     becomes: tuple[str, ...]
+    key: str = ""
+    keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +150,37 @@ def layout_of(entries: Iterable[ManifestEntry]) -> Layout:
         files=len(metas),
         bytes=sum(file.file_size for file in metas),
         rows=sum(file.row_count for file in metas),
+    )
+
+
+def becomings(
+    files: TableFiles, entries: Iterable[ManifestEntry], values: KeyValues
+) -> tuple[Becoming, ...]:
+    """The new partitions of each present partition."""
+    found: dict[Partition, set[tuple[str, str]]] = {}
+    names: dict[KeyRow, tuple[str, str]] = {}
+    now = files.partitions.keys
+    for entry in entries:
+        of_partition = found.setdefault(files.partitions.of_entry(entry), set())
+        for row in values.found[entry.file.file_name]:
+            if row not in names:
+                path = partition_path(
+                    values.fields,
+                    row,
+                    default_name=now.default_name,
+                    legacy_name=now.legacy_name,
+                )
+                names[row] = (path, partition_text(row, values.fields))
+            of_partition.add(names[row])
+    there = [(each.path, each.text, sorted(into)) for each, into in found.items()]
+    return tuple(
+        Becoming(
+            partition=path,
+            becomes=tuple(path for path, _ in into),
+            key=key,
+            keys=tuple(key for _, key in into),
+        )
+        for path, key, into in sorted(there)
     )
 
 

@@ -41,11 +41,13 @@ def test_a_change_is_shown_before_it_is_made_and_the_command_ends_with_the_new_k
         ["partitions", "2", "5"],
     ]
     assert planned[5] == "partition keys of db.t to change, at snapshot 3: (dt) → (dt, hh)"
-    assert planned[9].split() == ["dt=a", "dt=a/hh=1;", "dt=a/hh=2;", "dt=a/hh=3", "3"]
-    assert planned[12].startswith("  restated where they lie: 1 file, ")
-    assert planned[13].startswith("  split first: 2 files, ")
-    assert planned[13].endswith(", 4 rows")
-    assert "let their streams read to snapshot 3; only lakewright expires" in planned[14]
+    becomes = ["dt=a/hh=1;", "dt=a/hh=2;", "dt=a/hh=3"]
+    assert planned[9].split() == ["dt=a", *becomes, "3", "a", *becomes]
+    assert planned[12].startswith("  it takes about 75 ms, to read ")
+    assert planned[13].startswith("  restated where they lie: 1 file, ")
+    assert planned[14].startswith("  split first: 2 files, ")
+    assert planned[14].endswith(", 4 rows")
+    assert "let their streams read to snapshot 3; only lakewright expires" in planned[15]
     assert planned[-1] == "dry run: nothing was written"
     assert catalog.table("db.t").schema.partition_keys == ("dt",)
 
@@ -72,13 +74,79 @@ def test_programs_get_every_figure_and_what_becomes_of_every_partition(
     assert (summary["to_restate"]["files"], summary["to_split"]["files"]) == (1, 2)
     assert (summary["partitions_before"], summary["partitions_after"]) == (2, 5)
     assert (summary["max_partitions"], summary["max_files"]) == (10_000, 100_000)
-    assert planned["becomes"][1] == {"partition": "dt=b", "becomes": ["dt=b/hh=1", "dt=b/hh=2"]}
+    assert planned["becomes"][1] == {
+        "partition": "dt=b",
+        "becomes": ["dt=b/hh=1", "dt=b/hh=2"],
+        "key": "b",
+        "keys": ["dt=b/hh=1", "dt=b/hh=2"],
+    }
+    assert summary["dagster_partitions"][1] == {
+        "partition": "b",
+        "becomes": ["dt=b/hh=1", "dt=b/hh=2"],
+    }
+    estimate = summary["estimate"]
+    assert estimate["bytes_read"] == summary["to_split"]["bytes"]
+    assert (estimate["runs"], estimate["milliseconds"] > 0) == (0, True)
+    assert estimate["by"].startswith("the measured default, as there are fewer than 3 past runs")
     done = lakewright(catalog, *BY_HOUR, "--format", "json").json
     assert done["operation"] == "respec"
     assert (done["keys"], done["snapshots"]) == (["dt", "hh"], [4, 5, 6])
     assert (done["files_split"], done["files_restated"]) == (2, 5)
     assert done["becomes"] == planned["becomes"]
     assert done["schema_id"] == catalog.table("db.t").schema.id
+
+
+@pytest.mark.mission("PT1")
+def test_a_plan_names_the_partitions_of_the_declared_asset_of_before_and_after(
+    catalog: Catalog, lakewright: Lakewright, tmp_path: Path
+) -> None:
+    table = new_table(catalog, COLUMNS, partitions=["dt"])
+    write(table, "2024-01-01", 1, 2)
+    write(table, "noise", 3)
+    by_day = "partition_keys: [dt]\npartitions:\n  daily: {column: dt, start: 2024-01-01}"
+    by_hour = """partition_keys: [dt, hh]
+partitions:
+  hourly: {columns: {dt: "%Y-%m-%d", hh: "%H"}, start: 2024-01-01}"""
+    columns = "\n".join(f"  - {{name: {name}, type: {kind}}}" for name, kind in COLUMNS.items())
+    declared = tmp_path / "t.yaml"
+    found = []
+    for partitions in (by_day, by_hour):
+        declared.write_text(f"table: db.t\ncolumns:\n{columns}\n{partitions}\n")
+        given = (*BY_HOUR, "--dry-run", "--tables", str(declared))
+        planned = lakewright(catalog, *given, "--format", "json").json
+        found.append(planned["summary"]["dagster_partitions"])
+        lines = lakewright(catalog, *given).lines
+    assert found == [
+        [
+            {
+                "partition": "2024-01-01",
+                "becomes": ["dt=2024-01-01/hh=1", "dt=2024-01-01/hh=2"],
+            },
+            {"partition": None, "becomes": ["dt=noise/hh=3"]},
+        ],
+        [
+            {"partition": "2024-01-01", "becomes": ["2024-01-01-01:00", "2024-01-01-02:00"]},
+            {"partition": "noise", "becomes": [None]},
+        ],
+    ]
+    assert any(
+        line.split()[-4:] == ["2", "2024-01-01", "2024-01-01-01:00;", "2024-01-01-02:00"]
+        for line in lines
+    )
+
+
+def test_a_plan_of_many_partitions_shows_the_first_and_their_number(
+    catalog: Catalog, lakewright: Lakewright
+) -> None:
+    table = new_table(catalog, {"k": "INT", "v": "INT"}, partitions=["k"])
+    table.write(rows(table, [{"k": k, "v": k % 2} for k in range(60)]))
+    keys = ("respec", "db.t", "--keys", "v", "--dry-run")
+    planned = lakewright(catalog, *keys).lines
+    assert len(planned) < 60
+    assert any(line == "… and 20 more; --format json has them all" for line in planned)
+    summary = lakewright(catalog, *keys, "--format", "json").json["summary"]
+    assert len(summary["dagster_partitions"]) == 60
+    assert summary["dagster_partitions"][0] == {"partition": "0", "becomes": ["0"]}
 
 
 def test_partitions_are_split_before_and_never_again(

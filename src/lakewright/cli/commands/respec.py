@@ -1,7 +1,7 @@
 """`lakewright respec`: the partition keys of a live table."""
 
 from lakewright.cli.upkeep.verbs import verb_command
-from lakewright.platform.upkeep.respec import RESPEC
+from lakewright.platform.upkeep.respec import RESPEC, respec_verb
 
 respec = verb_command(
     RESPEC,
@@ -15,6 +15,7 @@ Partition keys must be in the primary key, which --primary-key lets them join.
 """,
     examples="""
 lakewright respec nyc.flights --keys dt,origin --dry-run
+lakewright respec nyc.flights --keys dt,origin --dry-run --tables tables --format json
 lakewright respec nyc.flights --keys dt,origin --split-only --partition dt=2013-12-01
 lakewright respec nyc.flights --keys dt,origin --max-partitions 50000
 lakewright respec nyc.flights --add origin
@@ -22,4 +23,5 @@ lakewright respec nyc.flights --keys ""
 lakewright respec nyc.orders --keys dt,origin --primary-key id,dt,origin
 lakewright respec nyc.flights --moved-from s3://old-bucket/warehouse/nyc.db/flights
 """,
+    of_declared=lambda declaration: respec_verb(declaration.scheme),
 )

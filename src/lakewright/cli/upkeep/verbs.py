@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from pathlib import Path
 from typing import Any, get_origin
 
 import click
@@ -22,8 +23,11 @@ from lakewright.cli.grammar.values import age_ms, names, names_or_none, partitio
 from lakewright.cli.output.answers import Answer
 from lakewright.cli.output.progress import Steps, shown_steps
 from lakewright.cli.output.report_text import report_record, report_text
+from lakewright.cli.upkeep.gate import workspace_of
 from lakewright.cli.upkeep.plan_files import plan_data, read_plan, save_plan
+from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.upkeep_policies import EngineChoice
+from lakewright.platform.declare.variables import TABLES_VARIABLE
 from lakewright.platform.upkeep.rewrites import Partitions
 from lakewright.platform.upkeep.verb import (
     AnyVerb,
@@ -49,18 +53,24 @@ def verb_command(
     flags: Mapping[str, str] | None = None,
     arguments: Mapping[str, str] | None = None,
     code_of_result: Callable[[Any], int] = lambda _: 0,
+    of_declared: Callable[[TableDeclaration], AnyVerb] | None = None,
 ) -> Described:
     """The command of a verb.
 
     `flags` rename options. `arguments` are positional options, with their names in help.
-    `code_of_result` is the exit code of a run.
+    `code_of_result` is the exit code of a run. Where a declared table has a verb of its own,
+    `of_declared` makes it, and `--tables` names the declarations.
     """
     options = option_fields(verb.options)
 
-    def run(call: Call, **given: Any) -> Answer | None:
+    def run(call: Call, tables: tuple[Path, ...] = (), **given: Any) -> Answer | None:
         table = call.table()
         chosen = {each.name: _value(each, given[each.name], table) for each in options}
-        return run_verb(verb, call, table, verb.options(**chosen), code_of_result=code_of_result)
+        declaration = workspace_of(tables, ()).declaration(table.name) if tables else None
+        own = verb
+        if of_declared is not None and declaration is not None:
+            own = of_declared(declaration)
+        return run_verb(own, call, table, verb.options(**chosen), code_of_result=code_of_result)
 
     run.__doc__ = f"{verb.description[0].upper()}{verb.description[1:]}."
     words = name or verb.name.replace("_", "-")
@@ -72,6 +82,18 @@ def verb_command(
         else _option(each, (flags or {}).get(each.name))
         for each in options
     ]
+    if of_declared is not None:
+        own.append(
+            click.Option(
+                ["--tables"],
+                metavar="PATH",
+                type=click.Path(path_type=Path),
+                multiple=True,
+                envvar=TABLES_VARIABLE,
+                help="Declarations: partitions are named as those of the table's asset "
+                f"(default: ${TABLES_VARIABLE}).",
+            )
+        )
     # After the table.
     made.params[1:1] = sorted(own, key=lambda each: isinstance(each, click.Option))
     return made
@@ -95,10 +117,12 @@ def run_verb(
     recorder = Recorder.of(call.catalog(), warn=warnings.append)
     try:
         outcome = _carried_out(verb, call, table, options, recorder)
+        report = verb.report(table, outcome)
+        if outcome.result is None:
+            report = recorder.foretell(verb, table, outcome, report)
     finally:
         for warning in warnings:
             sys.stderr.write(f"lakewright: warning: {warning}\n")
-    report = verb.report(table, outcome)
     if outcome.result is None:
         answer = _planned(verb, call, table, outcome.plan, report)
         code = code_of(outcome.plan) if call.dry_run else 0

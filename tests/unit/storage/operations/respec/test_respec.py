@@ -82,7 +82,8 @@ def test_partitions_that_share_a_folder_are_counted_each(catalog: Catalog) -> No
     given: list[str | None] = [None, "", "   ", "x"]
     table.write(rows(table, [{"dt": "a", "hh": 1, "o": each, "v": 1} for each in given]))
     plan = table.upkeep.plan_respec(["dt", "o"])
-    assert len(plan.becomes[0].becomes) == 2
+    assert len(set(plan.becomes[0].becomes)) == 2
+    assert plan.becomes[0].keys == ("dt=a/o=%20 %20", "dt=a/o=%empty", "dt=a/o=%null", "dt=a/o=x")
     assert plan.partitions_after == 4
     with pytest.raises(InvalidRequestError, match="would have 4 partitions"):
         table.upkeep.plan_respec(["dt", "o"], most_partitions=3)
