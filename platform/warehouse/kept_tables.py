@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from lakewright.platform.declare.declarations import TableDeclaration
+from lakewright.platform.declare.policies import PolicySet
 from lakewright.platform.declare.policy_watch import PolicyFiles
 from lakewright.platform.declare.upkeep_policies import UpkeepMode, UpkeepPolicy, WarehousePolicy
 from lakewright.platform.declare.yaml_files import Problem
@@ -48,9 +49,12 @@ class KeptTables:
         """What is wrong with policy files that were edited."""
         return self.files.current().problems
 
-    def table(self, name: str) -> KeptTable:
-        """A table by its name, whether it exists or not."""
-        policy = self.files.current().policies.of(name).policy
+    def table(self, name: str, policies: PolicySet | None = None) -> KeptTable:
+        """A table by its name, whether it exists or not.
+
+        `policies` are those of now: a caller that asks for many tables looks at the files once.
+        """
+        policy = (policies or self.files.current().policies).of(name).policy
         if name in OWN_TABLES and not policy.freeze:
             # They are written in shadow, too, and would pile up small files.
             policy = policy.model_copy(update={"mode": UpkeepMode.LIVE})
