@@ -3,11 +3,11 @@
 1. Make the warehouse, unless it is there: a small table is copied.
 2. In a process of its own: load the definitions, and let the upkeep sensor look as the daemon lets
    it, each look 30 s of the sensor's clock after the one before: the first one, which reads all
-   tables, and those of 10 minutes, in which all tables are read again once.
-3. With `--served`: start `dagster dev`, wait until it is at rest, and add up the CPU time of each
-   of its processes over some minutes of real time.
+   tables; those that report what it found, some events at a time; and those of 20 minutes at rest.
+3. With `--served`: start `dagster dev`, wait until all is reported, and add up the CPU time of each
+   of its processes over some minutes of real time. With `--floor` too, its code location is empty.
 
-`python -m benchmarks.idle FOLDER [--tables 1000] [--served MINUTES] [--profile]`
+`python -m benchmarks.idle FOLDER [--tables 1000] [--served MINUTES [--floor]] [--profile]`
 """
 
 from __future__ import annotations
@@ -42,10 +42,12 @@ warehouse:
   orphans: {schedule: "0 0 29 2 *"}
   quarantine: {schedule: "0 0 29 2 *"}
 """
-LOOKS, EVERY_MS = 20, 30_000
+LOOKS, EVERY_MS = 40, 30_000
 AIM_CORES = 0.05
 _TICKS = os.sysconf("SC_CLK_TCK")
 _REST_SECONDS = 60
+# Each table has three materializations and a check to report at first, and a look reports 100.
+_TABLES_A_LOOK = 25
 _UNLIMITED_MS = 86_400_000
 _LISTING_SECONDS = 600.0
 
@@ -80,8 +82,8 @@ def measure(folder: Path, *, profiled: bool) -> dict[str, object]:
     home.mkdir(exist_ok=True)
     with dg.DagsterInstance.local_temp(str(home)) as instance:
 
-        def look() -> tuple[float, float]:
-            """CPU seconds of a look, and of what the daemon does with its reports."""
+        def look() -> tuple[float, float, int]:
+            """CPU seconds of a look, and of what the daemon does with its reports; their number."""
             before = _cpu()
             context = dg.build_sensor_context(
                 instance=instance,
@@ -94,17 +96,21 @@ def measure(folder: Path, *, profiled: bool) -> dict[str, object]:
                 instance.report_runless_asset_event(event)
             assert not answer.run_requests
             print(f"{looked - before:.2f} CPU s: {answer.skip_message}", file=sys.stderr)
-            return looked - before, _cpu() - looked
+            return looked - before, _cpu() - looked, len(answer.asset_events)
 
         first_seconds = time.perf_counter()
-        first_used, first_told = look()
+        first_used, told_cpu, told = look()
         first_seconds, first_mib = time.perf_counter() - first_seconds, _peak_mib()
+        while told:
+            ahead_ms += EVERY_MS
+            looked, reported, told = look()
+            told_cpu += looked + reported if told else 0.0
         used = []
         for _ in range(LOOKS):
             ahead_ms += EVERY_MS
             if profiled:
                 profile.enable()
-            used.append(sum(look()))
+            used.append(sum(look()[:2]))
             profile.disable()
     if profiled:
         pstats.Stats(profile, stream=sys.stderr).sort_stats("cumulative").print_stats(60)
@@ -116,7 +122,7 @@ def measure(folder: Path, *, profiled: bool) -> dict[str, object]:
         "load_mib": loaded_mib,
         "all_read_seconds": round(first_seconds, 2),
         "all_read_cpu": round(first_used, 2),
-        "all_told_cpu": round(first_told, 2),
+        "all_told_cpu": round(told_cpu, 2),
         "all_read_mib": first_mib,
         "look_cpu_median": round(looks[len(looks) // 2], 3),
         "look_cpu_most": round(looks[-1], 3),
@@ -127,28 +133,30 @@ def measure(folder: Path, *, profiled: bool) -> dict[str, object]:
     }
 
 
-def measure_served(folder: Path, minutes: float) -> dict[str, object]:
+def measure_served(folder: Path, minutes: float, *, empty: bool) -> dict[str, object]:
     """CPU of each process of `dagster dev` at rest, in cores."""
-    (folder / "tables").mkdir(exist_ok=True)
     environment = {
         "LAKEWRIGHT_WAREHOUSE": str(folder / "warehouse"),
-        "LAKEWRIGHT_TABLES": str(folder / "tables"),
         "LAKEWRIGHT_POLICY": str(folder / "policy.yaml"),
     }
-    home = folder / "home"
+    home, workspace, rest = folder / "home", ROOT / "workspace.yaml", _REST_SECONDS
+    if empty:
+        (folder / "empty.py").write_text("import dagster\n\ndefs = dagster.Definitions()\n")
+        workspace = folder / "empty.yaml"
+        workspace.write_text(f"load_from:\n  - python_file: {folder / 'empty.py'}\n")
+        home = folder / "empty_home"
+    else:
+        tables = len(list((folder / "warehouse" / "many.db").iterdir()))
+        rest += EVERY_MS // 1000 * (tables // _TABLES_A_LOOK + 1)
     home.mkdir(exist_ok=True)
     (home / "dagster.yaml").write_text((ROOT / "dagster_home" / "dagster.yaml").read_text())
-    with DagsterServer(ROOT / "workspace.yaml", home, environment) as server:
+    with DagsterServer(workspace, home, environment) as server:
         session = server.session
-        time.sleep(_REST_SECONDS)
+        time.sleep(rest)
         before, began = _cpu_of_session(session), time.monotonic()
         time.sleep(60 * minutes)
         after, seconds = _cpu_of_session(session), time.monotonic() - began
-        ticks = server.query(
-            """{ sensorOrError(sensorSelector: {repositoryName: "__repository__",
-                   repositoryLocationName: "lakewright.definitions", sensorName: "upkeep_sensor"}) {
-                 ... on Sensor { sensorState { ticks(limit: 3) { status skipReason } } } } }"""
-        )
+        tick = None if empty else server.last_tick("upkeep_sensor")
     cores: Counter[str] = Counter()
     for pid, (name, used) in after.items():
         cores[name] += round((used - before.get(pid, ("", 0.0))[1]) / seconds, 4)
@@ -156,7 +164,7 @@ def measure_served(folder: Path, minutes: float) -> dict[str, object]:
         "minutes": minutes,
         "cores": dict(cores),
         "all": round(sum(cores.values()), 4),
-        "ticks": ticks["sensorOrError"],
+        "last_tick": tick,
     }
 
 
@@ -203,6 +211,7 @@ def main() -> None:
     arguments.add_argument("folder", type=Path)
     arguments.add_argument("--tables", type=int, default=1000)
     arguments.add_argument("--served", type=float, help="minutes to measure `dagster dev` for")
+    arguments.add_argument("--floor", action="store_true", help="`dagster dev` without tables")
     arguments.add_argument("--profile", action="store_true")
     arguments.add_argument("--here", action="store_true", help="measure in this process")
     given = arguments.parse_args()
@@ -213,7 +222,7 @@ def main() -> None:
         copy_tables(given.folder / "warehouse", given.tables)
         (given.folder / "policy.yaml").write_text(POLICY)
     if given.served:
-        print(json.dumps(measure_served(given.folder, given.served)))
+        print(json.dumps(measure_served(given.folder, given.served, empty=given.floor)))
         return
     command = [sys.executable, "-m", "benchmarks.idle", str(given.folder), "--here"]
     subprocess.run([*command, *(["--profile"] if given.profile else [])], check=True)

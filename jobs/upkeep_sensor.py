@@ -93,7 +93,9 @@ def build_upkeep_sensor(
         present = watch.names(catalog)
         past = past_runs(life, names, present, verbs)
         past = watch.recorded(catalog).add_to(past, day_begins_ms=day_begins_ms)
-        look = watch.look(catalog, past, clock, day_ends_ms=day_ends_ms, within_ms=_LOOK_MS)
+        look = watch.look(
+            catalog, past, clock, names=present, day_ends_ms=day_ends_ms, within_ms=_LOOK_MS
+        )
         if look.shadows and is_recording():
             # What cannot be recorded now is decided again at the next tick.
             with suppress(StorageError):

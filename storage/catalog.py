@@ -42,6 +42,7 @@ from lakewright.storage.files.hive_client import open_metastore
 from lakewright.storage.files.hive_names import HiveNames, HiveStores, local_path, root_uri
 from lakewright.storage.files.read_only_files import ReadOnlyFiles
 from lakewright.storage.files.row_lock import RowLock
+from lakewright.storage.files.table_stamp import TableStamp, table_stamp
 from lakewright.storage.files.temporary_folder import temporary_folder
 from lakewright.storage.format_table import FormatTable
 from lakewright.storage.operations.format_tables.create_format_table import create_format_table
@@ -299,6 +300,10 @@ class Catalog:
             raise self._no_table(name)
         return Table(self._places.files(name, self.env, self.run))
 
+    def stamp(self, name: str) -> TableStamp:
+        """Whether a table is the one of before, by little; see `TableStamp`."""
+        return table_stamp(*self._places.table(*split_name(name)))
+
     def create_format_table(
         self,
         name: str,
@@ -340,13 +345,7 @@ class Catalog:
         fs, path = self._places.table(database, table)
         try:
             files = create_format_table(
-                fs,
-                path,
-                spec,
-                table=name,
-                env=self.env,
-                format_name=file_format,
-                location=location,
+                fs, path, spec, table=name, env=self.env, format_name=file_format, location=location
             )
         except AlreadyExistsError as error:
             raise self._places.taken(error, name) from error

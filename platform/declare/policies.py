@@ -156,7 +156,12 @@ class PolicySet:
 
     def of(self, table: str) -> ResolvedPolicy:
         """The policy of a table, by its name `database.table`, whether or not it exists."""
-        return resolved(table, tuple(self._layers_of(table)))
+        layers = tuple(self._layers_of(table))
+        # Most tables of a warehouse have the same few layers, and then share their policy.
+        key = tuple(map(id, layers))
+        if key not in self._policies:
+            self._policies[key] = _overlaid(UpkeepPolicy(), layers)
+        return ResolvedPolicy(table, self._policies[key], layers)
 
     @cached_property
     def warehouse(self) -> WarehousePolicy:
@@ -199,6 +204,11 @@ class PolicySet:
         yield from self._tables.get(table, ())
         if table in self.declared:
             yield self.declared[table]
+
+    @cached_property
+    def _policies(self) -> dict[tuple[int, ...], UpkeepPolicy]:
+        """Policies by the identities of their layers, which live as long as this value."""
+        return {}
 
     @cached_property
     def _of_warehouse(self) -> tuple[Layer, ...]:

@@ -108,14 +108,6 @@ def evaluate_health(
     due = [each for each in decisions if isinstance(each, Intent)]
     others = [each for each in decisions if isinstance(each, Declined)]
     waiting = [each for each in others if each.why_not.waits]
-    ill = [each for each in due if not each.in_time]
-    held_up = [
-        each
-        for each in waiting
-        if each.why_not not in _ALLOWED
-        and not (each.in_time and each.why_not is not WhyNot.ASKED_BEFORE)
-    ]
-    unreadable = state.survey.problem is not None
     concerned: list[Decision] = [*due, *waiting]
     told = [*dict.fromkeys(each.verb for each in concerned)]
     metadata: dict[str, Any] = {"summary": _summary(state.survey)}
@@ -145,13 +137,31 @@ def evaluate_health(
         metadata |= _numbers(state)
     metadata["lakewright/upkeep_sensor"] = _sensor(names.sensor, location)
     metadata["lakewright/mode"] = kept.policy.mode.value
-    passed = not ill and not held_up and not unreadable
+    passed, _ = health_told(state, decisions)
     return HealthEvaluation(
         passed=passed,
         description=_description(state, decisions, kept, passed=passed),
         metadata={name: value for name, value in metadata.items() if value is not None},
         told=frozenset(told),
     )
+
+
+def health_told(state: TableState, decisions: Sequence[Decision]) -> tuple[bool, frozenset[str]]:
+    """Whether an evaluation passes, and the verbs that it tells as due or waiting.
+
+    It costs little: the sensor asks for it at each look, to see whether an evaluation is news.
+    """
+    told, passed = set(), state.survey.problem is None
+    for each in decisions:
+        if isinstance(each, Intent):
+            passed = passed and each.in_time
+        elif each.why_not.waits:
+            may_wait = each.in_time and each.why_not is not WhyNot.ASKED_BEFORE
+            passed = passed and (may_wait or each.why_not in _ALLOWED)
+        else:
+            continue
+        told.add(each.verb)
+    return passed, frozenset(told)
 
 
 def absent(table: str) -> HealthEvaluation:

@@ -20,7 +20,11 @@ from typing import Any, TypeAlias
 import dagster as dg
 
 from lakewright.platform.declare.partition_keys import describe_partition
-from lakewright.platform.orchestration.health_reports import Background, evaluate_health
+from lakewright.platform.orchestration.health_reports import (
+    Background,
+    evaluate_health,
+    health_told,
+)
 from lakewright.platform.orchestration.names import TableNames, UpkeepNames
 from lakewright.platform.orchestration.partition_news import (
     MOST_EVENTS,
@@ -113,13 +117,13 @@ class TableNews:
             kept = self.tables.table(name)
             # The commits first: the page is then materialized before it is checked.
             found += self._commits(instance, catalog, kept, state)
-            health = evaluate_health(state, look.of(name), kept, self.names, location=location)
-            told = (health.passed, health.told, watch.ended_ms(name))
+            decisions = look.of(name)
+            told = (*health_told(state, decisions), watch.ended_ms(name))
             if self._health.get(name) != told:
                 self._health[name] = told
                 health = evaluate_health(
                     state,
-                    look.of(name),
+                    decisions,
                     kept,
                     self.names,
                     location=location,

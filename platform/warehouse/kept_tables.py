@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from lakewright.platform.declare.declarations import TableDeclaration
-from lakewright.platform.declare.policies import DayBudget
+from lakewright.platform.declare.policies import DayBudget, PolicySet
 from lakewright.platform.declare.policy_watch import PolicyFiles
 from lakewright.platform.declare.upkeep_policies import (
     RespecPolicy,
@@ -62,10 +62,13 @@ class KeptTables:
         """What is wrong with policy files that were edited."""
         return self.files.current().problems
 
-    def table(self, name: str) -> KeptTable:
-        """A table by its name, whether it exists or not."""
-        policies = self.files.current().policies
-        policy = policies.of(name).policy
+    def table(self, name: str, policies: PolicySet | None = None) -> KeptTable:
+        """A table by its name, whether it exists or not.
+
+        `policies` are those of now: a caller that asks for many tables looks at the files once.
+        """
+        known = policies or self.files.current().policies
+        policy = known.of(name).policy
         if name in OWN_TABLES and not policy.freeze:
             # They are written in shadow, too, and would pile up small files. Their partition keys
             # are those by which this platform reads them.
@@ -75,7 +78,7 @@ class KeptTables:
             name=name,
             policy=policy,
             declaration=self.declarations.get(name),
-            declared_keys=policies.declared_keys.get(name),
+            declared_keys=known.declared_keys.get(name),
         )
 
     def present(self, catalog: Catalog) -> Iterator[str]:

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
-from lakewright.platform.declare.upkeep_policies import RespecPolicy, UpkeepMode
+from lakewright.platform.declare.upkeep_policies import (
+    RespecPolicy,
+    SortPolicy,
+    UpkeepMode,
+    UpkeepPolicy,
+)
 from lakewright.platform.upkeep.words import counted, size_text
 from lakewright.platform.warehouse.budget import Choice, choose
 from lakewright.platform.warehouse.clock import Clock
@@ -16,14 +22,16 @@ from lakewright.platform.warehouse.known_work import Past
 from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.platform.warehouse.past import LedgerPast
 from lakewright.platform.warehouse.surveys import SurveyLog, Surveys
-from lakewright.platform.warehouse.table_state import TableState, read_state
+from lakewright.platform.warehouse.table_state import TableState, read_beside, read_state
 from lakewright.storage import Catalog
 from lakewright.storage.errors import StorageError
+from lakewright.storage.files.table_stamp import TableStamp
 from lakewright.storage.operations.running.concurrency import map_ahead
 
-# A state is read again after so long although no commit was made: tags, consumers and quarantines
-# change without one.
-_STATE_HOLDS_MS = 600_000
+# After so long it is looked up whether tags, branches, consumers or quarantines of a table changed,
+# which takes no commit; and after so long all of its state is read again: files that no snapshot
+# names come without a trace.
+_STATE_HOLDS_MS, _MOST_HELD_MS = 600_000, 3_600_000
 # Most of a look waits for a store that is not a local disk. On a local disk, threads would only
 # share one processor, and a look whose time is over would have begun with many tables.
 _READ_AT_ONCE = 8
@@ -86,10 +94,19 @@ class Look:
 
 @dataclass(slots=True)
 class _Known:
-    """What was read of a table, when, at which snapshot, and when upkeep had last ended by then."""
+    """What was read of a table, when, and what it was like by then.
 
-    snapshot_id: int | None
+    `read_ms` is when all of it was read, `checked_ms` when what is `beside` its snapshots was last
+    found to be as it was. `sort` is the order that the state was read for, and `ended_ms` when
+    upkeep had last ended. Only a stamp that was `settled` tells a new table from this one.
+    """
+
+    stamp: TableStamp | None
+    settled: bool
+    beside: object
     read_ms: int
+    checked_ms: int
+    sort: SortPolicy
     state: TableState
     ended_ms: int
     told: frozenset[tuple[str, Why | WhyNot]] = frozenset()
@@ -127,7 +144,8 @@ class Watch:
     def read_again(self, name: str) -> None:
         """Read a table at the next look, whatever its snapshot: expiries and removals make none."""
         if name in self._known:
-            self._known[name].read_ms = -_STATE_HOLDS_MS
+            known = self._known[name]
+            known.read_ms = known.checked_ms = -_MOST_HELD_MS
 
     def look(
         self,
@@ -135,15 +153,17 @@ class Watch:
         past: Past,
         clock: Clock,
         *,
+        names: Sequence[str] | None = None,
         day_ends_ms: int | None = None,
         within_ms: int | None = None,
     ) -> Look:
         """Decide on every kept table that exists, and choose among what is due.
 
-        After `within_ms`, no table is begun with. The next look begins with those that were read
-        longest ago.
+        `names` are the kept tables that exist, if they were listed already. After `within_ms`, no
+        table is begun with. The next look begins with those that were read longest ago.
         """
-        names = self.names(catalog)
+        names = self.names(catalog) if names is None else names
+        policies = self.tables.files.current().policies
         ends_ms = None if within_ms is None else catalog.env.now_ms() + within_ms
         for gone in self._known.keys() - set(names):
             del self._known[gone]
@@ -157,7 +177,8 @@ class Watch:
         def read(name: str) -> tuple[str, _Known] | None:
             if ends_ms is not None and catalog.env.now_ms() >= ends_ms:
                 return None
-            return name, self._state(catalog, name, clock.now_ms, ended.get(name, 0))
+            policy = self.tables.table(name, policies).policy
+            return name, self._state(catalog, name, clock.now_ms, ended.get(name, 0), policy)
 
         in_turn = sorted(names, key=self._read_ms)
         at_once = 1 if catalog.fs.scheme == "file" else _READ_AT_ONCE
@@ -165,7 +186,7 @@ class Watch:
             if answer is None:
                 continue
             name, known = answer
-            kept = self.tables.table(name)
+            kept = self.tables.table(name, policies)
             found = decide(known.state, kept.policy, past, clock, declared_keys=kept.declared_keys)
             decisions[name] = found
             due = intents(found)
@@ -199,29 +220,46 @@ class Watch:
         known = self._known.get(name)
         return 0 if known is None else known.read_ms
 
-    def _state(self, catalog: Catalog, name: str, now_ms: int, ended_ms: int) -> _Known:
-        known, policy = self._known.get(name), self.tables.table(name).policy
-        try:
-            table = catalog.table(name)
-            latest = table.history.latest_snapshot()
-        except StorageError:
-            # The survey says what is wrong with the table.
-            table, latest = None, None
-        snapshot_id = None if latest is None else latest.id
+    def _state(
+        self, catalog: Catalog, name: str, now_ms: int, ended_ms: int, policy: UpkeepPolicy
+    ) -> _Known:
+        known, stamp = self._known.get(name), None
+        # The survey says what is wrong with the table.
+        with suppress(StorageError):
+            stamp = catalog.stamp(name)
         if (
             known is not None
-            and known.snapshot_id == snapshot_id
-            and table is not None
-            and known.state.survey.uuid == table.uuid
-            and now_ms - known.read_ms < _STATE_HOLDS_MS
+            and stamp is not None
+            and known.stamp == stamp
             # An expiry and a removal of orphans make no snapshot.
             and known.ended_ms == ended_ms
+            and known.sort == policy.sort
             and _knows_keys(known.state, policy.respec)
+            and (known.settled or known.state.survey.uuid == _uuid(catalog, name))
         ):
-            return known
+            known.settled = known.settled or stamp.is_settled(catalog.env.now_ms())
+            if now_ms - known.checked_ms < _STATE_HOLDS_MS:
+                return known
+            if now_ms - known.read_ms < _MOST_HELD_MS and known.beside == _beside(catalog, name):
+                known.checked_ms = now_ms
+                return known
+        # Read before the state: what changes meanwhile is found at the next look.
+        beside = _beside(catalog, name)
         state = read_state(catalog, name, now_ms=now_ms, sort=policy.sort, respec=policy.respec)
         told: frozenset[tuple[str, Why | WhyNot]] = frozenset() if known is None else known.told
-        self._known[name] = _Known(snapshot_id, now_ms, state, ended_ms, told)
+        self._known[name] = _Known(
+            stamp=stamp,
+            settled=bool(state.survey.uuid)
+            and stamp is not None
+            and stamp.is_settled(catalog.env.now_ms()),
+            beside=None if _is_passing(state) else beside,
+            read_ms=now_ms,
+            checked_ms=now_ms,
+            sort=policy.sort,
+            state=state,
+            ended_ms=ended_ms,
+            told=told,
+        )
         return self._known[name]
 
 
@@ -231,6 +269,28 @@ def _knows_keys(state: TableState, policy: RespecPolicy) -> bool:
     if not policy.enabled or policy.keys is None or state.survey.problem is not None:
         return True
     return change is not None and change.is_of(policy)
+
+
+def _is_passing(state: TableState) -> bool:
+    """Whether others may mend what is wrong without a commit to the table."""
+    change = state.keys_change
+    is_blocked = change is not None and change.why_not is WhyNot.BLOCKED
+    return is_blocked or state.survey.problem is not None
+
+
+def _uuid(catalog: Catalog, name: str) -> str | None:
+    try:
+        return catalog.table(name).uuid
+    except StorageError:
+        return None
+
+
+def _beside(catalog: Catalog, name: str) -> object:
+    """What changes without a commit; of a table that cannot be read it equals nothing."""
+    try:
+        return read_beside(catalog.table(name))
+    except StorageError:
+        return object()
 
 
 def _last_ends(past: Past) -> dict[str, int]:

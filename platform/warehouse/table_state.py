@@ -143,6 +143,21 @@ def read_state(
     )
 
 
+def read_beside(table: Table) -> object:
+    """What of a table changes without a commit, by little reading; equal as long as nothing did.
+
+    Raises:
+        StorageError: the table cannot be read.
+    """
+    return (
+        table.schema.id,
+        table.history.span(),
+        table.history.consumers(),
+        table.table_files.references.tag_modified_ms(),
+        table.upkeep.quarantines(),
+    )
+
+
 def _unsorted(table: Table, sort: SortPolicy) -> Unsorted | None:
     if not sort.enabled or not sort.columns:
         return None

@@ -51,8 +51,16 @@ class SchemaStore:
     registry: SchemaRegistry | None = None
 
     def ids(self) -> list[int]:
-        names = (status.name for status in self.fs.list_dir(self.paths.schema_dir))
-        return sorted(number for name in names if (number := numbered(name, "schema-")) is not None)
+        return list(self.listed())
+
+    def listed(self) -> dict[int, FileStatus]:
+        """All versions, in the order of their ids."""
+        found = {
+            number: status
+            for status in self.fs.list_dir(self.paths.schema_dir)
+            if (number := numbered(status.name, "schema-")) is not None
+        }
+        return dict(sorted(found.items()))
 
     def latest(self, *, table: str) -> TableSchema:
         """The current schema.
@@ -181,19 +189,24 @@ class SnapshotStore:
 
     def latest(self) -> Snapshot | None:
         """The current snapshot, None for a table without commits."""
+        found = self.latest_file()
+        return None if found is None else self._decode(*found)
+
+    def latest_file(self) -> tuple[int, bytes] | None:
+        """The id and the bytes of the current snapshot, None for a table without commits."""
         missing: int | None = None
         rounds = Rounds(self.table or self.paths.root, "its latest snapshot was read")
         while True:
             rounds.begin()
             with suppress(SnapshotNotFound):
                 if (hint := self._last_hinted()) is not None:
-                    return self.read(hint)
+                    return hint, self.read_file(hint)
             ids = self.ids()
             if not ids:
                 return None
             latest_id = ids[-1]
             try:
-                return self.read(latest_id)
+                return latest_id, self.read_file(latest_id)
             except SnapshotNotFound:
                 # An expiry deleted it, so a later snapshot exists; or a rollback did, so an earlier
                 # one exists, or the rollback was undone.
@@ -207,11 +220,10 @@ class SnapshotStore:
         Raises:
             SnapshotNotFound: the snapshot does not exist; the message lists the existing ids.
         """
-        return decode_snapshot(
-            self.read_file(snapshot_id),
-            name=self.paths.snapshot(snapshot_id),
-            snapshot_id=snapshot_id,
-        )
+        return self._decode(snapshot_id, self.read_file(snapshot_id))
+
+    def _decode(self, snapshot_id: int, data: bytes) -> Snapshot:
+        return decode_snapshot(data, name=self.paths.snapshot(snapshot_id), snapshot_id=snapshot_id)
 
     def read_kept(self) -> list[Snapshot]:
         """The snapshots from EARLIEST on, in order, without those deleted during the call."""

@@ -28,6 +28,11 @@ class SeenFiles:
             noun: _T = known[1]
             return noun
         noun = read()
-        if self.env.now_ms() - status.modified_ms > _SETTLED_MS:
+        if is_settled(status, self.env.now_ms()):
             self.by_path[status.path] = status, noun
         return noun
+
+
+def is_settled(status: FileStatus, now_ms: int) -> bool:
+    """Whether a file that replaces this one from now on is listed otherwise."""
+    return now_ms - status.modified_ms > _SETTLED_MS

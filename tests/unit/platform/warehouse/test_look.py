@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 from lakewright.platform.declare.policy_watch import PolicyFiles
 from lakewright.platform.warehouse.clock import Clock
@@ -10,7 +14,9 @@ from lakewright.platform.warehouse.intents import Decision, Declined, Intent, Wh
 from lakewright.platform.warehouse.kept_tables import KeptTables
 from lakewright.platform.warehouse.look import Look, Watch
 from lakewright.platform.warehouse.surveys import OWN_TABLES
-from lakewright.storage import Catalog
+from lakewright.platform.warehouse.table_state import TableState
+from lakewright.storage import Catalog, SetOption, Table
+from tests.support.stores.watched_files import watched_catalog
 from tests.support.tables.builders import events, new_table, rows
 from tests.support.tables.environment import FixedEnv
 from tests.support.tables.fixtures import memory_uri
@@ -200,3 +206,141 @@ def test_the_tables_of_the_platform_keep_their_keys_whatever_a_warehouse_names(
     kept = KeptTables(files=PolicyFiles([tmp_path / "policy.yaml"]), adopted=("*",))
     assert kept.table("db.t").policy.respec.keys == ("verb",)
     assert {kept.table(name).policy.respec.keys for name in OWN_TABLES} == {None}
+
+
+@pytest.fixture
+def table(unchecked_catalog: Catalog) -> Table:
+    """A table on disk whose files were all written long ago."""
+    return written(unchecked_catalog)
+
+
+def written(catalog: Catalog) -> Table:
+    made = new_table(catalog, name="db.events")
+    made.write(rows(made, events(0, 5)))
+    # By the clock of the store, on which the fixed clock of a test has no influence.
+    for each in Path(made.table_files.paths.schema_dir).iterdir():
+        os.utime(each, (0, 0))
+    return made
+
+
+def looking(
+    folder: Path, catalog: Catalog, policy: str = POLICY
+) -> Callable[[int], tuple[TableState | None, list[str]]]:
+    """Looks so many ms later; gives the state of the table, and the names of files that were read.
+
+    A state that was not read again is the same object.
+    """
+    (folder / "policy.yaml").write_text(policy)
+    seen, files = watched_catalog(catalog)
+    watch = Watch(KeptTables(files=PolicyFiles([folder / "policy.yaml"]), adopted=("db.*",)))
+    now_ms = 10 * DAY_MS
+
+    def look(later_ms: int = 30_000) -> tuple[TableState | None, list[str]]:
+        nonlocal now_ms
+        now_ms += later_ms
+        clock = Clock(now_ms=now_ms, last_tick_ms=lambda cron, zone: 0)
+        past = watch.recorded(seen).past(day_begins_ms=0)
+        del files.calls[:]
+        watch.look(seen, past, clock)
+        read = [each.path for each in files.calls if each.name in ("read_bytes", "open_input")]
+        return watch.state("db.events"), [
+            each.rpartition("/")[2] for each in read if "/db.db/events/" in each
+        ]
+
+    return look
+
+
+def test_of_a_table_at_rest_a_look_reads_its_latest_snapshot_and_nothing_else(
+    tmp_path: Path, table: Table, unchecked_catalog: Catalog
+) -> None:
+    look = looking(tmp_path, unchecked_catalog)
+    first, _ = look(0)
+    for _ in range(3):
+        assert look() == (first, ["LATEST", "snapshot-1"])
+
+
+def commit(catalog: Catalog, table: Table) -> None:
+    table.write(rows(table, events(5, 6)))
+
+
+def roll_back_and_commit(catalog: Catalog, table: Table) -> None:
+    """Another snapshot of the same number."""
+    table.write(rows(table, events(5, 6)))
+    table.history.rollback(snapshot=1)
+    table.write(rows(table, events(5, 7)))
+
+
+def alter(catalog: Catalog, table: Table) -> None:
+    table.alter(SetOption("snapshot.num-retained.min", "3"))
+
+
+def remake(catalog: Catalog, table: Table) -> None:
+    """A new table with the same name, schema and number of snapshots."""
+    catalog.drop_table("db.events")
+    written(catalog)
+
+
+@pytest.mark.parametrize("change", [commit, roll_back_and_commit, alter, remake])
+def test_a_change_of_a_table_is_seen_at_the_next_look(
+    tmp_path: Path,
+    table: Table,
+    unchecked_catalog: Catalog,
+    change: Callable[[Catalog, Table], None],
+) -> None:
+    look = looking(tmp_path, unchecked_catalog)
+    if change is roll_back_and_commit:
+        table.write(rows(table, events(5, 6)))
+    first, _ = look(0)
+    change(unchecked_catalog, table)
+    assert look()[0] is not first
+
+
+def test_another_order_in_the_policy_is_seen_at_the_next_look(
+    tmp_path: Path, table: Table, unchecked_catalog: Catalog
+) -> None:
+    look = looking(tmp_path, unchecked_catalog, SORTED)
+    first, _ = look(0)
+    assert first is not None
+    assert first.unsorted is not None
+    (tmp_path / "policy.yaml").write_text(SORTED.replace("columns: [id]", "columns: [day, id]"))
+    again, _ = look()
+    assert again is not None
+    assert again.unsorted is not None
+    assert again.unsorted.columns == ("day", "id")
+
+
+def test_a_tag_is_seen_within_ten_minutes_and_a_file_that_nothing_names_within_an_hour(
+    tmp_path: Path, table: Table, unchecked_catalog: Catalog
+) -> None:
+    look = looking(tmp_path, unchecked_catalog)
+    first, _ = look(0)
+    table.history.create_tag("kept")
+    assert look()[0] is first
+    tagged, _ = look(600_000)
+    assert tagged is not None
+    assert tagged.survey.history.tags == 1
+    (Path(table.table_files.paths.root) / "bucket-0" / "data-lost-0.parquet").write_bytes(b"x")
+    for _ in range(5):
+        same, read = look(600_000)
+        assert same is tagged
+        assert not [each for each in read if each.startswith("manifest")]
+    all_again, _ = look(600_000)
+    assert all_again is not None
+    assert all_again.survey.orphans.unnamed_files == 1
+
+
+def test_a_table_that_was_just_made_is_told_from_one_of_its_name_by_its_id(
+    tmp_path: Path, table: Table, unchecked_catalog: Catalog
+) -> None:
+    look = looking(tmp_path, unchecked_catalog)
+    schema = Path(table.table_files.paths.schema(0))
+    os.utime(schema)
+    made = schema.stat()
+    first, _ = look(0)
+    text = schema.read_text()
+    moment = str(table.schema.time_millis)
+    # As a store lists it that tells times by the minute: dropped and created again within one.
+    schema.write_text(text.replace(moment, str(table.schema.time_millis + 1)))
+    os.utime(schema, ns=(made.st_atime_ns, made.st_mtime_ns))
+    again, _ = look()
+    assert again is not first
