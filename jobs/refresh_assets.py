@@ -1,5 +1,7 @@
 """The job that makes assets of new tables: it lists the warehouse and reloads the definitions.
 
+It also gives a table whose partition keys changed the partitions that it has now.
+
 A server of code that `dagster dev`, `dg dev` or `dagster code-server` started reloads itself when
 it is asked to, and the daemon and the web server notice. Others have to be reloaded by a person.
 """
@@ -76,14 +78,15 @@ def refresh_request(
 ) -> dg.RunRequest | None:
     """The request that makes assets of new tables: once a day for the same ones.
 
-    None if a run of the job began in the last minutes, or no table is new.
+    A table with other partition keys counts as new. None if a run of the job began in the last
+    minutes, or no table is new.
     """
     if not new:
         return None
     job = names.job(VERB)
     now = dt.datetime.fromtimestamp(now_ms / 1000, dt.UTC)
     last = context.instance.get_run_records(dg.RunsFilter(job_name=job), limit=1)
-    told = f"{counted(len(new), 'new table')} without an asset: {first_few(new)}"
+    told = f"{counted(len(new), 'table')} without an asset of its keys: {first_few(new)}"
     if last and now - last[0].create_timestamp < _REST:
         context.log.info("%s; the last run of %s is less than %s old", told, job, _REST)
         return None

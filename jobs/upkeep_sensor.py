@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from functools import cache, partial
@@ -28,6 +28,7 @@ from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import WarehouseResource
 from lakewright.platform.orchestration.run_life import RunLife
 from lakewright.platform.orchestration.table_news import TableNews
+from lakewright.platform.warehouse.adopted import AdoptedTable
 from lakewright.platform.warehouse.budget import batches
 from lakewright.platform.warehouse.clock import Clock
 from lakewright.platform.warehouse.intents import Intent
@@ -54,12 +55,13 @@ def build_upkeep_sensor(
     *,
     names: UpkeepNames | None = None,
     resources: ResourceKeys | None = None,
-    shown: Collection[str] | None = None,
+    shown: Sequence[AdoptedTable] | None = None,
 ) -> dg.SensorDefinition:
     """The sensor of all kept tables.
 
-    `shown` are the adopted tables that are assets; of further ones it asks for a run of the job
-    `refresh_assets`, which then is one of the jobs. Without it, the assets stay as they are.
+    `shown` are the adopted tables that are assets. Of further tables, and of those that have other
+    partition keys by now, it asks for a run of the job `refresh_assets`, which then is one of the
+    jobs. Without it, the assets stay as they are.
     """
     names = names or UpkeepNames()
     keys = resources or ResourceKeys()
@@ -111,8 +113,10 @@ def build_upkeep_sensor(
         requests = [_request(batch, names, past, seconds) for batch in batches(look.choice.chosen)]
         if shown is not None:
             # Our own tables appear with the next one: the first look makes them.
-            known = tables.declarations.keys() | set(shown) | set(OWN_TABLES)
+            assets = {each.table for each in shown}
+            known = tables.declarations.keys() | assets | set(OWN_TABLES)
             new = [each for each in present if each not in known]
+            new += [each for each in _moved(shown, watch) if each not in tables.declarations]
             refresh = refresh_request(context, new, names, now_ms=now_ms)
             requests += [] if refresh is None else [refresh]
         cursor = f"{dt.datetime.fromtimestamp(now_ms // 1000, dt.UTC):%Y-%m-%dT%H:%M:%SZ}"
@@ -133,6 +137,17 @@ def build_upkeep_sensor(
         )
 
     return upkeep_sensor
+
+
+def _moved(shown: Iterable[AdoptedTable], watch: Watch) -> Iterator[str]:
+    """The tables whose assets have the partitions of former keys."""
+    for each in shown:
+        state = watch.state(each.table)
+        # A table that was not read when all were listed has no columns here.
+        if not each.columns or state is None or state.survey.problem is not None:
+            continue
+        if state.survey.partition_keys != each.partition_keys:
+            yield each.table
 
 
 def _interval_ms(tables: KeptTables) -> int:

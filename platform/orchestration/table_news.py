@@ -84,6 +84,8 @@ class TableNews:
     _partitions: PartitionNews = field(default_factory=PartitionNews)
     # Since when partitions were to be reported, by a process that did not come to the end.
     _unfinished: dict[str, int] = field(default_factory=dict)
+    # Under other partition keys, all partitions are others.
+    _keys: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _last: str = ""
     _last_of_partitions: str = ""
 
@@ -102,7 +104,7 @@ class TableNews:
         After `until_ms`, no table is begun with.
         """
         # Tables that the look did not get to are not gone.
-        for known in (self._health, self._told, self._unfinished):
+        for known in (self._health, self._told, self._unfinished, self._keys):
             for gone in [each for each in known if watch.state(each) is None]:
                 del known[gone]
         for gone in [each for each in self._partitions.tables if watch.state(each) is None]:
@@ -175,6 +177,12 @@ class TableNews:
         latest = state.survey.history.latest_snapshot
         if not is_written_elsewhere(kept) or latest is None or state.survey.problem is not None:
             return []
+        keys = state.survey.partition_keys
+        if kept.declaration is None and self._keys.setdefault(kept.name, keys) != keys:
+            self._keys[kept.name] = keys
+            self._partitions.forget(kept.name)
+            if keys:
+                self._unfinished[kept.name] = 0
         told = self._told.get(kept.name, _Told())
         if told.snapshot == latest and kept.name not in self._unfinished:
             return []

@@ -30,7 +30,12 @@ from lakewright.platform.warehouse.intents import (
     WhyNot,
 )
 from lakewright.platform.warehouse.judge_buckets import bucket_hint
-from lakewright.platform.warehouse.judge_keys import cost_of_change, has_keys, keys_told
+from lakewright.platform.warehouse.judge_keys import (
+    cost_of_change,
+    gain_told,
+    has_keys,
+    keys_told,
+)
 from lakewright.platform.warehouse.judge_partition import (
     judge_partition,
     makes_readers_wait,
@@ -476,7 +481,7 @@ class _Look:
                 table=self.table,
                 verb=RESPEC,
                 why=Why.PARTITION_KEYS,
-                reason=f"{self.table}: {told}: change",
+                reason=f"{self.table}: {told}: change{gain_told(survey, policy.keys)}",
                 cost=cost_of_change(survey, policy.keys),
                 # Neither rows nor files: else a change that is refused would be asked for again
                 # after each commit.

@@ -19,16 +19,21 @@ def has_keys(survey: TableSurvey, policy: RespecPolicy) -> bool:
 
 
 def keys_told(survey: TableSurvey, policy: RespecPolicy) -> str:
-    """What is to change, in words, and what readers have of it."""
-    keys = policy.keys or ()
-    told = f"partition keys {_listed(survey.partition_keys)}, by its policy {_listed(keys)}"
+    """The keys that a table has, and those of its policy, in words."""
+    present, keys = survey.partition_keys, policy.keys or ()
+    told = f"partition keys {_listed(present)}, by its policy {_listed(keys)}"
     wanted = policy.primary_key
     if wanted is not None and set(wanted) != set(survey.primary_keys):
         told += f", with the primary key {_listed(wanted)}"
-    came = [each for each in keys if each not in survey.partition_keys]
-    if came:
-        told += f"; then a filter on {' or '.join(came)} opens the files of its values alone"
     return told
+
+
+def gain_told(survey: TableSurvey, keys: Sequence[str]) -> str:
+    """What readers have of a change, in words; a survey knows no number for it."""
+    came = [each for each in keys if each not in survey.partition_keys]
+    if not came:
+        return ""
+    return f", and a filter on {' or '.join(came)} opens the files of its values alone"
 
 
 def cost_of_change(survey: TableSurvey, keys: tuple[str, ...]) -> Cost:

@@ -113,7 +113,7 @@ def build_definitions(
         build_statements_job(names=names, resources=keys),
         build_replay_job(workspace, names=names, resources=keys),
     ]
-    shown = None if refresh is None else {each.table for each in adopted_tables}
+    shown = None if refresh is None else adopted_tables
     if refresh is not None:
         keeping.append(build_refresh_job(refresh, names=names))
     sensors.append(build_upkeep_sensor(tables, keeping, names=names, resources=keys, shown=shown))

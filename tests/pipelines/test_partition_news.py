@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lakewright.definitions import build_definitions
+from lakewright.jobs.refresh_assets import Refresh
 from lakewright.platform.warehouse.adopted import read_adopted
 from tests.pipelines.lake import Lake
 
@@ -44,7 +45,7 @@ def write(lake: Lake, shops: range, day: str = "2024-01-01") -> None:
     table.write(pa.Table.from_pylist(rows, table.arrow_schema))
 
 
-def load(lake: Lake) -> None:
+def load(lake: Lake, refresh: Refresh | None = None) -> None:
     """What the start of a code server does."""
     folder = lake.folder / "tables"
     lake.definitions_are(
@@ -53,6 +54,7 @@ def load(lake: Lake) -> None:
             warehouse=lake.warehouse,
             adopted=["crm.*"],
             adopted_tables=read_adopted(lake.catalog, ["crm.*"]),
+            refresh=refresh,
         )
     )
 
@@ -134,3 +136,32 @@ def test_a_declared_table_by_day_may_be_made_of_an_adopted_table_by_other_keys(
     graph = visits.definitions.get_repository_def().asset_graph
     mapping = graph.get_partition_mapping(dg.AssetKey(["shop", "daily"]), KEY)
     assert isinstance(mapping, dg.AllPartitionMapping)
+
+
+def test_after_a_change_of_keys_all_partitions_of_the_new_ones_are_reported(visits: Lake) -> None:
+    visits.tick()
+    visits.table("crm.visits").upkeep.respec(["dt"])
+    assert "2024-01-01" in told(visits.tick())
+    write(visits, range(2), day="2024-01-02")
+    assert told(visits.tick()) == ["2024-01-02", None]
+
+    # A code server that starts has nothing more to tell, and its asset has the new partitions.
+    load(visits)
+    assert told(visits.tick()) == []
+    graph, name = visits.definitions.get_repository_def().asset_graph, "lakewright/crm.visits/dt"
+    assert graph.get(KEY).partitions_def == dg.DynamicPartitionsDefinition(name=name)
+    days = {"2024-01-01", "2024-01-02"}
+    assert set(visits.instance.get_dynamic_partitions(name)) == days
+    assert days <= visits.instance.get_materialized_partitions(KEY)
+
+
+def test_after_a_change_of_keys_a_run_is_asked_for_that_lists_the_table_anew(visits: Lake) -> None:
+    def asked() -> list[str | None]:
+        return [each.job_name for each in visits.tick().run_requests]
+
+    load(visits, refresh=lambda _: None)
+    assert asked() == []
+    visits.table("crm.visits").upkeep.respec(["dt"])
+    assert asked() == ["refresh_assets"]
+    load(visits, refresh=lambda _: None)
+    assert asked() == []

@@ -575,8 +575,8 @@ def test_keys_that_differ_from_the_policy_are_due_and_equal_ones_are_left() -> N
     due = respec(of_keys("dt"), keys_asked("dt", "origin"))
     assert isinstance(due, Intent)
     assert due.reason == (
-        "nyc.flights: partition keys (dt), by its policy (dt, origin); then a filter on origin "
-        "opens the files of its values alone: change"
+        "nyc.flights: partition keys (dt), by its policy (dt, origin): change, and a filter on "
+        "origin opens the files of its values alone"
     )
     assert (due.why, due.partitions) == (Why.PARTITION_KEYS, None)
     assert due.cost.milliseconds == round(modelled_ms(due.cost)) > 40_000
