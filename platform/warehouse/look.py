@@ -10,14 +10,13 @@ from lakewright.platform.declare.upkeep_policies import (
     RespecPolicy,
     SortPolicy,
     UpkeepMode,
-    UpkeepPolicy,
 )
 from lakewright.platform.upkeep.words import counted, size_text
 from lakewright.platform.warehouse.budget import Choice, choose
 from lakewright.platform.warehouse.clock import Clock
 from lakewright.platform.warehouse.decide import decide, intents
 from lakewright.platform.warehouse.intents import Decision, Declined, Intent, Why, WhyNot
-from lakewright.platform.warehouse.kept_tables import KeptTables
+from lakewright.platform.warehouse.kept_tables import KeptTable, KeptTables
 from lakewright.platform.warehouse.known_work import Past
 from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.platform.warehouse.past import LedgerPast
@@ -174,21 +173,20 @@ class Watch:
 
         ended = _last_ends(past)
 
-        def read(name: str) -> tuple[str, _Known] | None:
+        def read(name: str) -> tuple[KeptTable, _Known] | None:
             if ends_ms is not None and catalog.env.now_ms() >= ends_ms:
                 return None
-            policy = self.tables.table(name, policies).policy
-            return name, self._state(catalog, name, clock.now_ms, ended.get(name, 0), policy)
+            kept = self.tables.table(name, policies)
+            return kept, self._state(catalog, kept, clock.now_ms, ended.get(name, 0))
 
         in_turn = sorted(names, key=self._read_ms)
         at_once = 1 if catalog.fs.scheme == "file" else _READ_AT_ONCE
         for answer in map_ahead(catalog.env, read, in_turn, at_once=at_once):
             if answer is None:
                 continue
-            name, known = answer
-            kept = self.tables.table(name, policies)
+            kept, known = answer
             found = decide(known.state, kept.policy, past, clock, declared_keys=kept.declared_keys)
-            decisions[name] = found
+            decisions[kept.name] = found
             due = intents(found)
             (shadows if kept.policy.mode is UpkeepMode.SHADOW else live).extend(due)
             told = {_kind(each): each.reason for each in _worth_telling(found)}
@@ -220,9 +218,8 @@ class Watch:
         known = self._known.get(name)
         return 0 if known is None else known.read_ms
 
-    def _state(
-        self, catalog: Catalog, name: str, now_ms: int, ended_ms: int, policy: UpkeepPolicy
-    ) -> _Known:
+    def _state(self, catalog: Catalog, kept: KeptTable, now_ms: int, ended_ms: int) -> _Known:
+        name, policy = kept.name, kept.policy
         known, stamp = self._known.get(name), None
         # The survey says what is wrong with the table.
         with suppress(StorageError):
