@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
@@ -16,8 +17,14 @@ from lakewright.storage.errors import UnsupportedError
 from tests.interop.test_changed_partition_keys import has_wide_rows, moments
 from tests.interop.test_they_read_ours import as_read_by
 from tests.oracles.client import Condition, Oracle, OracleError, WritingOracle
-from tests.support.stores.watched_files import Call, Crashed, WatchedFiles, looked_at
-from tests.support.tables.builders import content, expire, new_table, remove_orphans, rows
+from tests.support.stores.watched_files import (
+    Call,
+    Crashed,
+    WatchedFiles,
+    looked_at,
+    puts_snapshot,
+)
+from tests.support.tables.builders import compact, content, expire, new_table, remove_orphans, rows
 from tests.support.tables.invariants import assert_only_reachable_files
 
 pytestmark = pytest.mark.mission("PT1")
@@ -145,6 +152,57 @@ def test_they_read_every_moment_of_a_change(
                 seen += 1
         assert_only_reachable_files(table)
     assert seen >= len(FILTERS)
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("keys", [("dt", "hh"), ()], ids=["finer", "coarser"])
+@pytest.mark.parametrize("reader", ["java_latest", "released_pypaimon"])
+@pytest.mark.parametrize("buckets", list(BUCKETS))
+def test_they_read_every_moment_of_a_change_that_lost_races(
+    catalog: Catalog,
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    reader: str,
+    keys: tuple[str, ...],
+    buckets: str,
+) -> None:
+    """Its snapshots name files that it wrote in vain, and old ones that others had removed."""
+    client: WritingOracle = request.getfixturevalue(reader)
+    table = keyed_table(catalog, ["dt"], **BUCKETS[buckets])
+    acts: list[Callable[[Table], object]] = [
+        lambda beside: upsert(beside, [2, 6, 70], "late"),
+        lambda beside: compact(beside, [{"dt": DAYS[0]}], full=True),
+    ]
+    copies: list[tuple[Path, list[str]]] = []
+
+    def lose(call: Call) -> None:
+        if puts_snapshot(call) and acts:
+            acts.pop(0)(catalog.table(table.name))
+
+    def look(call: Call) -> None:
+        if call.changes and ("/snapshot/snapshot-" in call.path or "/schema/schema-" in call.path):
+            copies.append((tmp_path / str(len(copies)), content(catalog.table(table.name))))
+            shutil.copytree(catalog.root, copies[-1][0])
+
+    watched = replace(catalog, fs=WatchedFiles(catalog.fs, before=lose, after=look))
+    watched.table(table.name).upkeep.respec(keys)
+    now = catalog.table(table.name)
+    assert not acts
+    assert len(content(now)) == 40
+    for copy, due in copies:
+        assert due == content(now)
+        at = replace(catalog, root=str(copy))
+        for name, where in FILTERS.items():
+            read = as_read_by(client, at, table, where=where)
+            assert read == expected(due, where), f"moment {copy.name}, filter {name}"
+    client.write(catalog.root, table.name, [event(DAYS[0], 2, 6, client.name)])
+    due = content(now)
+    assert len(due) == 40
+    assert as_read_by(client, catalog, table) == due
+    compact(now, full=True)
+    expire(now)
+    assert content(now) == as_read_by(client, catalog, table) == due
+    assert_only_reachable_files(now)
 
 
 @pytest.mark.parametrize("reader", ["java_latest", "released_pypaimon"])

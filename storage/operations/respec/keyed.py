@@ -101,8 +101,9 @@ class KeyedChange:
             return self._carried_out()
         except CommitOutcomeUnknownError:
             raise
-        except BaseException:
-            if self._staged is not None:
+        except BaseException as error:
+            # A process that is interrupted may have made a snapshot that names the manifests.
+            if self._staged is not None and isinstance(error, StorageError):
                 self._staged.discard()
             sweep_after_failure(self.files, self._run_ids, since_snapshot_id=base_id)
             raise

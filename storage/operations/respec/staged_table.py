@@ -19,6 +19,7 @@ from lakewright.storage.errors import (
     CorruptionError,
     FileMissing,
     FilesGone,
+    StalePlan,
     StorageError,
     VerificationFailed,
 )
@@ -38,9 +39,10 @@ from lakewright.storage.operations.respec.new_places import (
     merged_indexes,
 )
 from lakewright.storage.operations.respec.respec_plan import Rewritten
-from lakewright.storage.operations.respec.swap_manifests import Lists, SwapManifests
+from lakewright.storage.operations.respec.swap_manifests import SwapManifests
 from lakewright.storage.operations.running.delete_files import discard_files
 from lakewright.storage.operations.running.engine import Engine
+from lakewright.storage.operations.state.bridged_files import is_bridged_row, late_entries
 from lakewright.storage.operations.state.latest import is_latest
 from lakewright.storage.operations.state.live_files import (
     LiveFiles,
@@ -50,11 +52,11 @@ from lakewright.storage.operations.state.live_files import (
 )
 from lakewright.storage.operations.write.verify import VerifyLevel
 from lakewright.storage.spec.bridge_record import BridgeRecord
-from lakewright.storage.spec.commit import Change
+from lakewright.storage.spec.commit import Change, PreparedBase
 from lakewright.storage.spec.index import HASH_INDEX, IndexEntry
 from lakewright.storage.spec.manifest import EntryIdentity, FileKind, ManifestEntry
 from lakewright.storage.spec.options import BucketMode
-from lakewright.storage.spec.snapshot import Snapshot
+from lakewright.storage.spec.snapshot import FOLLOWS_PROPERTY, Snapshot
 
 _ROUNDS_OF_CATCHING_UP = 5
 
@@ -93,7 +95,7 @@ class StagedTable:
     # The hash indexes of new partitions.
     _indexes: dict[bytes, tuple[IndexEntry, ...]] = field(default_factory=dict)
     _manifests: SwapManifests = field(init=False)
-    _lists: Lists | None = None
+    _exact: PreparedBase | None = None
     _attempted: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -143,9 +145,9 @@ class StagedTable:
                 table=self.files.name,
             )
         self._discard_attempt()
-        self._lists = self._manifests.lists(self._attempted)
+        self._exact = self._manifests.exact(self._attempted)
         record = BridgeRecord(
-            keys=self.now.schema.partition_keys, prepared=self._lists.exact, before_id=latest.id
+            keys=self.now.schema.partition_keys, prepared=self._exact, before_id=latest.id
         )
         return Change(
             manifests=live_files.manifests(latest),
@@ -163,18 +165,20 @@ class StagedTable:
     def alone(self, latest: Snapshot) -> Change:
         """The change that leaves the bridged files alone, after that one."""
         record = BridgeRecord.of(latest)
-        assert self._lists is not None and record is not None
+        assert record is not None
         return Change(
-            prepared=self._lists.bridged,
+            manifests=self._manifests.bridged,
             statistics=latest.statistics,
-            properties=record.properties(),
+            properties={
+                **record.properties(),
+                FOLLOWS_PROPERTY: latest.delta_manifest_list,
+            },
         )
 
     def exact(self, latest: Snapshot) -> Change:
         """The change that brings the entries of the new keys, under the new schema."""
-        assert self._lists is not None
         return Change(
-            prepared=self._lists.exact,
+            prepared=self._exact,
             new_indexes=self.indexes,
             removed_indexes=index_entries(self.files, latest),
             statistics=latest.statistics,
@@ -218,7 +222,9 @@ class StagedTable:
         is_sure = changed is not None
         if changed is None:
             changed = self._difference(live_entries(files, latest))
-        check_told(files, (each for each in changed if each.kind is FileKind.ADD))
+        added = [each for each in changed if each.kind is FileKind.ADD]
+        self._check_own_keys(added)
+        check_told(files, added)
         present = index_entries(files, latest)
         after = self._files_after(changed, present)
         if is_sure and not after:
@@ -241,6 +247,23 @@ class StagedTable:
             self._manifests.add(live, self.staged)
         self.at = latest
         self._discard_files(before)
+
+    def _check_own_keys(self, added: Sequence[ManifestEntry]) -> None:
+        """Check that the table's keys are those of files that others added.
+
+        Raises:
+            StalePlan: another process changes the keys, or a client knows former ones.
+        """
+        files = self.files
+        is_bridged = any(is_bridged_row(files, e.partition, e.file.schema_id) for e in added)
+        if is_bridged or late_entries(files, added):
+            who = (
+                f"another process is changing the partition keys of {files.name}; wait for its end"
+                if is_bridged
+                else f"a client that opened {files.name} before its partition keys changed earlier "
+                "committed to it; stop that client"
+            )
+            raise StalePlan(f"{who}, and plan again", table=files.name)
 
     def _changed_since(self, latest: Snapshot) -> list[ManifestEntry] | None:
         """What others changed since `at`; None if that is not sure."""
@@ -366,7 +389,7 @@ class StagedTable:
             )
 
     def _discard_attempt(self) -> None:
-        """Delete the lists of an attempt that was in vain."""
+        """Delete the list of an attempt that was in vain."""
         with suppress(StorageError):
             discard_files(self.files.fs, map(self.files.paths.manifest, self._attempted))
         self._attempted = []

@@ -30,14 +30,6 @@ from lakewright.storage.spec.manifest import (
 from lakewright.storage.spec.partition import PartitionKeys
 
 
-@dataclass(frozen=True, slots=True)
-class Lists:
-    """Lists of the bridged entries and of those under the new keys."""
-
-    bridged: PreparedBase
-    exact: PreparedBase
-
-
 @dataclass
 class SwapManifests:
     """What is written for a swap; `schema_id` is the schema that bridged entries name.
@@ -107,18 +99,19 @@ class SwapManifests:
             added=frozenset(self._names),
         )
 
-    def lists(self, written: list[str]) -> Lists:
-        """Lists of the manifests for the snapshots after it; adds their names to `written`."""
-        compression = self.files.options.manifest_compression
-        found: list[PreparedBase] = []
-        for metas in (self._bridged, self._exact):
-            name, size = self.files.manifests.write_list(
-                metas, compression=compression, written=written
-            )
-            found.append(PreparedBase(list_name=name, list_size=size, rows=self.rows))
-        paths = map(self.files.paths.manifest, written)
-        self.files.fs.make_durable([*paths], below=self.files.paths.root)
-        return Lists(*found)
+    @property
+    def bridged(self) -> Sequence[ManifestFileMeta]:
+        """The manifests of the bridged entries."""
+        return self._bridged
+
+    def exact(self, written: list[str]) -> PreparedBase:
+        """A list of the manifests under the new keys; adds its name to `written`."""
+        files = self.files
+        name, size = files.manifests.write_list(
+            self._exact, compression=files.options.manifest_compression, written=written
+        )
+        files.fs.make_durable([files.paths.manifest(name)], below=files.paths.root)
+        return PreparedBase(list_name=name, list_size=size, rows=self.rows)
 
     def discard(self) -> None:
         """Delete the manifests, which no snapshot names."""
