@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from io import BytesIO
 from typing import NoReturn
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,16 +24,19 @@ from lakewright.platform.upkeep.expire import (
     ExpireTagsOptions,
 )
 from lakewright.platform.upkeep.expire_partitions import ExpirePartitionsOptions
+from lakewright.platform.upkeep.external_partitions import RepairOptions
 from lakewright.platform.upkeep.rescale import RescaleOptions
 from lakewright.platform.upkeep.rewrite_manifests import RewriteManifestsOptions
 from lakewright.platform.upkeep.rewrites import RewriteOptions
 from lakewright.platform.upkeep.verb import Work, carry_out
 from lakewright.platform.upkeep.verbs import VERBS
-from lakewright.storage import Catalog, Table
+from lakewright.storage import Catalog, RepairMode, Table
+from lakewright.storage.errors import FileMissing, InvalidRequestError
 from lakewright.storage.spec.partition_expiry import ExpiryStrategy
 from tests.support.tables.builders import content, events, new_table, rows
 from tests.support.tables.environment import FixedEnv
 from tests.support.tables.fixtures import memory_uri
+from tests.support.tables.landed import land_beside, landed_folder
 
 # What these verbs do cannot be asked of every table, or is asked for once (a name, a file); the
 # cases of `test_verb.py` have them. A sorting rewrites what it is told to, each time.
@@ -43,7 +50,6 @@ ASKED_FOR_ONCE = {
     "fast_forward",
     "mark_done",
     "rename_partition",
-    "repair_partitions",
     "respec",
     "restore",
     "rollback",
@@ -53,11 +59,12 @@ ASKED_FOR_ONCE = {
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of table."""
+    """A kind of table; with `folder`, one that took a folder of others over, which changes."""
 
     options: Mapping[str, str]
     keys: tuple[str, ...] = ()
     partitions: tuple[str, ...] = ("day",)
+    folder: bool = False
 
 
 KEYS = ("day", "id")
@@ -74,6 +81,7 @@ KINDS = {
     "partial": Kind({"bucket": "1", "merge-engine": "partial-update"}, KEYS),
     "aggregated": Kind({"bucket": "1", "merge-engine": "aggregation"}, KEYS),
     "telling": Kind({"bucket": "1", "changelog-producer": "input"}, KEYS),
+    "of folders": Kind({}, folder=True),
 }
 EXPIRY = st.fixed_dictionaries(
     {
@@ -110,6 +118,9 @@ OPTIONS: dict[str, st.SearchStrategy[object]] = {
         OrphansOptions, older_than_ms=st.just(0), even_recent=st.just(value=True)
     ),
     "purge": st.builds(PurgeOptions, older_than_ms=st.sampled_from([0, 10**12])),
+    "repair_partitions": st.builds(
+        RepairOptions, mode=st.sampled_from(RepairMode), age_ms=st.sampled_from([0, 0, 10**9])
+    ),
 }
 UNFIT: dict[str, Callable[[Kind], bool]] = {
     "postpone_compact": lambda kind: kind.options.get("bucket") != "-2",
@@ -121,17 +132,23 @@ CASES = [
     (verb, kind)
     for verb in OPTIONS
     for kind in KINDS
-    if not UNFIT.get(verb, lambda _: False)(KINDS[kind])
+    # A table without a folder has nothing to repair, and the verb refuses it.
+    if KINDS[kind].folder == (verb == "repair_partitions")
+    and not UNFIT.get(verb, lambda _: False)(KINDS[kind])
 ]
-STEPS = st.lists(
-    st.tuples(
-        st.sampled_from(["write", "write", "write", "overwrite", "compact", "stage", "tag"]),
-        st.integers(0, 6),
-        st.integers(1, 40),
-        st.sampled_from("ab"),
-    ),
-    max_size=8,
-)
+
+
+def steps_of(*names: str) -> st.SearchStrategy[list[tuple[str, int, int, str]]]:
+    return st.lists(
+        st.tuples(
+            st.sampled_from(names), st.integers(0, 6), st.integers(1, 40), st.sampled_from("ab")
+        ),
+        max_size=8,
+    )
+
+
+STEPS = steps_of("write", "write", "write", "overwrite", "compact", "stage", "tag")
+FOLDER_STEPS = steps_of("land", "land", "take over", "vanish", "write", "overwrite", "compact")
 
 
 def no_session() -> NoReturn:
@@ -144,7 +161,10 @@ WORK = Work(run="a test", session=no_session)
 def made(kind: Kind, target: str) -> tuple[Catalog, Table]:
     catalog = Catalog.open(memory_uri(), env=FixedEnv())
     options = {**kind.options, "target-file-size": target}
-    return catalog, new_table(catalog, partitions=kind.partitions, keys=kind.keys, options=options)
+    table = new_table(catalog, partitions=kind.partitions, keys=kind.keys, options=options)
+    if kind.folder:
+        table.upkeep.add_partitions(land_beside(table, "a", "gone"), age_ms=0)
+    return catalog, catalog.table(table.name)
 
 
 def do(table: Table, step: str, first: int, count: int, day: str, number: int) -> None:
@@ -159,7 +179,28 @@ def do(table: Table, step: str, first: int, count: int, day: str, number: int) -
         case "tag" if table.history.latest_snapshot() is not None:
             table.history.create_tag(f"t{number}", time_retained_ms=1)
         case "compact":
-            table.upkeep.compact(full=True)
+            # It opens what another system deleted.
+            with suppress(FileMissing):
+                table.upkeep.compact(full=True)
+        case "land" | "vanish":
+            change_folder(table, step, day, first, count)
+        case "take over":
+            # What was written over, or is of the table's own by now, is refused.
+            with suppress(InvalidRequestError):
+                table.upkeep.add_partitions(
+                    table.table_files.fs.uri(landed_folder(table)), into_existing=True, age_ms=0
+                )
+
+
+def change_folder(table: Table, step: str, day: str, number: int, count: int) -> None:
+    """Another system writes a file beside the table, maybe over another one, or deletes it."""
+    fs, path = table.table_files.fs, f"{landed_folder(table)}/day={day}/f{number}.parquet"
+    if step == "land":
+        sink = BytesIO()
+        pq.write_table(pa.table({"id": range(count), "v": [day] * count}), sink)
+        fs.write_bytes(path, sink.getvalue())
+    elif fs.exists(path):
+        fs.delete(path)
 
 
 def test_every_verb_is_a_fixed_point_or_is_asked_for_once() -> None:
@@ -178,11 +219,22 @@ def test_planning_right_after_a_run_plans_nothing(
     # three of them would be small again.
     target = data.draw(st.sampled_from(["1 kb", "16 kb", "128 mb"]), label="target")
     catalog, table = made(KINDS[kind], target)
-    for number, (step, first, count, day) in enumerate(data.draw(STEPS, label="steps")):
+    steps = FOLDER_STEPS if KINDS[kind].folder else STEPS
+    for number, (step, first, count, day) in enumerate(data.draw(steps, label="steps")):
         do(table, step, first, count, day, number)
+    if KINDS[kind].folder:
+        # Few examples change something else that a repair is to find.
+        change_folder(table, "land", "new", 0, 3)
+        table.table_files.fs.delete(f"{landed_folder(table)}/day=gone/f.parquet")
     options = data.draw(OPTIONS[verb], label="options")
-    keeps_rows = verb not in ("drop_partitions", "expire_partitions", "postpone_compact")
-    before = content(table)
+    # Rows whose files are gone cannot be read before a repair.
+    keeps_rows = verb not in (
+        "drop_partitions",
+        "expire_partitions",
+        "postpone_compact",
+        "repair_partitions",
+    )
+    before = content(table) if keeps_rows else []
 
     carry_out(VERBS[verb], table, options, WORK)
 

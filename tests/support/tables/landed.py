@@ -39,9 +39,14 @@ def land(path: Path, rows: Rows, *, schema: pa.Schema = _ARROW) -> Path:
     return path
 
 
+def landed_folder(table: Table) -> str:
+    """The folder beside a table's warehouse, in its store."""
+    return f"{table.table_files.paths.root.rsplit('/', 2)[0]}-landed"
+
+
 def land_beside(table: Table, *days: str) -> str:
     """Write `day=…` folders of one file beside a table's warehouse, in its store; their folder."""
-    fs, root = table.table_files.fs, f"{table.table_files.paths.root.rsplit('/', 2)[0]}-landed"
+    fs, root = table.table_files.fs, landed_folder(table)
     for day in days:
         sink = BytesIO()
         pq.write_table(pa.table({"id": [100, 101], "v": [f"{day}0", f"{day}1"]}), sink)
