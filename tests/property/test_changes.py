@@ -11,7 +11,8 @@ import pytest
 from lakewright.storage import Catalog, Table
 from tests.oracles.arrow_values import canonical_rows
 from tests.support.histories.actors import Ours, comparable
-from tests.support.histories.drawing import Expire, History, Row, draw
+from tests.support.histories.changed_keys import draw_with_changed_keys
+from tests.support.histories.drawing import Expire, History, Respec, Row, draw
 from tests.support.histories.settings import SETTINGS
 from tests.support.tables.environment import FixedEnv
 
@@ -46,6 +47,33 @@ def test_a_difference_leads_from_any_state_to_any_later_one(
     catalog = Catalog.open(str(tmp_path / "warehouse"), env=FixedEnv())
     for number in [seed] if isinstance(seed, int) else seed:
         history = draw(setting, number, length=6)
+        name = f"db.t{number}"
+        ours = Ours(catalog)
+        ours.create(name, history)
+        for step in history.steps:
+            if not isinstance(step, Expire):
+                ours.do(name, history, step)
+        table = catalog.table(name)
+        states = {each.id: state(table, history, each.id) for each in table.history.snapshots()}
+        ids = list(states)
+        for first, last in {*pairwise(ids), *zip(ids[:1] * len(ids), ids[2:], strict=False)}:
+            found = followed(states[first], table, history, first, last)
+            expected = comparable(list(states[last].values()))
+            assert comparable(list(found.values())) == expected, f"{first} to {last}: {history}"
+
+
+@pytest.mark.parametrize("seed", [0, pytest.param(range(1, 20), marks=pytest.mark.deep)])
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
+@pytest.mark.mission("FS1", "PT1")
+@pytest.mark.sampled(2)
+def test_a_difference_leads_across_changes_of_the_partition_keys(
+    tmp_path: Path, setting: Any, seed: Any
+) -> None:
+    """From the first state and from each one to all others, those amid a change too."""
+    catalog = Catalog.open(str(tmp_path / "warehouse"), env=FixedEnv())
+    for number in [seed] if isinstance(seed, int) else seed:
+        history = draw_with_changed_keys(setting, number, length=5)
+        assert any(isinstance(step, Respec) for step in history.steps)
         name = f"db.t{number}"
         ours = Ours(catalog)
         ours.create(name, history)

@@ -24,13 +24,15 @@ class ChangeSplit:
     """Files of one bucket for one reader of changes; only differences have `before`.
 
     Each bucket has its own split. A partition that was rescaled in between has one split. `turns`
-    says of each file how many of the plan were written before it; a state has none.
+    says of each file how many of the plan were written before it; a state has none. `keys_of` are
+    the schemas whose keys the files have, if these are not the table's: one, or one of each state.
     """
 
     source: ChangeSource
     after: tuple[DataSplit, ...]
     before: tuple[DataSplit, ...] = ()
     turns: tuple[int, ...] = ()
+    keys_of: tuple[int, ...] = ()
 
     @property
     def metas(self) -> tuple[DataFileMeta, ...]:

@@ -2,7 +2,8 @@
 
 1. As written: every row of a file with its kind; rows of files without kinds are insertions.
 2. A state: rows merged by the table's engine, with the deletions that files still hold.
-3. Two states: merge both by key range, and compare them. Tables without keys compare whole rows
+3. Two states: merge both by key range, and compare them; if their partition keys differ, by the
+   hash of the primary key (`across_keys.py`). Tables without keys compare whole rows
    of the files that only one state has; if these exceed the memory, the reader partitions them
    on disk by hash, so that equal rows meet.
 4. Apply the filter last, to the resulting rows.
@@ -31,6 +32,12 @@ from lakewright.storage.lsm.merge import merge_rows
 from lakewright.storage.lsm.merge_engines import merge_function
 from lakewright.storage.lsm.merge_engines.counting import negated, told_one_by_one
 from lakewright.storage.lsm.row_difference import difference_by_key, difference_by_row
+from lakewright.storage.operations.changes.across_keys import (
+    MOST_HEAPS,
+    differences_across_keys,
+    hashes_alike,
+    with_keys_of,
+)
 from lakewright.storage.operations.changes.change_plan import ChangeSource, ChangeSplit
 from lakewright.storage.operations.read.expired_reads import told_if_expired
 from lakewright.storage.operations.read.file_rows import FileRows
@@ -41,7 +48,6 @@ from lakewright.storage.operations.read.side_by_side import Run, SideBySide
 from lakewright.storage.operations.read.unfit_values import NulledValues, logged
 from lakewright.storage.operations.running.task_memory import COMPARED_BYTES, STREAMING, MergeMemory
 from lakewright.storage.spec.arguments import whole_or_none
-from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
 from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.predicate import Predicate, columns_of
 from lakewright.storage.spec.rows import RowKind
@@ -49,8 +55,6 @@ from lakewright.storage.spec.schema import VALUE_KIND
 
 # The order of a change among all those that one plan tells.
 CHANGE_ORDER_COLUMN = "_change_order"
-# Rows of a heap are spilled batch by batch; small heaps would make too many small batches.
-_MOST_HEAPS = 256
 # The number of a row within its file or split is below this power of two.
 _ORDER_BITS = 36
 _REMOVALS, _ADDITIONS, _FIRST_WRITTEN = range(3)
@@ -135,26 +139,32 @@ class ChangeReader:
                 for part in split.after:
                     for rows in merged_windows(source, part):
                         yield self._told(rows)
+            case ChangeSource.DIFFERENCE if len(split.keys_of) > 1:
+                for rows in differences_across_keys(
+                    self.files, split, self._compared_bytes, self.nulled
+                ):
+                    yield self._told(rows)
             case ChangeSource.DIFFERENCE:
                 yield from self._differences(split)
 
     def _differences(self, split: ChangeSplit) -> Iterator[pa.Table]:
         names = self.files.schema.field_names
-        source = self._rows(names)
-        keys = row_order(self.files).keys
+        files = with_keys_of(self.files, split.keys_of[0]) if split.keys_of else self.files
+        source = FileRows(files, files.schema.fields, shown=True, nulled=self.nulled)
+        order = row_order(files)
         both = STREAMING.shared(2)
         states = [_merged_buckets(source, parts, both) for parts in (split.before, split.after)]
-        together = SideBySide(self.files.env, row_order(self.files), STREAMING, sides=2)
+        together = SideBySide(files.env, order, STREAMING, sides=2)
         for before, after in together.windows(*states):
             # A key is in at most one bucket of a state, so the buckets of a state are concatenated.
             nothing = (*before, *after)[0].slice(0, 0)
             old, new = (pa.concat_tables([nothing, *each]) for each in (before, after))
             if self.files.schema.counts_rows:
-                merge = merge_function(self.files.merge_spec, source.fields)
+                merge = merge_function(files.merge_spec, source.fields)
                 rows = pa.concat_tables([negated(old), new])
-                yield self._told(merge_rows(rows, row_order(self.files), merge))
+                yield self._told(merge_rows(rows, order, merge))
             else:
-                yield self._told(difference_by_key(old, new, keys, names))
+                yield self._told(difference_by_key(old, new, order.keys, names))
 
     def _told(self, rows: pa.Table) -> pa.Table:
         """Key-value rows with their kind; counted rows are repeated by their count."""
@@ -249,8 +259,8 @@ def _meeting_rows(
         for parts in sides
         for part, file in _files_of(parts)
     )
-    hashed = [field for field in source.fields if _hashes_alike(field)]
-    count = min(_MOST_HEAPS, math.ceil(weight / most_bytes)) if hashed else 1
+    hashed = [field for field in source.fields if hashes_alike(field)]
+    count = min(MOST_HEAPS, math.ceil(weight / most_bytes)) if hashed else 1
     if count <= 1:
         before, after = (pa.concat_tables([nothing, *_batches(source, parts)]) for parts in sides)
         yield before, after
@@ -268,9 +278,3 @@ def _meeting_rows(
 
 def _batches(source: FileRows, parts: Iterable[DataSplit]) -> Iterator[pa.Table]:
     return (rows for part, file in _files_of(parts) for rows in source.batches(part, file))
-
-
-def _hashes_alike(field: DataField) -> bool:
-    """Whether equal values of a column have equal hashes; NaNs need not."""
-    kind = field.type
-    return isinstance(kind, AtomicType) and kind.root not in (TypeRoot.FLOAT, TypeRoot.DOUBLE)

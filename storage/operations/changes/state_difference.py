@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
-from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.sections import sections_of
+from lakewright.storage.operations.changes.across_keys import (
+    have_other_keys,
+    splits_across_keys,
+    told_if_mixed,
+    with_keys_of,
+)
 from lakewright.storage.operations.changes.change_plan import (
     ChangePlan,
     ChangeSource,
@@ -17,6 +22,7 @@ from lakewright.storage.operations.changes.change_plan import (
 )
 from lakewright.storage.operations.read.expired_reads import told_if_expired
 from lakewright.storage.operations.read.scan import DataSplit
+from lakewright.storage.operations.state.bridged_files import check_looked_up
 from lakewright.storage.operations.state.keys import key_decoder
 from lakewright.storage.operations.state.live_files import (
     deletions_by_bucket,
@@ -53,7 +59,11 @@ class _State:
     def of(
         cls, files: TableFiles, snapshot: Snapshot | None, predicate: Predicate | None
     ) -> _State:
-        entries = readable_entries(files, live_entries(files, snapshot, predicate=predicate))
+        live = live_entries(files, snapshot, predicate=predicate)
+        if snapshot is not None:
+            with told_if_mixed(files, snapshot):
+                check_looked_up(files.at_schema(snapshot.schema_id), live)
+        entries = readable_entries(files, live)
         buckets = grouped_by_bucket(entries)
         deletions = deletions_by_bucket(index_entries(files, snapshot))
         numbers = {
@@ -90,28 +100,36 @@ class _State:
 def difference_plan(
     files: TableFiles, before: Snapshot | None, after: Snapshot, predicate: Predicate | None
 ) -> ChangePlan:
-    """Plan the buckets or key ranges that differ between two states."""
+    """Plan the buckets or key ranges that differ between two states.
+
+    Raises:
+        UnsupportedError: the keys changed since, and a column of them was dropped; or a client
+            wrote rows under former keys.
+    """
+    keyed = files.schema.has_primary_key
+    keys_of: tuple[int, ...] = ()
     with told_if_expired(files, after.id, None if before is None else before.id):
+        if keyed and have_other_keys(files, before, after):
+            across = list(splits_across_keys(files, before, after, predicate))
+            return _plan(files, before, after, across)
+        if keyed:
+            then = with_keys_of(files, after.schema_id)
+            keys_of = () if then is files else (after.schema_id,)
+            files = then
         old, new = _State.of(files, before, predicate), _State.of(files, after, predicate)
     places = sorted(old.buckets.keys() | new.buckets.keys())
-    if before is not None and _keys_of(files, before) != _keys_of(files, after):
-        if files.schema.is_keyed:
-            raise UnsupportedError(
-                f"the partition keys of {files.name} changed between snapshots {before.id} and "
-                f"{after.id}, so their files have other keys and cannot be compared; read the "
-                "changes before and after it, each for itself",
-                table=files.name,
-            )
-        splits = list(_split_across_keys(places, old, new))
-        return _plan(files, before, after, splits)
+    if not keyed and before is not None and _keys_of(files, before) != _keys_of(files, after):
+        return _plan(files, before, after, list(_split_across_keys(places, old, new)))
     moving = _partitions_with_moving_keys(files, old, new)
-    splits = []
+    splits: list[ChangeSplit] = []
     for partition, group in groupby(places, lambda place: place[0]):
         if partition in moving:
             splits += _partition_splits(files, list(group), old, new)
         else:
             for place in group:
                 splits += _bucket_splits(files, place, old, new)
+    if keys_of:
+        splits = [replace(each, keys_of=keys_of) for each in splits]
     return _plan(files, before, after, splits)
 
 
