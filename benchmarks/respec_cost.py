@@ -33,7 +33,7 @@ from benchmarks.planned_files import DATABASE, TABLE
 from lakewright.storage import AddColumn, Catalog, Table
 from lakewright.storage.errors import SchemaMoved
 
-_NAME = f"{DATABASE}.{TABLE}"
+NAME = f"{DATABASE}.{TABLE}"
 _EVERY_SECONDS = 0.6
 _APPENDS_BEFORE = 2
 
@@ -45,12 +45,12 @@ def _goes(files: int, folder: Path) -> Table:
 def _comes(files: int, folder: Path) -> Table:
     table = make_table(files, folder)
     table.alter(AddColumn("hour", "INT"))
-    return Catalog.open(str(folder)).table(_NAME)
+    return Catalog.open(str(folder)).table(NAME)
 
 
 def _split(files: int, folder: Path) -> Table:
     table = Catalog.open(str(folder)).create_table(
-        _NAME, {"day": "INT", "hour": "INT", "v": "INT"}, partition_keys=["day"]
+        NAME, {"day": "INT", "hour": "INT", "v": "INT"}, partition_keys=["day"]
     )
     table.write(_rows(table, files))
     return table
@@ -58,7 +58,7 @@ def _split(files: int, folder: Path) -> Table:
 
 def _keyed(files: int, folder: Path) -> Table:
     table = Catalog.open(str(folder)).create_table(
-        _NAME,
+        NAME,
         {"day": "INT", "hour": "INT", "v": "INT"},
         partition_keys=["hour", "day"],
         primary_keys=["hour", "day", "v"],
@@ -82,7 +82,7 @@ def _rows(table: Table, days: int) -> pa.Table:
 
 
 # How a table is made, and the keys that it gets.
-_CASES: dict[str, tuple[Callable[[int, Path], Table], list[str]]] = {
+CASES: dict[str, tuple[Callable[[int, Path], Table], list[str]]] = {
     "goes": (_goes, []),
     "comes": (_comes, ["day", "hour"]),
     "split": (_split, ["day", "hour"]),
@@ -93,7 +93,7 @@ _CASES: dict[str, tuple[Callable[[int, Path], Table], list[str]]] = {
 def measure(case: str, files: int, *, beside: bool) -> dict[str, object]:
     """The cost for one table, in this process."""
     with tempfile.TemporaryDirectory() as folder:
-        make, keys = _CASES[case]
+        make, keys = CASES[case]
         table = make(files, Path(folder))
         paths = table.table_files.paths
         plan = table.upkeep.plan_respec(
@@ -119,7 +119,7 @@ def measure(case: str, files: int, *, beside: bool) -> dict[str, object]:
             "growth_bytes": 1024 * growth,
             "metadata_bytes": sum(written),
             "snapshots": len(result.snapshot_ids),
-            "window_seconds": _window(table, result.snapshot_ids),
+            "window_seconds": window_seconds(table, result.snapshot_ids),
         }
         if beside:
             during = [each for each in appends if each[0] < ended and sum(each[:2]) >= began]
@@ -130,7 +130,7 @@ def measure(case: str, files: int, *, beside: bool) -> dict[str, object]:
         return found
 
 
-def _window(table: Table, made: Sequence[int]) -> float:
+def window_seconds(table: Table, made: Sequence[int]) -> float:
     """The time from the first snapshot after which writers wait to the last."""
     # A change of keyed tables may let writers wait before its own three.
     steps = len(made) if table.schema.primary_keys else 2
@@ -161,7 +161,7 @@ def _writer(folder: Path, beside: bool) -> Iterator[list[tuple[float, float, flo
 
 def append(folder: Path) -> None:
     """Append a row every 0.6 seconds until the input ends; tells of each append."""
-    table, number = Catalog.open(str(folder)).table(_NAME), 0
+    table, number = Catalog.open(str(folder)).table(NAME), 0
     while not _is_over():
         number += 1
         began, clock, cpu = time.time(), time.perf_counter(), time.process_time()
@@ -177,7 +177,7 @@ def append(folder: Path) -> None:
                 table.write(pa.Table.from_pylist(given, schema=table.arrow_schema))
                 break
             except SchemaMoved:
-                table = Catalog.open(str(folder)).table(_NAME)
+                table = Catalog.open(str(folder)).table(NAME)
         took = time.perf_counter() - clock
         sys.stdout.write(json.dumps([began, took, time.process_time() - cpu]) + "\n")
         sys.stdout.flush()
