@@ -148,7 +148,7 @@ def _check_files_stayed(files: TableFiles, steps: list[_Step]) -> None:
         compared = [(each.before, each.snapshot) for each in (first, last)]
     for before, after in compared:
         try:
-            due, found = (_files_of(files, each) for each in (before, after))
+            due, found = (files_of(files, each) for each in (before, after))
         except (CorruptionError, SnapshotNotFound):
             # Expired or rolled back since. What was prepared was compared as it was written.
             continue
@@ -162,14 +162,20 @@ def _check_files_stayed(files: TableFiles, steps: list[_Step]) -> None:
             )
 
 
-def _files_of(files: TableFiles, snapshot: Snapshot) -> pa.Table:
+def files_of(files: TableFiles, snapshot: Snapshot) -> pa.Table:
     """What tells the files of a snapshot from others, in an order of their own."""
     live = live_columns(files, snapshot_manifests(files, snapshot), PartitionFilter(files))
     rows = np.asarray(live.rows)
-    table = pa.table(
-        {"name": live.texts("_FILE._FILE_NAME", rows)}
-        | {each: pa.array(live.numbers(each, rows)) for each in _NUMBERS}
+    return in_own_order(
+        pa.table(
+            {"name": live.texts("_FILE._FILE_NAME", rows)}
+            | {each: pa.array(live.numbers(each, rows)) for each in _NUMBERS}
+        )
     )
+
+
+def in_own_order(table: pa.Table) -> pa.Table:
+    """The rows in an order that depends on their values alone."""
     order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in table.column_names])
     return table.take(order).combine_chunks()
 

@@ -28,11 +28,9 @@ from functools import partial
 from lakewright.storage.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
-    CorruptionError,
     FilesGone,
     RetriesExhausted,
     SchemaMoved,
-    SnapshotNotFound,
     StorageError,
     UnsupportedError,
 )
@@ -212,8 +210,7 @@ class KeyedChange:
         staged.discard_parts()
         # Writers wait no more.
         for snapshot in (first, *last):
-            with suppress(CorruptionError, SnapshotNotFound):
-                staged.check_swapped(present, snapshot)
+            staged.check_swapped(present, snapshot)
         return self._swapped(present)
 
     def _without_old_files(

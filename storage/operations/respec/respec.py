@@ -24,6 +24,7 @@ from lakewright.storage.errors import (
     InvalidRequestError,
     SchemaMoved,
     StalePlan,
+    VerificationFailed,
 )
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.commit_loop import end_change_of_keys
@@ -255,7 +256,7 @@ def _told_if_replaced(files: TableFiles, seen: Callable[[], Snapshot | None]) ->
     try:
         yield
     except (CorruptionError, FileMissing) as error:
-        if is_latest(files, seen()):
+        if isinstance(error, VerificationFailed) or is_latest(files, seen()):
             raise
         raise StalePlan(
             f"{files.name} was rolled back, or files of it were replaced, while its files were "

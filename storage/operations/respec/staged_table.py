@@ -15,10 +15,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
+import pyarrow as pa
+
 from lakewright.storage.errors import (
     CorruptionError,
     FileMissing,
     FilesGone,
+    SnapshotNotFound,
     StalePlan,
     StorageError,
     VerificationFailed,
@@ -26,6 +29,7 @@ from lakewright.storage.errors import (
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.bridged_base import Staged
 from lakewright.storage.operations.references.sweep import sweep_after_failure
+from lakewright.storage.operations.respec.cut_over import files_of, in_own_order
 from lakewright.storage.operations.respec.followed import changed_between
 from lakewright.storage.operations.respec.keyed_checks import (
     check_rows_have_key,
@@ -60,7 +64,8 @@ from lakewright.storage.spec.snapshot import FOLLOWS_PROPERTY, Snapshot
 
 _ROUNDS_OF_CATCHING_UP = 5
 
-_NO_FILES: Mapping[EntryIdentity, ManifestEntry] = {}
+# What tells files of one name from each other.
+_TELLING = ("_FILE._FILE_SIZE", "_FILE._ROW_COUNT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,18 +190,24 @@ class StagedTable:
         )
 
     def check_swapped(self, files: TableFiles, snapshot: Snapshot) -> None:
-        """Check that a snapshot holds the new files, and no others.
+        """Check that a snapshot holds the new files, and no others, unless it is gone.
 
         Raises:
             VerificationFailed: names the files, and the snapshot to go back to.
         """
-        due = sorted((each.entry.file.file_name, each.entry.file.row_count) for each in self.staged)
-        live = live_entries(files, snapshot)
-        found = sorted((each.file.file_name, each.file.row_count) for each in live)
-        if found != due and self.at is not None:
+        metas = [each.entry.file for each in self.staged]
+        try:
+            found = files_of(files, snapshot).select(["name", *_TELLING])
+        except (CorruptionError, SnapshotNotFound):
+            # Expired or rolled back since. Manifests were read back as they were written.
+            return
+        values = [(each.file_name, each.file_size, each.row_count) for each in metas]
+        columns = zip(*values, strict=True) if values else [[]] * 3
+        due = pa.table(dict(zip(found.column_names, map(list, columns), strict=True)), found.schema)
+        if not in_own_order(found).equals(in_own_order(due)) and self.at is not None:
             raise VerificationFailed(
-                f"snapshot {snapshot.id} of {files.name} holds {len(found)} files where "
-                f"{len(due)} were written under new partition keys, or others; roll back "
+                f"snapshot {snapshot.id} of {files.name} holds {found.num_rows} files where "
+                f"{due.num_rows} were written under new partition keys, or others; roll back "
                 f"(lakewright rollback {files.name} --snapshot {self.at.id}), and report it",
                 table=files.name,
             )

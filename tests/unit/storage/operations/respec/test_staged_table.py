@@ -11,8 +11,12 @@ from typing import Any
 import pytest
 
 from lakewright.storage import Catalog, Table
-from lakewright.storage.errors import InvalidRequestError, StorageError
+from lakewright.storage.errors import InvalidRequestError, StorageError, VerificationFailed
 from lakewright.storage.operations.respec.cut_over import keys_stand
+from lakewright.storage.operations.respec.respec_plan import Rewritten
+from lakewright.storage.operations.respec.staged_table import StagedTable
+from lakewright.storage.operations.running.engine import LocalEngine
+from lakewright.storage.operations.write.verify import VerifyLevel
 from lakewright.storage.spec.bridge_record import BridgeRecord
 from lakewright.storage.spec.snapshot import KEYS_CHANGE_PROPERTY
 from tests.support.stores.watched_files import Call, Crashed, Fault, WatchedFiles, puts_snapshot
@@ -335,6 +339,27 @@ def test_rows_without_a_value_that_come_meanwhile_keep_a_column_out_of_the_prima
     assert now.schema.partition_keys == ("dt",)
     assert len(content(now)) == 6
     assert_only_reachable_files(now)
+
+
+def test_a_snapshot_that_holds_other_files_than_were_staged_is_told(catalog: Catalog) -> None:
+    files = many_partitions(catalog, days=3).table_files
+    schema = replace(files.schema, id=files.schema.id + 1, partition_keys=("dt", "hh"))
+    staged = StagedTable(
+        files,
+        replace(files, schema=schema),
+        files.schema.id,
+        LocalEngine(env=files.env),
+        VerifyLevel.CHECKSUMS,
+        [],
+        Rewritten(),
+    )
+    staged.catch_up()
+    latest = files.snapshots.latest()
+    assert latest is not None
+    with pytest.raises(VerificationFailed, match=r"6 were written .* rollback db.t --snapshot 2"):
+        staged.check_swapped(files, latest)
+    staged.discard()
+    remove_orphans(catalog.table(files.name))
 
 
 @pytest.mark.parametrize(
