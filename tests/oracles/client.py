@@ -304,12 +304,15 @@ class WritingOracle(Oracle):
         rows: Sequence[Mapping[str, Any]],
         *,
         prepare: bool = False,
+        overwrite: Mapping[str, str] | None = None,
     ) -> None:
         """Open `table` and write `rows` without a commit; the client has one such write.
 
-        With `prepare` the files are finished, as by a writer that dies before its commit.
+        With `prepare` the files are finished, as by a writer that dies before its commit. The
+        commit replaces the partition `overwrite`, if one is given.
         """
-        self._call("begin_write", warehouse, table, rows=list(rows), prepare=prepare)
+        spec = {} if overwrite is None else {"overwrite": dict(overwrite)}
+        self._call("begin_write", warehouse, table, rows=list(rows), prepare=prepare, **spec)
 
     def finish_write(
         self, warehouse: str | Path, table: str, rows: Sequence[Mapping[str, Any]]
@@ -373,6 +376,15 @@ class JavaOracle(WritingOracle):
             full=full,
             bucket=bucket,
         )
+        return None if latest is None else int(latest)
+
+    def begin_compact(self, warehouse: str | Path, table: str) -> None:
+        """Rewrite every bucket fully without a commit; the client has one such compaction."""
+        self._call("begin_compact", warehouse, table)
+
+    def finish_compact(self, warehouse: str | Path, table: str) -> int | None:
+        """Commit what `begin_compact` wrote; the latest snapshot's id."""
+        latest = self._call("finish_compact", warehouse, table)
         return None if latest is None else int(latest)
 
     def changes(

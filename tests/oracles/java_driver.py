@@ -270,6 +270,8 @@ class JavaPaimon:
         self._sinks: dict[str, Any] = {}
         # The table, writer and commit of a write that is under way.
         self._begun: tuple[Any, Any, Any, Callable[[Any], int] | None] | None = None
+        # The table, commit and messages of a compaction that is under way, and whether in a batch.
+        self._compacted: tuple[Any, Any, Any, bool] | None = None
         # The table of `open`.
         self._opened: Any = None
         self._loader = self._java.lang.ClassLoader.getSystemClassLoader()
@@ -290,6 +292,8 @@ class JavaPaimon:
             "write": self.write,
             "begin_write": self.begin_write,
             "finish_write": self.finish_write,
+            "begin_compact": self.begin_compact,
+            "finish_compact": self.finish_compact,
             "compact": self.compact,
             "snapshots": self.snapshots,
             "expire_snapshots": self.expire_snapshots,
@@ -520,12 +524,20 @@ class JavaPaimon:
         return self._latest_snapshot(target)
 
     def begin_write(
-        self, warehouse: str, table: str, rows: Sequence[Row], prepare: bool = False
+        self,
+        warehouse: str,
+        table: str,
+        rows: Sequence[Row],
+        prepare: bool = False,
+        overwrite: Mapping[str, str] | None = None,
     ) -> None:
-        target = self._table(warehouse, table)
+        options = {} if overwrite is None else {"dynamic-partition-overwrite": "false"}
+        target = self._table(warehouse, table, options)
         builder = self._paimon.table.sink.BatchWriteBuilderImpl(target)
+        if overwrite is not None:
+            builder.withOverwrite(dict(overwrite))
         write, commit = builder.newWrite(), builder.newCommit()
-        bucket_of = self._bucket_assigner(target, False)
+        bucket_of = self._bucket_assigner(target, overwrite is not None)
         self._begun = target, write, commit, bucket_of
         self._write_rows(write, self._encoder(self._row_type(target)), rows, None, bucket_of)
         if prepare:
@@ -564,6 +576,36 @@ class JavaPaimon:
                     if bucket is None or bucket == number:
                         write.compact(data_split.partition(), number, full)
                 commit.commit(write.prepareCommit())
+        return self._latest_snapshot(target)
+
+    def begin_compact(self, warehouse: str, table: str) -> None:
+        """Rewrite every bucket, as a dedicated compaction does, and commit nothing."""
+        target = self._table(warehouse, table, {"write-only": "false"})
+        splits = target.newSnapshotReader().read().dataSplits()
+        if self._bucket_mode(target) == "BUCKET_UNAWARE":
+            messages = self._compacted_unaware(target, splits)
+            self._compacted = target, target.newCommit("java-oracle"), messages, False
+            return
+        builder = self._paimon.table.sink.BatchWriteBuilderImpl(target)
+        write, commit = builder.newWrite(), builder.newCommit()
+        try:
+            write.withIOManager(self._io_manager)
+            for _, number, data_split in self._buckets(splits):
+                write.compact(data_split.partition(), number, True)
+            self._compacted = target, commit, write.prepareCommit(), True
+        finally:
+            write.close()
+
+    def finish_compact(self, warehouse: str, table: str) -> int | None:
+        assert self._compacted is not None
+        (target, commit, messages, is_batch), self._compacted = self._compacted, None
+        try:
+            if is_batch:
+                commit.commit(messages)
+            else:
+                commit.commit(BATCH_IDENTIFIER, messages)
+        finally:
+            commit.close()
         return self._latest_snapshot(target)
 
     def snapshots(self, warehouse: str, table: str) -> list[dict[str, Any]]:
@@ -872,27 +914,29 @@ class JavaPaimon:
         return str(self._invoke(self._paimon.table.FileStoreTable, "bucketMode", table).toString())
 
     def _compact_unaware(self, table: Any, splits: Any) -> None:
+        messages = self._compacted_unaware(table, splits)
+        commit = table.newCommit("java-oracle")
+        try:
+            if messages:
+                commit.commit(BATCH_IDENTIFIER, messages)
+        finally:
+            commit.close()
+
+    def _compacted_unaware(self, table: Any, splits: Any) -> list[Any]:
         groups: dict[str, tuple[Any, list[Any]]] = {}
         for partition, _, data_split in self._buckets(splits, merge=False):
             groups.setdefault(partition, (data_split.partition(), []))[1].extend(
                 data_split.dataFiles()
             )
-        user = "java-oracle"
-        store_write = table.store().newWrite(user)
+        store_write = table.store().newWrite("java-oracle")
         try:
-            messages = [
+            return [
                 self._compaction_task(partition, files).doCompact(table, store_write)
                 for partition, files in groups.values()
                 if len(files) > 1
             ]
         finally:
             store_write.close()
-        commit = table.newCommit(user)
-        try:
-            if messages:
-                commit.commit(BATCH_IDENTIFIER, messages)
-        finally:
-            commit.close()
 
     def _buckets(self, splits: Any, merge: bool = True) -> Iterator[tuple[str, int, Any]]:
         seen = set()

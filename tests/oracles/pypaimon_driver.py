@@ -151,11 +151,8 @@ class Pypaimon:
         batch = commit_identifier is None
         builder = target.new_batch_write_builder() if batch else target.new_stream_write_builder()
         if overwrite is not None:
-            schema = PyarrowFieldParser.from_paimon_schema(target.table_schema.fields)
             spec = overwrite if isinstance(overwrite, Mapping) else {}
-            builder = builder.overwrite(
-                {name: partition_literal(schema, name, text) for name, text in spec.items()}
-            )
+            builder = builder.overwrite(self._literals(target, spec))
         identifier = () if batch else (commit_identifier,)
         write, commit = builder.new_write(), builder.new_commit()
         try:
@@ -173,10 +170,19 @@ class Pypaimon:
         return None if latest is None else latest.id
 
     def begin_write(
-        self, warehouse: str, table: str, rows: Sequence[Row], prepare: bool = False
+        self,
+        warehouse: str,
+        table: str,
+        rows: Sequence[Row],
+        prepare: bool = False,
+        overwrite: Mapping[str, str] | None = None,
     ) -> None:
         target = self._table(warehouse, table)
+        if overwrite is not None:
+            target = target.copy({"dynamic-partition-overwrite": "false"})
         builder = target.new_batch_write_builder()
+        if overwrite is not None:
+            builder = builder.overwrite(self._literals(target, overwrite))
         write = builder.new_write()
         self._begun = target, write, builder.new_commit()
         self._write_begun(rows)
@@ -195,6 +201,10 @@ class Pypaimon:
             commit.close()
         latest = target.snapshot_manager().get_latest_snapshot()
         return None if latest is None else latest.id
+
+    def _literals(self, table: Any, spec: Mapping[str, str]) -> dict[str, Any]:
+        schema = PyarrowFieldParser.from_paimon_schema(table.table_schema.fields)
+        return {name: partition_literal(schema, name, text) for name, text in spec.items()}
 
     def _write_begun(self, rows: Sequence[Row]) -> None:
         assert self._begun is not None

@@ -35,6 +35,7 @@ from lakewright.storage.operations.state.live_files import (
     LiveFiles,
     index_entries,
     live_entries,
+    removed_in_vain,
     snapshot_manifests,
 )
 from lakewright.storage.spec.bridge_record import BridgeRecord
@@ -42,7 +43,6 @@ from lakewright.storage.spec.commit import Change, RestatedBase
 from lakewright.storage.spec.data_types import AtomicType, TypeRoot
 from lakewright.storage.spec.index import HASH_INDEX, IndexEntry
 from lakewright.storage.spec.manifest import (
-    FileKind,
     ManifestEntry,
     SimpleStats,
     fold_entries,
@@ -163,7 +163,7 @@ def ended(files: TableFiles, latest: Snapshot | None, live_files: LiveFiles) -> 
             table=files.name,
         )
     recorded, record = found
-    gone = _removed_in_vain(files, latest)
+    gone = removed_in_vain(files, latest)
     kept = [each.file for each in live if _is_bridged(files, each)]
     kept = [each for each in kept if each.file_name not in gone]
     bridged = {each.file_name for each in kept}
@@ -192,16 +192,6 @@ def without_removals(files: TableFiles, latest: Snapshot, live: Sequence[Manifes
         indexes=index_entries(files, latest),
     )
     return Change(base=base, statistics=latest.statistics)
-
-
-def _removed_in_vain(files: TableFiles, latest: Snapshot) -> set[str]:
-    """Names of files whose removal names another row than their bridged one.
-
-    pypaimon writes the row anew, with the values of its own keys, as it overwrites a partition.
-    """
-    entries = files.manifests.entries(snapshot_manifests(files, latest))
-    folded = fold_entries(entries).values()
-    return {each.file.file_name for each in folded if each.kind is FileKind.DELETE}
 
 
 def _prepared_in(

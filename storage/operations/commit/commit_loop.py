@@ -65,7 +65,7 @@ from lakewright.storage.operations.references.commit_standing import (
 from lakewright.storage.operations.running.delete_files import discard_files, take_files
 from lakewright.storage.operations.running.engine import LocalEngine
 from lakewright.storage.operations.state.latest import is_latest, read_latest
-from lakewright.storage.operations.state.live_files import LiveFiles, live_entries
+from lakewright.storage.operations.state.live_files import LiveFiles, live_entries, standing_entries
 from lakewright.storage.spec.arguments import text_argument, whole_number
 from lakewright.storage.spec.commit import Change, CommitResult, Committable
 from lakewright.storage.spec.manifest import FileKind, ManifestFileMeta
@@ -261,8 +261,8 @@ def restate(files: TableFiles, how: Restatement) -> CommitResult:
     def build(latest: Snapshot | None, live_files: LiveFiles) -> Change | None:
         if latest is None:
             return None
-        base = how.base(latest, live_files.entries(latest))
-        return Change(base=base, statistics=latest.statistics)
+        live = standing_entries(files, latest, live_files.entries(latest))
+        return Change(base=how.base(latest, live), statistics=latest.statistics)
 
     return commit_bridging(files, build, user=how.run_id)
 

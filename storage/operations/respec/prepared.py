@@ -29,7 +29,11 @@ from lakewright.storage.operations.respec.schemas import Schemas
 from lakewright.storage.operations.running.delete_files import discard_files
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.state.latest import is_latest
-from lakewright.storage.operations.state.live_files import index_entries, live_entries
+from lakewright.storage.operations.state.live_files import (
+    index_entries,
+    live_entries,
+    standing_entries,
+)
 from lakewright.storage.spec.commit import Change, PreparedBase, RestatedBase
 from lakewright.storage.spec.index import IndexEntry
 from lakewright.storage.spec.manifest import (
@@ -178,7 +182,7 @@ class Prepared:
         changed = self._changed_since(latest)
         if changed is None:
             self._begin(latest)
-            changed = live_entries(self.files, latest)
+            changed = standing_entries(self.files, latest, live_entries(self.files, latest))
         self._add(latest, changed)
 
     def wide_change(self, latest: Snapshot) -> Change:

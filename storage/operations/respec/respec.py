@@ -44,7 +44,9 @@ from lakewright.storage.operations.respec.respec_checks import (
     check_columns_stay,
     check_keys,
     check_nothing_waits,
+    check_overwrites,
     check_splits,
+    has_files_of_others,
 )
 from lakewright.storage.operations.respec.respec_plan import (
     MOST_FILES,
@@ -115,6 +117,8 @@ def plan_respec(
     check_nothing_waits(files)
     files = files.reading_once()
     snapshot, entries = read_latest(files, partial(live_entries, files))
+    if not keys_stand(files) or has_files_of_others(files, entries):
+        check_overwrites(files)
     if partitions is not None:
         check_splits(files)
         wanted = PartitionFilter.of_specs(files, partitions)
@@ -226,6 +230,8 @@ def run_respec(
     if plan.moved_from is None:
         check_keys(files, plan.keys, plan.primary_key)
         check_nothing_waits(files)
+        if not keys_stand(files):
+            check_overwrites(files)
     run = _Run(files, plan, engine, verify)
     with _told_if_replaced(files, lambda: run.seen):
         now = run.whole()

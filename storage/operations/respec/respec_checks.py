@@ -11,8 +11,9 @@ from lakewright.storage.operations.commit.pending import pending_batches
 from lakewright.storage.operations.respec.keyed_checks import check_keyed, with_primary_key
 from lakewright.storage.spec.data_types import AtomicType
 from lakewright.storage.spec.hive_table import PARTITIONS_ARE_TOLD, hive_table
-from lakewright.storage.spec.manifest import ManifestEntry
+from lakewright.storage.spec.manifest import FileKind, ManifestEntry
 from lakewright.storage.spec.schema import listed_names
+from lakewright.storage.spec.snapshot import CommitKind
 from lakewright.storage.spec.supported_options import Use, check_supported
 
 
@@ -191,3 +192,61 @@ def check_nothing_waits(files: TableFiles) -> None:
             "not theirs: let it read to the end, or delete it, first",
             table=files.name,
         )
+
+
+def check_overwrites(files: TableFiles) -> None:
+    """Refuse to go on from an overwrite that took values of one partition key for another's.
+
+    A client that opened the table before a key was replaced decodes rows of partitions by its own
+    keys. So it removed the partitions of other values than those it was told.
+
+    Raises:
+        UnsupportedError: names the snapshot, and the way back.
+    """
+    latest, since_ms = files.snapshots.latest(), _keys_since_ms(files)
+    for snapshot in () if latest is None else files.snapshots.back_from(latest):
+        if snapshot.time_millis < since_ms:
+            return
+        if snapshot.commit_kind is not CommitKind.OVERWRITE:
+            continue
+        metas = files.manifests.read_delta_list(snapshot)
+        delta = list(files.manifests.entries(metas))
+        gone = [each for each in delta if each.kind is FileKind.DELETE]
+        # Java tells the latest schema in snapshots and manifests, and its own in data files.
+        ids = {snapshot.schema_id, *(each.schema_id for each in metas)}
+        ids |= {each.file.schema_id for each in delta if each.kind is FileKind.ADD}
+        former = _keys_of_others(files, ids)
+        own = ", ".join(files.schema.partition_keys)
+        if gone and former:
+            raise UnsupportedError(
+                f"snapshot {snapshot.id} of {files.name} is an overwrite by a client "
+                f"({snapshot.commit_user}) that knew its former partition keys "
+                f"{', '.join(former[0])}, and took values of {own} for theirs: it "
+                f"removed {len(gone)} files of partitions that it was not told. Roll back "
+                f"(lakewright rollback {files.name} --snapshot {snapshot.id - 1}), and write what "
+                "came since again",
+                table=files.name,
+            )
+
+
+def has_files_of_others(files: TableFiles, entries: Iterable[ManifestEntry]) -> bool:
+    """Whether a client wrote files that knew keys with which the table's do not begin."""
+    return bool(_keys_of_others(files, {each.file.schema_id for each in entries}))
+
+
+def _keys_of_others(files: TableFiles, schema_ids: Iterable[int]) -> list[tuple[str, ...]]:
+    """Keys by which a client decodes other values than its own from rows of the table's keys."""
+    own = files.schema.partition_keys
+    found = (files.at_schema(each).schema.partition_keys for each in sorted(schema_ids))
+    return [keys for keys in found if own[: len(keys)] != keys]
+
+
+def _keys_since_ms(files: TableFiles) -> int:
+    """When the table got its present partition keys."""
+    since_ms = files.schema.time_millis
+    for number in reversed(files.schemas.ids()):
+        schema = files.at_schema(number).schema
+        if schema.partition_keys != files.schema.partition_keys:
+            break
+        since_ms = schema.time_millis
+    return since_ms
