@@ -152,7 +152,7 @@ class Work:
     """The context of a running verb.
 
     `run` names the lease's holder. `session` starts Spark; a verb calls it only for Spark work.
-    `counts` is told of tasks of this process.
+    `counts` is told of tasks of this process, and of what a plan has looked at.
     """
 
     run: str
@@ -195,7 +195,8 @@ class Verb(Generic[OptionsT, PlanT, ResultT]):
 
     `name` has underscores, as jobs and tags do. `options` is a dataclass made of `option`s. `plan`
     writes nothing, `run` carries out exactly the plan and reads only `at_run` options, and `report`
-    describes both. A verb whose plan may read rows has `scan`, which completes the plan.
+    describes both. A verb whose plan may read rows has `scan`, which completes the plan. One whose
+    plan may take long has `counting`: it plans as `plan` does, and tells how far it is.
 
     `measures` says what a plan will take and gain, and of a result what it did; without it,
     nothing is known of either. `lease` says what a plan needs to work alone on. A verb with
@@ -214,6 +215,7 @@ class Verb(Generic[OptionsT, PlanT, ResultT]):
     lease: Callable[[Table, PlanT], LeaseNeed | None] | None = None
     alone: LeaseKind | None = None
     steps: Callable[[Table, OptionsT, Work], Steps[OptionsT, PlanT, ResultT]] | None = None
+    counting: Callable[[Table, OptionsT, Counts], PlanT] | None = None
     scan: Callable[[Table, PlanT, OptionsT, Work], PlanT] | None = None
     measures: Callable[[Table, Outcome[OptionsT, PlanT, ResultT]], Measures] | None = None
     extent: Callable[[Outcome[OptionsT, PlanT, ResultT]], Extent | None] | None = None
@@ -275,7 +277,10 @@ def carry_out(
 def _plan(
     verb: Verb[OptionsT, PlanT, ResultT], table: Table, options: OptionsT, work: Work
 ) -> PlanT:
-    plan = verb.plan(table, options)
+    if verb.counting is not None and work.counts is not None:
+        plan = verb.counting(table, options, work.counts)
+    else:
+        plan = verb.plan(table, options)
     return plan if verb.scan is None else verb.scan(table, plan, options, work)
 
 
