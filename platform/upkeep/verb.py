@@ -122,8 +122,10 @@ class Report:
     `facts` are its values by name: Dagster shows those that are single values. `record` is for
     programs, where their names differ, and `rows` are those of CSV, without which a plan's parts
     are. `tables` are rows of detail, and `notes` further sentences.
-    `is_empty` means that there was nothing to do, `was_beaten` that all of it conflicted with other
-    commits. `partitions` are those with rewritten files, and `snapshot` the committed snapshot.
+    `is_empty` means that there was nothing to do, and `only_tells` that nothing was done although
+    something is told, such as changes that wait for a person. `was_beaten` means that all of it
+    conflicted with other commits. `partitions` are those with rewritten files, and `snapshot` the
+    committed snapshot.
     """
 
     summary: str
@@ -133,6 +135,7 @@ class Report:
     tables: Mapping[str, Rows] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     is_empty: bool = False
+    only_tells: bool = False
     was_beaten: bool = False
     file_sizes: tuple[tuple[int, ...], tuple[int, ...]] | None = None
     partitions: tuple[Mapping[str, object], ...] = ()

@@ -11,6 +11,8 @@ import pytest
 from dagster._core.definitions.partitions.context import partition_loading_context
 from dagster._core.storage.partition_status_cache import get_and_update_asset_status_cache_value
 
+from lakewright.platform.warehouse.action import Verdict
+from lakewright.platform.warehouse.ledger import Ledger
 from tests.pipelines.lake import Lake
 
 CHECK = "schema_matches"
@@ -116,6 +118,9 @@ def test_an_edited_declaration_proposes_the_change_and_nothing_is_written_before
     assert evolved.success, evolved.failure
     assert sorted(shop.rglob("*")) == before
     assert before
+    (action,) = Ledger(days.catalog).actions(table="shop.events", verb="evolve_schema")
+    assert action.verdict is Verdict.NOTHING_TO_DO
+    assert "the job respec has to change the partition keys" in action.summary
 
 
 @pytest.mark.mission("PT1")
