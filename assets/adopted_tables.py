@@ -11,7 +11,7 @@ from lakewright.platform.declare.partition_keys import PartitionColumn
 from lakewright.platform.declare.policies import ResolvedPolicy
 from lakewright.platform.orchestration.asset_partitions import found_in_data, partitions_def
 from lakewright.platform.orchestration.dagster_checks import is_owner
-from lakewright.platform.orchestration.names import TableNames, UpkeepNames
+from lakewright.platform.orchestration.names import TableNames, UpkeepNames, usual_key
 from lakewright.platform.orchestration.reports import (
     STORAGE_KIND,
     code_reference,
@@ -52,7 +52,7 @@ def adopted_spec(
     if adopted.problem is not None:
         metadata["problem"] = adopted.problem
     return dg.AssetSpec(
-        key=TableNames(adopted.table).asset_key,
+        key=usual_key(adopted.table),
         description=adopted.comment or None,
         owners=[adopted.owner] if adopted.owner and is_owner(adopted.owner) else [],
         group_name=re.sub(r"\W", "_", database, flags=re.ASCII),

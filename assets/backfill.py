@@ -125,7 +125,9 @@ def build_backfill_job(
         backfills = []
         with failures_for_dagster():
             for name, given in config.tables.items():
-                backfill = _Backfill(by_name[name], given, context, warehouse, spark, step, hooks)
+                backfill = _Backfill(
+                    by_name[name], names.of(name), given, context, warehouse, spark, step, hooks
+                )
                 backfill.choose()
                 backfills.append(backfill)
         if not config.dry_run:
@@ -177,6 +179,7 @@ class _Backfill:
     """The partitions of one table that a run writes, and what came of each."""
 
     declaration: TableDeclaration
+    names: TableNames
     given: BackfilledTable
     context: dg.OpExecutionContext
     warehouse: WarehouseResource
@@ -190,10 +193,6 @@ class _Backfill:
     again: dg.RetryRequested | None = None
     rows: dict[str, int] = field(default_factory=dict)
     makes_table: bool = False
-
-    @property
-    def names(self) -> TableNames:
-        return TableNames(self.declaration.table)
 
     @property
     def _user(self) -> str:
@@ -213,7 +212,9 @@ class _Backfill:
             failed=given.failed,
         )
         run_id, instance = self.context.run_id, self.context.instance
-        chosen = chosen_partitions(choice, self.declaration, catalog, instance, run_id=run_id)
+        chosen = chosen_partitions(
+            choice, self.declaration, catalog, instance, names=self.names, run_id=run_id
+        )
         done = self._done(catalog)
         self.keys = tuple(key for key in chosen if key not in done)
         told = f"{counted(len(self.keys), 'partition')}: {first_few(self.keys, between=', ')}"
@@ -239,7 +240,7 @@ class _Backfill:
     def _tell_done(self, catalog: Catalog, done: frozenset[str]) -> None:
         """Report the partitions of which an earlier try could not tell any more."""
         self.context.log.info("an earlier try of the run wrote %s of them", f"{len(done):,}")
-        untold = sorted(done & attempts(self.declaration, self.context.instance).keys())
+        untold = sorted(done & attempts(self.names, self.context.instance).keys())
         metadata = {
             **table_metadata(catalog.table(self.declaration.table)),
             "lakewright/already_committed": True,

@@ -18,7 +18,7 @@ from lakewright.platform.orchestration.health_reports import (
     absent,
     evaluate_health,
 )
-from lakewright.platform.orchestration.names import TableNames, UpkeepNames
+from lakewright.platform.orchestration.names import UpkeepNames
 from lakewright.platform.orchestration.past_runs import past_runs
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import WarehouseResource
@@ -52,9 +52,7 @@ def build_health_check(
     """One step that checks any of these tables; `verbs` are those that the sensor may ask for."""
     keys = resources or ResourceKeys()
     upkeep = names or UpkeepNames()
-    by_key = {
-        dg.AssetCheckKey(TableNames(table).asset_key, HEALTHY): table for table in sorted(checked)
-    }
+    by_key = {dg.AssetCheckKey(upkeep.keys.of(table), HEALTHY): table for table in sorted(checked)}
 
     @dg.multi_asset_check(
         name=name,
@@ -82,7 +80,13 @@ def build_health_check(
             now_ms = SystemEnv().now_ms()
             clock = Clock(now_ms=now_ms, last_tick_ms=partial(last_tick_ms, now_ms))
             begins_ms, _ = day_of(now_ms, tables.warehouse.budget.timezone)
-            life = RunLife(context.instance, catalog, now_ms, tables.warehouse.presumed_dead)
+            life = RunLife(
+                context.instance,
+                catalog,
+                now_ms,
+                tables.warehouse.presumed_dead,
+                keys=upkeep.keys,
+            )
             past = past_runs(life, upkeep, wanted, verbs)
             past = LedgerPast(Ledger(catalog)).add_to(past, day_begins_ms=begins_ms)
             # What is due is due also while a run is on it, and this run may be one on the table.
@@ -115,6 +119,6 @@ def build_health_check(
         for table in wanted:
             with failures_for_dagster():
                 found = evaluate(table)
-            yield found.result(TableNames(table))
+            yield found.result(upkeep.of(table))
 
     return healthy

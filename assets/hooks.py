@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import dagster as dg
 
 from lakewright.platform.declare.declarations import TableDeclaration
+from lakewright.platform.orchestration.names import AssetKeys
 from lakewright.platform.warehouse.adopted import AdoptedTable
 
 
@@ -63,21 +64,35 @@ class PlainHooks:
 
 
 def spec_by_hooks(hooks: AssetHooks, table: ShownTable) -> dg.AssetSpec:
-    """The spec of the hooks, if everything else can still find the asset and its partitions by it.
+    """The spec of the hooks, if runs can still find the partitions of a declared table by it.
 
     Raises:
-        DagsterInvalidDefinitionError: it has another key, or a declared table other partitions.
+        DagsterInvalidDefinitionError: a declared table has other partitions.
     """
     spec = hooks.get_asset_spec(table)
-    for what, was, now in (
-        ("key", table.spec.key, spec.key),
-        ("partitions_def", table.spec.partitions_def, spec.partitions_def),
-    ):
-        if was != now and (what == "key" or table.declaration is not None):
-            raise dg.DagsterInvalidDefinitionError(
-                f"{type(hooks).__name__}.get_asset_spec changed the {what} of "
-                f"{table.spec.key.to_user_string()} from {was} to {now}; jobs, checks and the "
-                f"upkeep sensor find the table by it, so return the spec with the {what} that it "
-                "came with"
-            )
+    was, now = table.spec.partitions_def, spec.partitions_def
+    if was != now and table.declaration is not None:
+        raise dg.DagsterInvalidDefinitionError(
+            f"{type(hooks).__name__}.get_asset_spec changed the partitions_def of "
+            f"{table.spec.key.to_user_string()} from {was} to {now}; runs write the table by its "
+            "partitions, so return the spec with the partitions_def that it came with"
+        )
     return spec
+
+
+def keys_by_hooks(
+    hooks: AssetHooks, specs: Mapping[str, dg.AssetSpec], key_of_new: Callable[[str], dg.AssetKey]
+) -> AssetKeys:
+    """The keys of tables by their specs; of a table that comes later, `key_of_new` tells.
+
+    Raises:
+        DagsterInvalidDefinitionError: two tables have one key.
+    """
+    tables: dict[dg.AssetKey, str] = {}
+    for table, spec in specs.items():
+        if (other := tables.setdefault(spec.key, table)) != table:
+            raise dg.DagsterInvalidDefinitionError(
+                f"{type(hooks).__name__}.get_asset_spec gave {other} and {table} the same key "
+                f"{spec.key.to_user_string()}; give each table a key of its own"
+            )
+    return AssetKeys({table: spec.key for table, spec in specs.items()}, key_of_new)

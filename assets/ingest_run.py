@@ -341,7 +341,7 @@ class IngestRun:
     ) -> Iterator[dg.AssetMaterialization]:
         """The partitions found in the rows, one by one; the run named none."""
         scheme = self.declaration.scheme
-        common = {**table_metadata(table), **lineage_metadata(self.declaration)}
+        common = {**table_metadata(table), **lineage_metadata(self.declaration, self.names.keys)}
         self._register(partitions)
         for each in partitions:
             try:
@@ -374,7 +374,7 @@ class IngestRun:
             }
         else:
             told = publication_metadata(table, outcome)
-        return {**told, **lineage_metadata(self.declaration)}
+        return {**told, **lineage_metadata(self.declaration, self.names.keys)}
 
 
 def partial_rejection(declaration: TableDeclaration, outcome: Published) -> dg.Failure:

@@ -22,7 +22,12 @@ from lakewright.storage.env import SystemEnv
 
 
 def build_newest_partition_check(
-    declaration: TableDeclaration, by: str, timezone: str, *, resources: ResourceKeys | None = None
+    declaration: TableDeclaration,
+    names: TableNames,
+    by: str,
+    timezone: str,
+    *,
+    resources: ResourceKeys | None = None,
 ) -> dg.AssetChecksDefinition:
     """The check of a table with partitions by time; `by` is the cron of the deadlines."""
     keys = resources or ResourceKeys()
@@ -31,7 +36,7 @@ def build_newest_partition_check(
 
     @dg.asset_check(
         name=NEWEST_PARTITION,
-        asset=TableNames(declaration.table).asset_key,
+        asset=names.asset_key,
         required_resource_keys={keys.warehouse},
         description=(
             f"Whether, at the last tick of {by!r} in {timezone}, the {time.cadence.value} "

@@ -34,11 +34,14 @@ _RECENT = 20
 
 
 def build_schema_check(
-    workspace: Workspace, declaration: TableDeclaration, *, resources: ResourceKeys | None = None
+    workspace: Workspace,
+    declaration: TableDeclaration,
+    names: TableNames,
+    *,
+    resources: ResourceKeys | None = None,
 ) -> dg.AssetChecksDefinition:
     """The check of a table whose columns are declared; the gate asks who uses them."""
     keys = resources or ResourceKeys()
-    names = TableNames(declaration.table)
 
     @dg.asset_check(
         name=SCHEMA_MATCHES,
@@ -60,7 +63,7 @@ def build_schema_check(
             if catalog.table_exists(declaration.table):
                 table = catalog.table(declaration.table)
                 drift = schema_drift(declaration, table)
-                answer = ask_gate(workspace, declaration, table, drift, context.instance)
+                answer = ask_gate(workspace, declaration, names, table, drift, context.instance)
         found = evaluate_schema(declaration, names, drift, answer)
         return dg.AssetCheckResult(
             passed=found.passed,

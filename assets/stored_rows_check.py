@@ -25,11 +25,10 @@ from lakewright.platform.upkeep.verb import Work, carry_out
 
 
 def build_stored_rows_check(
-    declaration: TableDeclaration, *, resources: ResourceKeys | None = None
+    declaration: TableDeclaration, names: TableNames, *, resources: ResourceKeys | None = None
 ) -> dg.AssetChecksDefinition:
     """The check of a table; run config overrides the size of the declared sample."""
     keys = resources or ResourceKeys()
-    names = TableNames(declaration.table)
     declared = ValidateOptions.declared(declaration.schema_policy.validation)
 
     def stored_rows_fit_schema(

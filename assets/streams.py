@@ -28,14 +28,17 @@ _MOST_DONE = 100
 
 
 def build_stream_asset(
-    declaration: TableDeclaration, spec: dg.AssetSpec, keys: ResourceKeys, hooks: AssetHooks
+    declaration: TableDeclaration,
+    names: TableNames,
+    spec: dg.AssetSpec,
+    keys: ResourceKeys,
+    hooks: AssetHooks,
 ) -> dg.AssetsDefinition:
     """The asset of a table whose source is a stream.
 
     A run writes whatever is new, whichever partitions it is asked for. If nothing is, it reports an
     observation, so that nothing is made anew of the table.
     """
-    names = TableNames(declaration.table)
 
     def events(context: dg.AssetExecutionContext) -> Iterator[Any]:
         warehouse: WarehouseResource = getattr(context.resources, keys.warehouse)

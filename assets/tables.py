@@ -6,7 +6,7 @@ from typing import Any
 import dagster as dg
 
 from lakewright.assets.checks import check_results, check_specs, results_of_earlier_try
-from lakewright.assets.hooks import AssetHooks, PlainHooks, ShownTable, TableRun, spec_by_hooks
+from lakewright.assets.hooks import AssetHooks, PlainHooks, TableRun
 from lakewright.assets.ingest_run import IngestConfig, IngestRun, partial_rejection, rejection
 from lakewright.assets.streams import build_stream_asset
 from lakewright.platform.declare.declarations import TableDeclaration
@@ -18,7 +18,12 @@ from lakewright.platform.ingest.sources import source_text
 from lakewright.platform.orchestration.asset_lineage import lineage_metadata
 from lakewright.platform.orchestration.asset_partitions import partition_mapping, partitions_def
 from lakewright.platform.orchestration.failures import failures_for_dagster
-from lakewright.platform.orchestration.names import TableNames, UpkeepNames
+from lakewright.platform.orchestration.names import (
+    AssetKeys,
+    TableNames,
+    UpkeepNames,
+    usual_key,
+)
 from lakewright.platform.orchestration.refresh import (
     automation_condition,
     backfill_policy,
@@ -32,7 +37,6 @@ from lakewright.platform.orchestration.reports import (
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
 from lakewright.platform.orchestration.schema_reports import evaluate_schema
-from lakewright.platform.upkeep.dependents import NO_WORKSPACE
 from lakewright.platform.upkeep.engines import prefers_spark
 from lakewright.platform.warehouse.keepers import KEEPERS
 from lakewright.storage.spec.data_types import parse_data_type
@@ -40,26 +44,23 @@ from lakewright.storage.spec.data_types import parse_data_type
 
 def build_asset(
     declaration: TableDeclaration,
+    spec: dg.AssetSpec,
+    names: TableNames,
     *,
-    workspace: Workspace = NO_WORKSPACE,
-    upkeep: UpkeepNames | None = None,
     resources: ResourceKeys | None = None,
     hooks: AssetHooks | None = None,
-    adopted: Mapping[str, dg.AssetSpec] | None = None,
 ) -> dg.AssetsDefinition:
     """The asset of a declaration; a table without a source has other writers.
 
-    The workspace has the declarations of the tables that it is made of, whose partitions its own
-    depend on, and tells where each is written; of undeclared ones, `adopted` has the specs.
+    `spec` is that of `derived_spec`, as the hooks have made it. What it depends on gets the keys
+    that the hooks gave to other tables.
     """
     keys, hooks = resources or ResourceKeys(), hooks or PlainHooks()
-    names = TableNames(declaration.table)
-    derived = _spec(declaration, names, workspace, upkeep or UpkeepNames(), adopted or {})
-    spec = spec_by_hooks(hooks, ShownTable(spec=derived, declaration=declaration))
+    spec = _with_keys(spec, declaration, names.keys)
     if not declaration.is_written_here:
         return dg.AssetsDefinition(specs=[spec])
     if declaration.is_stream:
-        return build_stream_asset(declaration, spec, keys, hooks)
+        return build_stream_asset(declaration, names, spec, keys, hooks)
 
     @dg.multi_asset(
         name=names.identifier,
@@ -107,20 +108,25 @@ def _events(ingest: IngestRun) -> Iterator[Any]:
         yield from check_results(outcome.report, names, judged, histories)
 
 
-def _spec(
+def derived_spec(
     declaration: TableDeclaration,
-    names: TableNames,
     workspace: Workspace,
     upkeep: UpkeepNames,
     adopted: Mapping[str, dg.AssetSpec],
 ) -> dg.AssetSpec:
+    """The spec of a declared table, with the keys that are made of the tables' names.
+
+    The workspace has the declarations of the tables that it is made of, whose partitions its own
+    depend on, and tells where each is written; of undeclared ones, `adopted` has the specs.
+    """
+    keys = AssetKeys()
     metadata: dict[str, Any] = {
         "dagster/table_name": declaration.table,
         "dagster/storage_kind": STORAGE_KIND,
         "lakewright/small_files_policy": declaration.maintenance.compaction.small_files,
         "lakewright/upkeep_sensor": upkeep.sensor,
         "lakewright/upkeep_jobs": ", ".join(upkeep.job(verb) for verb in KEEPERS),
-        **lineage_metadata(declaration),
+        **lineage_metadata(declaration, keys),
         **_code_references(workspace.written.get(declaration.table)),
     }
     if declaration.columns:
@@ -139,7 +145,7 @@ def _spec(
     # A sensor asks for streams: Dagster's conditions know runs for partitions only.
     automation = None if declaration.is_stream else declaration.automation
     return dg.AssetSpec(
-        key=names.asset_key,
+        key=keys.of(declaration.table),
         deps=[
             _dependency(upstream, declaration, workspace, adopted)
             for upstream in declaration.upstream
@@ -156,6 +162,28 @@ def _spec(
         # A run that finds nothing new changes nothing.
         skippable=declaration.is_stream,
     )
+
+
+def _with_keys(spec: dg.AssetSpec, declaration: TableDeclaration, keys: AssetKeys) -> dg.AssetSpec:
+    """The spec with the keys of the tables that it is made of, in place of their usual ones."""
+    moved = {
+        usual_key(each): keys.of(each)
+        for each in declaration.upstream
+        if keys.of(each) != usual_key(each)
+    }
+    if not moved:
+        return spec
+    deps = [
+        dg.AssetDep(moved[each.asset_key], partition_mapping=each.partition_mapping)
+        if each.asset_key in moved
+        else each
+        for each in spec.deps
+    ]
+    metadata = dict(spec.metadata)
+    metadata |= {
+        name: told for name, told in lineage_metadata(declaration, keys).items() if name in metadata
+    }
+    return spec.replace_attributes(deps=deps, metadata=metadata)
 
 
 def _code_references(written: Written | None) -> dict[str, Any]:
@@ -184,4 +212,4 @@ def _dependency(
     elif other is not None:
         above = other.partitions_def
     mapping = partition_mapping(above, _partitions(declaration))
-    return dg.AssetDep(TableNames(upstream).asset_key, partition_mapping=mapping)
+    return dg.AssetDep(usual_key(upstream), partition_mapping=mapping)

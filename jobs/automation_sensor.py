@@ -9,7 +9,7 @@ import dagster as dg
 from lakewright.jobs.ingest import VERB
 from lakewright.jobs.stream_sensor import build_stream_sensor
 from lakewright.platform.declare.declarations import TableDeclaration
-from lakewright.platform.orchestration.names import VERB_TAG, TableNames, UpkeepNames
+from lakewright.platform.orchestration.names import VERB_TAG, UpkeepNames
 
 
 def build_automation_sensors(
@@ -18,17 +18,19 @@ def build_automation_sensors(
     """A sensor for each stream that follows its upstream, and one for all other tables."""
     automated = [each for each in declarations if each.automation is not None]
     others = [each.table for each in automated if not each.is_stream]
-    sensors = [build_stream_sensor(each) for each in automated if each.is_stream]
+    sensors = [
+        build_stream_sensor(each, names.of(each.table)) for each in automated if each.is_stream
+    ]
     return [*([build_automation_sensor(others, names=names)] if others else []), *sensors]
 
 
 def build_automation_sensor(
-    tables: Sequence[str], *, names: UpkeepNames | None = None
+    tables: Sequence[str], *, names: UpkeepNames
 ) -> dg.AutomationConditionSensorDefinition:
     """The sensor that evaluates the `automation` of these tables."""
     return dg.AutomationConditionSensorDefinition(
-        (names or UpkeepNames()).automation_sensor,
-        target=dg.AssetSelection.assets(*(TableNames(each).asset_key for each in tables)),
+        names.automation_sensor,
+        target=dg.AssetSelection.assets(*(names.keys.of(each) for each in tables)),
         # Dagster's own sensor for these conditions is stopped until a person starts it.
         default_status=dg.DefaultSensorStatus.RUNNING,
         run_tags={VERB_TAG: VERB},

@@ -12,9 +12,10 @@ from lakewright.platform.orchestration.names import TableNames
 VERB = "check_freshness"
 
 
-def build_freshness_job(declaration: TableDeclaration) -> UnresolvedAssetJobDefinition:
+def build_freshness_job(
+    declaration: TableDeclaration, names: TableNames
+) -> UnresolvedAssetJobDefinition:
     """The job of a table."""
-    names = TableNames(declaration.table)
     check = dg.AssetCheckKey(names.asset_key, NEWEST_PARTITION)
     return dg.define_asset_job(
         names.job(VERB),

@@ -10,6 +10,7 @@ from lakewright.jobs.upkeep import UpkeepJob
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.workspace import Workspace
 from lakewright.platform.orchestration.asset_lineage import with_other_assets
+from lakewright.platform.orchestration.names import AssetKeys
 from lakewright.platform.upkeep.alter import altering
 from lakewright.platform.upkeep.evolve import EvolveOptions, evolution_to
 from lakewright.platform.upkeep.verb import AnyVerb
@@ -19,14 +20,16 @@ from lakewright.storage import Table
 VERB = "evolve_schema"
 
 
-def evolve_job(workspace: Workspace, declaration: TableDeclaration | None = None) -> UpkeepJob:
+def evolve_job(
+    workspace: Workspace, keys: AssetKeys, declaration: TableDeclaration | None = None
+) -> UpkeepJob:
     """The job of a declared table, or of all tables; the gate asks who uses columns.
 
     Users of columns are those that the workspace and Dagster know.
     """
 
     def verbs(table: Table, context: dg.OpExecutionContext, _: KeptTable) -> tuple[AnyVerb]:
-        known = with_other_assets(workspace, context.instance)
+        known = with_other_assets(workspace, context.instance, keys)
         found = declaration or workspace.declaration(table.name)
         if found is None or not found.columns:
             return (altering(known),)

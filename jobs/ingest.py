@@ -22,9 +22,10 @@ _RANGE_START = "dagster/asset_partition_range_start"
 _RANGE_END = "dagster/asset_partition_range_end"
 
 
-def build_ingest_job(declaration: TableDeclaration) -> UnresolvedAssetJobDefinition:
+def build_ingest_job(
+    declaration: TableDeclaration, names: TableNames
+) -> UnresolvedAssetJobDefinition:
     """The job that materializes the table's asset."""
-    names = TableNames(declaration.table)
     # The first reads rows of earlier runs, and has a schedule of its own. The second's result comes
     # from the step that writes, the third's from the upkeep sensor.
     others = (STORED_ROWS_FIT, SCHEMA_MATCHES, HEALTHY)

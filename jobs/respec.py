@@ -20,6 +20,7 @@ import dagster as dg
 from lakewright.jobs.upkeep import UpkeepJob
 from lakewright.platform.declare.partition_keys import partition_identity
 from lakewright.platform.orchestration.follow_table import follow_table
+from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.orchestration.schema_reports import RESPEC_JOB
 from lakewright.platform.upkeep.known_partitions import unknown_partitions
 from lakewright.platform.upkeep.respec import RespecOptions, respec_verb
@@ -43,11 +44,13 @@ def _verbs(_: Table, __: dg.OpExecutionContext, kept: KeptTable) -> tuple[AnyVer
     return (respec_verb(scheme),)
 
 
-def _follow(kept: KeptTable, table: Table, context: dg.OpExecutionContext) -> None:
+def _follow(
+    kept: KeptTable, table: Table, names: TableNames, context: dg.OpExecutionContext
+) -> None:
     """Make the partitions of the asset those of the table; an adopted table has none."""
     if kept.declaration is None or not kept.declaration.columns:
         return
-    found = follow_table(kept.declaration, table, context.instance)
+    found = follow_table(kept.declaration, names, table, context.instance)
     for told in found.warnings:
         context.log.warning("%s: %s", table.name, told)
     for event in found.events:

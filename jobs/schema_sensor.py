@@ -29,7 +29,7 @@ from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.schema_drift import schema_drift
 from lakewright.platform.declare.workspace import Workspace
 from lakewright.platform.orchestration.follow_table import follow_table
-from lakewright.platform.orchestration.names import TableNames, UpkeepNames
+from lakewright.platform.orchestration.names import AssetKeys, UpkeepNames
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import WarehouseResource
 from lakewright.platform.orchestration.schema_reports import (
@@ -57,11 +57,12 @@ def build_schema_sensor(
     most_tables: int = _MOST_TABLES,
 ) -> dg.SensorDefinition:
     """The sensor of tables whose columns are declared; a tick reads their latest schema files."""
-    keys = resources or ResourceKeys()
-    comparison = _Comparison(workspace, {each.table: each for each in declarations})
+    keys, names = resources or ResourceKeys(), names or UpkeepNames()
+    asset_keys = names.keys
+    comparison = _Comparison(workspace, {each.table: each for each in declarations}, names)
 
     @dg.sensor(
-        name=(names or UpkeepNames()).schema_sensor,
+        name=names.schema_sensor,
         minimum_interval_seconds=_INTERVAL_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
         required_resource_keys={keys.warehouse},
@@ -76,7 +77,7 @@ def build_schema_sensor(
         digest = _digest(now)
         if not comparison.seen and digest == context.cursor:
             comparison.seen.update(now)
-        last = _last_compared(context.instance, tables)
+        last = _last_compared(context.instance, tables, asset_keys)
         changed = [
             name
             for name in tables
@@ -107,6 +108,7 @@ class _Comparison:
 
     workspace: Workspace
     declarations: Mapping[str, TableDeclaration]
+    names: UpkeepNames
     seen: dict[str, str] = field(default_factory=dict)
 
     def present(self, context: dg.SensorEvaluationContext, catalog: Catalog) -> dict[str, Table]:
@@ -126,17 +128,17 @@ class _Comparison:
     ) -> list[Event]:
         """What is reported of a table that changed, or whose last result is about another state."""
         declaration, instance = self.declarations[table.name], context.instance
-        names = TableNames(table.name)
+        names = self.names.of(table.name)
         drift = schema_drift(declaration, table)
-        answer = ask_gate(self.workspace, declaration, table, drift, instance)
+        answer = ask_gate(self.workspace, declaration, names, table, drift, instance)
         found = evaluate_schema(declaration, names, drift, answer)
         events: list[Event] = []
         if drift or now != last:
             events.append(found.event(names))
         # A result that only comes again proposes nothing new.
         if drift and now != self.seen.get(table.name):
-            events.append(found.observation(table))
-        followed = follow_table(declaration, table, instance)
+            events.append(found.observation(names, table))
+        followed = follow_table(declaration, names, table, instance)
         for told in followed.warnings:
             context.log.warning("%s: %s", table.name, told)
         self.seen[table.name] = now
@@ -149,13 +151,11 @@ def _digest(compared_now: Mapping[str, str]) -> str:
 
 
 def _last_compared(
-    instance: dg.DagsterInstance, tables: Mapping[str, Table]
+    instance: dg.DagsterInstance, tables: Mapping[str, Table], keys: AssetKeys
 ) -> dict[str, str | None]:
     """What the last result of the check compared, by table."""
     storage = instance.event_log_storage
-    by_name = {
-        name: dg.AssetCheckKey(TableNames(name).asset_key, SCHEMA_MATCHES) for name in tables
-    }
+    by_name = {name: dg.AssetCheckKey(keys.of(name), SCHEMA_MATCHES) for name in tables}
     latest = storage.get_latest_asset_check_execution_by_key([*by_name.values()])
     found: dict[str, str | None] = {}
     for name, key in by_name.items():

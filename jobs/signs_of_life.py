@@ -52,6 +52,10 @@ class SignsOfLife:
             self._done += 1
             self.far(f"{self._done:,} of {counted(self._total, 'task')}")
 
+    def reach(self, done: int, of: str, total: int | None = None) -> None:
+        """So many things are done, of a total if it is known."""
+        self.far(f"{done:,} {of}" if total is None else f"{done:,} of {total:,} {of}")
+
     def far(self, text: str) -> None:
         """Note how far the work is; any thread may call it."""
         self._news = text

@@ -19,13 +19,12 @@ _INTERVAL_SECONDS = 30
 _WAITING = [dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED]
 
 
-def build_stream_sensor(declaration: TableDeclaration) -> dg.SensorDefinition:
+def build_stream_sensor(declaration: TableDeclaration, names: TableNames) -> dg.SensorDefinition:
     """The sensor that asks for a run of a stream after each materialization of its upstream.
 
     The cursor is the last materialization of each upstream asset.
     """
-    names = TableNames(declaration.table)
-    upstream = [TableNames(each).asset_key for each in declaration.upstream]
+    upstream = [names.keys.of(each) for each in declaration.upstream]
 
     @dg.sensor(
         name=names.stream_sensor,

@@ -6,7 +6,7 @@ import dagster as dg
 from pydantic import Field
 
 from lakewright.jobs.warehouse_job import build_warehouse_job
-from lakewright.platform.orchestration.names import TABLE_TAG, TableNames, UpkeepNames, table_tag
+from lakewright.platform.orchestration.names import TABLE_TAG, AssetKeys, UpkeepNames, table_tag
 from lakewright.platform.orchestration.reports import whole_table_metadata
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.run_identity import commit_user
@@ -40,12 +40,19 @@ def build_undo_job(
     The run fails if nothing is undone, or later work stands in the way of a part; all other parts
     are undone first.
     """
+    keys = (names or UpkeepNames()).keys
+
+    def run(context: dg.OpExecutionContext, catalog: Catalog, config: UndoConfig) -> None:
+        _run(context, catalog, config, keys)
+
     return build_warehouse_job(
-        VERB, _run, description=_DESCRIPTION, names=names, resources=resources
+        VERB, run, description=_DESCRIPTION, names=names, resources=resources
     )
 
 
-def _run(context: dg.OpExecutionContext, catalog: Catalog, config: UndoConfig) -> None:
+def _run(
+    context: dg.OpExecutionContext, catalog: Catalog, config: UndoConfig, keys: AssetKeys
+) -> None:
     found = plan_undo(catalog, config.run, tables=config.tables or None)
     undone = context.instance.get_run_by_id(found.run)
     if undone is not None and not undone.is_finished:
@@ -67,7 +74,7 @@ def _run(context: dg.OpExecutionContext, catalog: Catalog, config: UndoConfig) -
     for each in found.parts:
         context.log_event(
             dg.AssetObservation(
-                TableNames(each.table).asset_key,
+                keys.of(each.table),
                 metadata={
                     "lakewright/verb": each.verb,
                     "lakewright/undone_run": found.run,

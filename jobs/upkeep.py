@@ -84,7 +84,7 @@ class UpkeepJob:
     needs_spark: bool = True
     may_come_early: bool = False
     for_partitions: Callable[[Any, Table, Sequence[Mapping[str, object]]], Any] | None = None
-    afterwards: Callable[[KeptTable, Table, dg.OpExecutionContext], None] | None = None
+    afterwards: Callable[[KeptTable, Table, TableNames, dg.OpExecutionContext], None] | None = None
 
 
 class AskedConfig(dg.Config):
@@ -136,7 +136,7 @@ def build_upkeep_job(
             try:
                 kept, several = tables.table(name), len(config.tables) > 1
                 signs.work_at(f"{name}, {kind.name}")
-                one = _OneTable(kind, TableNames(name), kept, context, keys, signs, asked, several)
+                one = _OneTable(kind, names.of(name), kept, context, keys, signs, asked, several)
                 one.keep(given, names.job(kind.name), dry_run=config.dry_run)
             except (dg.Failure, dg.RetryRequested) as trouble:
                 if asked is not None and isinstance(trouble.__cause__, LeaseHeld):
@@ -175,11 +175,14 @@ def build_upkeep_job(
 
 
 def build_table_job(
-    kind: UpkeepJob, declaration: TableDeclaration, *, resources: ResourceKeys | None = None
+    kind: UpkeepJob,
+    declaration: TableDeclaration,
+    names: TableNames,
+    *,
+    resources: ResourceKeys | None = None,
 ) -> dg.JobDefinition:
     """The job of a kind that needs a job for each table: its partitions are those of the asset."""
     keys = resources or ResourceKeys()
-    names = TableNames(declaration.table)
     kept = KeptTable(
         name=declaration.table, policy=declaration.maintenance, declaration=declaration
     )
@@ -349,7 +352,7 @@ class _OneTable:
                     plan,
                 ).carry_out(dry_run)
             if kind.afterwards is not None and not dry_run:
-                kind.afterwards(self.kept, catalog.table(self.kept.name), context)
+                kind.afterwards(self.kept, catalog.table(self.kept.name), self.names, context)
 
 
 def _without_gone(options: Any, table: Table, context: dg.OpExecutionContext) -> Any:

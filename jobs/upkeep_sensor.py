@@ -89,7 +89,7 @@ def build_upkeep_sensor(
         budget = tables.warehouse.budget
         day_begins_ms, day_ends_ms = day_of(now_ms, budget.timezone)
         silence_ms = tables.warehouse.presumed_dead
-        life = RunLife(context.instance, catalog, now_ms, silence_ms, died)
+        life = RunLife(context.instance, catalog, now_ms, silence_ms, died, names.keys)
         life.end_dead(own_jobs, context.log.warning)
         life.cancel_overlong(own_jobs, context.log.warning)
         present = watch.names(catalog)

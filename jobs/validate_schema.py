@@ -13,9 +13,10 @@ from lakewright.platform.orchestration.names import TableNames
 VERB = "validate_schema"
 
 
-def build_validate_job(declaration: TableDeclaration) -> UnresolvedAssetJobDefinition:
+def build_validate_job(
+    declaration: TableDeclaration, names: TableNames
+) -> UnresolvedAssetJobDefinition:
     """The job of a table; without declared columns there is nothing that the schema could match."""
-    names = TableNames(declaration.table)
     checks = [STORED_ROWS_FIT, *([SCHEMA_MATCHES] if declaration.columns else [])]
     return dg.define_asset_job(
         names.job(VERB),

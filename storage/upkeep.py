@@ -157,7 +157,13 @@ class Upkeep:
     table_files: TableFiles
 
     @overload
-    def run(self, plan: OrphansPlan, *, quarantine: bool = True) -> OrphansResult: ...
+    def run(
+        self,
+        plan: OrphansPlan,
+        *,
+        quarantine: bool = True,
+        looked: Callable[[int], object] | None = None,
+    ) -> OrphansResult: ...
 
     @overload
     def run(
@@ -180,7 +186,8 @@ class Upkeep:
         A rewrite verifies new files before it publishes them. `verify` is the level: counts,
         checksums, or full, which reads the new files back. With a lease, it rewrites only the part
         that the lease covers until the commit is done. Orphans go to `quarantine`, where they can
-        be restored, or are deleted. `then` is called for each partition that is marked as done.
+        be restored, or are deleted; `looked` is told how many were read. `then` is called for each
+        partition that is marked as done.
 
         Raises:
             InvalidRequestError: the plan is for another table.
@@ -372,6 +379,7 @@ class Upkeep:
         age_ms: int | None = None,
         even_recent: bool = False,
         inventory: str | None = None,
+        looked: Callable[[int], object] | None = None,
     ) -> OrphansPlan:
         """Move unreferenced files to quarantine; see `retention.remove_orphans`."""
         return plan_remove_orphans(
@@ -380,6 +388,7 @@ class Upkeep:
             age_ms=age_ms,
             even_recent=even_recent,
             inventory=inventory,
+            looked=looked,
         )
 
     remove_orphans = AtOnce(plan_remove_orphans)

@@ -13,61 +13,62 @@ import dagster as dg
 from lakewright.platform.declare.column_lineage import Lineage, UpstreamColumn, column_lineage
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.workspace import OtherAsset, Workspace
-from lakewright.platform.orchestration.names import TableNames
+from lakewright.platform.orchestration.names import AssetKeys
 
 _LINEAGE = "dagster/column_lineage"
 
 
-def with_other_assets(workspace: Workspace, instance: dg.DagsterInstance) -> Workspace:
+def with_other_assets(
+    workspace: Workspace, instance: dg.DagsterInstance, keys: AssetKeys
+) -> Workspace:
     """The workspace with all other assets that were ever materialized."""
-    declared = {TableNames(each.table).asset_key for each in workspace.declarations}
+    declared = {keys.of(each.table) for each in workspace.declarations}
     found = []
     for record in instance.get_asset_records():
         entry = record.asset_entry
         last = entry.last_materialization
         if entry.asset_key in declared or last is None or last.asset_materialization is None:
             continue
-        found.append(_other_asset(last.asset_materialization))
+        found.append(_other_asset(last.asset_materialization, keys))
     return replace(workspace, other_assets=tuple(sorted(found, key=lambda each: each.name)))
 
 
-def _other_asset(materialization: dg.AssetMaterialization) -> OtherAsset:
+def _other_asset(materialization: dg.AssetMaterialization, keys: AssetKeys) -> OtherAsset:
     provenance = dg.DataProvenance.from_tags(materialization.tags or {})
     upstream = () if provenance is None else provenance.input_data_versions
-    lineage = _lineage(materialization)
+    lineage = _lineage(materialization, keys)
     named = {each.table for ups in lineage.values() for each in ups}
     return OtherAsset(
-        name=_name(materialization.asset_key),
-        upstream=tuple(sorted({*map(_name, upstream), *named})),
+        name=keys.table(materialization.asset_key),
+        upstream=tuple(sorted({*map(keys.table, upstream), *named})),
         lineage=lineage,
     )
 
 
-def _lineage(materialization: dg.AssetMaterialization) -> Lineage:
+def _lineage(materialization: dg.AssetMaterialization, keys: AssetKeys) -> Lineage:
     told = materialization.metadata.get(_LINEAGE)
     if not isinstance(told, dg.TableColumnLineageMetadataValue):
         return {}
     return {
-        column: tuple(UpstreamColumn(_name(each.asset_key), each.column_name) for each in upstream)
+        column: tuple(
+            UpstreamColumn(keys.table(each.asset_key), each.column_name) for each in upstream
+        )
         for column, upstream in told.value.deps_by_column.items()
     }
 
 
-def lineage_metadata(declaration: TableDeclaration) -> dict[str, dg.TableColumnLineage]:
+def lineage_metadata(
+    declaration: TableDeclaration, keys: AssetKeys
+) -> dict[str, dg.TableColumnLineage]:
     """The column lineage of a declaration, as Dagster shows it; empty without one."""
     lineage = column_lineage(declaration)
     if not lineage:
         return {}
     deps = {
         column: [
-            dg.TableColumnDep(asset_key=TableNames(each.table).asset_key, column_name=each.column)
+            dg.TableColumnDep(asset_key=keys.of(each.table), column_name=each.column)
             for each in upstream
         ]
         for column, upstream in lineage.items()
     }
     return {_LINEAGE: dg.TableColumnLineage(deps_by_column=deps)}
-
-
-def _name(key: dg.AssetKey) -> str:
-    """The name of a table, or of another asset in the same form."""
-    return ".".join(key.path)

@@ -37,14 +37,14 @@ class Followed:
 
 
 def follow_table(
-    declaration: TableDeclaration, table: Table, instance: dg.DagsterInstance
+    declaration: TableDeclaration, names: TableNames, table: Table, instance: dg.DagsterInstance
 ) -> Followed:
     """Register the partitions of a table under its new keys, and say which of them have rows.
 
     It finds nothing in a table that always had its keys, or that has other keys than declared. A
     second call finds nothing more.
     """
-    names, scheme = TableNames(declaration.table), declaration.scheme
+    scheme = declaration.scheme
     known = partitions_def(scheme, names) if declaration.columns else None
     since_ms = _keys_since_ms(table)
     if known is None or since_ms is None:

@@ -9,7 +9,7 @@ import dagster as dg
 from dagster._core.execution.backfill import BulkActionsFilter, BulkActionStatus
 from dagster._core.storage.dagster_run import RunRecord
 
-from lakewright.platform.orchestration.names import TABLE_TAG, VERB_TAG, TableNames, table_of
+from lakewright.platform.orchestration.names import TABLE_TAG, VERB_TAG
 from lakewright.platform.orchestration.run_life import UNFINISHED, RunLife
 from lakewright.platform.orchestration.runs import tables_of
 from lakewright.platform.warehouse.kept_verbs import BACKFILL, INGEST
@@ -32,7 +32,7 @@ def work_in_flight(life: RunLife, tables: Sequence[str]) -> dict[str, tuple[Runn
             run.tags.get(VERB_TAG, run.job_name if TABLE_TAG in run.tags else INGEST),
             f"run {run.run_id[:8]} of {_job(run)} ({run.status.value.lower()})",
         )
-        concerned = tables_of(run)
+        concerned = tables_of(run, life.keys)
         if concerned and life.cause_of_death(record) is not None:
             continue
         for table in concerned:
@@ -40,16 +40,16 @@ def work_in_flight(life: RunLife, tables: Sequence[str]) -> dict[str, tuple[Runn
         if not concerned:
             unnamed[run.run_id] = record, running
     if unnamed:
-        keys = [TableNames(table).asset_key for table in tables]
+        keys = [life.keys.of(table) for table in tables]
         for asset in instance.get_asset_records(keys):
             planned_in = asset.asset_entry.last_planned_materialization_run_id
             if planned_in in unnamed:
-                table = table_of(asset.asset_entry.asset_key)
+                table = life.keys.table(asset.asset_entry.asset_key)
                 record, running = unnamed[planned_in]
                 if life.cause_of_death(record, [table]) is None:
                     found.setdefault(table, []).append(running)
     for key, told in _backfills(life):
-        found.setdefault(table_of(key), []).append(Running(BACKFILL, told))
+        found.setdefault(life.keys.table(key), []).append(Running(BACKFILL, told))
     return {table: tuple(running) for table, running in found.items()}
 
 

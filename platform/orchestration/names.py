@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
 import dagster as dg
 
@@ -27,19 +27,58 @@ def tables_of_tag(value: str) -> tuple[str, ...]:
     return tuple(value.split(_BETWEEN_TABLES))
 
 
-def table_of(key: dg.AssetKey) -> str:
-    """The table whose asset has this key."""
-    return ".".join(key.path)
+def usual_key(table: str) -> dg.AssetKey:
+    """The key of a table's asset, unless a component gives it another one."""
+    return dg.AssetKey(table.split("."))
+
+
+class AssetKeys:
+    """The one mapping between the names of tables and the keys of their assets.
+
+    A table that is none of `known` gets its key from `key_of` when it is first asked for.
+    """
+
+    def __init__(
+        self,
+        known: Mapping[str, dg.AssetKey] | None = None,
+        key_of: Callable[[str], dg.AssetKey] = usual_key,
+    ) -> None:
+        self._keys = dict(known or {})
+        self._tables = {key: table for table, key in self._keys.items()}
+        self._key_of = key_of
+
+    def of(self, table: str) -> dg.AssetKey:
+        """The key of a table's asset, whether it exists or not."""
+        key = self._keys.get(table)
+        if key is None:
+            key = self._keys[table] = self._key_of(table)
+            self._tables.setdefault(key, table)
+        return key
+
+    def table(self, key: dg.AssetKey) -> str:
+        """The table whose asset has a key, or the name of another asset in the same form."""
+        found = self._tables.get(key)
+        if found is not None:
+            return found
+        name = ".".join(key.path)
+        # A table of that name has another key: this is the asset of something else.
+        return key.to_user_string() if self._keys.get(name, key) != key else name
 
 
 @dataclass(frozen=True, slots=True)
 class UpkeepNames:
     """The names in Dagster of the upkeep of all tables.
 
-    `group` tells those of several components in one code location apart.
+    `group` tells those of several components in one code location apart. `keys` has the keys of the
+    tables' assets.
     """
 
     group: str = ""
+    keys: AssetKeys = field(default_factory=AssetKeys, compare=False, repr=False)
+
+    def of(self, table: str) -> TableNames:
+        """The names of one table."""
+        return TableNames(table, self.keys)
 
     def job(self, verb: str) -> str:
         """The name of a verb's job and of its step; run config uses the step's name."""
@@ -71,10 +110,11 @@ class TableNames:
     """Every name in Dagster that is derived from one table."""
 
     table: str
+    keys: AssetKeys = field(default_factory=AssetKeys, compare=False, repr=False)
 
     @property
     def asset_key(self) -> dg.AssetKey:
-        return dg.AssetKey(self.table.split("."))
+        return self.keys.of(self.table)
 
     @property
     def identifier(self) -> str:

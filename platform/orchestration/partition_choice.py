@@ -49,6 +49,7 @@ def chosen_partitions(
     catalog: Catalog,
     instance: dg.DagsterInstance,
     *,
+    names: TableNames | None = None,
     run_id: str = "",
 ) -> tuple[str, ...]:
     """The keys of the chosen partitions, in order; writes nothing.
@@ -65,7 +66,8 @@ def chosen_partitions(
             "where, or ask for those missing or failed",
             table=declaration.table,
         )
-    keys = _known(declaration, catalog, instance)
+    names = names or TableNames(declaration.table)
+    keys = _known(declaration, names, catalog, instance)
     if not keys and not choice.keys and declaration.scheme.is_found_in_data:
         raise InvalidRequestError(
             f"no partition of {declaration.table} is known yet; {only_in_source(declaration)}, or "
@@ -80,7 +82,7 @@ def chosen_partitions(
         present = set(_present(declaration, catalog))
         keys = [key for key in keys if key not in present]
     if choice.failed:
-        failed = _failed(declaration, instance, run_id)
+        failed = _failed(names, instance, run_id)
         keys = [key for key in keys if key in failed]
     return tuple(sorted(dict.fromkeys(keys)))
 
@@ -94,19 +96,19 @@ def only_in_source(declaration: TableDeclaration) -> str:
     )
 
 
-def attempts(declaration: TableDeclaration, instance: dg.DagsterInstance) -> Mapping[str, str]:
-    """The last run that began with each partition and has not written it."""
+def attempts(names: TableNames, instance: dg.DagsterInstance) -> Mapping[str, str]:
+    """The last run that began with each partition of a table and has not written it."""
     found = instance.event_log_storage.get_latest_asset_partition_materialization_attempts_without_materializations(  # noqa: E501
-        TableNames(declaration.table).asset_key
+        names.asset_key
     )
     return {key: run_id for key, (run_id, _) in found.items()}
 
 
 def _known(
-    declaration: TableDeclaration, catalog: Catalog, instance: dg.DagsterInstance
+    declaration: TableDeclaration, names: TableNames, catalog: Catalog, instance: dg.DagsterInstance
 ) -> list[str]:
     """The partitions of the asset; of those found in the data, also those that a run has tried."""
-    definition = partitions_def(declaration.scheme, TableNames(declaration.table))
+    definition = partitions_def(declaration.scheme, names)
     if definition is None:
         raise InvalidRequestError(
             f"{declaration.table} has no partitions; run its ingest job", table=declaration.table
@@ -114,13 +116,15 @@ def _known(
     with partition_loading_context(dynamic_partitions_store=instance):
         keys = [str(key) for key in definition.get_partition_keys()]
     if declaration.scheme.is_found_in_data:
-        keys += [*_present(declaration, catalog), *_tried(declaration, instance)]
+        keys += [*_present(declaration, catalog), *_tried(declaration, names, instance)]
     return keys
 
 
-def _tried(declaration: TableDeclaration, instance: dg.DagsterInstance) -> Iterator[str]:
+def _tried(
+    declaration: TableDeclaration, names: TableNames, instance: dg.DagsterInstance
+) -> Iterator[str]:
     """The keys with which a run began and which it has not written."""
-    for key in attempts(declaration, instance):
+    for key in attempts(names, instance):
         with suppress(InvalidPartitionKeyError):
             declaration.scheme.spec_of(key)
             yield key
@@ -184,11 +188,9 @@ def _matching(where: str, keys: Sequence[str], declaration: TableDeclaration) ->
     return found
 
 
-def _failed(
-    declaration: TableDeclaration, instance: dg.DagsterInstance, run_id: str
-) -> frozenset[str]:
+def _failed(names: TableNames, instance: dg.DagsterInstance, run_id: str) -> frozenset[str]:
     """The partitions whose last attempt failed, as the asset's page shows them."""
-    tried = attempts(declaration, instance)
+    tried = attempts(names, instance)
     runs, bad = sorted(set(tried.values()) - {run_id}), {run_id}
     for at in range(0, len(runs), _MOST_RUNS):
         filters = dg.RunsFilter(

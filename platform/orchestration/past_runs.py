@@ -58,7 +58,7 @@ def past_runs(
             ended_ms = int((record.end_time or record.update_timestamp.timestamp()) * _MS)
             asked = _asked(run)
             deferred = tables_of_tag(run.tags.get(DEFERRED_TAG, ""))
-            for table in tables_of(run):
+            for table in tables_of(run, life.keys):
                 key = (table, verb)
                 if run.status is _GOOD and not _is_dry(run) and table not in deferred:
                     done.setdefault(key, started_ms)

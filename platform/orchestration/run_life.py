@@ -29,6 +29,7 @@ from dagster._core.storage.dagster_run import (
 from dagster._core.storage.tags import BACKFILL_ID_TAG, MAX_RUNTIME_SECONDS_TAG
 
 from lakewright.platform.declare.setting_text import lasting
+from lakewright.platform.orchestration.names import AssetKeys
 from lakewright.platform.orchestration.run_identity import ROOT_RUN, origin_of
 from lakewright.platform.orchestration.run_process import (
     PROCESS_TAG,
@@ -52,7 +53,8 @@ class RunLife:
     """What is known of the life of runs at one moment; a value serves one look.
 
     A run that gives no sign of life for `silence_ms` is presumed dead. `died` remembers of failed
-    runs, by their ids, whether they were killed; looks share it.
+    runs, by their ids, whether they were killed; looks share it. `keys` has
+    the keys of the tables' assets.
     """
 
     instance: dg.DagsterInstance
@@ -60,6 +62,7 @@ class RunLife:
     now_ms: int
     silence_ms: int
     died: MutableMapping[str, bool] = field(default_factory=dict)
+    keys: AssetKeys = field(default_factory=AssetKeys)
     _found: dict[tuple[str, frozenset[str]], str | None] = field(default_factory=dict)
 
     def cause_of_death(self, record: RunRecord, tables: Iterable[str] = ()) -> str | None:
@@ -68,7 +71,7 @@ class RunLife:
         `tables` are those that it works on, beside those that the run itself names.
         """
         run = record.dagster_run
-        concerned = frozenset((*tables, *tables_of(run)))
+        concerned = frozenset((*tables, *tables_of(run, self.keys)))
         if (run.run_id, concerned) not in self._found:
             self._found[run.run_id, concerned] = self._cause_of_death(record, concerned)
         return self._found[run.run_id, concerned]

@@ -7,7 +7,7 @@ from typing import Any
 
 import dagster as dg
 
-from lakewright.platform.orchestration.names import TABLE_TAG, table_of, tables_of_tag
+from lakewright.platform.orchestration.names import TABLE_TAG, AssetKeys, tables_of_tag
 from lakewright.platform.orchestration.run_identity import ROOT_RUN, origin_of
 from lakewright.storage import Table
 from lakewright.storage.operations.leases.leases import release_lease
@@ -19,12 +19,12 @@ def op_configs(run: dg.DagsterRun) -> list[Mapping[str, Any]]:
     return [op.get("config") or {} for op in ops.values()]
 
 
-def tables_of(run: dg.DagsterRun) -> tuple[str, ...]:
+def tables_of(run: dg.DagsterRun, asset_keys: AssetKeys) -> tuple[str, ...]:
     """The tables that a run writes or keeps, as far as the run itself tells."""
     named = [table for config in op_configs(run) for table in config.get("tables", {})]
     if not named and TABLE_TAG in run.tags:
         return tables_of_tag(run.tags[TABLE_TAG])
-    return (*named, *map(table_of, sorted(run.asset_selection or (), key=str)))
+    return (*named, *map(asset_keys.table, sorted(run.asset_selection or (), key=str)))
 
 
 def release_of_ended_runs(

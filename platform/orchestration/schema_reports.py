@@ -57,10 +57,10 @@ class SchemaEvaluation:
             blocking=blocking,
         )
 
-    def observation(self, table: Table) -> dg.AssetObservation:
+    def observation(self, names: TableNames, table: Table) -> dg.AssetObservation:
         """The plan on the asset."""
         return dg.AssetObservation(
-            TableNames(table.name).asset_key,
+            names.asset_key,
             description=self.description,
             metadata={**whole_table_metadata(table), **self.metadata},
         )
@@ -75,6 +75,7 @@ def compared(declaration: TableDeclaration, schema_id: int) -> str:
 def ask_gate(
     workspace: Workspace,
     declaration: TableDeclaration,
+    names: TableNames,
     table: Table,
     drift: SchemaDrift,
     instance: dg.DagsterInstance,
@@ -86,7 +87,7 @@ def ask_gate(
     if not drift.found.changes:
         return None
     try:
-        known = with_other_assets(workspace, instance)
+        known = with_other_assets(workspace, instance, names.keys)
         users = dependents_of(known, table, is_declared_change=True)
         rules = replace(declaration.schema_policy.gate_rules, dependents=tuple(users))
         return table.plan_alter(*drift.found.changes, rules=rules)

@@ -25,7 +25,7 @@ from lakewright.platform.orchestration.health_reports import (
     evaluate_health,
     health_told,
 )
-from lakewright.platform.orchestration.names import TableNames, UpkeepNames
+from lakewright.platform.orchestration.names import UpkeepNames
 from lakewright.platform.orchestration.partition_news import (
     MOST_EVENTS,
     MOST_PARTITIONS,
@@ -133,7 +133,7 @@ class TableNews:
                         trend=read_trend(catalog, name), actions=recent_actions(catalog, name)
                     ),
                 )
-                found.append(health.event(TableNames(name)))
+                found.append(health.event(self.names.of(name)))
             is_late = until_ms is not None and catalog.env.now_ms() >= until_ms
             if is_late or len(found) >= self.most_events:
                 self._last = name
@@ -151,7 +151,7 @@ class TableNews:
         ]
         if not new:
             return
-        by_key = {TableNames(name).asset_key: name for name in new}
+        by_key = {self.names.of(name).asset_key: name for name in new}
         self._told |= dict.fromkeys(new, _Told())
         for record in instance.get_asset_records([*by_key]):
             entry = record.asset_entry.last_materialization
@@ -168,7 +168,7 @@ class TableNews:
                 self._unfinished[name] = since.value
             elif self.tables.table(name).declaration is None and state is not None:
                 keys = state.survey.partition_keys
-                if keys and not is_registered(instance, TableNames(name), keys):
+                if keys and not is_registered(instance, self.names.of(name), keys):
                     self._unfinished[name] = 0
 
     def _commits(
@@ -209,7 +209,7 @@ class TableNews:
     ) -> None:
         """Find again what another process had still to report."""
         since_ms = self._unfinished.get(kept.name)
-        scheme, names = scheme_shown(kept, table), TableNames(kept.name)
+        scheme, names = scheme_shown(kept, table), self.names.of(kept.name)
         if since_ms is not None and scheme is not None:
             changed = _changed_partitions(table, latest, state, since_ms)
             found = figures_by_key(scheme, names, changed)
@@ -230,7 +230,7 @@ class TableNews:
     ) -> Iterator[Event]:
         told = self._told.get(kept.name, _Told())
         commits = _commits_since(table, latest, told.snapshot)
-        names = TableNames(kept.name)
+        names = self.names.of(kept.name)
         if told.snapshot is not None and all(each.commit_kind in _SAME_ROWS for each in commits):
             # Runs of upkeep report their commits themselves.
             if any(origin_of(each.commit_user) is None for each in commits):
@@ -270,7 +270,7 @@ class TableNews:
         if changed:
             metadata["partitions"] = _partitions_table(changed)
         return dg.AssetMaterialization(
-            TableNames(table.name).asset_key,
+            self.names.of(table.name).asset_key,
             metadata=metadata,
             description=_described(latest, told),
         )
@@ -297,7 +297,7 @@ class TableNews:
             if scheme is None:
                 self._partitions.forget(name)
                 continue
-            events = list(self._partitions.take(table, TableNames(name), scheme, left))
+            events = list(self._partitions.take(table, self.names.of(name), scheme, left))
             yield from events
             yield self._of_table(table, snapshot, state, latest)
             left -= len(events)

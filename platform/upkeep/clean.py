@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 
 from lakewright.platform.upkeep.deletions import deletion_measures, deletion_report, plan_facts
+from lakewright.platform.upkeep.engines import Counts
 from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
-from lakewright.platform.upkeep.verb import Outcome, Report, Verb, option
+from lakewright.platform.upkeep.verb import Outcome, Report, Verb, Work, option
 from lakewright.platform.upkeep.words import counted, duration_text, size_text
 from lakewright.storage import OrphansPlan, PurgePlan, RestorePlan, Table
 from lakewright.storage.errors import InvalidRequestError
@@ -106,17 +107,33 @@ def _orphans_measures(
     )
 
 
+def _plan_orphans(
+    table: Table, options: OrphansOptions, counts: Counts | None = None
+) -> OrphansPlan:
+    return table.upkeep.plan_remove_orphans(
+        age_ms=options.older_than_ms,
+        even_recent=options.even_recent,
+        inventory=options.inventory,
+        looked=None if counts is None else lambda done: counts.reach(done, "files looked at"),
+    )
+
+
+def _run_orphans(
+    table: Table, plan: OrphansPlan, options: OrphansOptions, work: Work
+) -> OrphansResult:
+    counts, total = work.counts, len(plan.files)
+    looked = None if counts is None else lambda done: counts.reach(done, "files set aside", total)
+    return table.upkeep.run(plan, quarantine=not options.at_once, looked=looked)
+
+
 REMOVE_ORPHANS = Verb(
     name="remove_orphans",
     description="set aside files that nothing refers to, left behind by processes that died",
     options=OrphansOptions,
     plan_type=OrphansPlan,
-    plan=lambda table, options: table.upkeep.plan_remove_orphans(
-        age_ms=options.older_than_ms,
-        even_recent=options.even_recent,
-        inventory=options.inventory,
-    ),
-    run=lambda table, plan, options, work: table.upkeep.run(plan, quarantine=not options.at_once),
+    plan=_plan_orphans,
+    counting=_plan_orphans,
+    run=_run_orphans,
     report=_orphans_report,
     measures=_orphans_measures,
 )

@@ -55,6 +55,10 @@ class Counts(Protocol):
         """One more task is done; called in any thread."""
         ...
 
+    def reach(self, done: int, of: str, total: int | None = None) -> None:
+        """So many things are done, which `of` names; without a total it is not known."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class CountedEngine:

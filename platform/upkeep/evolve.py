@@ -132,6 +132,7 @@ def _report(table: Table, done: Outcome[EvolveOptions, EvolvePlan, AlterResult])
     altered = ALTER.report(
         table, Outcome(options=AlterOptions(), plan=plan.now, result=done.result)
     )
+    altered = replace(altered, only_tells=not plan.now.changes)
     if plan.keys:
         told = f"the job respec has to {plan.keys}"
         altered = replace(

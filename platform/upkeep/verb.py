@@ -122,8 +122,10 @@ class Report:
     `facts` are its values by name: Dagster shows those that are single values. `record` is for
     programs, where their names differ, and `rows` are those of CSV, without which a plan's parts
     are. `tables` are rows of detail, and `notes` further sentences.
-    `is_empty` means that there was nothing to do, `was_beaten` that all of it conflicted with other
-    commits. `partitions` are those with rewritten files, and `snapshot` the committed snapshot.
+    `is_empty` means that there was nothing to do, and `only_tells` that nothing was done although
+    something is told, such as changes that wait for a person. `was_beaten` means that all of it
+    conflicted with other commits. `partitions` are those with rewritten files, and `snapshot` the
+    committed snapshot.
     """
 
     summary: str
@@ -133,6 +135,7 @@ class Report:
     tables: Mapping[str, Rows] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     is_empty: bool = False
+    only_tells: bool = False
     was_beaten: bool = False
     file_sizes: tuple[tuple[int, ...], tuple[int, ...]] | None = None
     partitions: tuple[Mapping[str, object], ...] = ()
@@ -152,7 +155,7 @@ class Work:
     """The context of a running verb.
 
     `run` names the lease's holder. `session` starts Spark; a verb calls it only for Spark work.
-    `counts` is told of tasks of this process.
+    `counts` is told of tasks of this process, and of what a plan has looked at.
     """
 
     run: str
@@ -195,7 +198,8 @@ class Verb(Generic[OptionsT, PlanT, ResultT]):
 
     `name` has underscores, as jobs and tags do. `options` is a dataclass made of `option`s. `plan`
     writes nothing, `run` carries out exactly the plan and reads only `at_run` options, and `report`
-    describes both. A verb whose plan may read rows has `scan`, which completes the plan.
+    describes both. A verb whose plan may read rows has `scan`, which completes the plan. One whose
+    plan may take long has `counting`: it plans as `plan` does, and tells how far it is.
 
     `measures` says what a plan will take and gain, and of a result what it did; without it,
     nothing is known of either. `lease` says what a plan needs to work alone on. A verb with
@@ -214,6 +218,7 @@ class Verb(Generic[OptionsT, PlanT, ResultT]):
     lease: Callable[[Table, PlanT], LeaseNeed | None] | None = None
     alone: LeaseKind | None = None
     steps: Callable[[Table, OptionsT, Work], Steps[OptionsT, PlanT, ResultT]] | None = None
+    counting: Callable[[Table, OptionsT, Counts], PlanT] | None = None
     scan: Callable[[Table, PlanT, OptionsT, Work], PlanT] | None = None
     measures: Callable[[Table, Outcome[OptionsT, PlanT, ResultT]], Measures] | None = None
     extent: Callable[[Outcome[OptionsT, PlanT, ResultT]], Extent | None] | None = None
@@ -275,7 +280,10 @@ def carry_out(
 def _plan(
     verb: Verb[OptionsT, PlanT, ResultT], table: Table, options: OptionsT, work: Work
 ) -> PlanT:
-    plan = verb.plan(table, options)
+    if verb.counting is not None and work.counts is not None:
+        plan = verb.counting(table, options, work.counts)
+    else:
+        plan = verb.plan(table, options)
     return plan if verb.scan is None else verb.scan(table, plan, options, work)
 
 

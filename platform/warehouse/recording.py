@@ -225,7 +225,7 @@ class _Watch:
         verdict = Verdict.DONE
         if report.was_beaten:
             verdict = Verdict.BEATEN
-        elif report.is_empty:
+        elif report.is_empty or report.only_tells:
             verdict = Verdict.NOTHING_TO_DO
         return self._action(verdict, report)
 

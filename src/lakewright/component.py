@@ -113,6 +113,11 @@ class LakehouseTables(dg.StateBackedComponent, dg.Model, dg.Resolvable):
         Field(description="What resource keys begin with; a second warehouse needs another one."),
     ] = "lakewright"
 
+    key_prefix: Annotated[
+        Sequence[str],
+        Field(description="What the keys of all assets begin with, before database and table."),
+    ] = ()
+
     defs_state: ResolvedDefsStateConfig = DefsStateConfigArgs.local_filesystem()
 
     @classmethod
@@ -182,8 +187,13 @@ class LakehouseTables(dg.StateBackedComponent, dg.Model, dg.Resolvable):
             asyncio.run(self.refresh_state(project_root))
 
     def get_asset_spec(self, table: ShownTable) -> dg.AssetSpec:
-        """The spec of a table's asset; a subclass may return another with the same key."""
-        return table.spec
+        """The spec of a table's asset; a subclass may return another, also with another key.
+
+        Jobs, checks, sensors and dependencies among the tables of the component follow the key.
+        """
+        if not self.key_prefix:
+            return table.spec
+        return table.spec.replace_attributes(key=table.spec.key.with_prefix(self.key_prefix))
 
     def execute(
         self, context: dg.AssetExecutionContext | dg.OpExecutionContext, run: TableRun

@@ -11,6 +11,7 @@ import logging
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,17 @@ from dagster._core.definitions.definitions_load_context import (
 from lakewright.assets.adopted_tables import adopted_spec
 from lakewright.assets.backfill import build_backfill_job, can_be_backfilled
 from lakewright.assets.health_check import build_health_check
-from lakewright.assets.hooks import AssetHooks, PlainHooks, ShownTable, spec_by_hooks
+from lakewright.assets.hooks import (
+    AssetHooks,
+    PlainHooks,
+    ShownTable,
+    keys_by_hooks,
+    spec_by_hooks,
+)
 from lakewright.assets.newest_partition_check import build_newest_partition_check
 from lakewright.assets.schema_check import build_schema_check
 from lakewright.assets.stored_rows_check import build_stored_rows_check
-from lakewright.assets.tables import build_asset
+from lakewright.assets.tables import build_asset, derived_spec
 from lakewright.jobs.automation_sensor import build_automation_sensors
 from lakewright.jobs.check_freshness import build_freshness_job, build_freshness_schedule
 from lakewright.jobs.evolve_schema import evolve_job
@@ -44,10 +51,10 @@ from lakewright.jobs.validate_schema import build_validate_job, build_validate_s
 from lakewright.jobs.verbs import KEEPING_JOBS, REQUESTED_JOBS
 from lakewright.platform.declare.policy_watch import PolicyFiles
 from lakewright.platform.declare.variables import POLICY_VARIABLE, TABLES_VARIABLE
-from lakewright.platform.declare.workspace import read_workspace
+from lakewright.platform.declare.workspace import Workspace, read_workspace
 from lakewright.platform.orchestration.dagster_checks import check_for_dagster, check_schedules
 from lakewright.platform.orchestration.health_reports import HEALTHY
-from lakewright.platform.orchestration.names import TableNames, UpkeepNames
+from lakewright.platform.orchestration.names import UpkeepNames, usual_key
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
 from lakewright.platform.warehouse.adopted import AdoptedTable, read_adopted
@@ -100,9 +107,11 @@ def build_definitions(
         declarations={each.table: each for each in workspace.declarations},
         adopted=tuple(adopted),
     )
-    names = UpkeepNames(group)
+    declared, undeclared, names = _shown(
+        workspace, adopted_tables, tables, UpkeepNames(group), hooks
+    )
     verbs = [kind.name for kind in KEEPING_JOBS]
-    requested = (*REQUESTED_JOBS, evolve_job(workspace))
+    requested = (*REQUESTED_JOBS, evolve_job(workspace, names.keys))
     keeping, asked = (
         [build_upkeep_job(kind, tables, names=names, resources=keys) for kind in kinds]
         for kinds in (KEEPING_JOBS, requested)
@@ -125,49 +134,42 @@ def build_definitions(
     with_columns = [each for each in workspace.declarations if each.columns]
     if with_columns:
         sensors.append(build_schema_sensor(workspace, with_columns, names=names, resources=keys))
-    undeclared = _undeclared(adopted_tables, tables, names, hooks)
     for declaration in workspace.declarations:
+        own = names.of(declaration.table)
         assets.append(
-            build_asset(
-                declaration,
-                workspace=workspace,
-                upkeep=names,
-                resources=keys,
-                hooks=hooks,
-                adopted=undeclared,
-            )
+            build_asset(declaration, declared[declaration.table], own, resources=keys, hooks=hooks)
         )
-        checks.append(build_stored_rows_check(declaration, resources=keys))
-        checks.append(
+        checks += [
+            build_stored_rows_check(declaration, own, resources=keys),
             build_health_check(
-                TableNames(declaration.table).op(HEALTHY),
+                own.op(HEALTHY),
                 tables,
                 [declaration.table],
                 verbs=verbs,
                 names=names,
                 resources=keys,
-            )
-        )
-        validate = build_validate_job(declaration)
+            ),
+        ]
+        validate = build_validate_job(declaration, own)
         jobs.append(validate)
         schedules.append(build_validate_schedule(declaration, validate))
         if declaration.is_written_here:
-            ingest = build_ingest_job(declaration)
+            ingest = build_ingest_job(declaration, own)
             jobs.append(ingest)
             if declaration.schedule is not None:
                 schedules.append(build_ingest_schedule(declaration, declaration.schedule, ingest))
         freshness = declaration.freshness
         if freshness is not None and freshness.by is not None and freshness.newest_partition:
             by, zone = freshness.by, freshness.timezone
-            checks.append(build_newest_partition_check(declaration, by, zone, resources=keys))
-            asking = build_freshness_job(declaration)
+            checks.append(build_newest_partition_check(declaration, own, by, zone, resources=keys))
+            asking = build_freshness_job(declaration, own)
             jobs.append(asking)
             schedules.append(build_freshness_schedule(declaration, by, zone, asking))
         if declaration.columns:
-            checks.append(build_schema_check(workspace, declaration, resources=keys))
+            checks.append(build_schema_check(workspace, declaration, own, resources=keys))
             jobs += [
-                build_table_job(kind, declaration, resources=keys)
-                for kind in (evolve_job(workspace, declaration), RESPEC_OF_A_TABLE)
+                build_table_job(kind, declaration, own, resources=keys)
+                for kind in (evolve_job(workspace, names.keys, declaration), RESPEC_OF_A_TABLE)
             ]
     sensors += build_automation_sensors(workspace.declarations, names=names)
     if undeclared:
@@ -196,22 +198,42 @@ def build_definitions(
     )
 
 
-def _undeclared(
+def _shown(
+    workspace: Workspace,
     adopted_tables: Sequence[AdoptedTable],
     tables: KeptTables,
     names: UpkeepNames,
     hooks: AssetHooks,
-) -> dict[str, dg.AssetSpec]:
-    """By name, the assets of the adopted tables that are not declared."""
+) -> tuple[dict[str, dg.AssetSpec], dict[str, dg.AssetSpec], UpkeepNames]:
+    """By name, the assets of declared tables, and those of adopted ones that are not declared.
+
+    The names have the keys of both, and know those of tables that the warehouse gets later.
+    """
     policies = tables.files.current().policies
-    return {
-        each.table: spec_by_hooks(
-            hooks,
-            ShownTable(spec=adopted_spec(each, policies.of(each.table), names), adopted=each),
-        )
+
+    def adopted(table: AdoptedTable) -> dg.AssetSpec:
+        spec = adopted_spec(table, policies.of(table.table), names)
+        return spec_by_hooks(hooks, ShownTable(spec=spec, adopted=table))
+
+    def key_of_new(table: str) -> dg.AssetKey:
+        # What is not kept is no asset of ours, such as the upstream that another project writes.
+        is_kept = any(fnmatchcase(table, each) for each in tables.adopted)
+        return adopted(AdoptedTable(table=table)).key if is_kept else usual_key(table)
+
+    undeclared = {
+        each.table: adopted(each)
         for each in adopted_tables
         if each.table not in tables.declarations
     }
+    declared = {
+        each.table: spec_by_hooks(
+            hooks,
+            ShownTable(spec=derived_spec(each, workspace, names, undeclared), declaration=each),
+        )
+        for each in workspace.declarations
+    }
+    keys = keys_by_hooks(hooks, {**undeclared, **declared}, key_of_new)
+    return declared, undeclared, replace(names, keys=keys)
 
 
 @dg.definitions

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import dagster as dg
 import pyarrow as pa
 import pytest
+from dagster._core.test_utils import create_run_for_test
 from dagster.components.component_scaffolding import scaffold_object
 from dagster.components.core.component_tree import ComponentTreeException
 
@@ -317,13 +322,227 @@ def test_a_subclass_changes_the_specs_of_declared_and_adopted_tables_and_wraps_e
     ]
 
 
-def test_a_subclass_that_changes_a_key_is_refused(project: Path, orders: Catalog) -> None:
-    write_subclass(project, orders)
-    code = project / "defs" / "lake" / "component.py"
-    code.write_text(code.read_text().replace('owners=["team:lake"]', 'key=["lake", "events"]'))
+DAILY = """
+    table: shop.daily
+    columns:
+      - {name: dt, type: STRING NOT NULL}
+      - {name: total, type: DOUBLE, from: [shop.events.amount]}
+    partition_keys: [dt]
+    partitions:
+      daily: {column: dt, start: 2024-01-01, end: 2024-02-01}
+    source: {python: "tests.pipelines.sources:totals"}
+    depends_on: [shop.events, crm.orders, web.pages]
+    automation: eager
+    write: {engine: local}
+"""
+OUR_KEYS = """
+from lakewright.component import LakehouseTables
+
+class OurTables(LakehouseTables):
+    def get_asset_spec(self, table):
+        spec = super().get_asset_spec(table)
+        team = "sales" if table.adopted is not None else "lake"
+        return spec.replace_attributes(key=spec.key.with_prefix(team))
+"""
+POLICY = """
+warehouse:
+  compaction: {min_bytes: 0 b, small_files: 3}
+  snapshots: {enabled: false}
+  orphans: {enabled: false}
+"""
+
+
+@dataclass
+class Moved:
+    """A project whose component gives each asset the key of a team."""
+
+    project: Path
+    catalog: Catalog
+    instance: dg.DagsterInstance
+
+    @cached_property
+    def loaded(self) -> dg.Definitions:
+        return dg.load_from_defs_folder(path_within_project=self.project)
+
+    def run(self, job: str, **given: Any) -> Any:
+        done = self.loaded.resolve_job_def(job).execute_in_process(instance=self.instance, **given)
+        assert done.success
+        return done
+
+    def tick(self, sensor: str) -> Any:
+        """Let a sensor look once, and report its events as the daemon does."""
+        context = dg.build_sensor_context(
+            instance=self.instance,
+            resources={"lakewright_warehouse": WarehouseResource(uri=self.catalog.uri)},
+        )
+        found = self.loaded.get_repository_def().get_sensor_def(sensor)
+        answer = found.evaluate_tick(context)
+        for event in answer.asset_events:
+            self.instance.report_runless_asset_event(event)
+        return answer
+
+    def write(self, table: str, *values: dict[str, Any]) -> None:
+        opened = self.catalog.table(table)
+        for each in values:
+            opened.write(pa.Table.from_pylist([each], opened.arrow_schema))
+
+
+@pytest.fixture
+def moved(project: Path, orders: Catalog) -> Iterator[Moved]:
+    folder = project / "defs" / "lake"
+    (folder / "component.py").write_text(OUR_KEYS)
+    (folder / "policy.yaml").write_text(POLICY)
+    (folder / "tables" / "daily.yaml").write_text(dedent(DAILY))
+    (folder / "defs.yaml").write_text(
+        "type: their_project.defs.lake.component.OurTables\n"
+        f"attributes:\n  warehouse: {orders.uri}\n  adopt: ['crm.*']\n  policies: [policy.yaml]\n"
+    )
+    component = LakehouseTables(warehouse=orders.uri, adopt=["crm.*"])
+    asyncio.run(component.refresh_state(project.parent.parent))
+    orders.create_database("web")
+    orders.create_table("web.pages", {"id": "BIGINT"})
+    sources.forget()
+    rows = events("2024-01-01", 0, 3) + events("2024-01-02", 3, 5)
+    sources.give("shop.events", rows)
+    with dg.DagsterInstance.ephemeral() as instance:
+        yield Moved(project, orders, instance)
+
+
+EVENTS_KEY = dg.AssetKey(["lake", "shop", "events"])
+DAILY_KEY = dg.AssetKey(["lake", "shop", "daily"])
+ORDERS_KEY = dg.AssetKey(["sales", "crm", "orders"])
+
+
+def test_a_subclass_gives_assets_other_keys_and_dependencies_follow(moved: Moved) -> None:
+    graph = moved.loaded.get_repository_def().asset_graph
+    pages = dg.AssetKey(["web", "pages"])
+    assert {*graph.get_all_asset_keys()} == {EVENTS_KEY, DAILY_KEY, ORDERS_KEY, pages}
+    daily = graph.get(DAILY_KEY)
+    # What another project writes has the key that is made of its name.
+    assert daily.parent_keys == {EVENTS_KEY, ORDERS_KEY, pages}
+    lineage = daily.metadata["dagster/column_lineage"].deps_by_column["total"]
+    assert [(each.asset_key, each.column_name) for each in lineage] == [(EVENTS_KEY, "amount")]
+    assert {key.asset_key for key in graph.asset_check_keys} == {EVENTS_KEY, DAILY_KEY, ORDERS_KEY}
+
+
+def test_runs_checks_and_automations_work_at_the_changed_key(moved: Moved) -> None:
+    instance = moved.instance
+    moved.run("ingest__shop__events", partition_key="2024-01-01")
+    told = instance.get_latest_materialization_event(EVENTS_KEY)
+    assert told is not None
+    assert told.asset_materialization is not None
+    assert told.asset_materialization.partition == "2024-01-01"
+    check = dg.AssetCheckKey(EVENTS_KEY, "amount__be_between")
+    storage = instance.event_log_storage
+    assert storage.get_latest_asset_check_execution_by_key([check])[check].evaluation.passed
+    moved.run("validate_schema__shop__events")
+
+    config = {"tables": {"shop.events": {"missing": True, "where": "dt = '2024-01-02'"}}}
+    moved.run("backfill__lake", run_config={"ops": {"backfill__lake": {"config": config}}})
+    assert instance.get_materialized_partitions(EVENTS_KEY) == {"2024-01-01", "2024-01-02"}
+
+    moved.run("ingest__shop__daily", partition_key="2024-01-01")
+    assert instance.get_materialized_partitions(DAILY_KEY) == {"2024-01-01"}
+    assert moved.catalog.table("shop.daily").read().to_pylist() == [
+        {"dt": "2024-01-01", "total": 3.0}
+    ]
+    sensor = moved.loaded.get_repository_def().get_sensor_def("automation_sensor__lake")
+    assert sensor.asset_selection == dg.AssetSelection.assets(DAILY_KEY)
+
+    moved.tick("schema_sensor__lake")
+    matches = dg.AssetCheckKey(EVENTS_KEY, "schema_matches")
+    assert storage.get_latest_asset_check_execution_by_key([matches])[matches].evaluation.passed
+    seen = {*instance.all_asset_keys()}
+    assert seen == {EVENTS_KEY, DAILY_KEY}
+
+
+def test_what_upkeep_sees_and_does_lands_at_the_changed_key(moved: Moved) -> None:
+    moved.run("ingest__shop__events", partition_key="2024-01-01")
+    for number in range(3):
+        moved.write("shop.events", {"dt": "2024-01-01", "id": number, "amount": 1.0})
+    # This one has come since the assets were listed.
+    moved.catalog.create_table("crm.notes", {"id": "BIGINT"})
+    moved.write("crm.notes", {"id": 1})
+
+    answer = moved.tick("upkeep_sensor__lake")
+
+    notes = dg.AssetKey(["sales", "crm", "notes"])
+    own = {
+        each.asset_key for each in answer.asset_events if "lakewright" not in each.asset_key.path
+    }
+    assert own == {EVENTS_KEY, ORDERS_KEY, notes}
+    told = moved.instance.get_latest_materialization_event(ORDERS_KEY)
+    assert told is not None
+    assert told.asset_materialization is not None
+    assert told.asset_materialization.metadata["lakewright/snapshot_id"].value == 1
+    # Looked at again, nothing is new: what was reported last is found at the changed key.
+    again = dg.load_from_defs_folder(path_within_project=moved.project)
+    moved.loaded = again
+    events_again = moved.tick("upkeep_sensor__lake").asset_events
+    assert not any(isinstance(each, dg.AssetMaterialization) for each in events_again)
+
+    (request,) = [each for each in answer.run_requests if each.job_name == "compact__lake"]
+    done = moved.run("compact__lake", run_config=request.run_config, tags=request.tags)
+    observed = {each.asset_key for each in done.get_asset_observation_events()}
+    assert observed == {EVENTS_KEY}
+    (whole, *_) = moved.instance.fetch_observations(EVENTS_KEY, limit=1).records
+    assert whole.asset_observation.metadata["lakewright/verb"].value == "compact"
+    # A page's own check, run by a person.
+    healthy = dg.AssetCheckKey(ORDERS_KEY, "healthy")
+    job = moved.loaded.resolve_implicit_global_asset_job_def()
+    alone = job.get_subset(asset_selection=set(), asset_check_selection={healthy})
+    assert alone.execute_in_process(instance=moved.instance).success
+
+    undone = moved.run(
+        "undo__lake", run_config={"ops": {"undo__lake": {"config": {"run": done.run_id}}}}
+    )
+    assert {each.asset_key for each in undone.get_asset_observation_events()} == {EVENTS_KEY}
+
+
+def test_a_run_of_the_asset_at_its_changed_key_holds_upkeep_of_the_table_back(moved: Moved) -> None:
+    moved.run("ingest__shop__events", partition_key="2024-01-01")
+    for number in range(3):
+        moved.write("shop.events", {"dt": "2024-01-01", "id": number, "amount": 1.0})
+    create_run_for_test(
+        moved.instance,
+        job_name="__ASSET_JOB",
+        status=dg.DagsterRunStatus.STARTED,
+        asset_selection=frozenset({EVENTS_KEY}),
+    )
+    answer = moved.tick("upkeep_sensor__lake")
+    assert not [each for each in answer.run_requests if each.job_name == "compact__lake"]
+
+
+def test_the_attribute_key_prefix_prefixes_the_key_of_each_asset(project: Path) -> None:
+    write_component(
+        project, "lake", f"  warehouse: {project}/warehouse\n  key_prefix: [team, lake]\n"
+    )
+    loaded = dg.load_from_defs_folder(path_within_project=project)
+    said = describe(loaded)
+    assert "asset team/lake/shop/events in shop" in said
+    assert "asset shop/events" not in said
+
+
+def test_two_tables_with_one_key_are_refused_by_their_names(moved: Moved) -> None:
+    code = moved.project / "defs" / "lake" / "component.py"
+    code.write_text(code.read_text().replace("spec.key.with_prefix(team)", '["lake", "all"]'))
     with pytest.raises(ComponentTreeException) as raised:
-        dg.load_from_defs_folder(path_within_project=project)
-    assert "OurTables.get_asset_spec changed the key of shop/events" in str(raised.value.__cause__)
+        moved.loaded  # noqa: B018  # it is loaded here
+    told = "OurTables.get_asset_spec gave crm.orders and shop.daily the same key lake/all"
+    assert told in str(raised.value.__cause__)
+
+
+def test_a_subclass_that_changes_the_partitions_of_a_declared_table_is_refused(
+    moved: Moved,
+) -> None:
+    code = moved.project / "defs" / "lake" / "component.py"
+    code.write_text(
+        code.read_text().replace("key=spec.key.with_prefix(team)", "partitions_def=None")
+    )
+    with pytest.raises(ComponentTreeException) as raised:
+        moved.loaded  # noqa: B018  # it is loaded here
+    told = "OurTables.get_asset_spec changed the partitions_def of shop/"
+    assert told in str(raised.value.__cause__)
 
 
 def test_the_check_of_an_adopted_table_runs_for_it_alone(project: Path, orders: Catalog) -> None:

@@ -13,6 +13,8 @@ from dagster._core.storage.partition_status_cache import get_and_update_asset_st
 
 from lakewright.definitions import build_definitions
 from lakewright.platform.orchestration.health_reports import HEALTHY
+from lakewright.platform.warehouse.action import Verdict
+from lakewright.platform.warehouse.ledger import Ledger
 from tests.pipelines.lake import Lake
 
 CHECK = "schema_matches"
@@ -107,14 +109,20 @@ def test_an_edited_declaration_proposes_the_change_and_nothing_is_written_before
     config = proposed.metadata["partition keys, run config"].value
     assert '"respec__shop__events": {"config": {"keys": ["dt", "hh"]}}' in config
 
-    before = sorted(days.folder.rglob("*"))
+    # The ledger beside it tells what was asked for.
+    shop = days.folder / "warehouse" / "shop.db"
+    before = sorted(shop.rglob("*"))
     days.give(flights("2024-01-03", 4))
     refused = days.materialize(partitions="2024-01-03-04:00")
     assert not refused.success
     assert f"differs by: {told}; run the job respec, which" in refused.failure
     evolved = days.run("evolve_schema")
     assert evolved.success, evolved.failure
-    assert sorted(days.folder.rglob("*")) == before
+    assert sorted(shop.rglob("*")) == before
+    assert before
+    (action,) = Ledger(days.catalog).actions(table="shop.events", verb="evolve_schema")
+    assert action.verdict is Verdict.NOTHING_TO_DO
+    assert "the job respec has to change the partition keys" in action.summary
 
 
 @pytest.mark.mission("PT1")

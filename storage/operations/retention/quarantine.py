@@ -242,16 +242,22 @@ def _label(root: Root) -> _Label:
 # --- in and out ---------------------------------------------------------------------------------
 
 
+def untold(_: int) -> None:
+    """A count that is of no use."""
+
+
 @dataclass
 class Mover:
     """Moves files of a table into quarantine, and back if a root or pending batch needs them.
 
     `where` maps each path to its quarantine; it starts with the quarantines of earlier runs.
+    `looked` is told how many files were read to set them aside.
     """
 
     files: TableFiles
     references: References
     where: dict[str, str]
+    looked: Callable[[int], object] = untold
     kept: set[str] = field(default_factory=set)
     moved: dict[str, int] = field(default_factory=dict)
     brought_back: list[str] = field(default_factory=list)
@@ -284,8 +290,14 @@ class Mover:
 
     def set_aside(self, orphans: Sequence[OrphanFile], *, reason: str, now_ms: int) -> None:
         """Move files to quarantine, except those that changed or that a root or batch needs."""
+        read = 0
         for some in batches(orphans, _MOST_FILES):
-            entries = [entry for each in self.unchanged(some) if (entry := self._entry(each))]
+            entries = []
+            for each in self.unchanged(some):
+                entry = self._entry(each)
+                entries += [] if entry is None else [entry]
+                read += 1
+                self.looked(read)
             if entries:
                 manifest = QuarantineManifest(
                     table=self.files.name, created_ms=now_ms, reason=reason, files=tuple(entries)

@@ -19,7 +19,7 @@ Source: Paimon `OrphanFilesClean`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from lakewright.storage.env import FileStatus
@@ -44,6 +44,7 @@ from lakewright.storage.operations.retention.quarantine import (
     missing_of,
     places,
     told_where_it_lies,
+    untold,
 )
 from lakewright.storage.operations.running.concurrency import map_ahead
 from lakewright.storage.operations.running.delete_files import delete_files
@@ -62,6 +63,8 @@ _DAY_MS = 86_400_000
 _LEAST_AGE_MS = 3_600_000
 # The times of an inventory may be those of whole seconds.
 _ROUNDED_MS = 1_000
+# So many files are looked at until it is told how many by now.
+_TOLD_EVERY = 1_000
 # Waiting for a store, not the machine's cores, takes the time of a listing.
 _LISTED_AT_ONCE = 8
 _METADATA = r"(manifest|index|statistics)/[^/]+"
@@ -113,12 +116,14 @@ def plan_remove_orphans(
     age_ms: int | None = None,
     even_recent: bool = False,
     inventory: str | None = None,
+    looked: Callable[[int], object] | None = None,
 ) -> OrphansPlan:
     """Plan the removal of orphans of an age, by default a day, or written up to a moment.
 
     Both are by the store's clock. `even_recent` allows less than an hour; the caller then
     guarantees that no process writes to the table. `inventory` is a file or folder that is read
-    instead of listing the table (`files/inventory.py`).
+    instead of listing the table (`files/inventory.py`). `looked` is told, now and then and at the
+    end of the listing, how many files were looked at; how many there are, nothing knows before.
 
     Raises:
         InvalidRequestError: the moment is in the future, or less than an hour ago; the inventory
@@ -135,7 +140,7 @@ def plan_remove_orphans(
     )
     _check_age(files, oldest, now, even_recent=even_recent)
     with orphan_candidates() as candidates:
-        _look_for(files, candidates, now, oldest, inventory)
+        _look_for(files, candidates, now, oldest, inventory, looked or untold)
         aside = files.quarantine.listed()
         where = places(aside)
         references = References(files, frozenset(where), candidates)
@@ -156,20 +161,29 @@ def plan_remove_orphans(
 
 
 def _look_for(
-    files: TableFiles, candidates: OrphanCandidates, now: int, oldest: int, inventory: str | None
+    files: TableFiles,
+    candidates: OrphanCandidates,
+    now: int,
+    oldest: int,
+    inventory: str | None,
+    looked: Callable[[int], object],
 ) -> None:
     """Add the files that are old enough, and where this table writes."""
     below = files.paths.root + "/"
-    owned, newest = _owned(files), ("", 0)
-    for status in (
+    owned, newest, count = _owned(files), ("", 0), 0
+    for count, status in enumerate(
         _listed(files)
         if inventory is None
-        else read_inventory(inventory, files.paths.root, table=files.name)
+        else read_inventory(inventory, files.paths.root, table=files.name),
+        start=1,
     ):
         path = status.path.removeprefix(below)
         newest = max(newest, (path, status.modified_ms), key=lambda each: each[1])
         if status.modified_ms <= oldest and owned.fullmatch(path) and is_place_below(path):
             candidates.add(path, status)
+        if count % _TOLD_EVERY == 0:
+            looked(count)
+    looked(count)
     if newest[1] > now:
         # The file was written during the listing, or is dated in the future.
         check_clock(files, read_store_clock(files), [newest], what="removed")
@@ -253,11 +267,16 @@ def _leftovers(files: TableFiles, listed: Listed, oldest: int) -> tuple[Unreacha
 
 @stale_when_roots_go
 def run_remove_orphans(
-    files: TableFiles, plan: OrphansPlan, *, quarantine: bool = True
+    files: TableFiles,
+    plan: OrphansPlan,
+    *,
+    quarantine: bool = True,
+    looked: Callable[[int], object] | None = None,
 ) -> OrphansResult:
     """Quarantine or delete the files of a plan.
 
-    Files that a root or batch needs by now stay, and files that the store dates otherwise.
+    Files that a root or batch needs by now stay, and files that the store dates otherwise. `looked`
+    is told how many files were read to set them aside.
 
     Raises:
         InvalidRequestError: the plan names files that cannot be orphans of this table.
@@ -271,7 +290,7 @@ def run_remove_orphans(
     aside = files.quarantine.listed()
     where = places(aside)
     paths = frozenset({file.path for file in plan.files} | where.keys())
-    mover = Mover(files, References(files, paths), where)
+    mover = Mover(files, References(files, paths), where, looked or untold)
     mover.look()
     mover.end_emptied()
     deleted = 0, 0

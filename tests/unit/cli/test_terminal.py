@@ -143,6 +143,24 @@ def test_an_expiry_shows_how_many_snapshots_of_how_many_are_gone(catalog: Catalo
     assert re.search(r"expire-snapshots: .* [1-5]/5 ", _CODES.sub("", printed))
 
 
+def test_a_removal_of_orphans_counts_the_files_that_it_looks_at_and_sets_aside(
+    catalog: Catalog,
+) -> None:
+    table = new_table(catalog, EVENTS)
+    for start in range(3):
+        table.write(rows(table, events(start, start + 1)))
+        table.stage(rows(table, events(start, start + 1)))
+    printed = on_terminal(
+        catalog, "remove-orphans", "db.t", "--older-than", "0s", "--even-recent", columns=120
+    )
+    files = sum(len(found) for _, _, found in os.walk(table.table_files.paths.root))
+    shown = _CODES.sub("", printed)
+    # The files of the quarantine came later, and those of the tables' root are not looked at.
+    looked = int(re.search(r"remove-orphans: (\d+) files looked at", shown)[1])  # type: ignore[index]
+    assert 9 < looked <= files
+    assert re.search(r"remove-orphans: files set aside .* 3/3 ", shown)
+
+
 @pytest.mark.deep
 def test_colours_are_left_out_where_that_is_asked_for(long_values: Catalog) -> None:
     coloured = on_terminal(long_values, "show", "db.t", columns=100)

@@ -70,6 +70,14 @@ def test_tasks_of_this_process_are_counted() -> None:
         until(lambda: bool(told) and "3 of 3 tasks" in told[-1])
 
 
+def test_a_count_without_a_total_grows_and_one_with_a_total_says_of_how_many() -> None:
+    signs = SignsOfLife(lambda _: None)
+    signs.reach(12_000, "files looked at")
+    assert signs._news == "12,000 files looked at"
+    signs.reach(3, "files set aside", 40)
+    assert signs._news == "3 of 40 files set aside"
+
+
 def test_an_expiry_tells_in_the_log_of_its_run_how_many_snapshots_of_how_many_are_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

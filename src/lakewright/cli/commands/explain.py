@@ -20,7 +20,7 @@ from lakewright.cli.upkeep.policies import (
     spent_today,
 )
 from lakewright.platform.declare.check_files import unused_policies
-from lakewright.platform.declare.policies import DayBudget, Given, Setting
+from lakewright.platform.declare.policies import LIMITS, DayBudget, Given, Setting
 from lakewright.platform.declare.setting_text import setting_text
 from lakewright.platform.declare.variables import POLICY_VARIABLE
 from lakewright.platform.upkeep.measures import Cost
@@ -130,10 +130,11 @@ def _budget_cells(
 ) -> Iterator[list[Cell]]:
     cost = None if spent is None else spent.get(budget, Cost())
     if budget.bytes is not None:
-        limit, used = size_text(budget.bytes), None if cost is None else size_text(cost.bytes)
+        limit = setting_text(LIMITS[0], budget.bytes)
+        used = None if cost is None else size_text(cost.bytes)
         yield [budget.section, limit, used or "", budget.bytes_place]
     if budget.time is not None:
-        limit = duration_text(budget.time)
+        limit = setting_text(LIMITS[1], budget.time)
         used = None if cost is None else duration_text(cost.milliseconds)
         yield [budget.section, limit, used or "", budget.time_place]
 

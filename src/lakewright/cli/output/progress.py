@@ -26,8 +26,8 @@ class Steps(Protocol):
         """Mark more parts of the step as done."""
         ...
 
-    def reach(self, name: str, done: int, total: int) -> None:
-        """Show how far the step is, under a name of its own; the total may change."""
+    def reach(self, name: str, done: int, total: int | None) -> None:
+        """Show how far the step is, under a name of its own; the total may change or be unknown."""
         ...
 
 
@@ -75,7 +75,7 @@ class _Silent:
     def advance(self, parts: int = 1) -> None:
         pass
 
-    def reach(self, name: str, done: int, total: int) -> None:
+    def reach(self, name: str, done: int, total: int | None) -> None:
         pass
 
 
@@ -83,18 +83,24 @@ class _Shown:
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
         self._task: TaskID | None = None
+        self._has_told = False
 
     def begin(self, name: str, total: int | None = None) -> None:
         if self._task is not None:
             self._progress.remove_task(self._task)
         self._task = self._progress.add_task(name, total=total)
+        self._has_told = False
 
     def advance(self, parts: int = 1) -> None:
         if self._task is not None:
             self._progress.advance(self._task, parts)
 
-    def reach(self, name: str, done: int, total: int) -> None:
+    def reach(self, name: str, done: int, total: int | None) -> None:
         if self._task is None:
             self.begin(name, total)
         assert self._task is not None
-        self._progress.update(self._task, description=name, completed=done, total=total)
+        # The first is drawn at once: a quick step may end before the next frame.
+        self._progress.update(
+            self._task, description=name, completed=done, total=total, refresh=not self._has_told
+        )
+        self._has_told = True

@@ -208,6 +208,10 @@ class _Bar:
     def advance(self) -> None:
         self.steps.advance()
 
+    def reach(self, done: int, of: str, total: int | None = None) -> None:
+        told = f"{done:,} {of}" if total is None else of
+        self.steps.reach(f"{self.step}: {told}", done, total)
+
 
 def _session(name: str, steps: Steps) -> Any:
     from lakewright.storage.spark import build_session

@@ -125,6 +125,27 @@ def test_what_a_dead_write_left_goes_and_all_else_stays(catalog: Catalog) -> Non
     assert remove(table) == 0
 
 
+def test_it_is_told_how_many_files_were_looked_at_and_set_aside(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"{OrphansPlan.__module__}._TOLD_EVERY", 4)
+    table = new_table(catalog, partitions=("day",))
+    table.write(rows(table, events(0, 3)))
+    for day in "abcd":
+        table.stage(rows(table, events(3, 6, day=day)))
+    looked: list[int] = []
+    plan = table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True, looked=looked.append)
+    assert looked[:2] == [4, 8]
+    assert looked == sorted(looked)
+    listed = table.table_files.fs.list_tree(table.table_files.paths.root)
+    hidden = "/.lakewright/"
+    assert looked[-1] == sum(hidden not in each.path for each in listed)
+
+    aside: list[int] = []
+    table.upkeep.run(plan, looked=aside.append)
+    assert aside == [1, 2, 3, 4] == [*range(1, len(plan.files) + 1)]
+
+
 def test_files_in_places_of_others_stay(unchecked_catalog: Catalog) -> None:
     table = history(unchecked_catalog)
     root = Path(table.table_files.paths.root)

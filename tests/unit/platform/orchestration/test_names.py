@@ -1,0 +1,40 @@
+"""Names of tables in Dagster: the keys of their assets, in both directions."""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from lakewright.platform.orchestration.names import AssetKeys, TableNames, UpkeepNames
+
+MOVED = dg.AssetKey(["lake", "shop", "events"])
+USUAL = dg.AssetKey(["shop", "events"])
+
+
+def test_without_more_a_key_is_made_of_the_name() -> None:
+    names = TableNames("shop.events")
+    assert names.asset_key == USUAL
+    assert names.keys.table(USUAL) == "shop.events"
+    # Assets of others have names of the same form.
+    assert names.keys.table(dg.AssetKey(["theirs"])) == "theirs"
+
+
+def test_a_key_that_was_changed_leads_to_its_table_and_the_usual_one_no_longer() -> None:
+    names = UpkeepNames("lake", AssetKeys({"shop.events": MOVED}))
+    assert names.of("shop.events").asset_key == MOVED
+    assert names.keys.table(MOVED) == "shop.events"
+    # What has the usual key now is another asset, and no run of it is one on the table.
+    assert names.keys.table(USUAL) == "shop/events"
+    assert names.of("shop.orders").asset_key == dg.AssetKey(["shop", "orders"])
+
+
+def test_a_table_that_comes_later_is_asked_for_once() -> None:
+    asked: list[str] = []
+
+    def key_of(table: str) -> dg.AssetKey:
+        asked.append(table)
+        return dg.AssetKey(["lake", *table.split(".")])
+
+    keys = AssetKeys({}, key_of)
+    assert keys.of("shop.events") == keys.of("shop.events") == MOVED
+    assert asked == ["shop.events"]
+    assert keys.table(MOVED) == "shop.events"
