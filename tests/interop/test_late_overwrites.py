@@ -159,6 +159,28 @@ def test_an_overwrite_that_took_values_of_another_key_for_its_own_is_told_before
     remove_orphans(now)
 
 
+@pytest.mark.parametrize("writer", WRITERS)
+def test_rows_of_a_key_that_was_replaced_are_shown_to_other_clients_by_respec_alone(
+    catalog: Catalog, request: pytest.FixtureRequest, java_latest: JavaOracle, writer: str
+) -> None:
+    """Such rows have as many values as the table has keys, so no commit of ours notices them."""
+    client: WritingOracle = request.getfixturevalue(writer)
+    table = days(catalog, keyed=False)
+    due = len(content(table)) + 2
+    client.begin_write(catalog.root, table.name, NEW)
+    now = changed(catalog, table, ["origin"])
+    assert end(client, catalog, now)
+    now = catalog.table(table.name)
+    now.write(rows(now, [{"dt": "c", "hh": 1, "origin": "x", "id": 1, "v": "next"}]))
+    assert len(content(now)) == due
+    with pytest.raises(OracleError, match="FileNotFoundException"):
+        as_read_by(java_latest, catalog, now)
+    now.upkeep.respec(["origin"])
+    now = catalog.table(table.name)
+    assert len(content(now)) == due
+    assert as_read_by(java_latest, catalog, now) == content(now)
+
+
 @KINDS
 @pytest.mark.parametrize("keys", [("dt", "hh"), (), ("hh",), ("origin",)], ids=str)
 def test_a_dedicated_compaction_of_java_that_began_before_conflicts_and_loses_nothing(
