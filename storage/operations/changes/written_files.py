@@ -68,11 +68,17 @@ def written_plan(
     # Readers see rows of postponed buckets only after a compaction.
     sees_all = streamed and mode is IncrementalMode.DELTA
     chosen = [entry for entry in entries if (sees_all or entry.bucket >= 0) and wanted.takes(entry)]
+    splits = list(written_splits(chosen))
+    schema_ids = {entry.file.schema_id for entry in chosen}
+    keys = {files.at_schema(each).schema.partition_keys for each in schema_ids}
+    if files.schema.has_primary_key and len(keys) > 1:
+        # A primary key lies elsewhere since the keys changed, and its changes stay in order.
+        splits.sort(key=lambda each: each.turns[0])
     return ChangePlan(
         table=files.name,
         mode=mode,
         snapshot_ids=tuple(each.id for each in snapshots),
-        splits=tuple(written_splits(chosen)),
+        splits=tuple(splits),
     )
 
 

@@ -178,6 +178,26 @@ def test_changes_as_written_are_told_across_a_change_of_keys(changed: Table) -> 
     ]
 
 
+@pytest.mark.parametrize("after", [("dt", "hh"), (), ("hh",)], ids=str)
+def test_changelogs_are_told_across_a_change_of_keys_and_the_change_tells_none(
+    catalog: Catalog, after: tuple[str, ...]
+) -> None:
+    options = {"bucket": "1", "changelog-producer": "input"}
+    table = new_table(catalog, COLUMNS, partitions=["dt"], keys=KEY, options=options)
+    first = {"dt": "a", "hh": 1, "id": 1, "v": 1}
+    table.write(rows(table, [first]))
+    table.upkeep.respec(after)
+    table = catalog.table("db.t")
+    changes = [first, {**first, "v": 2}, {**first, "v": 2}]
+    table.write(rows(table, changes, ["-U", "+U", "-D"]))
+    last = table.history.latest_snapshot()
+    assert last is not None
+    found = table.read_changes(0, last.id, mode="changelog").to_pylist()
+    assert [each.pop("_rowkind") for each in found] == ["+I", "-U", "+U", "-D"]
+    assert found == [first, *changes]
+    assert told(table, 1, last.id) == [("-D", "a", 1, 1, 1)]
+
+
 def with_origin(catalog: Catalog) -> Table:
     """A table whose primary key got a column with its partition keys, since snapshot 4."""
     table = new_table(
