@@ -15,11 +15,12 @@ from lakewright.storage.files.manifest_store import (
     ManifestStore,
     ReadManifests,
 )
-from lakewright.storage.files.metadata_stores import ReferenceStore, SchemaStore, SnapshotStore
+from lakewright.storage.files.metadata_stores import SchemaStore, SnapshotStore
 from lakewright.storage.files.partitions import TablePartitions
 from lakewright.storage.files.paths import TablePaths
 from lakewright.storage.files.pending_store import PendingStore
 from lakewright.storage.files.quarantine_store import QuarantineStore
+from lakewright.storage.files.reference_store import ReferenceStore
 from lakewright.storage.files.schema_registry import SchemaRegistry
 from lakewright.storage.files.seen_files import SeenFiles
 from lakewright.storage.files.stream_store import StreamStore
