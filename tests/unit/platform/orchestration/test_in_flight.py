@@ -224,10 +224,10 @@ def test_a_run_beyond_its_time_is_cancelled_and_its_process_ends(
         assert not told
         later = life(instance, catalog, later_ms=60 * MINUTE_MS)
         later.cancel_overlong({"compact"}, told.append)
-        assert process.wait(60) == -signal.SIGTERM
         assert told == [
             f"run {run.run_id[:8]} of compact takes longer than 3600 s: it is cancelled"
         ]
+        assert process.wait(60) == -signal.SIGTERM
         life(instance, catalog).end_dead({"compact"}, told.append)
         ended = instance.get_run_by_id(run.run_id)
     assert ended is not None
