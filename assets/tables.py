@@ -8,6 +8,7 @@ import dagster as dg
 from lakewright.assets.checks import check_results, check_specs, results_of_earlier_try
 from lakewright.assets.hooks import AssetHooks, PlainHooks, TableRun
 from lakewright.assets.ingest_run import IngestConfig, IngestRun, partial_rejection, rejection
+from lakewright.assets.stored_rows_check import stored_rows_after_failure
 from lakewright.assets.streams import build_stream_asset
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.open_declared import check_rows_fit
@@ -83,6 +84,21 @@ def build_asset(
 
 
 def _events(ingest: IngestRun) -> Iterator[Any]:
+    try:
+        yield from _events_of_write(ingest)
+    except Exception as error:
+        yield from stored_rows_after_failure(
+            ingest.declaration,
+            ingest.names,
+            ingest.context,
+            ingest.warehouse,
+            ingest.spark,
+            error,
+        )
+        raise
+
+
+def _events_of_write(ingest: IngestRun) -> Iterator[Any]:
     declaration, names = ingest.declaration, ingest.names
     with failures_for_dagster():
         table, drift = ingest.open()
