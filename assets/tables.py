@@ -48,10 +48,11 @@ def build_asset(
     spec: dg.AssetSpec,
     names: TableNames,
     *,
+    file: str | None = None,
     resources: ResourceKeys | None = None,
     hooks: AssetHooks | None = None,
 ) -> dg.AssetsDefinition:
-    """The asset of a declaration; a table without a source has other writers.
+    """The asset of a declaration in a file; a table without a source has other writers.
 
     `spec` is that of `derived_spec`, as the hooks have made it. What it depends on gets the keys
     that the hooks gave to other tables.
@@ -61,7 +62,7 @@ def build_asset(
     if not declaration.is_written_here:
         return dg.AssetsDefinition(specs=[spec])
     if declaration.is_stream:
-        return build_stream_asset(declaration, names, spec, keys, hooks)
+        return build_stream_asset(declaration, names, spec, keys, hooks, file=file)
 
     @dg.multi_asset(
         name=names.identifier,
@@ -77,15 +78,15 @@ def build_asset(
         spark: SparkResource = getattr(context.resources, keys.spark)
         ingest = IngestRun(declaration, names, context, config, warehouse, spark)
         yield from hooks.execute(
-            context, TableRun(declaration=declaration, events=lambda: _events(ingest))
+            context, TableRun(declaration=declaration, events=lambda: _events(ingest, file))
         )
 
     return table_asset
 
 
-def _events(ingest: IngestRun) -> Iterator[Any]:
+def _events(ingest: IngestRun, file: str | None) -> Iterator[Any]:
     try:
-        yield from _events_of_write(ingest)
+        yield from _events_of_write(ingest, file)
     except Exception as error:
         yield from stored_rows_after_failure(
             ingest.declaration,
@@ -98,12 +99,12 @@ def _events(ingest: IngestRun) -> Iterator[Any]:
         raise
 
 
-def _events_of_write(ingest: IngestRun) -> Iterator[Any]:
+def _events_of_write(ingest: IngestRun, file: str | None) -> Iterator[Any]:
     declaration, names = ingest.declaration, ingest.names
     with failures_for_dagster():
         table, drift = ingest.open()
         refused = ingest.is_refused(table, drift)
-    yield evaluate_schema(declaration, names, drift).event(names, blocking=refused)
+    yield evaluate_schema(declaration, names, drift, file=file).event(names, blocking=refused)
     with failures_for_dagster():
         if refused:
             check_rows_fit(drift)

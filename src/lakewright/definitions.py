@@ -137,7 +137,14 @@ def build_definitions(
     for declaration in workspace.declarations:
         own = names.of(declaration.table)
         assets.append(
-            build_asset(declaration, declared[declaration.table], own, resources=keys, hooks=hooks)
+            build_asset(
+                declaration,
+                declared[declaration.table],
+                own,
+                file=workspace.file_of(declaration.table),
+                resources=keys,
+                hooks=hooks,
+            )
         )
         checks += [
             build_stored_rows_check(declaration, own, resources=keys),
