@@ -38,8 +38,8 @@ from lakewright.platform.orchestration.reports import (
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
 from lakewright.platform.orchestration.schema_reports import evaluate_schema
+from lakewright.platform.orchestration.upkeep_links import upkeep_links
 from lakewright.platform.upkeep.engines import prefers_spark
-from lakewright.platform.warehouse.keepers import KEEPERS
 from lakewright.storage.spec.data_types import parse_data_type
 
 
@@ -130,19 +130,21 @@ def derived_spec(
     workspace: Workspace,
     upkeep: UpkeepNames,
     adopted: Mapping[str, dg.AssetSpec],
+    *,
+    location: str | None = None,
 ) -> dg.AssetSpec:
     """The spec of a declared table, with the keys that are made of the tables' names.
 
     The workspace has the declarations of the tables that it is made of, whose partitions its own
-    depend on, and tells where each is written; of undeclared ones, `adopted` has the specs.
+    depend on, and tells where each is written; of undeclared ones, `adopted` has the specs. With
+    the code location's name, jobs are links.
     """
     keys = AssetKeys()
     metadata: dict[str, Any] = {
         "dagster/table_name": declaration.table,
         "dagster/storage_kind": STORAGE_KIND,
         "lakewright/small_files_policy": declaration.maintenance.compaction.small_files,
-        "lakewright/upkeep_sensor": upkeep.sensor,
-        "lakewright/upkeep_jobs": ", ".join(upkeep.job(verb) for verb in KEEPERS),
+        **upkeep_links(upkeep, location),
         **lineage_metadata(declaration, keys),
         **_code_references(workspace.written.get(declaration.table)),
     }

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
-from urllib.parse import quote
 
 import dagster as dg
 
@@ -24,12 +23,12 @@ from lakewright.platform.orchestration.pictures import (
 )
 from lakewright.platform.orchestration.reports import first_records
 from lakewright.platform.orchestration.run_identity import origin_of
+from lakewright.platform.orchestration.upkeep_links import upkeep_links
 from lakewright.platform.upkeep.measures import Benefit
 from lakewright.platform.upkeep.retention import age_text, holder_text
 from lakewright.platform.upkeep.words import counted, duration_text, size_text, time_text
 from lakewright.platform.warehouse.action import Action, Verdict
 from lakewright.platform.warehouse.intents import Decision, Declined, Intent, WhyNot
-from lakewright.platform.warehouse.keepers import KEEPERS
 from lakewright.platform.warehouse.kept_tables import KeptTable
 from lakewright.platform.warehouse.kept_verbs import EVERY_VERB
 from lakewright.platform.warehouse.survey import TableSurvey
@@ -116,8 +115,7 @@ def evaluate_health(
         metadata["due"] = _table_of_due(due)
     if waiting:
         metadata["waits"] = _table_of(waiting, state)
-    for verb in dict.fromkeys([*told, *KEEPERS]):
-        metadata[f"job of {verb}"] = _job(names.job(verb), location)
+    metadata |= upkeep_links(names, location, told)
     metadata["not due"] = _table_of([each for each in others if each not in waiting], state)
     if state.survey.problem is None:
         picture = small_files_picture(
@@ -136,7 +134,6 @@ def evaluate_health(
         metadata["other retention times"] = _outlook_table(beside.outlook)
         metadata["last runs"] = _actions_table(beside.actions)
         metadata |= _numbers(state)
-    metadata["lakewright/upkeep_sensor"] = _sensor(names.sensor, location)
     metadata["lakewright/mode"] = kept.policy.mode.value
     passed, _ = health_told(state, decisions)
     return HealthEvaluation(
@@ -373,19 +370,6 @@ def _short(run: str) -> str:
 
 def _words(name: str) -> str:
     return name.replace("_", " ")
-
-
-def _job(name: str, location: str | None) -> dg.MetadataValue[Any]:
-    if location is None:
-        return dg.MetadataValue.text(name)
-    return dg.MetadataValue.job(job_name=name, location_name=location)
-
-
-def _sensor(name: str, location: str | None) -> dg.MetadataValue[Any]:
-    if location is None:
-        return dg.MetadataValue.text(name)
-    # A path of the web server; Dagster has no metadata for a sensor.
-    return dg.MetadataValue.url(f"/locations/{quote(location, safe='')}/sensors/{name}")
 
 
 def _summary(survey: TableSurvey) -> str:

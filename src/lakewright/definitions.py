@@ -217,9 +217,10 @@ def _shown(
     The names have the keys of both, and know those of tables that the warehouse gets later.
     """
     policies = tables.files.current().policies
+    location = DefinitionsLoadContext.get().code_location_name
 
     def adopted(table: AdoptedTable) -> dg.AssetSpec:
-        spec = adopted_spec(table, policies.of(table.table), names)
+        spec = adopted_spec(table, policies.of(table.table), names, location=location)
         return spec_by_hooks(hooks, ShownTable(spec=spec, adopted=table))
 
     def key_of_new(table: str) -> dg.AssetKey:
@@ -235,7 +236,10 @@ def _shown(
     declared = {
         each.table: spec_by_hooks(
             hooks,
-            ShownTable(spec=derived_spec(each, workspace, names, undeclared), declaration=each),
+            ShownTable(
+                spec=derived_spec(each, workspace, names, undeclared, location=location),
+                declaration=each,
+            ),
         )
         for each in workspace.declarations
     }
