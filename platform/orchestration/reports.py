@@ -160,14 +160,14 @@ def check_metadata(outcome: ExpectationOutcome, *, row_count: int) -> Metadata:
     if outcome.observed is not None:
         metadata["observed"] = outcome.observed
     if not outcome.met and outcome.unexpected_by_partition:
-        metadata["offending_rows_by_partition"] = _rows_table(
+        metadata["offending_rows_by_partition"] = rows_table(
             [
                 {"partition": partition, "offending rows": count}
                 for partition, count in outcome.unexpected_by_partition.items()
             ]
         )
     if not outcome.met and outcome.sample:
-        metadata["sample"] = _rows_table(outcome.sample)
+        metadata["sample"] = rows_table(outcome.sample)
     return metadata
 
 
@@ -191,7 +191,7 @@ def report_metadata(report: Report) -> Metadata:
         more = len(report.notes) - len(notes)
         lines = [f"- {note}" for note in (*notes, *([f"and {more:,} more"] if more else []))]
         metadata["reasons"] = dg.MetadataValue.md("\n".join(lines))
-    metadata |= {name: _rows_table(rows) for name, rows in report.tables.items() if rows}
+    metadata |= {name: rows_table(rows) for name, rows in report.tables.items() if rows}
     return metadata
 
 
@@ -234,7 +234,7 @@ def partition_health_metadata(before: PartitionHealth | None, after: PartitionHe
     return metadata
 
 
-def _rows_table(rows: Sequence[Mapping[str, object]]) -> dg.TableMetadataValue | dg.MetadataValue:
+def rows_table(rows: Sequence[Mapping[str, object]]) -> dg.TableMetadataValue | dg.MetadataValue:
     """Rows as the UI shows tables."""
     return dg.MetadataValue.table(records=first_records(rows))
 
