@@ -17,21 +17,28 @@ from lakewright.platform.orchestration.reports import (
     code_reference,
     column_schema,
 )
+from lakewright.platform.orchestration.upkeep_links import upkeep_links
 from lakewright.platform.warehouse.adopted import AdoptedTable
-from lakewright.platform.warehouse.keepers import KEEPERS
 from lakewright.storage.spec.data_types import parse_data_type
 
 
 def adopted_spec(
-    adopted: AdoptedTable, resolved: ResolvedPolicy, names: UpkeepNames
+    adopted: AdoptedTable,
+    resolved: ResolvedPolicy,
+    names: UpkeepNames,
+    *,
+    location: str | None = None,
 ) -> dg.AssetSpec:
-    """The asset of a table that others write, and that a policy keeps."""
+    """The asset of a table that others write, and that a policy keeps.
+
+    With the code location's name, jobs are links.
+    """
     database = adopted.table.partition(".")[0]
     metadata: dict[str, Any] = {
         "dagster/table_name": adopted.table,
         "dagster/storage_kind": STORAGE_KIND,
         "lakewright/small_files_policy": resolved.policy.compaction.small_files,
-        "lakewright/upkeep_sensor": names.sensor,
+        **upkeep_links(names, location),
     }
     if resolved.layers:
         # The strongest layer stands in the place of a declaration.
@@ -48,18 +55,23 @@ def adopted_spec(
         )
     if adopted.rows is not None:
         metadata["dagster/row_count"] = adopted.rows
-    metadata["lakewright/upkeep_jobs"] = ", ".join(names.job(verb) for verb in KEEPERS)
     if adopted.problem is not None:
         metadata["problem"] = adopted.problem
     return dg.AssetSpec(
         key=usual_key(adopted.table),
-        description=adopted.comment or None,
+        description=adopted.comment or _kept_by(resolved),
         owners=[adopted.owner] if adopted.owner and is_owner(adopted.owner) else [],
         group_name=re.sub(r"\W", "_", database, flags=re.ASCII),
         kinds={STORAGE_KIND},
         metadata=metadata,
         partitions_def=_partitions(adopted),
     )
+
+
+def _kept_by(resolved: ResolvedPolicy) -> str:
+    """What is known of a table without a comment."""
+    by = f"`{resolved.layers[-1].file}`" if resolved.layers else "the defaults"
+    return f"Written by other clients; kept by {by}, mode {resolved.policy.mode.value}."
 
 
 def _partitions(adopted: AdoptedTable) -> dg.PartitionsDefinition[str] | None:

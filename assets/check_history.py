@@ -53,5 +53,7 @@ class CheckHistory:
 
     @property
     def metadata(self) -> Mapping[str, dg.MetadataValue]:
-        """The metadata for the next evaluation."""
+        """The metadata for the next evaluation; without failures there is none."""
+        if not self.not_met:
+            return {}
         return {NOT_MET: dg.MetadataValue.json(dict(sorted(self.not_met.items())))}

@@ -174,8 +174,7 @@ def _result(
         passed=met and not history.not_met,
         severity=_SEVERITIES[severity],
         description=description,
-        # A run without rows names no partition, and keeps the failures of the others.
-        metadata={**metadata, **(history.metadata if rows.partitions or history.not_met else {})},
+        metadata={**metadata, **history.metadata},
     )
 
 

@@ -41,6 +41,7 @@ from lakewright.platform.orchestration.reports import (
     OF_THE_COMMIT,
     partition_metadata,
     publication_metadata,
+    rows_table,
     table_metadata,
 )
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
@@ -395,9 +396,16 @@ def partial_rejection(declaration: TableDeclaration, outcome: Published) -> dg.F
         ),
         metadata={
             "lakewright/rows_rejected": rows,
-            "lakewright/partitions_rejected": [
-                describe_partition(e.spec) for e in outcome.rejected
-            ],
+            "lakewright/partitions_rejected": rows_table(
+                [
+                    {
+                        "partition": describe_partition(each.spec),
+                        "rows": each.row_count,
+                        "not met": "; ".join(map(": ".join, each.not_met.items())),
+                    }
+                    for each in outcome.rejected
+                ]
+            ),
             "lakewright/rows_written": outcome.row_count,
         },
         allow_retries=False,

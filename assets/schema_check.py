@@ -27,7 +27,12 @@ from lakewright.platform.orchestration.failures import failures_for_dagster
 from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import WarehouseResource
-from lakewright.platform.orchestration.schema_reports import ask_gate, evaluate_schema
+from lakewright.platform.orchestration.schema_reports import (
+    EVOLVE,
+    RESPEC_JOB,
+    ask_gate,
+    evaluate_schema,
+)
 
 # So many runs and sensors may report the check while one run goes from a step to the next.
 _RECENT = 20
@@ -49,7 +54,8 @@ def build_schema_check(
         required_resource_keys={keys.warehouse},
         description=(
             f"Whether {declaration.table} is as declared. Runs that write it are refused where "
-            "their rows would not fit; the job evolve_schema makes the table as declared."
+            f"their rows would not fit. The job {names.job(EVOLVE)} makes the table as declared, "
+            f"and the job {names.job(RESPEC_JOB)} changes its partition keys."
         ),
     )
     def schema_matches(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
@@ -64,7 +70,9 @@ def build_schema_check(
                 table = catalog.table(declaration.table)
                 drift = schema_drift(declaration, table)
                 answer = ask_gate(workspace, declaration, names, table, drift, context.instance)
-        found = evaluate_schema(declaration, names, drift, answer)
+        found = evaluate_schema(
+            declaration, names, drift, answer, file=workspace.file_of(declaration.table)
+        )
         return dg.AssetCheckResult(
             passed=found.passed,
             severity=found.severity,

@@ -7,9 +7,15 @@ id of whatever does not fit.
 The verb `validate_schema` does the work, for the command line too. It is no `UpkeepJob`: Dagster
 shows and runs a check only with the step that owns it, so this step is the job's step. The job
 `validate_schema` selects both checks of the schema.
+
+Dagster skips that step after a write that failed, and would show the check as failed without a
+word. So the step of such a write makes the evaluation (`stored_rows_after_failure`).
 """
 
+from collections.abc import Callable, Iterator
+
 import dagster as dg
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
 from lakewright.platform.declare.declaration_checks import STORED_ROWS_FIT
 from lakewright.platform.declare.declarations import TableDeclaration
@@ -22,6 +28,11 @@ from lakewright.platform.orchestration.resources import SparkResource, Warehouse
 from lakewright.platform.orchestration.run_config import config_class, options_of_run
 from lakewright.platform.orchestration.run_identity import commit_user
 from lakewright.platform.upkeep.verb import Work, carry_out
+from lakewright.storage import Table
+from lakewright.storage.errors import StorageError
+
+# So many runs may be about to evaluate the check at once.
+_RECENT = 20
 
 
 def build_stored_rows_check(
@@ -37,20 +48,13 @@ def build_stored_rows_check(
         warehouse: WarehouseResource = getattr(context.resources, keys.warehouse)
         spark: SparkResource = getattr(context.resources, keys.spark)
         with failures_for_dagster():
-            catalog = warehouse.catalog()
-            if not catalog.table_exists(declaration.table):
-                told = f"table {declaration.table} does not exist yet"
-                return dg.AssetCheckResult(passed=True, description=told)
-            table = catalog.table(declaration.table)
-            options = options_of_run(config, declared, table)
-            work = Work(run=commit_user(context.run, STORED_ROWS_FIT), session=spark.session)
-            done = carry_out(VALIDATE_SCHEMA, table, options, work)
-        report = VALIDATE_SCHEMA.report(table, done)
-        return dg.AssetCheckResult(
-            passed=done.result is not None and done.result.has_passed,
-            description=report.summary,
-            metadata=report_metadata(report),
-        )
+            return _evaluated(
+                declaration,
+                warehouse,
+                spark,
+                context.run,
+                lambda table: options_of_run(config, declared, table),
+            )
 
     # Without `dry_run`: a result without a sample would stand in place of the last one.
     config_type = config_class(ValidateOptions, dg.Config)
@@ -64,3 +68,78 @@ def build_stored_rows_check(
             "files have, reads right under the current schema: types, nulls, casts and row counts."
         ),
     )(stored_rows_fit_schema)
+
+
+def stored_rows_after_failure(
+    declaration: TableDeclaration,
+    names: TableNames,
+    context: dg.AssetExecutionContext | dg.OpExecutionContext,
+    warehouse: WarehouseResource,
+    spark: SparkResource,
+    error: Exception,
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """The check's evaluation in the step of a write that fails, if the run was to evaluate it.
+
+    After a rejection, and after other failures that are final, stored rows are read as the check's
+    own step would read them, by the declared sample. A retry has the check's step again, so before
+    one nothing is read.
+    """
+    key = dg.AssetCheckKey(names.asset_key, STORED_ROWS_FIT)
+    if not _is_awaited(context, key):
+        return
+    reason = "the write of this run failed"
+    if isinstance(error, dg.Failure):
+        declared = ValidateOptions.declared(declaration.schema_policy.validation)
+        try:
+            found = _evaluated(declaration, warehouse, spark, context.run, lambda _: declared)
+        except StorageError as failure:
+            reason = f"{reason}, and then the stored rows could not be read: {failure}"
+        else:
+            yield _event(key, found)
+            return
+    told = f"not evaluated: {reason}"
+    warning = dg.AssetCheckSeverity.WARN
+    yield _event(key, dg.AssetCheckResult(passed=False, severity=warning, description=told))
+
+
+def _evaluated(
+    declaration: TableDeclaration,
+    warehouse: WarehouseResource,
+    spark: SparkResource,
+    run: dg.DagsterRun,
+    options: Callable[[Table], ValidateOptions],
+) -> dg.AssetCheckResult:
+    catalog = warehouse.catalog()
+    if not catalog.table_exists(declaration.table):
+        told = f"table {declaration.table} does not exist yet"
+        return dg.AssetCheckResult(passed=True, description=told)
+    table = catalog.table(declaration.table)
+    work = Work(run=commit_user(run, STORED_ROWS_FIT), session=spark.session)
+    done = carry_out(VALIDATE_SCHEMA, table, options(table), work)
+    report = VALIDATE_SCHEMA.report(table, done)
+    return dg.AssetCheckResult(
+        passed=done.result is not None and done.result.has_passed,
+        description=report.summary,
+        metadata=report_metadata(report),
+    )
+
+
+def _is_awaited(
+    context: dg.AssetExecutionContext | dg.OpExecutionContext, key: dg.AssetCheckKey
+) -> bool:
+    """Whether the run has a step of the check, which has not evaluated it yet."""
+    records = context.instance.event_log_storage.get_asset_check_execution_history(
+        key, limit=_RECENT, status={AssetCheckExecutionRecordStatus.PLANNED}
+    )
+    return any(record.run_id == context.run.run_id for record in records)
+
+
+def _event(key: dg.AssetCheckKey, found: dg.AssetCheckResult) -> dg.AssetCheckEvaluation:
+    return dg.AssetCheckEvaluation(
+        asset_key=key.asset_key,
+        check_name=key.name,
+        passed=found.passed,
+        severity=found.severity,
+        description=found.description,
+        metadata=found.metadata,
+    )

@@ -33,6 +33,8 @@ def build_stream_asset(
     spec: dg.AssetSpec,
     keys: ResourceKeys,
     hooks: AssetHooks,
+    *,
+    file: str | None = None,
 ) -> dg.AssetsDefinition:
     """The asset of a table whose source is a stream.
 
@@ -47,7 +49,7 @@ def build_stream_asset(
         with failures_for_dagster():
             table, drift = ingest.open()
         refused = bool(drift.reasons)
-        yield evaluate_schema(declaration, names, drift).event(names, blocking=refused)
+        yield evaluate_schema(declaration, names, drift, file=file).event(names, blocking=refused)
 
         def tell(batch: CommittedBatch) -> None:
             """Tell the partitions of a batch at once: a run that dies later is not asked again."""

@@ -8,6 +8,7 @@ import dagster as dg
 from lakewright.assets.checks import check_results, check_specs, results_of_earlier_try
 from lakewright.assets.hooks import AssetHooks, PlainHooks, TableRun
 from lakewright.assets.ingest_run import IngestConfig, IngestRun, partial_rejection, rejection
+from lakewright.assets.stored_rows_check import stored_rows_after_failure
 from lakewright.assets.streams import build_stream_asset
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.open_declared import check_rows_fit
@@ -37,8 +38,8 @@ from lakewright.platform.orchestration.reports import (
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
 from lakewright.platform.orchestration.schema_reports import evaluate_schema
+from lakewright.platform.orchestration.upkeep_links import upkeep_links
 from lakewright.platform.upkeep.engines import prefers_spark
-from lakewright.platform.warehouse.keepers import KEEPERS
 from lakewright.storage.spec.data_types import parse_data_type
 
 
@@ -47,10 +48,11 @@ def build_asset(
     spec: dg.AssetSpec,
     names: TableNames,
     *,
+    file: str | None = None,
     resources: ResourceKeys | None = None,
     hooks: AssetHooks | None = None,
 ) -> dg.AssetsDefinition:
-    """The asset of a declaration; a table without a source has other writers.
+    """The asset of a declaration in a file; a table without a source has other writers.
 
     `spec` is that of `derived_spec`, as the hooks have made it. What it depends on gets the keys
     that the hooks gave to other tables.
@@ -60,7 +62,7 @@ def build_asset(
     if not declaration.is_written_here:
         return dg.AssetsDefinition(specs=[spec])
     if declaration.is_stream:
-        return build_stream_asset(declaration, names, spec, keys, hooks)
+        return build_stream_asset(declaration, names, spec, keys, hooks, file=file)
 
     @dg.multi_asset(
         name=names.identifier,
@@ -76,18 +78,33 @@ def build_asset(
         spark: SparkResource = getattr(context.resources, keys.spark)
         ingest = IngestRun(declaration, names, context, config, warehouse, spark)
         yield from hooks.execute(
-            context, TableRun(declaration=declaration, events=lambda: _events(ingest))
+            context, TableRun(declaration=declaration, events=lambda: _events(ingest, file))
         )
 
     return table_asset
 
 
-def _events(ingest: IngestRun) -> Iterator[Any]:
+def _events(ingest: IngestRun, file: str | None) -> Iterator[Any]:
+    try:
+        yield from _events_of_write(ingest, file)
+    except Exception as error:
+        yield from stored_rows_after_failure(
+            ingest.declaration,
+            ingest.names,
+            ingest.context,
+            ingest.warehouse,
+            ingest.spark,
+            error,
+        )
+        raise
+
+
+def _events_of_write(ingest: IngestRun, file: str | None) -> Iterator[Any]:
     declaration, names = ingest.declaration, ingest.names
     with failures_for_dagster():
         table, drift = ingest.open()
         refused = ingest.is_refused(table, drift)
-    yield evaluate_schema(declaration, names, drift).event(names, blocking=refused)
+    yield evaluate_schema(declaration, names, drift, file=file).event(names, blocking=refused)
     with failures_for_dagster():
         if refused:
             check_rows_fit(drift)
@@ -113,19 +130,21 @@ def derived_spec(
     workspace: Workspace,
     upkeep: UpkeepNames,
     adopted: Mapping[str, dg.AssetSpec],
+    *,
+    location: str | None = None,
 ) -> dg.AssetSpec:
     """The spec of a declared table, with the keys that are made of the tables' names.
 
     The workspace has the declarations of the tables that it is made of, whose partitions its own
-    depend on, and tells where each is written; of undeclared ones, `adopted` has the specs.
+    depend on, and tells where each is written; of undeclared ones, `adopted` has the specs. With
+    the code location's name, jobs are links.
     """
     keys = AssetKeys()
     metadata: dict[str, Any] = {
         "dagster/table_name": declaration.table,
         "dagster/storage_kind": STORAGE_KIND,
         "lakewright/small_files_policy": declaration.maintenance.compaction.small_files,
-        "lakewright/upkeep_sensor": upkeep.sensor,
-        "lakewright/upkeep_jobs": ", ".join(upkeep.job(verb) for verb in KEEPERS),
+        **upkeep_links(upkeep, location),
         **lineage_metadata(declaration, keys),
         **_code_references(workspace.written.get(declaration.table)),
     }

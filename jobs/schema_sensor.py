@@ -131,7 +131,8 @@ class _Comparison:
         names = self.names.of(table.name)
         drift = schema_drift(declaration, table)
         answer = ask_gate(self.workspace, declaration, names, table, drift, instance)
-        found = evaluate_schema(declaration, names, drift, answer)
+        file = self.workspace.file_of(table.name)
+        found = evaluate_schema(declaration, names, drift, answer, file=file)
         events: list[Event] = []
         if drift or now != last:
             events.append(found.event(names))

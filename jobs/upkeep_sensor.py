@@ -119,6 +119,10 @@ def build_upkeep_sensor(
             new += [each for each in _moved(shown, watch) if each not in tables.declarations]
             refresh = refresh_request(context, new, names, now_ms=now_ms)
             requests += [] if refresh is None else [refresh]
+        skipped = None if requests else look.summary
+        if skipped is not None and not look.news:
+            # The log of a quiet tick says what was looked at.
+            context.log.info("%s", skipped)
         cursor = f"{dt.datetime.fromtimestamp(now_ms // 1000, dt.UTC):%Y-%m-%dT%H:%M:%SZ}"
         origin = context.code_location_origin
         events = news.events(
@@ -131,7 +135,7 @@ def build_upkeep_sensor(
         )
         return dg.SensorResult(
             run_requests=requests,
-            skip_reason=None if requests else look.summary,
+            skip_reason=skipped,
             cursor=cursor,
             asset_events=events,
         )

@@ -46,6 +46,11 @@ class Workspace:
         """The declaration of a table, None if it is not declared."""
         return next((each for each in self.declarations if each.table == table), None)
 
+    def file_of(self, table: str) -> str | None:
+        """The file with the declaration of a table, None for one that was made in Python."""
+        written = self.written.get(table)
+        return None if written is None else written.file
+
     @property
     def declared_keys(self) -> Mapping[str, tuple[str, ...]]:
         """By table, the partition keys of the declarations that say them."""

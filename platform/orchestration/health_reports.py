@@ -6,12 +6,12 @@ The check's own step and the upkeep sensor make the same evaluation here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
-from urllib.parse import quote
 
 import dagster as dg
 
+from lakewright.platform.declare.partition_keys import first_few
 from lakewright.platform.declare.upkeep_policies import UpkeepMode
 from lakewright.platform.orchestration.names import TableNames, UpkeepNames
 from lakewright.platform.orchestration.pictures import (
@@ -21,13 +21,14 @@ from lakewright.platform.orchestration.pictures import (
     small_files_bars,
     small_files_picture,
 )
+from lakewright.platform.orchestration.reports import first_records
 from lakewright.platform.orchestration.run_identity import origin_of
+from lakewright.platform.orchestration.upkeep_links import upkeep_links
 from lakewright.platform.upkeep.measures import Benefit
 from lakewright.platform.upkeep.retention import age_text, holder_text
 from lakewright.platform.upkeep.words import counted, duration_text, size_text, time_text
 from lakewright.platform.warehouse.action import Action, Verdict
 from lakewright.platform.warehouse.intents import Decision, Declined, Intent, WhyNot
-from lakewright.platform.warehouse.keepers import KEEPERS
 from lakewright.platform.warehouse.kept_tables import KeptTable
 from lakewright.platform.warehouse.kept_verbs import EVERY_VERB
 from lakewright.platform.warehouse.survey import TableSurvey
@@ -38,7 +39,6 @@ from lakewright.storage.operations.retention.retention_outlook import RetentionO
 HEALTHY = "healthy"
 # Reasons of the policy itself to wait: the table is as its policy wants it.
 _ALLOWED = frozenset({WhyNot.OUT_OF_HOURS, WhyNot.STILL_WRITTEN, WhyNot.TOO_LITTLE})
-_MOST_LISTED = 50
 _MOST_NAMED = 5
 _MOST_RUNS = 10
 
@@ -114,10 +114,9 @@ def evaluate_health(
     if due:
         metadata["due"] = _table_of_due(due)
     if waiting:
-        metadata["waits"] = _table_of(waiting)
-    for verb in dict.fromkeys([*told, *KEEPERS]):
-        metadata[f"job of {verb}"] = _job(names.job(verb), location)
-    metadata["not due"] = _table_of([each for each in others if each not in waiting])
+        metadata["waits"] = _table_of(waiting, state)
+    metadata |= upkeep_links(names, location, told)
+    metadata["not due"] = _table_of([each for each in others if each not in waiting], state)
     if state.survey.problem is None:
         picture = small_files_picture(
             state.survey.files, state.health.partitions, keyed=state.survey.keyed
@@ -135,7 +134,6 @@ def evaluate_health(
         metadata["other retention times"] = _outlook_table(beside.outlook)
         metadata["last runs"] = _actions_table(beside.actions)
         metadata |= _numbers(state)
-    metadata["lakewright/upkeep_sensor"] = _sensor(names.sensor, location)
     metadata["lakewright/mode"] = kept.policy.mode.value
     passed, _ = health_told(state, decisions)
     return HealthEvaluation(
@@ -186,7 +184,7 @@ def _description(
     lines = [f"**{'Healthy' if passed else 'Ill'}**: {_headline(state, decisions, passed=passed)}"]
     concerned = [each for each in decisions if isinstance(each, Intent) or each.why_not.waits]
     if concerned:
-        lines += ["", *_listed(concerned)]
+        lines += ["", *_listed(concerned, state)]
     if concerned and kept.policy.mode is UpkeepMode.SHADOW:
         lines += ["", "Nothing of this is done: `mode: shadow` of its policy only records it."]
     if state.survey.problem is None and state.survey.files.files:
@@ -201,19 +199,38 @@ def _headline(state: TableState, decisions: Sequence[Decision], *, passed: bool)
     for each in decisions:
         if each.verb == EVERY_VERB:
             return _reason(each)
+    left = _left_alone(decisions)
     if any(isinstance(each, Intent) for each in decisions):
-        return "work is due, and not late." if passed else "upkeep is due."
+        return f"work is due, and not late{left}." if passed else f"upkeep is due{left}."
     if any(isinstance(each, Declined) and each.why_not.waits for each in decisions):
-        return "work waits, as its policy says." if passed else "upkeep is due and held up."
-    return f"nothing is due. {_summary(state.survey)}"
+        told = "work waits, as its policy says" if passed else "upkeep is due and held up"
+        return f"{told}{left}."
+    return f"nothing is due{left}. {_summary(state.survey)}"
 
 
-def _listed(decisions: Sequence[Decision]) -> Iterable[str]:
+def _left_alone(decisions: Iterable[Decision]) -> str:
+    """What would be due, had a person not taken it back."""
+    verbs = dict.fromkeys(
+        _words(each.verb)
+        for each in decisions
+        if isinstance(each, Declined) and each.why_not is WhyNot.UNDONE
+    )
+    if not verbs:
+        return ""
+    told = "was taken back and is" if len(verbs) == 1 else "were taken back and are"
+    return f"; {' and '.join(verbs)} {told} left alone"
+
+
+def _listed(decisions: Sequence[Decision], state: TableState) -> Iterable[str]:
     """A line for each reason, with its verb."""
-    for each in decisions[:_MOST_NAMED]:
-        yield f"- **{_words(each.verb)}**: {_reason(each)}"
-    if len(decisions) > _MOST_NAMED:
-        yield f"- and {len(decisions) - _MOST_NAMED:,} more"
+    lines = [(each.verb, _reason(each)) for each in decisions if isinstance(each, Intent)]
+    for one, where in _alike((e for e in decisions if isinstance(e, Declined)), state):
+        of_many = one.partition is None and where
+        lines.append((one.verb, f"{where}: {_reason(one)}" if of_many else _reason(one)))
+    for verb, told in lines[:_MOST_NAMED]:
+        yield f"- **{_words(verb)}**: {told}"
+    if len(lines) > _MOST_NAMED:
+        yield f"- and {len(lines) - _MOST_NAMED:,} more"
 
 
 def _reason(decision: Decision) -> str:
@@ -227,8 +244,8 @@ def _reason(decision: Decision) -> str:
 
 def _table_of_due(due: Sequence[Intent]) -> dg.TableMetadataValue:
     return dg.MetadataValue.table(
-        records=[
-            dg.TableRecord(
+        records=first_records(
+            [
                 {
                     "verb": _words(each.verb),
                     "reason": _reason(each),
@@ -239,9 +256,9 @@ def _table_of_due(due: Sequence[Intent]) -> dg.TableMetadataValue:
                     if (freed := each.benefit.bytes_freed)
                     else "not known",
                 }
-            )
-            for each in due[:_MOST_LISTED]
-        ]
+                for each in due
+            ]
+        )
     )
 
 
@@ -259,30 +276,43 @@ def _gains(benefit: Benefit) -> str:
     return ", ".join(told)
 
 
-def _table_of(declined: Sequence[Declined]) -> dg.TableMetadataValue | None:
+def _table_of(declined: Sequence[Declined], state: TableState) -> dg.TableMetadataValue | None:
     if not declined:
         return None
+    # Verbs before single partitions, so that many partitions hide no verb.
+    ordered = sorted(declined, key=lambda each: each.partition is not None)
     return dg.MetadataValue.table(
-        records=[
-            dg.TableRecord(
+        records=first_records(
+            [
                 {
                     "verb": _words(each.verb),
                     "why not": _words(each.why_not.value),
                     "reason": _reason(each),
-                    "partition": each.partition or "",
+                    "partition": where,
                     "again": "" if each.again_ms is None else time_text(each.again_ms),
                 }
-            )
-            for each in _one_of_each(declined)
-        ],
-        # Of a table without rows Dagster cannot infer the columns.
-        schema=dg.TableSchema(
-            columns=[
-                dg.TableColumn(name, "string")
-                for name in ("verb", "why not", "reason", "partition", "again")
+                for each, where in _alike(ordered, state)
             ]
-        ),
+        )
     )
+
+
+def _alike(declined: Iterable[Declined], state: TableState) -> Iterable[tuple[Declined, str]]:
+    """The decisions with their partitions; partitions with one reason are one decision."""
+    names = {each.key: each.name for each in state.health.partitions}
+    found: dict[tuple[str, tuple[object, ...]], list[Declined]] = {}
+    for each in declined:
+        name = None if each.partition is None else names.get(each.partition)
+        said = each.reason if name is None else each.reason.removeprefix(f"{name}: ")
+        same = (each.verb, each.why_not, each.again_ms, each.partition is None)
+        found.setdefault((said, same), []).append(each)
+    for (said, _), these in found.items():
+        keys = [each.partition for each in these if each.partition is not None]
+        if len(keys) <= 1:
+            yield from ((each, each.partition or "") for each in these)
+        else:
+            where = f"{counted(len(keys), 'partition')}: {first_few(keys, between=', ')}"
+            yield replace(these[0], reason=said, partition=None), where
 
 
 def _outlook_table(outlook: Sequence[RetentionOutlook]) -> dg.TableMetadataValue | None:
@@ -338,26 +368,8 @@ def _short(run: str) -> str:
     return run if origin is None else origin[:8]
 
 
-def _one_of_each(declined: Sequence[Declined]) -> Iterable[Declined]:
-    """Verbs before single partitions, so that many partitions hide no verb."""
-    return sorted(declined, key=lambda each: each.partition is not None)[:_MOST_LISTED]
-
-
 def _words(name: str) -> str:
     return name.replace("_", " ")
-
-
-def _job(name: str, location: str | None) -> dg.MetadataValue[Any]:
-    if location is None:
-        return dg.MetadataValue.text(name)
-    return dg.MetadataValue.job(job_name=name, location_name=location)
-
-
-def _sensor(name: str, location: str | None) -> dg.MetadataValue[Any]:
-    if location is None:
-        return dg.MetadataValue.text(name)
-    # A path of the web server; Dagster has no metadata for a sensor.
-    return dg.MetadataValue.url(f"/locations/{quote(location, safe='')}/sensors/{name}")
 
 
 def _summary(survey: TableSurvey) -> str:

@@ -20,7 +20,10 @@ _BEFORE = "#e07a5f"
 _AFTER = "#3d8b7d"
 _MAX_PARTITIONS = 12
 _LINE_HEIGHT = 22
+_LEGEND_HEIGHT = 16
 _NAMES_WIDTH = 190
+# As wide as a character of a figure or a word is on average, rounded up.
+_CHARACTER_WIDTH = 7
 _MAX_NAME = 28
 _MOST_BARS = 4
 _BAR_CHARACTERS = 30
@@ -47,7 +50,11 @@ def small_files_picture(
     lines, others = _file_lines(table, partitions, keyed=keyed, most=_MAX_PARTITIONS)
     most = max((files for _, _, files, _ in lines), default=0)
     height = len(lines) * _LINE_HEIGHT + 2 * _MARGIN
-    drawn = [_bar(line, position, most) for position, line in enumerate(lines)]
+    longest = max(
+        (len(_file_counts(files, small, what)) for _, small, files, what in lines), default=0
+    )
+    room = _WIDTH - 2 * _MARGIN - _NAMES_WIDTH - longest * _CHARACTER_WIDTH - 8
+    drawn = [_bar(line, position, room / max(most, 1)) for position, line in enumerate(lines)]
     if others:
         drawn.append(f'<text x="{_MARGIN}" y="{height + 4}" fill="#333333">{others}</text>')
         height += _LINE_HEIGHT
@@ -127,9 +134,10 @@ def debt_picture(trend: Trend) -> str:
     """
     figures = trend.at_even_distances(_MAX_BARS)
     debt, files = [each.debt_files for each in figures], [each.files for each in figures]
-    most, left = max(*debt, *files, 1), _MARGIN + 52
-    floor, room = _ROW_HEIGHT + 2 * _MARGIN, _WIDTH - left - _MARGIN
-    step = room / max(len(figures) - 1, 1)
+    most = max(*debt, *files, 1)
+    left = _MARGIN + max(52, len(f"{most:,}") * _CHARACTER_WIDTH + 6)
+    right, floor = _WIDTH - _MARGIN, _ROW_HEIGHT + 2 * _MARGIN + _LEGEND_HEIGHT
+    step = (right - left) / max(len(figures) - 1, 1)
     drawn = []
     for at, (values, color) in enumerate(((debt, _BEFORE), (files, _AFTER))):
         points = " ".join(
@@ -138,19 +146,20 @@ def debt_picture(trend: Trend) -> str:
         )
         name = ("debt", "files in the table")[at]
         told = f"{name}: {counted(values[0], 'file')}, then at most {max(values):,}, "
+        line = _MARGIN + at * _LEGEND_HEIGHT
         drawn.append(
             f'<polyline points="{points}" fill="none" stroke="{color}" stroke-width="2"/>'
-            f'<rect x="{left + at * 290}" y="{_MARGIN - 5}" width="9" height="9" fill="{color}"/>'
-            f'<text x="{left + at * 290 + 14}" y="{_MARGIN + 4}" fill="#333333">'
+            f'<rect x="{left}" y="{line - 5}" width="9" height="9" fill="{color}"/>'
+            f'<text x="{left + 14}" y="{line + 4}" fill="#333333">'
             f"{told}now {values[-1]:,}</text>"
         )
     begin, end = time_text(trend.first.taken_ms), time_text(trend.last.taken_ms)
     drawn += [
-        f'<line x1="{left}" y1="{floor}" x2="{_WIDTH - _MARGIN}" y2="{floor}" stroke="#999999"/>',
+        f'<line x1="{left}" y1="{floor}" x2="{right}" y2="{floor}" stroke="#999999"/>',
         f'<text x="{_MARGIN}" y="{floor - _ROW_HEIGHT + 24}" fill="#333333">{most:,}</text>',
         f'<text x="{_MARGIN}" y="{floor}" fill="#333333">0</text>',
         f'<text x="{left}" y="{floor + 18}" fill="#333333">{begin}</text>',
-        f'<text x="{_WIDTH - _MARGIN}" y="{floor + 18}" text-anchor="end">{end}</text>',
+        f'<text x="{right}" y="{floor + 18}" text-anchor="end" fill="#333333">{end}</text>',
     ]
     return _svg(floor + 2 * _MARGIN, drawn)
 
@@ -169,11 +178,13 @@ def _svg(height: int, parts: Sequence[str]) -> str:
     )
 
 
-def _bar(line: tuple[str, int, int, str], position: int, most: int) -> str:
-    """One line: a name, the bar of all files with the small ones in front, and the figures."""
+def _bar(line: tuple[str, int, int, str], position: int, room: float) -> str:
+    """One line: a name, the bar of all files with the small ones in front, and the figures.
+
+    `room` is the width of one file.
+    """
     name, small, files, what = line
     top, left = _MARGIN + position * _LINE_HEIGHT, _MARGIN + _NAMES_WIDTH
-    room = (_WIDTH - left - 170) / max(most, 1)
     shown, told = _short(name), _file_counts(files, small, what)
     return (
         f'<text x="{_MARGIN}" y="{top + 13}" fill="#333333">{escape(shown)}</text>'
@@ -185,7 +196,11 @@ def _bar(line: tuple[str, int, int, str], position: int, most: int) -> str:
 
 
 def _short(name: str) -> str:
-    return name if len(name) <= _MAX_NAME else f"{name[: _MAX_NAME - 1]}…"
+    """The name without its middle: of several keys, the last values differ first."""
+    if len(name) <= _MAX_NAME:
+        return name
+    end = _MAX_NAME // 2
+    return f"{name[: _MAX_NAME - 1 - end]}…{name[-end:]}"
 
 
 def _file_counts(files: int, small: int, what: str) -> str:

@@ -160,14 +160,14 @@ def check_metadata(outcome: ExpectationOutcome, *, row_count: int) -> Metadata:
     if outcome.observed is not None:
         metadata["observed"] = outcome.observed
     if not outcome.met and outcome.unexpected_by_partition:
-        metadata["offending_rows_by_partition"] = _rows_table(
+        metadata["offending_rows_by_partition"] = rows_table(
             [
                 {"partition": partition, "offending rows": count}
                 for partition, count in outcome.unexpected_by_partition.items()
             ]
         )
     if not outcome.met and outcome.sample:
-        metadata["sample"] = _rows_table(outcome.sample)
+        metadata["sample"] = rows_table(outcome.sample)
     return metadata
 
 
@@ -188,8 +188,10 @@ def report_metadata(report: Report) -> Metadata:
         metadata["dagster/row_count"] = report.snapshot.total_record_count
     notes = report.notes[:_MAX_ROWS]
     if notes:
-        metadata["reasons"] = dg.MetadataValue.md("\n".join(f"- {note}" for note in notes))
-    metadata |= {name: _rows_table(rows) for name, rows in report.tables.items() if rows}
+        more = len(report.notes) - len(notes)
+        lines = [f"- {note}" for note in (*notes, *([f"and {more:,} more"] if more else []))]
+        metadata["reasons"] = dg.MetadataValue.md("\n".join(lines))
+    metadata |= {name: rows_table(rows) for name, rows in report.tables.items() if rows}
     return metadata
 
 
@@ -232,14 +234,22 @@ def partition_health_metadata(before: PartitionHealth | None, after: PartitionHe
     return metadata
 
 
-def _rows_table(rows: Sequence[Mapping[str, object]]) -> dg.TableMetadataValue | dg.MetadataValue:
-    """Rows as the UI shows tables; only the first rows if there are many."""
-    kept = rows[:_MAX_ROWS]
-    return dg.MetadataValue.table(
-        records=[
-            dg.TableRecord({name: _cell(value) for name, value in row.items()}) for row in kept
-        ]
-    )
+def rows_table(rows: Sequence[Mapping[str, object]]) -> dg.TableMetadataValue | dg.MetadataValue:
+    """Rows as the UI shows tables."""
+    return dg.MetadataValue.table(records=first_records(rows))
+
+
+def first_records(rows: Sequence[Mapping[str, object]]) -> list[dg.TableRecord]:
+    """The first rows as records of a table, and a last one that counts those left out, if any."""
+    kept = [
+        dg.TableRecord({name: _cell(value) for name, value in row.items()})
+        for row in rows[:_MAX_ROWS]
+    ]
+    if len(rows) > len(kept):
+        blank: dict[str, str | None] = dict.fromkeys(rows[0])
+        blank[next(iter(blank))] = f"and {len(rows) - len(kept):,} more"
+        kept.append(dg.TableRecord(blank))
+    return kept
 
 
 def _cell(value: object) -> str | int | float | bool | None:

@@ -100,8 +100,13 @@ def evaluate_schema(
     names: TableNames,
     drift: SchemaDrift | None,
     answer: GateAnswer = None,
+    *,
+    file: str | None = None,
 ) -> SchemaEvaluation:
-    """The result of the check; no drift is that of a table that does not exist yet."""
+    """The result of the check; no drift is that of a table that does not exist yet.
+
+    `file` is where the declaration is written, for people who change it rather than the table.
+    """
     if drift is None:
         return SchemaEvaluation(
             passed=True,
@@ -113,7 +118,7 @@ def evaluate_schema(
     return SchemaEvaluation(
         passed=not drift,
         severity=dg.AssetCheckSeverity.ERROR if refuses else dg.AssetCheckSeverity.WARN,
-        description=_description(drift, refuses=refuses),
+        description=_description(drift, names, file, refuses=refuses),
         metadata={
             "lakewright/schema_id": drift.schema_id,
             COMPARED: compared(declaration, drift.schema_id),
@@ -168,7 +173,7 @@ def respec_metadata(change: KeysChange | None, names: TableNames) -> dict[str, A
     }
 
 
-def _description(drift: SchemaDrift, *, refuses: bool) -> str:
+def _description(drift: SchemaDrift, names: TableNames, file: str | None, *, refuses: bool) -> str:
     if not drift:
         return f"schema {drift.schema_id} is as declared"
     found = drift.found
@@ -176,9 +181,24 @@ def _description(drift: SchemaDrift, *, refuses: bool) -> str:
     count = counted(len(found.changes) + len(keys) + len(found.others), "change")
     told = f"schema {drift.schema_id} is {count} away from its declaration"
     if refuses:
-        return f"{told}, and runs that write the table are refused: {'; '.join(drift.reasons)}"
-    names = "; ".join((*map(shown, found.changes), *keys, *found.others))
-    return f"{told}: {names}"
+        told = f"{told}, and runs that write the table are refused: {'; '.join(drift.reasons)}"
+    else:
+        told = f"{told}: {'; '.join((*map(shown, found.changes), *keys, *found.others))}"
+    return f"{told}. {_way_out(drift, names, file)}"
+
+
+def _way_out(drift: SchemaDrift, names: TableNames, file: str | None) -> str:
+    """The jobs that make the table as declared, and what else to declare instead."""
+    found = drift.found
+    where = "its declaration" if file is None else f"`{file}`"
+    verbs = [EVOLVE] if found.changes else []
+    if found.keys is None:
+        other = f"declare in {where} what the table has"
+    else:
+        verbs.append(RESPEC_JOB)
+        other = f"set `partition_keys: [{', '.join(found.keys.former)}]` in {where}"
+    jobs = " and the job ".join(f"`{names.job(verb)}`" for verb in verbs)
+    return f"Run the job {jobs}, or {other}" if verbs else f"{other[0].upper()}{other[1:]}"
 
 
 def _changes_table(drift: SchemaDrift) -> str:

@@ -90,7 +90,7 @@ def _snapshots_report(
         report = replace(report, summary=summary, notes=())
     record = {**asdict(result), "snapshots_before": left + gone, "snapshots_after": left}
     report = replace(report, facts=record, record=record, is_empty=not gone)
-    return _with_counts(report, snapshots_expired=gone, snapshots_left=left)
+    return _with_counts(report, snapshots_expired=gone)
 
 
 def _with_counts(report: Report, **counts: int) -> Report:

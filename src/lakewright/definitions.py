@@ -137,7 +137,14 @@ def build_definitions(
     for declaration in workspace.declarations:
         own = names.of(declaration.table)
         assets.append(
-            build_asset(declaration, declared[declaration.table], own, resources=keys, hooks=hooks)
+            build_asset(
+                declaration,
+                declared[declaration.table],
+                own,
+                file=workspace.file_of(declaration.table),
+                resources=keys,
+                hooks=hooks,
+            )
         )
         checks += [
             build_stored_rows_check(declaration, own, resources=keys),
@@ -210,9 +217,10 @@ def _shown(
     The names have the keys of both, and know those of tables that the warehouse gets later.
     """
     policies = tables.files.current().policies
+    location = DefinitionsLoadContext.get().code_location_name
 
     def adopted(table: AdoptedTable) -> dg.AssetSpec:
-        spec = adopted_spec(table, policies.of(table.table), names)
+        spec = adopted_spec(table, policies.of(table.table), names, location=location)
         return spec_by_hooks(hooks, ShownTable(spec=spec, adopted=table))
 
     def key_of_new(table: str) -> dg.AssetKey:
@@ -228,7 +236,10 @@ def _shown(
     declared = {
         each.table: spec_by_hooks(
             hooks,
-            ShownTable(spec=derived_spec(each, workspace, names, undeclared), declaration=each),
+            ShownTable(
+                spec=derived_spec(each, workspace, names, undeclared, location=location),
+                declaration=each,
+            ),
         )
         for each in workspace.declarations
     }

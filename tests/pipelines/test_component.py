@@ -14,6 +14,11 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 import pytest
+from dagster._core.definitions.definitions_load_context import (
+    DefinitionsLoadContext,
+    DefinitionsLoadType,
+)
+from dagster._core.definitions.repository_definition import RepositoryLoadData
 from dagster._core.test_utils import create_run_for_test
 from dagster.components.component_scaffolding import scaffold_object
 from dagster.components.core.component_tree import ComponentTreeException
@@ -128,8 +133,8 @@ def test_an_asset_refers_to_the_line_of_its_declaration_and_names_the_upkeep_sen
     metadata = graph.get(dg.AssetKey(["shop", "events"])).metadata
     references = metadata["dagster/code_references"].code_references
     assert dg.LocalFileCodeReference(file_path=str(file), line_number=3) in references
-    assert metadata["lakewright/upkeep_sensor"] == "upkeep_sensor__lake"
-    assert "compact__lake, " in metadata["lakewright/upkeep_jobs"]
+    assert metadata["lakewright/upkeep_sensor"] == dg.MetadataValue.text("upkeep_sensor__lake")
+    assert metadata["job of compact"] == dg.MetadataValue.text("compact__lake")
 
 
 def test_what_is_wrong_with_a_declaration_names_its_file(project: Path) -> None:
@@ -192,7 +197,7 @@ def test_adopted_tables_are_assets_from_a_state_file_without_looking_at_the_ware
     assert node.description == "All orders."
     assert node.metadata["dagster/table_name"] == "crm.orders"
     assert node.metadata["dagster/row_count"] == 1
-    assert "compact__lake, " in node.metadata["lakewright/upkeep_jobs"]
+    assert node.metadata["job of compact"] == dg.MetadataValue.text("compact__lake")
     columns = node.metadata["dagster/column_schema"].columns
     assert [(each.name, each.type) for each in columns] == [("id", "BIGINT"), ("city", "STRING")]
 
@@ -217,7 +222,7 @@ def test_the_asset_of_an_adopted_table_tells_who_owns_it_and_which_line_keeps_it
     notes, kept = (graph.get(dg.AssetKey(["crm", each])) for each in ("notes", "orders"))
     assert (kept.description, kept.owners) == ("All orders.", ["sales@shop.example"])
     assert kept.metadata["lakewright/small_files_policy"] == 7
-    assert kept.metadata["lakewright/upkeep_sensor"] == "upkeep_sensor"
+    assert kept.metadata["lakewright/upkeep_sensor"].value == "upkeep_sensor"
     # Dagster takes no bare name of a user for an owner.
     assert (notes.description, notes.owners) == ("Of the notebook.", [])
     assert notes.metadata["owner"] == "ada"
@@ -225,6 +230,31 @@ def test_the_asset_of_an_adopted_table_tells_who_owns_it_and_which_line_keeps_it
         references = node.metadata["dagster/code_references"].code_references
         place = dg.LocalFileCodeReference(file_path=str(policy), line_number=line)
         assert references == [place]
+
+
+def test_assets_link_the_jobs_and_the_sensor_that_keep_them(project: Path, orders: Catalog) -> None:
+    policy = project / "policy.yaml"
+    policy.write_text("warehouse: {mode: live}\n")
+    orders.create_table("crm.notes", {"id": "BIGINT"})
+    data = RepositoryLoadData(code_location_name="our lake")
+    served = DefinitionsLoadContext(DefinitionsLoadType.INITIALIZATION, data)
+    with DefinitionsLoadContext.scoped(served):
+        definitions = build_definitions(
+            [project / "defs" / "lake" / "tables"],
+            warehouse=WarehouseResource(uri=orders.uri),
+            policies=[policy],
+            adopted=["crm.*"],
+            adopted_tables=read_adopted(orders, ["crm.*"]),
+        )
+    graph = definitions.get_repository_def().asset_graph
+    for key in (["shop", "events"], ["crm", "notes"]):
+        metadata = graph.get(dg.AssetKey(key)).metadata
+        sensor = dg.MetadataValue.url("/locations/our%20lake/sensors/upkeep_sensor")
+        assert metadata["lakewright/upkeep_sensor"] == sensor
+        assert metadata["job of compact"] == dg.MetadataValue.job("compact", "our lake")
+    # It has no comment.
+    told = graph.get(dg.AssetKey(["crm", "notes"])).description
+    assert told == f"Written by other clients; kept by `{policy}`, mode live."
 
 
 def test_the_sensor_asks_for_a_run_that_makes_an_asset_of_a_new_table(

@@ -133,6 +133,17 @@ def test_one_bad_day_is_rejected_and_the_others_are_published(lake: Lake) -> Non
     assert not check.passed
     assert check.severity.value == "ERROR"
     assert list(check.metadata[NOT_MET].value) == ["2024-01-02"]
+    # A check that is met has no failing partition to show.
+    assert NOT_MET not in outcome.checks["amount__not_be_null"].metadata
+    (step,) = outcome.result.get_step_failure_events()
+    shown = step.event_specific_data.user_failure_data.metadata["lakewright/partitions_rejected"]
+    assert [each.data for each in shown.records] == [
+        {
+            "partition": "dt=2024-01-02",
+            "rows": 2,
+            "not met": "amount__be_between: 2 rows do not meet it",
+        }
+    ]
     # What Dagster counts as written, which is what a backfill counts, too.
     key = dg.AssetKey(["shop", "events"])
     assert lake.instance.get_materialized_partitions(key) == set(told)

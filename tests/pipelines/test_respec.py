@@ -102,7 +102,11 @@ def test_an_edited_declaration_proposes_the_change_and_nothing_is_written_before
     told = "change the partition keys from (dt) to (dt, hh)"
     assert not evaluation.passed
     assert evaluation.severity is dg.AssetCheckSeverity.ERROR
-    assert told in evaluation.description
+    assert evaluation.description == (
+        "schema 0 is 1 change away from its declaration, and runs that write the table are refused:"
+        f" {told}. Run the job `respec__shop__events`, or set `partition_keys: [dt]` in "
+        f"`{days.folder}/tables/tables.yaml`"
+    )
     assert f"| {told} | no |  |" in proposed.metadata["plan"].value
     line = "lakewright respec shop.events --keys dt,hh"
     assert f"{line} --dry-run\n{line}\n" in proposed.metadata["partition keys, command line"].value

@@ -87,7 +87,11 @@ def test_drift_that_harms_no_row_is_a_warning_and_the_run_goes_on(filled: Lake) 
     assert outcome.success, outcome.failure
     told = outcome.checks[CHECK]
     assert (told.passed, told.severity) == (False, dg.AssetCheckSeverity.WARN)
-    assert told.description == "schema 1 is 1 change away from its declaration: drop column extra"
+    assert told.description == (
+        "schema 1 is 1 change away from its declaration: drop column extra. Run the job "
+        f"`evolve_schema__shop__events`, or declare in `{filled.folder}/tables/tables.yaml` what "
+        "the table has"
+    )
     assert "| drop column extra | yes | " in told.metadata["plan"].value
     # What the gate would say of a change is no matter of a run that writes rows.
     assert "gate" not in told.metadata

@@ -58,6 +58,18 @@ def test_ten_due_tables_take_one_run_and_then_nothing_is_due(many: Lake) -> None
     assert many.tick().skip_message == "looked at 10 tables: nothing is due"
 
 
+def test_the_log_of_a_quiet_tick_says_what_was_looked_at(
+    lake: Lake, capfd: pytest.CaptureFixture[str]
+) -> None:
+    lake.declare(f"tables:\n  - {{table: shop.t0, {SHARED}}}\n")
+    fill(lake, "shop.t0", 1)
+    lake.tick()
+    capfd.readouterr()
+    assert not lake.tick().run_requests
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.endswith("looked at 1 table: nothing is due")
+
+
 def test_a_run_over_tables_shows_what_came_of_each_and_of_one_table_its_plan(many: Lake) -> None:
     (request,) = many.tick().run_requests
     shown = many.request(request).outputs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dagster as dg
 import pytest
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
 from lakewright.storage import AddColumn, ChangeType, RenameColumn, SetOption
 from tests.pipelines.lake import EVENTS, Lake, events
@@ -112,3 +113,51 @@ def test_a_table_that_others_write_is_validated_too(lake: Lake) -> None:
     told = lake.run_job("validate_schema__shop__events", {}).checks
     assert told[CHECK].description == "table shop.events does not exist yet"
     assert "schema_matches" not in told
+
+
+def test_a_rejected_day_does_not_make_the_check_of_the_published_ones_red(lake: Lake) -> None:
+    lake.with_checks = True
+    lake.declare(EVENTS)
+    lake.give(events("2024-01-01", 0, 3) + events("2024-01-02", 3, 4, amount=-1.0))
+    outcome = lake.materialize(partitions=("2024-01-01", "2024-01-02"))
+    assert "rejected 1 partition of shop.events" in outcome.failure
+    (record,) = lake.check_records(CHECK)
+    assert record.status is AssetCheckExecutionRecordStatus.SUCCEEDED
+    told = outcome.checks[CHECK]
+    assert told.passed
+    assert told.description == (
+        "shop.events: 3 rows of 1 file and 1 schema version read under schema 0, all fit"
+    )
+
+    # A rejection of all rows leaves the table as it is, and the check too.
+    lake.give(events("2024-01-02", 3, 4, amount=-1.0))
+    rejected = lake.materialize(partitions="2024-01-02")
+    assert "nothing was published" in rejected.failure
+    assert rejected.checks[CHECK].description == told.description
+
+
+def test_a_write_that_fails_before_its_rows_tells_that_the_check_was_not_evaluated(
+    lake: Lake,
+) -> None:
+    lake.with_checks = True
+    lake.declare(EVENTS)
+
+    def broken(*_: object) -> None:
+        raise ConnectionError("no connection to the source")
+
+    lake.give(broken)
+    outcome = lake.materialize(partitions="2024-01-01")
+    assert "no connection to the source" in outcome.failure
+    told = outcome.checks[CHECK]
+    assert (told.passed, told.severity) == (False, dg.AssetCheckSeverity.WARN)
+    assert told.description == "not evaluated: the write of this run failed"
+
+
+def test_a_failed_write_of_the_ingest_job_which_lacks_the_check_evaluates_it_not(
+    lake: Lake,
+) -> None:
+    lake.declare(EVENTS)
+    lake.give(events("2024-01-02", 3, 4, amount=-1.0))
+    outcome = lake.materialize(partitions="2024-01-02")
+    assert "nothing was published" in outcome.failure
+    assert CHECK not in outcome.checks

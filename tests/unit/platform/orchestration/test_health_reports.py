@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import dagster as dg
@@ -12,6 +13,7 @@ from lakewright.platform.orchestration.health_reports import HealthEvaluation, e
 from lakewright.platform.orchestration.names import UpkeepNames
 from lakewright.platform.warehouse.clock import Clock
 from lakewright.platform.warehouse.decide import decide
+from lakewright.platform.warehouse.intents import Declined, WhyNot
 from lakewright.platform.warehouse.keepers import KEEPERS
 from lakewright.platform.warehouse.kept_tables import KeptTables
 from lakewright.platform.warehouse.known_work import Past, Try
@@ -97,3 +99,38 @@ def test_a_healthy_table_links_the_sensor_and_every_job_that_keeps_it(tmp_path: 
     assert {f"job of {verb}" for verb in KEEPERS} <= metadata.keys()
     sensor = dg.MetadataValue.url("/locations/our%20lake%2Fdefs/sensors/upkeep_sensor__lake")
     assert metadata["lakewright/upkeep_sensor"] == sensor
+
+
+def test_partitions_with_one_reason_are_one_line(tmp_path: Path) -> None:
+    (tmp_path / "policy.yaml").write_text("warehouse: {compaction: {small_files: 5}}\n")
+    catalog = Catalog.open(memory_uri(), env=FixedEnv())
+    table = new_table(catalog, name="db.events", partitions=["day"])
+    days = [f"d{number}" for number in range(7)]
+    for _ in range(2):
+        table.write(rows(table, [row for day in days for row in events(0, 1, day=day)]))
+    for _ in range(3):
+        table.write(rows(table, events(0, 1, day="d9")))
+    kept = KeptTables(files=PolicyFiles([tmp_path / "policy.yaml"]), adopted=("db.*",))
+    one, state = kept.table("db.events"), read_state(catalog, "db.events", now_ms=START_MS)
+    clock = Clock(now_ms=START_MS, last_tick_ms=lambda cron, zone: START_MS)
+    decisions = decide(state, one.policy, Past(), clock)
+    metadata = evaluate_health(state, decisions, one, UpkeepNames()).metadata
+    found = [each.data for each in metadata["not due"].records if each.data["partition"]]
+    found.sort(key=lambda each: str(each["reason"]))
+    assert [(each["verb"], each["reason"]) for each in found] == [
+        ("compact", "2 small files < 5: leave"),
+        ("compact", "partition day=d9: 3 small files < 5: leave"),
+    ]
+    count, _, named = found[0]["partition"].partition(": ")
+    assert count == "7 partitions"
+    assert named.endswith(", and 2 more")
+    assert found[1]["partition"] == "d9"
+
+    waiting = [
+        replace(each, why_not=WhyNot.TOO_LITTLE)
+        for each in decisions
+        if isinstance(each, Declined) and each.partition
+    ]
+    told = evaluate_health(state, waiting, one, UpkeepNames()).description
+    assert "- **compact**: 7 partitions: " in told
+    assert "- **compact**: partition day=d9: 3 small files < 5: leave" in told

@@ -472,7 +472,7 @@ def test_an_expiry_goes_in_steps_and_tells_what_is_done_after_each(catalog: Cata
 
     assert told == [2, 4, 5]
     facts = EXPIRE_SNAPSHOTS.report(table, done).facts
-    assert (facts["snapshots_expired"], facts["snapshots_left"]) == (5, 1)
+    assert (facts["snapshots_expired"], facts["snapshots_after"]) == (5, 1)
     assert [each.id for each in table.history.snapshots()] == [6]
 
 

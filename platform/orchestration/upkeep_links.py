@@ -1,0 +1,36 @@
+"""The upkeep sensor and the jobs of upkeep as metadata: links, where the code location is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+from urllib.parse import quote
+
+import dagster as dg
+
+from lakewright.platform.orchestration.names import UpkeepNames
+from lakewright.platform.warehouse.keepers import KEEPERS
+
+
+def upkeep_links(
+    names: UpkeepNames, location: str | None, verbs: Iterable[str] = ()
+) -> dict[str, dg.MetadataValue[Any]]:
+    """The jobs, those of these verbs first, and the sensor; their names without a location."""
+    links = {
+        f"job of {verb}": _job(names.job(verb), location)
+        for verb in dict.fromkeys([*verbs, *KEEPERS])
+    }
+    return {**links, "lakewright/upkeep_sensor": _sensor(names.sensor, location)}
+
+
+def _job(name: str, location: str | None) -> dg.MetadataValue[Any]:
+    if location is None:
+        return dg.MetadataValue.text(name)
+    return dg.MetadataValue.job(job_name=name, location_name=location)
+
+
+def _sensor(name: str, location: str | None) -> dg.MetadataValue[Any]:
+    if location is None:
+        return dg.MetadataValue.text(name)
+    # A path of the web server; Dagster has no metadata for a sensor.
+    return dg.MetadataValue.url(f"/locations/{quote(location, safe='')}/sensors/{name}")
