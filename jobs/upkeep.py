@@ -96,6 +96,7 @@ class AskedConfig(dg.Config):
     files: int = Field(default=0, description="Files that the run is predicted to read.")
     milliseconds: int = Field(default=0, description="How long it is predicted to take.")
     bytes_written: int = Field(default=0, description="Bytes that it is predicted to write.")
+    files_named: int = Field(default=0, description="Files that only new metadata is to name.")
     benefit: dict[str, int] = Field(
         default={}, description="What it is predicted to gain, as the ledger names it."
     )
@@ -455,6 +456,7 @@ class _Run:
             files=self.asked.files,
             milliseconds=self.asked.milliseconds,
             bytes_written=self.asked.bytes_written,
+            files_named=self.asked.files_named,
         )
         known = {each.name for each in fields(Benefit)}
         gained = {name: value for name, value in self.asked.benefit.items() if name in known}

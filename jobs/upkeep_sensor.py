@@ -183,6 +183,7 @@ def _request(
                 "files": each.cost.files,
                 "milliseconds": each.cost.milliseconds,
                 "bytes_written": each.cost.bytes_written,
+                "files_named": each.cost.files_named,
                 "benefit": {name: gain for name, gain in asdict(each.benefit).items() if gain},
             }
             for each in batch
