@@ -69,7 +69,9 @@ class RespecOptions:
     """What a change of partition keys may be told."""
 
     keys: tuple[str, ...] | None = option(
-        None, "The partition keys that the table is to have, in order; empty for no partitions."
+        None,
+        "The partition keys that the table is to have, in order, all partitions at once; empty for "
+        "no partitions.",
     )
     add: tuple[str, ...] = option((), "Instead of all keys: those to add, behind the present ones.")
     drop: tuple[str, ...] = option((), "Instead of all keys: those to drop.")
