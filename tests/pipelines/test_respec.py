@@ -149,7 +149,11 @@ def test_the_job_changes_the_keys_to_those_declared_and_the_partitions_follow(da
     assert days.table().schema.partition_keys == ("dt", "hh")
     assert days.rows() == due
     shown = done.observations[None]
-    assert (shown["lakewright/files_split"], shown["lakewright/files_to_split"]) == (2, 0)
+    # What was planned is past, and what is counted is so.
+    assert not [name for name in shown if "_to_" in name]
+    assert (shown["lakewright/files_split"], shown["lakewright/files_restated"]) == (2, 4)
+    before, after = (shown[f"lakewright/files_{at}"] for at in ("before", "after"))
+    assert (before, after) == (2, len(days.table().at().files()))
     hours = {f"2024-01-0{day}-0{hour}:00" for day in (1, 2) for hour in (1, 2)}
     assert set(done.materializations) == hours
     assert done.materializations["2024-01-01-01:00"]["dagster/partition_row_count"] == 2
@@ -159,6 +163,7 @@ def test_the_job_changes_the_keys_to_those_declared_and_the_partitions_follow(da
     again = days.run("respec")
     assert again.success
     assert (again.materializations, again.observations) == ({}, {})
+    assert "lakewright/files_after" not in again.outputs
 
     days.give(flights("2024-01-01", 2, first=50))
     late = days.materialize(partitions="2024-01-01-02:00")
