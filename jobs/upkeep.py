@@ -224,11 +224,14 @@ def _config_of_tables(options: type[Any]) -> type[dg.Config]:
     given: dict[str, Any] = {
         "tables": (
             dict[str, one],  # type: ignore[valid-type]  # made for these options
-            Field(default={}, description="The tables by their names, each with its options."),
+            Field(
+                description="The tables by their names, each with its options, such as "
+                "database.table: {}."
+            ),
         ),
         "asked": (
             dict[str, AskedConfig],
-            Field(default={}, description="By table, what the upkeep sensor asked for."),
+            Field(default={}, description="Filled by the upkeep sensor; leave empty."),
         ),
     }
     made: type[dg.Config] = create_model(f"{one.__name__}OfTables", __base__=VerbConfig, **given)
