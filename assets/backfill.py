@@ -82,7 +82,8 @@ class BackfillConfig(dg.Config):
     """The tables of a run, each with its partitions."""
 
     tables: dict[str, BackfilledTable] = Field(
-        default={}, description="The tables by their names, each with the choice of partitions."
+        description="The tables by their names, each with the choice of partitions, such as "
+        "database.table: {missing: true}."
     )
     dry_run: bool = Field(default=False, description="Tell which partitions; write nothing.")
 

@@ -2,10 +2,10 @@
 
 They change to the keys of the declaration, else of the policy, or to those of the run's config.
 
-A backfill of the job of a table splits files and leaves the keys: a run for a partition of the
-asset splits the partitions of the table that hold its rows. What is split is not split again, so a
-backfill may be stopped, and launched again, at any time. A dry run shows the ledger: what is left
-to split.
+The job `split` of a table splits files for that, and leaves the keys. It is partitioned as the
+asset is, for backfills: a run for a partition splits the partitions of the table that hold its
+rows. What is split is not split again, so a backfill may be stopped, and launched again, at any
+time. A dry run shows the ledger: what is left to split.
 
 After a change the partitions of the asset are those of the table (`follow_table.py`).
 """
@@ -28,6 +28,8 @@ from lakewright.platform.upkeep.verb import AnyVerb
 from lakewright.platform.warehouse.keepers import KEEPERS, respec_options
 from lakewright.platform.warehouse.kept_tables import KeptTable
 from lakewright.storage import Table
+
+_SPLIT_JOB = "split"
 
 
 def _declared(kept: KeptTable) -> RespecOptions:
@@ -86,11 +88,25 @@ def _split_of(
     return replace(options, split_only=True, partitions=tuple(found.values()))
 
 
+def _declared_split(kept: KeptTable) -> RespecOptions:
+    # A run that names no partition splits all files: a launch by a script may leave it out.
+    return replace(_declared(kept), split_only=True)
+
+
 RESPEC_OF_A_TABLE = replace(
     RESPEC_OF_TABLES,
     description=(
-        "Change the partition keys of {table} to its declaration, or split files for that: a run "
-        "for a partition only splits."
+        "Change the partition keys of {table} to those of its declaration, or of the run's "
+        "config: of all its partitions at once. Files are split before, as far as it needs it."
     ),
+)
+SPLIT_OF_A_TABLE = replace(
+    RESPEC_OF_TABLES,
+    name=_SPLIT_JOB,
+    description=(
+        "Split files of {table}, partition by partition, so that a later change of its partition "
+        "keys takes less time. The keys stay: the job respec changes them."
+    ),
+    declared=_declared_split,
     for_partitions=_split_of,
 )

@@ -58,7 +58,7 @@ from lakewright.platform.warehouse.kept_tables import KeptTable, KeptTables
 from lakewright.platform.warehouse.recording import Recorder
 from lakewright.storage import Catalog, Table
 from lakewright.storage.env import SystemEnv
-from lakewright.storage.errors import InvalidRequestError, LeaseHeld
+from lakewright.storage.errors import InvalidRequestError, LeaseHeld, SnapshotNotFound
 from lakewright.storage.operations.running.plan import Plan
 
 # The sensor that asked for the run.
@@ -225,11 +225,14 @@ def _config_of_tables(options: type[Any]) -> type[dg.Config]:
     given: dict[str, Any] = {
         "tables": (
             dict[str, one],  # type: ignore[valid-type]  # made for these options
-            Field(default={}, description="The tables by their names, each with its options."),
+            Field(
+                description="The tables by their names, each with its options, such as "
+                "database.table: {}."
+            ),
         ),
         "asked": (
             dict[str, AskedConfig],
-            Field(default={}, description="By table, what the upkeep sensor asked for."),
+            Field(default={}, description="Filled by the upkeep sensor; leave empty."),
         ),
     }
     made: type[dg.Config] = create_model(f"{one.__name__}OfTables", __base__=VerbConfig, **given)
@@ -497,7 +500,7 @@ class _Run:
         metadata: Mapping[str, Any] = {
             "lakewright/verb": self.kind.name,
             **report_metadata(report),
-            **whole_table_metadata(self.table),
+            **whole_table_metadata(self.table, report.snapshot),
         }
         tell(
             dg.AssetObservation(self.names.asset_key, metadata=metadata, description=report.summary)
@@ -510,7 +513,13 @@ class _Run:
         touched = {partition_identity(spec) for spec in report.partitions}
         earlier = {each.key: each for each in self.before.partitions}
         common = {"lakewright/verb": self.kind.name, **table_metadata(self.table)}
-        for partition in read_health(self.table).partitions:
+        try:
+            # Other processes may have committed since.
+            after = read_health(self.table, report.snapshot)
+        except SnapshotNotFound:
+            # An expiry was faster.
+            after = read_health(self.table)
+        for partition in after.partitions:
             if not partition.key or partition_identity(partition.spec) not in touched:
                 continue
             metadata = partition_health_metadata(earlier.get(partition.key), partition)

@@ -351,7 +351,7 @@ def _actions_table(actions: Sequence[Action]) -> dg.TableMetadataValue | None:
                     "verb": _words(each.verb),
                     "result": _words(each.verdict.value),
                     "took": duration_text(each.cost.milliseconds),
-                    "files fewer": each.benefit.files_fewer,
+                    "files": _change_told(each.benefit.files_fewer),
                     "freed": size_text(each.benefit.bytes_freed),
                     "what": each.summary or each.error or "",
                     "run": _short(each.run),
@@ -360,6 +360,13 @@ def _actions_table(actions: Sequence[Action]) -> dg.TableMetadataValue | None:
             for each in reversed(acted[-_MOST_RUNS:])
         ]
     )
+
+
+def _change_told(fewer: int) -> str:
+    """How many files fewer there are, or more: a change of partition keys may split files."""
+    if not fewer:
+        return ""
+    return f"{fewer:,} fewer" if fewer > 0 else f"{-fewer:,} more"
 
 
 def _short(run: str) -> str:

@@ -15,7 +15,7 @@ from lakewright.platform.ingest.publication import PartitionTotals, Published
 from lakewright.platform.orchestration.pictures import as_markdown, file_sizes_picture
 from lakewright.platform.upkeep.health import PartitionHealth
 from lakewright.platform.upkeep.verb import Report
-from lakewright.storage import Table, TableSchema, WriterCompaction
+from lakewright.storage import Snapshot, Table, TableSchema, WriterCompaction
 from lakewright.storage.spec.data_types import DataType
 
 Metadata = Mapping[str, Any]
@@ -91,10 +91,10 @@ def table_metadata(table: Table) -> dict[str, Any]:
     }
 
 
-def whole_table_metadata(table: Table) -> dict[str, Any]:
-    """What every event about all rows of a table tells of it."""
-    latest = table.history.latest_snapshot()
-    rows = {} if latest is None else {"dagster/row_count": latest.total_record_count}
+def whole_table_metadata(table: Table, snapshot: Snapshot | None = None) -> dict[str, Any]:
+    """What every event about all rows of a table tells of it, at a snapshot or else the latest."""
+    found = snapshot or table.history.latest_snapshot()
+    rows = {} if found is None else {"dagster/row_count": found.total_record_count}
     return {**table_metadata(table), **rows}
 
 

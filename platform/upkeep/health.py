@@ -10,7 +10,7 @@ from lakewright.platform.declare.partition_keys import (
     describe_partition,
     encode_partition,
 )
-from lakewright.storage import PartitionStats, Table
+from lakewright.storage import PartitionStats, Snapshot, Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,9 +102,9 @@ def table_health(
     )
 
 
-def read_health(table: Table) -> TableHealth:
-    """The health of a table's latest snapshot; reads metadata only."""
-    snapshot = table.history.latest_snapshot()
+def read_health(table: Table, snapshot: Snapshot | None = None) -> TableHealth:
+    """The health of a table at a snapshot, else at its latest; reads metadata only."""
+    snapshot = snapshot or table.history.latest_snapshot()
     snapshot_id = None if snapshot is None else snapshot.id
     return table_health(
         table.name,

@@ -69,7 +69,9 @@ class RespecOptions:
     """What a change of partition keys may be told."""
 
     keys: tuple[str, ...] | None = option(
-        None, "The partition keys that the table is to have, in order; empty for no partitions."
+        None,
+        "The partition keys that the table is to have, in order, all partitions at once; empty for "
+        "no partitions.",
     )
     add: tuple[str, ...] = option((), "Instead of all keys: those to add, behind the present ones.")
     drop: tuple[str, ...] = option((), "Instead of all keys: those to drop.")
@@ -178,7 +180,7 @@ def _measures(_: Table, done: Done) -> Measures:
             bytes_written=result.bytes_written,
             files_named=result.files_restated,
         )
-    fewer = plan.split.files + plan.restate.files - plan.files_after
+    fewer = _files_before(plan) - _files_after(plan, result)
     return Measures(
         cost=cost,
         benefit=Benefit(files_fewer=fewer),
@@ -186,12 +188,29 @@ def _measures(_: Table, done: Done) -> Measures:
     )
 
 
+def _files_before(plan: RespecPlan) -> int:
+    return plan.restate.files + plan.split.files
+
+
+def _files_after(plan: RespecPlan, result: RespecResult | None) -> int:
+    """How many files the rows lie in after a run, or will as far as a plan foresees.
+
+    All files of an append table are restated, also those that others committed meanwhile.
+    """
+    if result is None:
+        return plan.files_after
+    if plan.steps and not plan.is_keyed and plan.moved_from is None:
+        return result.files_restated
+    return _files_before(plan) - result.files_split + result.files_written
+
+
 # --- report -----------------------------------------------------------------------------------
 
 
 def _report(table: Table, done: Done, *, declared: PartitionScheme | None = None) -> Report:
     plan, result = done.plan, done.result
-    facts, record, summary, notes = _facts(plan), _record(plan), _planned(plan), _notes(plan)
+    facts, record = _facts(plan, result), _record(plan, result)
+    summary, notes = _planned(plan), _notes(plan)
     rows = _becomes(plan, table, declared)
     if result is None and not _only_splits(plan):
         record["dagster_partitions"] = [
@@ -218,8 +237,7 @@ def _report(table: Table, done: Done, *, declared: PartitionScheme | None = None
             "duration_ms": result.duration_ms,
             "becomes": [asdict(each) for each in plan.becomes],
         }
-        left = max(0, plan.split.files - result.files_split)
-        facts |= {**did, "files_to_split": left, "seconds": round(result.duration_ms / 1000, 3)}
+        facts |= {**did, "seconds": round(result.duration_ms / 1000, 3)}
         if result.snapshot_ids:
             facts["snapshot_id"] = result.snapshot_ids[-1]
         if not _is_idle(plan):
@@ -327,27 +345,38 @@ def _brackets(keys: Sequence[str]) -> str:
     return f"({', '.join(keys)})"
 
 
-def _facts(plan: RespecPlan) -> dict[str, object]:
+def _facts(plan: RespecPlan, result: RespecResult | None) -> dict[str, object]:
     """Single values, of which the pairs of before and after are shown as a table."""
     facts: dict[str, object] = {
         "keys_before": _brackets(plan.former_keys),
         "keys_after": _brackets(plan.former_keys if _only_splits(plan) else plan.keys),
-        "files_before": plan.restate.files + plan.split.files,
-        "files_after": plan.files_after,
-        "files_to_restate": plan.restate.files,
-        "bytes_to_restate": plan.restate.bytes,
-        "files_to_split": plan.split.files,
-        "bytes_to_split": plan.split.bytes,
     }
-    if not _only_splits(plan):
-        facts["partitions_before"] = plan.partitions_before
-        facts["partitions_after"] = plan.partitions_after
+    # A plan without a change has counted nothing, and its zeros would be told of the table.
+    if not plan.changes_nothing:
+        facts["files_before"] = _files_before(plan)
+        facts["files_after"] = _files_after(plan, result)
+        if not _only_splits(plan):
+            facts["partitions_before"] = plan.partitions_before
+            facts["partitions_after"] = plan.partitions_after
+    if result is None:
+        facts |= {
+            "files_to_restate": plan.restate.files,
+            "bytes_to_restate": plan.restate.bytes,
+            "files_to_split": plan.split.files,
+            "bytes_to_split": plan.split.bytes,
+        }
     if plan.snapshot_id is not None:
         facts["planned_at_snapshot"] = plan.snapshot_id
     return facts
 
 
-def _record(plan: RespecPlan) -> dict[str, object]:
+def _record(plan: RespecPlan, result: RespecResult | None) -> dict[str, object]:
+    counted_files: dict[str, object] = {
+        "partitions_before": plan.partitions_before,
+        "partitions_after": plan.partitions_after,
+        "files_before": _files_before(plan),
+        "files_after": _files_after(plan, result),
+    }
     return {
         "keys_before": list(plan.former_keys),
         "keys_after": list(plan.keys),
@@ -355,10 +384,7 @@ def _record(plan: RespecPlan) -> dict[str, object]:
         "only_splits": _only_splits(plan),
         "to_restate": asdict(plan.restate),
         "to_split": asdict(plan.split),
-        "partitions_before": plan.partitions_before,
-        "partitions_after": plan.partitions_after,
-        "files_before": plan.restate.files + plan.split.files,
-        "files_after": plan.files_after,
+        **({} if plan.changes_nothing else counted_files),
         "max_partitions": plan.most_partitions,
         "max_files": plan.most_files,
     }

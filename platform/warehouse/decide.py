@@ -59,6 +59,7 @@ from lakewright.platform.warehouse.kept_verbs import (
     waits_for,
 )
 from lakewright.platform.warehouse.known_work import Past, Try
+from lakewright.platform.warehouse.surveys import LEAST_EXPIRED_OF_OWN, OWN_TABLES
 from lakewright.platform.warehouse.table_state import TableState
 from lakewright.platform.warehouse.taken_back import TakenBack, policy_digest
 from lakewright.storage.spec.known_options import Use
@@ -131,6 +132,11 @@ class _Look:
     @property
     def table(self) -> str:
         return self.state.survey.table
+
+    @property
+    def _is_own(self) -> bool:
+        """Whether the verbs' own rows in the ledger change the table, or may change it."""
+        return self.table in OWN_TABLES
 
     def hindered(self) -> Declined | None:
         """Why nothing at all is done to the table, if so."""
@@ -310,6 +316,11 @@ class _Look:
             if history.earliest_ms is not None and history.snapshots > kept.retain_min:
                 again_ms = history.earliest_ms + kept.time_retained_ms + 1
             yield self._declined(verb, WhyNot.HEALTHY, told, again_ms)
+            return
+        if self._is_own and gone < LEAST_EXPIRED_OF_OWN:
+            told = f"{counted(gone, 'snapshot')} of {history.snapshots} may go"
+            told = f"{told}, fewer than {LEAST_EXPIRED_OF_OWN}: leave"
+            yield self._declined(verb, WhyNot.HEALTHY, told)
             return
         cost, benefit = Cost(files=gone * _FILES_OF_A_SNAPSHOT), Benefit(snapshots_fewer=gone)
         yield self._scheduled(verb, policy, told, cost=cost, benefit=benefit)
@@ -575,7 +586,10 @@ class _Look:
         if running:
             return intent.waiting(WhyNot.IN_FLIGHT, f"waits for {', '.join(running)}")
         tried = self.past.tries.get((self.table, intent.verb))
-        if tried is None or tried.state != intent.state or self._is_of_another(tried):
+        if tried is None or self._is_of_another(tried):
+            return intent
+        # The row that tells of a failure is another state of the ledger.
+        if tried.state != intent.state and not (self._is_own and tried.error):
             return intent
         if not tried.times:
             return intent

@@ -11,14 +11,17 @@ from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.policies import DayBudget, PolicySet
 from lakewright.platform.declare.policy_watch import PolicyFiles
 from lakewright.platform.declare.upkeep_policies import (
+    CompactionPolicy,
+    ManifestPolicy,
     RespecPolicy,
+    SortPolicy,
     UpkeepMode,
     UpkeepPolicy,
     WarehousePolicy,
 )
 from lakewright.platform.declare.yaml_files import Problem
 from lakewright.platform.upkeep.words import counted
-from lakewright.platform.warehouse.surveys import OWN_TABLES
+from lakewright.platform.warehouse.surveys import LEAST_EXPIRED_OF_OWN, OWN_TABLES
 from lakewright.storage import Catalog
 from lakewright.storage.errors import TableNotFound
 
@@ -70,10 +73,7 @@ class KeptTables:
         known = policies or self.files.current().policies
         policy = known.of(name).policy
         if name in OWN_TABLES and not policy.freeze:
-            # They are written in shadow, too, and would pile up small files. Their partition keys
-            # are those by which this platform reads them.
-            own = {"mode": UpkeepMode.LIVE, "respec": RespecPolicy()}
-            policy = policy.model_copy(update=own)
+            policy = _of_own(policy)
         return KeptTable(
             name=name,
             policy=policy,
@@ -89,6 +89,37 @@ class KeptTables:
         for name in _names(catalog):
             if name in self.declarations or _matches(name, self.adopted):
                 yield name
+
+
+def _of_own(policy: UpkeepPolicy) -> UpkeepPolicy:
+    """The policy of a table that Lakewright itself writes, from the one that covers it.
+
+    Each verb on the ledger appends a row to it: a file, a manifest and a snapshot. What a verb
+    takes away must be more than that, or its own row makes it due again. So thresholds are never
+    below the defaults, and nothing is sorted.
+    """
+    compaction, manifests, snapshots = policy.compaction, policy.manifests, policy.snapshots
+    least = CompactionPolicy()
+    bounds = {
+        name: max(getattr(compaction, name), getattr(least, name))
+        for name in ("small_files", "min_bytes", "at_latest")
+    }
+    min_count = max(manifests.min_count, ManifestPolicy().min_count)
+    if snapshots.max_deletes is not None:
+        most = max(snapshots.max_deletes, LEAST_EXPIRED_OF_OWN)
+        snapshots = snapshots.model_copy(update={"max_deletes": most})
+    return policy.model_copy(
+        update={
+            # They are written in shadow, too, and would pile up small files.
+            "mode": UpkeepMode.LIVE,
+            "compaction": compaction.model_copy(update=bounds),
+            "manifests": manifests.model_copy(update={"min_count": min_count}),
+            "snapshots": snapshots,
+            "sort": SortPolicy(),
+            # Their partition keys are those by which this platform reads them.
+            "respec": RespecPolicy(),
+        }
+    )
 
 
 def names_of_tables(catalog: Catalog, patterns: Sequence[str]) -> Iterator[str]:

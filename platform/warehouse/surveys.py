@@ -36,6 +36,8 @@ from lakewright.storage.spec.predicate import Predicate
 SURVEYS = "lakewright.surveys"
 # What Lakewright itself writes into a warehouse; it is kept also in shadow.
 OWN_TABLES = frozenset({LEDGER, SURVEYS})
+# Their expiry waits for so many snapshots, since its row in the ledger is a snapshot again.
+LEAST_EXPIRED_OF_OWN = 10
 _COMMENT = "the states of this warehouse's tables, as upkeep saw them"
 _OPTIONS = {
     "partition.expiration-time": "400 d",

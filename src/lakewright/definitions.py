@@ -41,7 +41,7 @@ from lakewright.jobs.evolve_schema import evolve_job
 from lakewright.jobs.ingest import build_ingest_job, build_ingest_schedule
 from lakewright.jobs.refresh_assets import Refresh, build_refresh_job
 from lakewright.jobs.replay import build_replay_job
-from lakewright.jobs.respec import RESPEC_OF_A_TABLE
+from lakewright.jobs.respec import RESPEC_OF_A_TABLE, SPLIT_OF_A_TABLE
 from lakewright.jobs.schema_sensor import build_schema_sensor
 from lakewright.jobs.statements import build_statements_job
 from lakewright.jobs.undo import build_undo_job
@@ -174,9 +174,14 @@ def build_definitions(
             schedules.append(build_freshness_schedule(declaration, by, zone, asking))
         if declaration.columns:
             checks.append(build_schema_check(workspace, declaration, own, resources=keys))
+            split = (SPLIT_OF_A_TABLE,) if declaration.scheme.dimensions else ()
             jobs += [
                 build_table_job(kind, declaration, own, resources=keys)
-                for kind in (evolve_job(workspace, names.keys, declaration), RESPEC_OF_A_TABLE)
+                for kind in (
+                    evolve_job(workspace, names.keys, declaration),
+                    RESPEC_OF_A_TABLE,
+                    *split,
+                )
             ]
     sensors += build_automation_sensors(workspace.declarations, names=names)
     if undeclared:

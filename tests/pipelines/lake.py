@@ -226,7 +226,7 @@ class Lake:
     def run(self, verb: str, name: str = "shop.events", **config: Any) -> Outcome:
         """Run the job of a verb for a table."""
         job = TableNames(name).job(verb)
-        # The job of a declared table changes its partition keys, too, and a backfill splits by it.
+        # A declared table has a job of its own that changes its partition keys.
         of_all = {kind.name for kind in (*KEEPING_JOBS, *REQUESTED_JOBS)} - {RESPEC_JOB}
         if verb in of_all:
             job = verb

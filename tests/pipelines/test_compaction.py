@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import fields
+from dataclasses import fields, replace
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -15,9 +16,14 @@ from dagster._core.remote_origin import (
 )
 from dagster._core.test_utils import create_run_for_test
 
+from lakewright.jobs.upkeep import build_upkeep_job
+from lakewright.jobs.verbs import KEEPING_JOBS
+from lakewright.platform.declare.policy_watch import PolicyFiles
 from lakewright.platform.upkeep.measures import Benefit, Cost
+from lakewright.platform.upkeep.verb import AnyVerb
+from lakewright.platform.warehouse.kept_tables import KeptTables
 from lakewright.platform.warehouse.ledger import Ledger
-from tests.pipelines.lake import EVENTS, Lake, events
+from tests.pipelines.lake import EVENTS, Lake, Outcome, events
 
 
 @pytest.fixture
@@ -179,6 +185,38 @@ def test_the_run_leaves_fewer_files_and_the_same_rows(fragmented: Lake) -> None:
     assert told["file sizes"].startswith("![file sizes before and after](data:image/svg+xml;base64")
     assert outcome.observations["2024-01-02"]["lakewright/files_after"] == 1
     assert "2024-01-01" not in outcome.observations
+
+
+def test_the_events_of_a_run_tell_of_its_own_snapshot_although_others_commit_after_it(
+    fragmented: Lake,
+) -> None:
+    (kind,) = (each for each in KEEPING_JOBS if each.name == "compact")
+
+    def overtaken(verb: AnyVerb) -> AnyVerb:
+        def run(*given: Any) -> Any:
+            result = verb.run(*given)
+            fragmented.write_small_files("2024-01-02", 1)
+            return result
+
+        return replace(verb, run=run)
+
+    racing = replace(kind, verbs=lambda *given: [overtaken(each) for each in kind.verbs(*given)])
+    tables = KeptTables(files=PolicyFiles([]), adopted=("shop.*",))
+    made = dg.Definitions(
+        jobs=[build_upkeep_job(racing, tables)], resources=fragmented.definitions.resources
+    )
+    config = {"tables": {"shop.events": {"min_files": 3}}}
+    outcome = Outcome(
+        made.resolve_job_def("compact").execute_in_process(
+            instance=fragmented.instance, run_config={"ops": {"compact": {"config": config}}}
+        )
+    )
+
+    assert outcome.success, outcome.failure
+    assert len(fragmented.table().at().files()) == 3
+    whole, day = outcome.observations[None], outcome.observations["2024-01-02"]
+    assert (whole["lakewright/files_after"], day["lakewright/files_after"]) == (1, 1)
+    assert (whole["dagster/row_count"], len(fragmented.rows())) == (7, 8)
 
 
 def test_after_the_run_the_sensor_is_content(fragmented: Lake) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
 
 from lakewright.definitions import defs
+from lakewright.jobs.verbs import KEEPING_JOBS, REQUESTED_JOBS
 from lakewright.platform.declare.variables import TABLES_VARIABLE
 from lakewright.platform.declare.yaml_files import DeclarationError
 from lakewright.platform.orchestration.names import TableNames
@@ -128,9 +131,28 @@ def test_runs_of_a_verb_share_a_pool_and_writers_have_another(lake: Lake) -> Non
     }
     of_table, writers = {"lakewright/shop/events"}, {"lakewright/shop/events/write"}
     assert pools["compact"] == {"lakewright/compact"}
-    assert pools["respec__shop__events"] == pools["evolve_schema__shop__events"] == of_table
+    for verb in ("respec", "split", "evolve_schema"):
+        assert pools[f"{verb}__shop__events"] == of_table
     assert [name for name, pool in pools.items() if pool == writers]
     assert all(pool != writers for name, pool in pools.items() if name in VERBS)
+
+
+def test_a_launchpad_asks_for_the_tables_of_a_run_of_upkeep_and_of_a_backfill(lake: Lake) -> None:
+    lake.declare(EVENTS)
+    kinds = [each.name for each in (*KEEPING_JOBS, *REQUESTED_JOBS)]
+    for name in (*kinds, "backfill"):
+        job = lake.definitions.resolve_job_def(name)
+        assert dg.validate_run_config(job, given(name, {"tables": {"shop.events": {}}}))
+        with pytest.raises(
+            dg.DagsterInvalidConfigError, match='Missing required config entry "tab'
+        ):
+            dg.validate_run_config(job, given(name, {}))
+        with pytest.raises(dg.DagsterInvalidConfigError, match="Missing required config entry"):
+            dg.validate_run_config(job, {})
+
+
+def given(job: str, config: Mapping[str, Any]) -> dict[str, Any]:
+    return {"ops": {job: {"config": config}}}
 
 
 def test_the_workspace_file_names_the_definitions() -> None:

@@ -114,7 +114,7 @@ def test_the_check_draws_the_health_that_looks_recorded(fragmented: Lake) -> Non
     sizes = metadata["sizes and levels"].value
     assert ">6 files, " in base64.b64decode(sizes.split("base64,")[1].rstrip(")")).decode()
     (run,) = [each.data for each in metadata["last runs"].records]
-    assert (run["verb"], run["result"], run["files fewer"]) == ("compact", "done", 2)
+    assert (run["verb"], run["result"], run["files"]) == ("compact", "done", "2 fewer")
     assert "debt: 3 files, then at most 5, now 5" in drawn
     assert "files in the table: 4 files, then at most 6, now 6" in drawn
 

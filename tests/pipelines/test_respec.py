@@ -153,7 +153,11 @@ def test_the_job_changes_the_keys_to_those_declared_and_the_partitions_follow(da
     assert days.table().schema.partition_keys == ("dt", "hh")
     assert days.rows() == due
     shown = done.observations[None]
-    assert (shown["lakewright/files_split"], shown["lakewright/files_to_split"]) == (2, 0)
+    # What was planned is past, and what is counted is so.
+    assert not [name for name in shown if "_to_" in name]
+    assert (shown["lakewright/files_split"], shown["lakewright/files_restated"]) == (2, 4)
+    before, after = (shown[f"lakewright/files_{at}"] for at in ("before", "after"))
+    assert (before, after) == (2, len(days.table().at().files()))
     hours = {f"2024-01-0{day}-0{hour}:00" for day in (1, 2) for hour in (1, 2)}
     assert set(done.materializations) == hours
     assert done.materializations["2024-01-01-01:00"]["dagster/partition_row_count"] == 2
@@ -163,6 +167,7 @@ def test_the_job_changes_the_keys_to_those_declared_and_the_partitions_follow(da
     again = days.run("respec")
     assert again.success
     assert (again.materializations, again.observations) == ({}, {})
+    assert "lakewright/files_after" not in again.outputs
 
     days.give(flights("2024-01-01", 2, first=50))
     late = days.materialize(partitions="2024-01-01-02:00")
@@ -173,7 +178,9 @@ def test_the_job_changes_the_keys_to_those_declared_and_the_partitions_follow(da
 
 def test_a_backfill_splits_by_partition_of_the_asset_and_redoes_nothing(days: Lake) -> None:
     days.declare(declared("hour"))
-    job = "respec__shop__events"
+    # A launchpad asks for no partition where the keys change.
+    assert days.definitions.resolve_job_def("respec__shop__events").partitions_def is None
+    job = "split__shop__events"
     partitions = days.definitions.resolve_job_def(job).partitions_def
     assert partitions is not None
     assert "2024-01-01-01:00" in partitions.get_partition_keys()
@@ -200,9 +207,9 @@ def test_a_backfill_splits_by_partition_of_the_asset_and_redoes_nothing(days: La
 
 
 def test_a_split_before_the_declaration_changes_takes_the_keys_of_the_run(days: Lake) -> None:
-    config = {"ops": {"respec__shop__events": {"config": {"keys": ["dt", "hh"]}}}}
+    config = {"ops": {"split__shop__events": {"config": {"keys": ["dt", "hh"]}}}}
     tag = {"dagster/partition": "2024-01-02"}
-    done = days.run_job("respec__shop__events", config, **tag)
+    done = days.run_job("split__shop__events", config, **tag)
     assert done.success, done.failure
     assert done.observations[None]["lakewright/files_split"] == 1
     # Writers go on by the present keys.
@@ -210,9 +217,19 @@ def test_a_split_before_the_declaration_changes_takes_the_keys_of_the_run(days: 
     assert days.materialize(partitions="2024-01-03").success
 
 
+def test_a_run_of_a_split_that_names_no_partition_splits_all_and_keeps_the_keys(
+    days: Lake,
+) -> None:
+    days.declare(declared("hour"))
+    done = days.run_job("split__shop__events", {})
+    assert done.success, done.failure
+    assert done.observations[None]["lakewright/files_split"] == 2
+    assert days.table().schema.partition_keys == ("dt",)
+
+
 def test_a_partition_that_the_table_lacks_is_no_failure_of_a_backfill(days: Lake) -> None:
     days.declare(declared("hour"))
-    done = days.run_job("respec__shop__events", {}, **{"dagster/partition": "2024-01-04-01:00"})
+    done = days.run_job("split__shop__events", {}, **{"dagster/partition": "2024-01-04-01:00"})
     assert done.success, done.failure
 
 

@@ -139,7 +139,7 @@ def of_job(context: WorkspaceProcessContext, keys: Sequence[str]) -> PartitionBa
     (location,) = context.create_request_context().code_locations
     (repository,) = location.get_repositories().values()
     sets = repository.get_partition_sets()
-    (found,) = [each for each in sets if each.job_name == "respec__shop__events"]
+    (found,) = [each for each in sets if each.job_name == "split__shop__events"]
     return PartitionBackfill(
         backfill_id="ofjob",
         partition_set_origin=found.get_remote_origin(),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.storage import AddColumn, Catalog, RespecPlan, Table
 from tests.support.tables.builders import content, new_table, rows
 from tests.unit.cli.conftest import Lakewright
@@ -60,6 +61,7 @@ def test_a_change_is_shown_before_it_is_made_and_the_command_ends_with_the_new_k
     assert table.schema.partition_keys == ("dt", "hh")
     assert content(table) == due
 
+    assert [each.split() for each in done.lines[2:3]] == [["files", "3", "5"]]
     again = lakewright(catalog, *BY_HOUR)
     assert again.lines == ["db.t has the partition keys dt, hh"]
 
@@ -94,6 +96,24 @@ def test_programs_get_every_figure_and_what_becomes_of_every_partition(
     assert (done["files_split"], done["files_restated"]) == (2, 5)
     assert done["becomes"] == planned["becomes"]
     assert done["schema_id"] == catalog.table("db.t").schema.id
+
+
+def test_the_files_after_a_change_are_counted_and_not_those_that_its_plan_foresaw(
+    catalog: Catalog, lakewright: Lakewright, days: Table, tmp_path: Path
+) -> None:
+    Ledger(catalog).create()
+    plan = tmp_path / "plan.json"
+    planned = lakewright(catalog, *BY_HOUR, "--dry-run", "--save-plan", str(plan))
+    assert planned.code == 0, planned.err
+    # Another client commits between the plan and the run.
+    write(days, "c", 1, 2, 3)
+    done = lakewright(catalog, "respec", "db.t", "--plan", str(plan), "--format", "json").json
+    files = len(catalog.table("db.t").at().files())
+    assert (done["files_before"], done["files_after"], files) == (3, 8, 8)
+    (action,) = Ledger(catalog).actions(table="db.t")
+    assert action.benefit.files_fewer == -5
+    again = lakewright(catalog, *BY_HOUR, "--format", "json").json
+    assert "files_after" not in again
 
 
 @pytest.mark.mission("PT1")

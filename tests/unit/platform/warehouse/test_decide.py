@@ -23,6 +23,7 @@ from lakewright.platform.warehouse.clock import Clock
 from lakewright.platform.warehouse.decide import decide, intents
 from lakewright.platform.warehouse.intents import Benefit, Cost, Declined, Intent, Why, WhyNot
 from lakewright.platform.warehouse.known_work import Past, Running, Try
+from lakewright.platform.warehouse.ledger import LEDGER
 from lakewright.platform.warehouse.reads import DailyReads
 from lakewright.platform.warehouse.survey import (
     FileFigures,
@@ -225,6 +226,30 @@ def test_what_came_to_nothing_is_asked_for_later_and_later_and_not_for_ever() ->
             assert intents(decide(found, SMALL, Past(tries=tries), later))
     assert waited == [10, 20, 40, 80, 160, 320, 640]
     assert intents(compaction(state(partition("a", 10)), tries=tries))
+
+
+def own(found: TableState) -> TableState:
+    return replace(found, survey=replace(found.survey, table=LEDGER))
+
+
+def test_a_verb_that_failed_on_the_ledger_waits_although_its_row_made_another_state() -> None:
+    found = own(state(partition("a", 9)))
+    failed = Try(state="before the row", ended_ms=NOW_MS, error="OSError: disk is full")
+    (waits,) = compaction(found, tries={(LEDGER, "compact"): failed})
+    assert (waits.why_not, waits.again_ms) == (WhyNot.ASKED_BEFORE, NOW_MS + 600_000)
+    assert intents(compaction(found, tries={(LEDGER, "compact"): replace(failed, error="")}))
+    key = ("nyc.flights", "compact")
+    assert intents(compaction(state(partition("a", 9)), tries={key: failed}))
+
+
+@pytest.mark.parametrize(("count", "due"), [(19, False), (20, True)])
+def test_an_expiry_of_the_ledger_is_due_once_it_gains_more_than_its_own_row(
+    count: int, due: bool
+) -> None:
+    found = snapshots(own(old_table(count)))
+    assert isinstance(found, Intent) is due
+    if not due:
+        assert "9 snapshots of 19 may go, fewer than 10: leave" in found.reason
 
 
 def snapshots(found: TableState, policy: UpkeepPolicy = SMALL, **past: Any) -> Any:
