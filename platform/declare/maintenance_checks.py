@@ -109,6 +109,17 @@ def _check_respec(policy: RespecPolicy) -> Iterator[Finding]:
             yield ("respec", name), "a column is named twice; keep one"
     if policy.primary_key == ():
         yield ("respec", "primary_key"), "a primary key has columns; leave it out to keep it"
+    elif policy.primary_key is not None and policy.keys is not None:
+        lacking = [each for each in policy.keys if each not in policy.primary_key]
+        if lacking:
+            message = (
+                f"a primary key has all partition keys; add {', '.join(lacking)}, or leave out "
+                "primary_key where tables have none"
+            )
+            yield ("respec", "primary_key"), message
+        elif len(policy.keys) == len(policy.primary_key):
+            message = "a primary key has columns beside the partition keys; add one"
+            yield ("respec", "primary_key"), message
 
 
 def _check_partition_expiry(policy: PartitionPolicy) -> Iterator[Finding]:

@@ -35,7 +35,8 @@ def usual_key(table: str) -> dg.AssetKey:
 class AssetKeys:
     """The one mapping between the names of tables and the keys of their assets.
 
-    A table that is none of `known` gets its key from `key_of` when it is first asked for.
+    A table that is none of `known` gets its key from `key_of` when it is first asked for, or the
+    usual one if that is another table's: one asset has the events of one table.
     """
 
     def __init__(
@@ -51,8 +52,11 @@ class AssetKeys:
         """The key of a table's asset, whether it exists or not."""
         key = self._keys.get(table)
         if key is None:
-            key = self._keys[table] = self._key_of(table)
-            self._tables.setdefault(key, table)
+            key = self._key_of(table)
+            if self._tables.setdefault(key, table) != table:
+                key = usual_key(table)
+                self._tables.setdefault(key, table)
+            self._keys[table] = key
         return key
 
     def table(self, key: dg.AssetKey) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from lakewright.platform.declare.policies import DayBudget
@@ -99,17 +99,14 @@ def batches(
 
 @dataclass(slots=True)
 class _Left:
-    """What is left of a budget; of an untouched one the first intent may take more.
+    """What is left of a budget.
 
-    Else what is larger than the budget of a day would never be done.
+    What is larger than the whole of it begins while at least half of it is left: it would never be
+    done otherwise, as other work comes before the hours of its policy.
     """
 
     budget: DayBudget
     spent: Cost
-    is_untouched: bool = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.is_untouched = not self.spent.bytes and not self.spent.milliseconds
 
     @property
     def bytes(self) -> int | None:
@@ -118,10 +115,6 @@ class _Left:
     @property
     def milliseconds(self) -> int | None:
         return None if self.budget.time is None else self.budget.time - self.spent.milliseconds
-
-    @property
-    def may_be_exceeded(self) -> bool:
-        return self.is_untouched and self.bytes != 0
 
     @property
     def bytes_text(self) -> str:
@@ -136,7 +129,6 @@ class _Left:
 
     def take(self, cost: Cost) -> None:
         self.spent = sum_of_costs([self.spent, cost])
-        self.is_untouched = False
 
 
 def _cut(intent: Intent, lefts: Sequence[_Left]) -> Intent:
@@ -161,23 +153,37 @@ def _cut(intent: Intent, lefts: Sequence[_Left]) -> Intent:
 
 def _shortage(cost: Cost, lefts: Sequence[_Left]) -> tuple[WhyNot, str] | None:
     """Why something must wait for the next day: the budget that has the least left for it."""
-    firm = [each for each in lefts if not each.may_be_exceeded]
-    short = [(max(left, 0), each) for each in firm if (left := each.bytes) is not None]
-    short = [(left, each) for left, each in short if cost.bytes > left]
+    short = [
+        (max(left, 0), each)
+        for each in lefts
+        if (left := each.bytes) is not None and not _fits(cost.bytes, left, each.budget.bytes or 0)
+    ]
     if short:
         left, each = min(short, key=lambda pair: pair[0])
         told = f"waits, {size_text(cost.bytes)} of {size_text(left)} left of {each.bytes_text}"
-        return WhyNot.OUT_OF_BYTES, told
-    late = [(max(left, 0), each) for each in firm if (left := each.milliseconds) is not None]
-    late = [(left, each) for left, each in late if not left or cost.milliseconds > left]
+        return WhyNot.OUT_OF_BYTES, told + _larger(cost.bytes, each.budget.bytes)
+    late = [
+        (max(left, 0), each)
+        for each in lefts
+        if (left := each.milliseconds) is not None
+        and (left <= 0 or not _fits(cost.milliseconds, left, each.budget.time or 0))
+    ]
     if late:
         left, each = min(late, key=lambda pair: pair[0])
         needed = duration_text(cost.milliseconds)
-        return (
-            WhyNot.OUT_OF_TIME,
-            f"waits, {needed} of {duration_text(left)} left of {each.time_text}",
-        )
+        told = f"waits, {needed} of {duration_text(left)} left of {each.time_text}"
+        return WhyNot.OUT_OF_TIME, told + _larger(cost.milliseconds, each.budget.time)
     return None
+
+
+def _fits(needed: int, left: int, limit: int) -> bool:
+    return needed <= left or (needed > limit > 0 and 2 * left >= limit)
+
+
+def _larger(needed: int, limit: int | None) -> str:
+    if not limit or needed <= limit:
+        return ""
+    return "; it is larger than the whole, and begins while half of that is left: raise it"
 
 
 def _order(intent: Intent) -> tuple[float, int, str, str]:

@@ -11,10 +11,10 @@ from lakewright.storage.operations.respec.respec import steps_between
 
 
 def has_keys(survey: TableSurvey, policy: RespecPolicy) -> bool:
-    """Whether nothing is to be changed."""
+    """Whether nothing is to be changed; an append table has no primary key, and gets none."""
     wanted = policy.primary_key
     return survey.partition_keys == policy.keys and (
-        wanted is None or set(wanted) == set(survey.primary_keys)
+        wanted is None or not survey.primary_keys or set(wanted) == set(survey.primary_keys)
     )
 
 

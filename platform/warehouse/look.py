@@ -235,9 +235,12 @@ class Watch:
             and (known.settled or known.state.survey.uuid == _uuid(catalog, name))
         ):
             known.settled = known.settled or stamp.is_settled(catalog.env.now_ms())
-            if now_ms - known.checked_ms < _STATE_HOLDS_MS:
+            # A clock that was set back makes the difference negative.
+            if 0 <= now_ms - known.checked_ms < _STATE_HOLDS_MS:
                 return known
-            if now_ms - known.read_ms < _MOST_HELD_MS and known.beside == _beside(catalog, name):
+            if 0 <= now_ms - known.read_ms < _MOST_HELD_MS and known.beside == _beside(
+                catalog, name
+            ):
                 known.checked_ms = now_ms
                 return known
         # Read before the state: what changes meanwhile is found at the next look.

@@ -356,6 +356,20 @@ WRONG = [
         "a.yaml:3: tables.a.b.respec.keys: a column is named twice; keep one",
     ),
     (
+        "warehouse:\n  respec: {keys: [dt, origin], primary_key: [id, dt]}",
+        (
+            "a.yaml:2: warehouse.respec.primary_key: a primary key has all partition keys; add "
+            "origin, or leave out primary_key where tables have none"
+        ),
+    ),
+    (
+        "databases:\n  d:\n    respec: {keys: [dt], primary_key: [dt]}",
+        (
+            "a.yaml:3: databases.d.respec.primary_key: a primary key has columns beside the "
+            "partition keys; add one"
+        ),
+    ),
+    (
         "tables: {a.b: {respec: {keys: [dt], primary_key: []}}}",
         (
             "a.yaml:1: tables.a.b.respec.primary_key: a primary key has columns; leave it out to "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -129,7 +130,7 @@ def test_a_compaction_is_cut_to_the_budget_of_its_database_and_says_so() -> None
     assert cut.options == {"max_bytes": 30}
 
 
-def test_the_first_of_a_day_may_exceed_the_budget_that_is_untouched_and_no_other() -> None:
+def test_what_is_larger_than_one_budget_must_fit_into_the_others() -> None:
     sorting = intent("sales.a", size=200, verb="sort_compact")
     assert choose([sorting], sections, {"web.a": Cost(bytes=250)}).chosen == (sorting,)
     (waits,) = choose([sorting], sections, {"web.a": Cost(bytes=350)}).declined
@@ -149,11 +150,22 @@ def test_what_no_whole_day_covers_is_cut_to_what_is_left() -> None:
     assert (cut.options, cut.cost.bytes) == ({"max_bytes": 40}, 40)
     (waits,) = choose([huge], limits(100), {"b": Cost(bytes=80)}).declined
     assert waits.why_not is WhyNot.OUT_OF_BYTES
-    # Other verbs cannot be cut, and are done as the first of a day.
-    sorting = intent("a", size=1000, verb="sort_compact")
-    assert choose([sorting], limits(100), {}).chosen == (sorting,)
-    assert not choose([sorting], limits(100), {"b": Cost(bytes=1)}).chosen
-    assert not choose([sorting, huge], limits(0), {}).chosen
+    assert not choose([huge], limits(0), {}).chosen
+
+
+@pytest.mark.parametrize("verb", ["sort_compact", "respec"])
+def test_what_no_day_covers_and_cannot_be_cut_begins_while_half_of_a_day_is_left(verb: str) -> None:
+    sorting = replace(intent("a", size=1000, verb=verb), cost=Cost(bytes=1000, milliseconds=500))
+    for limit in (limits(100), limits(time=100)):
+        for cost in (Cost(), Cost(bytes=50, milliseconds=50)):
+            assert choose([sorting], limit, {"b": cost}).chosen == (sorting,)
+        spent = {"b": Cost(bytes=51, milliseconds=51)}
+        (waits,) = choose([sorting], limit, spent).declined
+        assert "it is larger than the whole, and begins while half of that is left" in waits.reason
+        # One a day.
+        (done,) = choose([sorting, replace(sorting, table="c")], limit, {}).chosen
+        assert done == sorting
+    assert not choose([sorting], limits(0), {}).chosen
 
 
 def test_a_verb_that_rewrites_have_held_up_comes_before_the_next_rewrite() -> None:

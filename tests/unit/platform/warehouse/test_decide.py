@@ -619,6 +619,9 @@ def test_a_primary_key_of_the_policy_counts_whatever_the_order_of_its_columns() 
     assert isinstance(respec(found, keys_asked("dt", primary_key=["dt", "x"])), Intent)
     same = respec(found, keys_asked("dt", primary_key=["id", "dt"]))
     assert same.why_not is WhyNot.HEALTHY
+    # That a table without a primary key gets none is no reason to decline for ever.
+    append = respec(of_keys("dt"), keys_asked("dt", primary_key=["dt", "id"]))
+    assert append.why_not is WhyNot.HEALTHY
 
 
 @pytest.mark.parametrize(

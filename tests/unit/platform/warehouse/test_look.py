@@ -329,6 +329,17 @@ def test_a_tag_is_seen_within_ten_minutes_and_a_file_that_nothing_names_within_a
     assert all_again.survey.orphans.unnamed_files == 1
 
 
+def test_a_tag_is_seen_although_the_clock_was_set_back(
+    tmp_path: Path, table: Table, unchecked_catalog: Catalog
+) -> None:
+    look = looking(tmp_path, unchecked_catalog)
+    look(0)
+    table.history.create_tag("kept")
+    tagged, _ = look(-5 * DAY_MS)
+    assert tagged is not None
+    assert tagged.survey.history.tags == 1
+
+
 def test_a_table_that_was_just_made_is_told_from_one_of_its_name_by_its_id(
     tmp_path: Path, table: Table, unchecked_catalog: Catalog
 ) -> None:
