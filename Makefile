@@ -9,8 +9,9 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 PIP := $(RUN) -m pip --disable-pip-version-check install
 UV ?= uv
-# Processes that run tests side by side; 0 runs them in one, which a debugger needs.
-WORKERS ?= auto
+# Processes that run tests side by side: one more than there are cores, as some tests wait for
+# Dagster. 0 runs them in one, which a debugger needs.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 # Compiled for the oldest Python supported; the same versions serve the newer ones.
 COMPILE := $(UV) pip compile --quiet --no-header --generate-hashes --python-version 3.11
 

@@ -793,6 +793,7 @@ READERS: dict[str, Callable[[Place], object]] = {
     "read_only": lambda at: at.catalog.read_only().table(at.table.name).read(),
     "schema": lambda at: (at.table.schema, at.table.options, at.table.arrow_schema),
     "snapshots": lambda at: (at.table.history.latest_snapshot(), at.table.history.snapshots()),
+    "stamp": lambda at: at.catalog.stamp(at.table.name),
     "find_committed": lambda at: at.table.find_committed("maker", 1),
     "pending_batches": lambda at: at.table.pending_batches("job"),
     "streams": lambda at: at.table.history.streams(),

@@ -78,7 +78,7 @@ def test_each_promised_verb_is_a_job_a_command_and_a_call(
     (node,) = job.graph.nodes
     fields = node.definition.config_schema.config_type.fields  # type: ignore[union-attr]
     assert set(fields) == {"tables", "asked", "dry_run"}
-    assert "plan" in fields["tables"].config_type.inner_type.inner_type.fields
+    assert "plan" in fields["tables"].config_type.inner_type.fields
 
 
 def run(lake: Lake, job: str, **config: object) -> None:

@@ -61,7 +61,9 @@ def test_a_run_that_still_works_is_not_undone(lake: Lake) -> None:
     lake.materialize(partitions="2024-01-01")
     lake.write_small_files("2024-01-01", 3)
     working = lake.instance.create_run_for_job(
-        lake.definitions.resolve_job_def("compact"), status=dg.DagsterRunStatus.STARTED
+        lake.definitions.resolve_job_def("compact"),
+        run_config={"ops": {"compact": {"config": {"tables": {"shop.events": {}}}}}},
+        status=dg.DagsterRunStatus.STARTED,
     )
     catalog = lake.catalog
     files = replace(catalog.table("shop.events").table_files, run=f"dagster-{working.run_id}")

@@ -243,7 +243,7 @@ tables:
 
 def test_the_keys_that_a_policy_wants_use_their_columns(tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
-    policy.write_text("warehouse:\n  respec: {keys: [dt, hh], primary_key: [id, hh]}\n")
+    policy.write_text("warehouse:\n  respec: {keys: [dt, hh], primary_key: [id, dt, hh]}\n")
     found = column_dependents(Workspace(policy_paths=(policy,)), "shop.orders", ["hh", "id", "x"])
     assert [f"{each.column}: {each}" for each in found] == [
         f"hh: policy respec.keys ({policy}:2)",
