@@ -195,11 +195,12 @@ def _files_before(plan: RespecPlan) -> int:
 def _files_after(plan: RespecPlan, result: RespecResult | None) -> int:
     """How many files the rows lie in after a run, or will as far as a plan foresees.
 
-    All files of an append table are restated, also those that others committed meanwhile.
+    All files of an append table are restated by each step, also those that others committed
+    meanwhile.
     """
     if result is None:
         return plan.files_after
-    if plan.steps and not plan.is_keyed and plan.moved_from is None:
+    if len(plan.steps) == 1 and not plan.is_keyed and plan.moved_from is None:
         return result.files_restated
     return _files_before(plan) - result.files_split + result.files_written
 

@@ -56,7 +56,7 @@ def choose(
             continue
         lefts = [left_of.setdefault(each, _Left(each, Cost())) for each in budgets_of(given.table)]
         intent = _cut(given, lefts)
-        short = None if intent.why is Why.ROWS_WAIT else _shortage(intent.cost, lefts)
+        short = None if intent.why is Why.ROWS_WAIT else _shortage(intent, lefts)
         if short is not None:
             why_not, told = short
             declined.append(given.waiting(why_not, told, day_ends_ms))
@@ -151,8 +151,9 @@ def _cut(intent: Intent, lefts: Sequence[_Left]) -> Intent:
     return intent
 
 
-def _shortage(cost: Cost, lefts: Sequence[_Left]) -> tuple[WhyNot, str] | None:
+def _shortage(intent: Intent, lefts: Sequence[_Left]) -> tuple[WhyNot, str] | None:
     """Why something must wait for the next day: the budget that has the least left for it."""
+    cost = intent.cost
     short = [
         (max(left, 0), each)
         for each in lefts
@@ -161,7 +162,7 @@ def _shortage(cost: Cost, lefts: Sequence[_Left]) -> tuple[WhyNot, str] | None:
     if short:
         left, each = min(short, key=lambda pair: pair[0])
         told = f"waits, {size_text(cost.bytes)} of {size_text(left)} left of {each.bytes_text}"
-        return WhyNot.OUT_OF_BYTES, told + _larger(cost.bytes, each.budget.bytes)
+        return WhyNot.OUT_OF_BYTES, told + _larger(intent, cost.bytes, each.budget.bytes)
     late = [
         (max(left, 0), each)
         for each in lefts
@@ -172,7 +173,7 @@ def _shortage(cost: Cost, lefts: Sequence[_Left]) -> tuple[WhyNot, str] | None:
         left, each = min(late, key=lambda pair: pair[0])
         needed = duration_text(cost.milliseconds)
         told = f"waits, {needed} of {duration_text(left)} left of {each.time_text}"
-        return WhyNot.OUT_OF_TIME, told + _larger(cost.milliseconds, each.budget.time)
+        return WhyNot.OUT_OF_TIME, told + _larger(intent, cost.milliseconds, each.budget.time)
     return None
 
 
@@ -180,9 +181,11 @@ def _fits(needed: int, left: int, limit: int) -> bool:
     return needed <= left or (needed > limit > 0 and 2 * left >= limit)
 
 
-def _larger(needed: int, limit: int | None) -> str:
+def _larger(intent: Intent, needed: int, limit: int | None) -> str:
     if not limit or needed <= limit:
         return ""
+    if intent.verb == COMPACT:
+        return "; it is larger than the whole, and is cut to what is left once that is a quarter"
     return "; it is larger than the whole, and begins while half of that is left: raise it"
 
 

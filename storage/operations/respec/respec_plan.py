@@ -190,13 +190,14 @@ def check_size(plan: RespecPlan) -> None:
     Raises:
         InvalidRequestError: tells the numbers, and the limit.
     """
-    for what, count, limit, argument in (
-        ("partitions", plan.partitions_after, plan.most_partitions, "most_partitions"),
-        ("files", plan.files_after, plan.most_files, "most_files"),
+    for what, count, limit in (
+        ("partitions", plan.partitions_after, plan.most_partitions),
+        ("files", plan.files_after, plan.most_files),
     ):
         if count > limit:
             raise InvalidRequestError(
                 f"{plan.table} would have {count:,} {what} under the keys "
                 f"{', '.join(plan.keys) or 'none'} (now {plan.partitions_before:,} partitions), "
-                f"and the limit is {limit:,}; take coarser keys, or raise {argument}"
+                f"and the limit is {limit:,}; take coarser keys, or raise "
+                f"most_{what} (--max-{what}, in a policy max_{what})"
             )

@@ -130,6 +130,25 @@ def test_a_budget_keeps_work_for_the_next_day(
     assert "left of the day's budget" in told
 
 
+def test_a_compaction_larger_than_a_day_takes_what_its_budget_has_and_no_more(
+    catalog: Catalog, lakewright: Lakewright, tmp_path: Path
+) -> None:
+    table = new_table(catalog, {"k": "INT", "p": "INT"}, partitions=["p"], name="db.a")
+    for number in range(6):
+        table.write(rows(table, [{"k": number, "p": part} for part in range(4)]))
+    size = sum(each.file.file_size for each in table.at().files())
+    written = policy(tmp_path)
+    with Path(written).open("a", encoding="utf-8") as file:
+        file.write(f"databases:\n  db:\n    budget: {{bytes: {size // 2} b}}\n")
+
+    assert lakewright(catalog, "upkeep", "--policy", written).code == 0
+
+    (action,) = Ledger(catalog).actions()
+    assert 0 < action.cost.bytes <= size // 2
+    counts = sorted(each.file_count for each in catalog.table("db.a").at().partitions())
+    assert counts == [1, 1, 6, 6]
+
+
 def test_a_budget_of_a_database_holds_beside_that_of_the_warehouse(
     catalog: Catalog, lakewright: Lakewright, tmp_path: Path
 ) -> None:

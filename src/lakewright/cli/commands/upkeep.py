@@ -166,7 +166,10 @@ class _Rounds:
         )
         try:
             table = self.catalog.table(intent.table)
-            options = keeper.options(self.kept.table(intent.table).policy)
+            # What is cut to a budget has a limit of its own.
+            options = replace(
+                keeper.options(self.kept.table(intent.table).policy), **intent.options
+            )
             if intent.partitions is not None:
                 columns = partition_columns(table)
                 specs = tuple(decode_partition(key, columns) for key in intent.partitions)

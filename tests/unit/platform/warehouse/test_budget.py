@@ -150,6 +150,7 @@ def test_what_no_whole_day_covers_is_cut_to_what_is_left() -> None:
     assert (cut.options, cut.cost.bytes) == ({"max_bytes": 40}, 40)
     (waits,) = choose([huge], limits(100), {"b": Cost(bytes=80)}).declined
     assert waits.why_not is WhyNot.OUT_OF_BYTES
+    assert "is cut to what is left once that is a quarter" in waits.reason
     assert not choose([huge], limits(0), {}).chosen
 
 
