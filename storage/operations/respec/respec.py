@@ -60,6 +60,7 @@ from lakewright.storage.operations.respec.respec_plan import (
 )
 from lakewright.storage.operations.respec.schemas import unchanged
 from lakewright.storage.operations.respec.split_files import planned_splits, split_files
+from lakewright.storage.operations.rewrite.compaction_plan import CompactionPlan
 from lakewright.storage.operations.running.engine import Engine, LocalEngine
 from lakewright.storage.operations.state.bridged_files import has_bridged_rows, late_entries
 from lakewright.storage.operations.state.latest import is_latest, read_latest
@@ -142,6 +143,9 @@ def plan_respec(
             several, single = late, [each for each in entries if each not in late]
         if keys_stand(files):
             several, single = late, []
+    # Late files lie in buckets of other keys, and are not split.
+    names = set() if late else {each.file.file_name for each in several}
+    splits = planned_splits(files, names, keys, partitions)
     plan = RespecPlan(
         table=files.name,
         schema_id=files.schema.id,
@@ -157,14 +161,8 @@ def plan_respec(
         ),
         restate=layout_of(single),
         split=layout_of(several),
-        splits=planned_splits(
-            # Late files lie in buckets of other keys, and are not split.
-            files,
-            set() if late else {each.file.file_name for each in several},
-            keys,
-            partitions,
-        ),
-        files_after=_files_after(files, single, several, values),
+        splits=splits,
+        files_after=_files_after(files, single, several, values, splits),
         becomes=becomings(files, entries, values),
         partition_count=len({r for e in entries for r in values.found[e.file.file_name]}),
         most_partitions=most_partitions,
@@ -453,13 +451,22 @@ def _files_after(
     single: Sequence[ManifestEntry],
     several: Sequence[ManifestEntry],
     values: KeyValues,
+    splits: CompactionPlan,
 ) -> int:
     """How many files there will be; of a primary-key table at most, if none reaches its size.
 
-    Where keys go, each present partition may have rows for each bucket of its new one.
+    A split joins the rows of a bucket that have the same values. Of a primary-key table whose keys
+    go, each present partition may have rows for each bucket of its new one.
     """
     if not files.schema.has_primary_key:
-        return len(single) + sum(len(values.found[each.file.file_name]) for each in several)
+        joined = {name for task in splits.tasks for name in task.files}
+        apart = [each for each in several if each.file.file_name not in joined]
+        split = sum(
+            len({row for name in task.files for row in values.found[name]})
+            + sum(task.file_sizes) // files.options.target_file_size
+            for task in splits.tasks
+        )
+        return len(single) + split + sum(len(values.found[each.file.file_name]) for each in apart)
     found: dict[bytes, set[KeyRow]] = {}
     rows: dict[bytes, int] = {}
     for each in several:

@@ -58,6 +58,17 @@ def partitions(table: Table) -> list[dict[str, Any]]:
     return [each.spec for each in table.at().partitions()]
 
 
+def test_a_plan_foresees_the_files_that_a_split_of_small_files_leaves(catalog: Catalog) -> None:
+    table = new_table(catalog, {"dt": "STRING", "hh": "INT", "v": "INT"}, partitions=["dt"])
+    for number in range(6):
+        written = [{"dt": day, "hh": hh, "v": number} for day in "ab" for hh in (1, 2, 3)]
+        table.write(rows(table, written))
+    plan = table.upkeep.plan_respec(["dt", "hh"], most_files=6)
+    assert (plan.split.files, plan.files_after) == (12, 6)
+    table.upkeep.run(plan)
+    assert len(catalog.table(table.name).at().files()) == 6
+
+
 def test_a_plan_tells_what_is_restated_split_and_becomes_of_each_partition(
     catalog: Catalog,
 ) -> None:
