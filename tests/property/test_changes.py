@@ -43,6 +43,22 @@ def followed(before: State, table: Table, history: History, first: int, last: in
     return after
 
 
+def assert_differences_lead(catalog: Catalog, name: str, history: Any) -> None:
+    """From the first state of a history, and from each one to the next, differences lead on."""
+    ours = Ours(catalog)
+    ours.create(name, history)
+    for step in history.steps:
+        if not isinstance(step, Expire):
+            ours.do(name, history, step)
+    table = catalog.table(name)
+    states = {each.id: state(table, history, each.id) for each in table.history.snapshots()}
+    ids = list(states)
+    for first, last in {*pairwise(ids), *zip(ids[:1] * len(ids), ids[2:], strict=False)}:
+        found = followed(states[first], table, history, first, last)
+        expected = comparable(list(states[last].values()))
+        assert comparable(list(found.values())) == expected, f"{first} to {last}: {history}"
+
+
 @pytest.mark.parametrize("seed", [0, pytest.param(range(1, 20), marks=pytest.mark.deep)])
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
 @pytest.mark.mission("FS1", "FS19")
@@ -53,19 +69,7 @@ def test_a_difference_leads_from_any_state_to_any_later_one(
     catalog = Catalog.open(str(tmp_path / "warehouse"), env=FixedEnv())
     for number in [seed] if isinstance(seed, int) else seed:
         history = draw(setting, number, length=6)
-        name = f"db.t{number}"
-        ours = Ours(catalog)
-        ours.create(name, history)
-        for step in history.steps:
-            if not isinstance(step, Expire):
-                ours.do(name, history, step)
-        table = catalog.table(name)
-        states = {each.id: state(table, history, each.id) for each in table.history.snapshots()}
-        ids = list(states)
-        for first, last in {*pairwise(ids), *zip(ids[:1] * len(ids), ids[2:], strict=False)}:
-            found = followed(states[first], table, history, first, last)
-            expected = comparable(list(states[last].values()))
-            assert comparable(list(found.values())) == expected, f"{first} to {last}: {history}"
+        assert_differences_lead(catalog, f"db.t{number}", history)
 
 
 @pytest.mark.parametrize("seed", [0, pytest.param(range(1, 20), marks=pytest.mark.deep)])
@@ -80,16 +84,4 @@ def test_a_difference_leads_across_changes_of_the_partition_keys(
     for number in [seed] if isinstance(seed, int) else seed:
         history = draw_with_changed_keys(setting, number, length=5)
         assert any(isinstance(step, Respec) for step in history.steps)
-        name = f"db.t{number}"
-        ours = Ours(catalog)
-        ours.create(name, history)
-        for step in history.steps:
-            if not isinstance(step, Expire):
-                ours.do(name, history, step)
-        table = catalog.table(name)
-        states = {each.id: state(table, history, each.id) for each in table.history.snapshots()}
-        ids = list(states)
-        for first, last in {*pairwise(ids), *zip(ids[:1] * len(ids), ids[2:], strict=False)}:
-            found = followed(states[first], table, history, first, last)
-            expected = comparable(list(states[last].values()))
-            assert comparable(list(found.values())) == expected, f"{first} to {last}: {history}"
+        assert_differences_lead(catalog, f"db.t{number}", history)
