@@ -133,7 +133,18 @@ def _wishes(survey: TableSurvey) -> Wishes:
 
 def _threshold(survey: TableSurvey) -> int:
     """When to compact: where writers compact too, only what they did not keep up with."""
-    return _writers_trigger(survey) * (1 if _only_writes(survey) else 2)
+    trigger = _writers_trigger(survey)
+    return trigger if _only_writes(survey) or _none_has(2 * trigger, survey) else 2 * trigger
+
+
+def _none_has(count: int, survey: TableSurvey) -> bool:
+    """Small files lie about, and no bucket has so many of them that a compaction would begin."""
+    return survey.files.mergeable_files > 0 and _most_in_bucket(survey) < count
+
+
+def _most_in_bucket(survey: TableSurvey) -> int:
+    """What a compaction counts before it begins: sorted runs of a keyed table, else small files."""
+    return survey.files.sorted_runs if survey.keyed else survey.files.most_in_bucket
 
 
 def _writers_trigger(survey: TableSurvey) -> int:
@@ -294,9 +305,8 @@ def _head(every: Sequence[TableSurvey], debt: Debt, warehouse: str) -> str:
 def _budget(debt: Debt) -> Iterator[str]:
     gib = max(-(-debt.bytes // (_DAYS * _GIB)), _LEAST_BUDGET_GIB)
     hours = min(max(-(-gib * _GIB // (_BYTES_A_SECOND * 3600)), 1), 12)
-    why = f"{size_text(debt.bytes)} wait to be joined: about {_DAYS} days at this rate"
-    if gib == _LEAST_BUDGET_GIB:
-        why = f"{size_text(debt.bytes)} wait to be joined, which a few days take at this rate"
+    days = counted(max(-(-debt.bytes // (gib * _GIB)), 1), "day")
+    why = f"{size_text(debt.bytes)} wait to be joined: at most {days} at this rate"
     yield from _comment(f"What upkeep may rewrite in a day. {why}.", "  ")
     yield "  budget:"
     yield f"    bytes: {gib} GB"
@@ -359,6 +369,9 @@ def _compaction_text(tables: Sequence[TableSurvey]) -> str:
     if all(map(_only_writes, tables)):
         return f"{told}; write-only is set, so no writer compacts"
     triggers = sorted({_writers_trigger(each) for each in tables if not _only_writes(each)})
+    if any(_none_has(2 * _writers_trigger(each), each) for each in tables):
+        most = max(map(_most_in_bucket, tables))
+        return f"{told}. No bucket has more than {most}, so a compaction begins at what writers use"
     shown = " or ".join(map(str, triggers))
     return f"{told}; writers may compact at {shown} themselves, so this takes what they leave"
 

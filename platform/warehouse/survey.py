@@ -16,7 +16,7 @@ class FileFigures:
     reader merges; append tables have none, and no levels. Files of level 0 were never compacted.
     Readers do not see rows of `waiting_files` before a compaction. `mergeable_files` are those
     that a compaction could join with others: small files of an append bucket that has several, and
-    files above the deepest level of a keyed bucket.
+    files above the deepest level of a keyed bucket. `most_in_bucket` of them are in one bucket.
     """
 
     files: int = 0
@@ -32,6 +32,7 @@ class FileFigures:
     waiting_rows: int = 0
     mergeable_files: int = 0
     mergeable_bytes: int = 0
+    most_in_bucket: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -279,6 +279,7 @@ def _files(layout: Layout, *, keyed: bool) -> FileFigures:
         waiting_rows=_sum(buckets.waiting_row_count),
         mergeable_files=_sum(buckets.mergeable_count),
         mergeable_bytes=_sum(buckets.mergeable_bytes),
+        most_in_bucket=int(buckets.mergeable_count.max(initial=0)),
     )
 
 

@@ -42,6 +42,7 @@ def survey(table: str, *, days: int = 3, **more: Any) -> TableSurvey:
         files=more.pop("files", 10),
         mergeable_files=more.pop("small", 0),
         mergeable_bytes=more.pop("debt", 0),
+        most_in_bucket=more.pop("most", 10),
         sorted_runs=more.pop("runs", 0),
         waiting_files=more.pop("waiting", 0),
         waiting_rows=more.pop("rows", 0),
@@ -149,6 +150,22 @@ def test_the_budget_grows_with_the_debt() -> None:
     assert large == {"bytes": "1000 GB", "time": "9h"}
 
 
+def test_where_no_bucket_has_enough_for_us_what_writers_use_is_enough() -> None:
+    spread = survey("db.t", small=54, debt=GIB, most=6)
+    keyed = survey("db.k", small=54, debt=GIB, most=40, runs=7, kind="deduplicate", keyed=True)
+    assert proposed(spread)["warehouse"]["compaction"] == {"small_files": 5}
+    assert proposed(keyed)["warehouse"]["compaction"] == {"small_files": 5}
+    plain = " ".join(propose([spread], warehouse="w").replace("#", "").split())
+    assert "No bucket has more than 6, so a compaction begins at what writers use" in plain
+
+
+def test_the_budget_says_in_how_many_days_the_debt_is_gone() -> None:
+    little = propose([survey("db.t", small=9, debt=7 << 20)], warehouse="w")
+    assert "7.0 MiB wait to be joined: at most 1 day at this rate" in " ".join(
+        little.replace("#", "").split()
+    )
+
+
 def test_own_triggers_of_writers_give_the_threshold() -> None:
     keyed = {"kind": "deduplicate", "keyed": True}
     trigger = {"num-sorted-run.compaction-trigger": "4"}
@@ -230,4 +247,4 @@ def test_a_warehouse_of_real_tables_is_proposed_for(catalog: Catalog) -> None:
         for number in range(3):
             table.write(rows(table, events(number, number + 1)))
     found = proposed(*survey_warehouse(catalog))
-    assert found["warehouse"]["compaction"] == {"small_files": 10, "min_bytes": "32 MB"}
+    assert found["warehouse"]["compaction"] == {"small_files": 5, "min_bytes": "32 MB"}

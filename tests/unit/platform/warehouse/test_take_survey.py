@@ -40,6 +40,7 @@ def test_a_survey_counts_the_files_of_an_append_table(catalog: Catalog) -> None:
     assert (found.files.files, found.files.rows) == (5, 10)
     assert found.files.bytes == sum(each.file.file_size for each in files)
     assert found.files.small_files == found.files.mergeable_files == 5
+    assert found.files.most_in_bucket == 3
     assert (found.files.sorted_runs, found.files.level0_files) == (0, 0)
     assert (found.layout.partitions, found.layout.buckets) == (2, 2)
     sizes = [each.size_bytes for each in table.at().partitions()]
