@@ -12,17 +12,23 @@ from lakewright.platform.upkeep.health import partition_columns
 from lakewright.platform.upkeep.rewrites import Partitions
 from lakewright.platform.upkeep.verb import OptionField
 from lakewright.storage import Table
-from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.errors import InvalidOption, InvalidRequestError
+from lakewright.storage.spec.option_values import parse_size
 
 
 def option_value(option: OptionField, value: Any, table: Table) -> object:
     """A written value as the verb takes it.
 
     Raises:
-        InvalidRequestError: a text is not a duration, not one of the choices, or the key of no
-            partition.
+        InvalidRequestError: a text is not a duration, not a size, not one of the choices, or the
+            key of no partition.
     """
     kind = option.kind
+    if option.is_size and isinstance(value, str):
+        try:
+            return parse_size(value)
+        except InvalidOption as err:
+            raise InvalidRequestError(f"{option.written_name}: {err.message}") from None
     if option.is_duration:
         try:
             return duration_ms(value)

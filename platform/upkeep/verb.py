@@ -37,7 +37,7 @@ OptionsT = TypeVar("OptionsT")
 PlanT = TypeVar("PlanT", bound=Plan[Any])
 ResultT = TypeVar("ResultT")
 _T = TypeVar("_T")
-_DURATION = "_ms"
+_DURATION, _SIZE = "_ms", "_bytes"
 
 # Rows of detail; a plan may name a million files, so rows may be made lazily.
 Rows = Sequence[Mapping[str, object]]
@@ -71,6 +71,7 @@ class OptionField:
     """One option of a verb, for the command line and run config.
 
     A name that ends in `_ms` is a duration: callers write 1h or 7d, under the name without `_ms`.
+    A name that ends in `_bytes` is a size: callers write a number of bytes, or 64 MB.
     """
 
     name: str
@@ -90,6 +91,10 @@ class OptionField:
     @property
     def is_duration(self) -> bool:
         return self.name.endswith(_DURATION)
+
+    @property
+    def is_size(self) -> bool:
+        return self.name.endswith(_SIZE)
 
     @property
     def written_name(self) -> str:

@@ -3,7 +3,8 @@
 A figure of the past is compared with what the predictor's model says of the same run, and the
 median of these ratios corrects the next prediction. Runs of the same table decide, else those of
 the same verb on other tables, else the model alone. Files and bytes of a plan stay as they were
-planned: a corrected figure would be corrected again by the next run.
+planned: a corrected figure would be corrected again by the next run. Runs that only name files
+anew say nothing about runs that rewrite rows, and are learned apart.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ _MS_PER_MIB = 40.0
 _MIB = 1 << 20
 # Fewer runs than this say too little, and older ones than the last so many are out of date.
 FEWEST_RUNS, _MOST = 3, 50
+_ONLY_NAMES = " of names alone"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +69,8 @@ class Calibration:
 
     def measures(self, verb: str, table: str, planned: Measures) -> Measures:
         """What a plan will take and gain, by what came of earlier ones."""
-        known, cost, benefit = self.ratios_of(verb, table), planned.cost, planned.benefit
+        kind = kind_of(verb, planned.cost)
+        known, cost, benefit = self.ratios_of(kind, table), planned.cost, planned.benefit
         read = round(cost.bytes * known.share)
         written = round(read * self._written(verb, table, cost))
         taken = replace(cost, files=round(cost.files * known.share), bytes=read)
@@ -120,13 +123,14 @@ class Learning:
         for each in sorted(actions, key=lambda each: (each.started_ms, each.id)):
             if each.verdict is not Verdict.DONE or each.cost.milliseconds <= 0:
                 continue
-            for key in ((each.verb, each.table), (each.verb, None)):
+            kind = kind_of(each.verb, each.cost)
+            for key in ((kind, each.table), (kind, None)):
                 known = self._runs.setdefault(key, deque(maxlen=_MOST))
                 known.append(_Run(each.cost, each.predicted_cost))
                 changed.add(key)
         for key in changed:
             if len(self._runs[key]) >= FEWEST_RUNS:
-                self._ratios[key] = _ratios(self._runs[key], key[0])
+                self._ratios[key] = _ratios(self._runs[key], key[0].removesuffix(_ONLY_NAMES))
         return Calibration(dict(self._ratios))
 
 
@@ -134,6 +138,11 @@ class Learning:
 class _Run:
     cost: Cost
     predicted: Cost | None
+
+
+def kind_of(verb: str, cost: Cost) -> str:
+    """The runs to learn from: those of the verb that rewrote rows, or that only named files anew."""
+    return f"{verb}{_ONLY_NAMES}" if cost.files_named and not cost.bytes else verb
 
 
 def modelled_ms(cost: Cost, verb: str = COMPACT) -> float:

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from lakewright.platform.upkeep.measures import Measures
+from lakewright.platform.upkeep.measures import Cost, Measures
 from lakewright.platform.upkeep.verb import AnyVerb, Outcome, Report
 from lakewright.platform.upkeep.words import counted, duration_text, size_text
-from lakewright.platform.warehouse.calibrate import FEWEST_RUNS, Calibration, modelled_ms
+from lakewright.platform.warehouse.calibrate import FEWEST_RUNS, Calibration, kind_of, modelled_ms
 from lakewright.platform.warehouse.kept_verbs import COMPACT, RESPEC, SORT_COMPACT
 from lakewright.storage import Table
 
@@ -37,10 +37,10 @@ class Foreseen:
 def foreseen(learned: Learned, verb: str, table: str, planned: Measures) -> Foreseen:
     """What a plan will take, by what was `learned` of a verb and a table."""
     cost = planned.cost
-    for of, calibration, of_table in _sources(learned, verb, table, rewrites=bool(cost.bytes)):
+    for of, calibration, of_table in _sources(learned, verb, table, cost):
         known = calibration.ratios[of, of_table]
         expected = calibration.measures(verb, table, planned).cost
-        own = of == verb
+        own = of == kind_of(verb, cost)
         return Foreseen(
             milliseconds=expected.milliseconds
             if own
@@ -63,12 +63,12 @@ def foreseen(learned: Learned, verb: str, table: str, planned: Measures) -> Fore
 
 
 def _sources(
-    learned: Learned, verb: str, table: str, *, rewrites: bool
+    learned: Learned, verb: str, table: str, cost: Cost
 ) -> Iterator[tuple[str, Calibration, str | None]]:
     """Verbs and tables whose runs are known, from the best; others tell nothing of metadata."""
-    own = learned(verb, table)
-    yield from ((verb, own, each) for each in (table, None) if (verb, each) in own.ratios)
-    if not rewrites:
+    own, kind = learned(verb, table), kind_of(verb, cost)
+    yield from ((kind, own, each) for each in (table, None) if (kind, each) in own.ratios)
+    if not cost.bytes:
         return
     others = [(each, learned(each, table)) for each in _LIKE.get(verb, ())]
     for of_table in (table, None):

@@ -71,12 +71,9 @@ class KeptTables:
         `policies` are those of now: a caller that asks for many tables looks at the files once.
         """
         known = policies or self.files.current().policies
-        policy = known.of(name).policy
-        if name in OWN_TABLES and not policy.freeze:
-            policy = _of_own(policy)
         return KeptTable(
             name=name,
-            policy=policy,
+            policy=policy_to_keep(name, known.of(name).policy),
             declaration=self.declarations.get(name),
             declared_keys=known.declared_keys.get(name),
         )
@@ -91,13 +88,15 @@ class KeptTables:
                 yield name
 
 
-def _of_own(policy: UpkeepPolicy) -> UpkeepPolicy:
-    """The policy of a table that Lakewright itself writes, from the one that covers it.
+def policy_to_keep(table: str, policy: UpkeepPolicy) -> UpkeepPolicy:
+    """The policy by which a table is kept: as written, but for tables that Lakewright itself writes.
 
     Each verb on the ledger appends a row to it: a file, a manifest and a snapshot. What a verb
     takes away must be more than that, or its own row makes it due again. So thresholds are never
     below the defaults, and nothing is sorted.
     """
+    if table not in OWN_TABLES or policy.freeze:
+        return policy
     compaction, manifests, snapshots = policy.compaction, policy.manifests, policy.snapshots
     least = CompactionPolicy()
     bounds = {

@@ -109,8 +109,9 @@ def test_savings_sum_up_what_upkeep_cost_and_saved(
     assert told["error_bytes_written"] == pytest.approx(abs(foreseen - after) / after)
     assert told["error_bytes_written"] < 1
     shown = lakewright(catalog, "savings", "--by", by).lines
-    assert "2 / 2" in shown[-1]
-    assert shown[-1].startswith("all")
+    assert shown[-3].startswith("all")
+    assert "2 / 2" in shown[-3]
+    assert shown[-1].startswith("two figures are ACTUAL / PREDICTED")
     (row,) = csv.DictReader(
         io.StringIO(lakewright(catalog, "savings", "--by", by, "--format", "csv").out)
     )

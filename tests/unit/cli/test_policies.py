@@ -242,6 +242,19 @@ def test_explain_shows_partition_keys_and_says_where_a_declaration_decides_over_
     ) in ended.lines
 
 
+def test_explain_says_which_settings_do_not_hold_for_the_ledger(lakewright: Lakewright) -> None:
+    Path("policy.yaml").write_text(
+        "warehouse: {mode: shadow, compaction: {small_files: 2, min_bytes: 1 GB}}\n"
+    )
+    ended = lakewright(None, "explain", "lakewright.ledger", "--policy", "policy.yaml")
+    own = "note: lakewright.ledger is written by Lakewright itself, so"
+    told = [line for line in ended.lines if line.startswith(own)]
+    assert f"{own} mode is live and not shadow" in told
+    assert any("compaction.small_files is" in line and "not 2" in line for line in told)
+    assert not any("compaction.min_bytes" in line for line in told)
+    assert own not in lakewright(None, "explain", "db.t", "--policy", "policy.yaml").out
+
+
 def test_check_refuses_partition_keys_of_a_declaration_at_two_places(
     lakewright: Lakewright,
 ) -> None:

@@ -59,6 +59,20 @@ def test_a_plan_says_what_and_why(catalog: Catalog, lakewright: Lakewright) -> N
     assert lines[4].endswith("6 small files of 6 become 1")
 
 
+def test_a_limit_of_bytes_may_have_a_unit(catalog: Catalog, lakewright: Lakewright) -> None:
+    table = table_of_small_files(catalog)
+    of_a = sum(each.file.file_size for each in table.at().files()) // 2
+    for limit in (str(of_a), f"{of_a} b"):
+        told = lakewright(catalog, "compact", "db.t", "--dry-run", "--max-bytes", limit).out
+        assert "6 rows to rewrite in 1 task" in told
+    whole = lakewright(catalog, "compact", "db.t", "--dry-run", "--max-bytes", "1 MB").out
+    assert "12 rows to rewrite in 2 tasks" in whole
+    for wrong in ("many", "-1", "0"):
+        refused = lakewright(catalog, "compact", "db.t", "--max-bytes", wrong)
+        assert refused.code == 2
+        assert wrong in refused.err
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
 from pathlib import Path
 
 from lakewright.cli.grammar.call import Call
@@ -20,11 +21,12 @@ from lakewright.cli.upkeep.policies import (
     spent_today,
 )
 from lakewright.platform.declare.check_files import unused_policies
-from lakewright.platform.declare.policies import LIMITS, DayBudget, Given, Setting
+from lakewright.platform.declare.policies import LIMITS, DayBudget, Given, ResolvedPolicy, Setting
 from lakewright.platform.declare.setting_text import setting_text
 from lakewright.platform.declare.variables import POLICY_VARIABLE
 from lakewright.platform.upkeep.measures import Cost
 from lakewright.platform.upkeep.words import duration_text, size_text
+from lakewright.platform.warehouse.kept_tables import policy_to_keep
 from lakewright.storage.errors import NotFoundError
 
 
@@ -76,6 +78,7 @@ def explain(call: Call, *, policy: tuple[Path, ...], tables: tuple[Path, ...]) -
             f"the declaration of {call.table_name} says partition_keys ({', '.join(declared)}), "
             "and decides over respec.keys"
         )
+    notes += _otherwise_kept(resolved)
     if not policy:
         notes.append(f"no policy files; name them with --policy or ${POLICY_VARIABLE}")
     wrong = [str(problem) for problem in resolved.problems]
@@ -107,6 +110,18 @@ def explain(call: Call, *, policy: tuple[Path, ...], tables: tuple[Path, ...]) -
         records=lambda: [plain_setting(each) for each in settings],
         code=2 if wrong else 0,
     )
+
+
+def _otherwise_kept(resolved: ResolvedPolicy) -> Iterator[str]:
+    """The settings that do not hold as written, since Lakewright itself writes the table."""
+    kept = policy_to_keep(resolved.table, resolved.policy)
+    for each in resolved.settings:
+        held = reduce(getattr, each.key, kept)
+        if held != reduce(getattr, each.key, resolved.policy):
+            yield (
+                f"{resolved.table} is written by Lakewright itself, so {each.name} is "
+                f"{setting_text(each.key, held)} and not {setting_text(each.key, each.value)}"
+            )
 
 
 _COLUMNS = [

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from lakewright.platform.warehouse.savings import Saving
 
 _WEEK = "7d"
+_MEANING = "two figures are ACTUAL / PREDICTED; an error is a median over runs (--help tells more)"
 
 
 @command(
@@ -84,7 +85,7 @@ def _text(by: str, found: list[Saving]) -> list[Block]:
             )
         ),
     ]
-    return [TextTable(columns, [_cells(each) for each in found])]
+    return [TextTable(columns, [_cells(each) for each in found]), "", _MEANING]
 
 
 def _cells(saving: Saving) -> list[Cell]:

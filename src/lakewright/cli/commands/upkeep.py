@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -103,7 +104,8 @@ def upkeep(
     look = rounds.look()
     if call.dry_run:
         return _told(look, everything=everything)
-    return _done(rounds.carry_out(look), run=rounds.run, shadows=len(look.shadows))
+    done, left = rounds.carry_out(look)
+    return _done(done, left, run=rounds.run, shadows=len(look.shadows))
 
 
 @dataclass
@@ -127,8 +129,11 @@ class _Rounds:
     def look(self) -> Look:
         return look_now(self.catalog, self.watch, self.last_tick_ms)
 
-    def carry_out(self, look: Look) -> list[Action]:
-        """Carry out what is chosen, then what the next look chooses."""
+    def carry_out(self, look: Look) -> tuple[list[Action], Look]:
+        """Carry out what is chosen, then what the next look chooses.
+
+        Returns what was done, and the last look.
+        """
         done: list[Action] = []
         tried: set[tuple[str, str, str]] = set()
         warnings: list[str] = []
@@ -152,7 +157,7 @@ class _Rounds:
                 look = self.look()
         for warning in warnings:
             sys.stderr.write(f"lakewright: warning: {warning}\n")
-        return done
+        return done, look
 
     def _carry_out(self, intent: Intent, recorder: Recorder, warnings: list[str]) -> None:
         keeper = KEEPERS[intent.verb]
@@ -244,8 +249,8 @@ def _told(look: Look, *, everything: bool) -> Answer:
     return Answer(text=text, value=records, records=records)
 
 
-def _done(actions: Sequence[Action], *, run: str, shadows: int) -> Answer:
-    """What was carried out, and what came of it."""
+def _done(actions: Sequence[Action], left: Look, *, run: str, shadows: int) -> Answer:
+    """What was carried out, what came of it, and what else is due but not done."""
     failed = [each for each in actions if each.verdict in (Verdict.FAILED, Verdict.BEATEN)]
 
     def text() -> Sequence[Block]:
@@ -253,7 +258,7 @@ def _done(actions: Sequence[Action], *, run: str, shadows: int) -> Answer:
             if shadows:
                 told = f"{counted(shadows, 'verb')} in shadow: recorded, and nothing done"
                 return [f"{told}; see lakewright ledger"]
-            return ["nothing was due"]
+            return ["nothing was due", *_left(left)]
         cells: list[list[Cell]] = [
             [
                 each.table,
@@ -264,7 +269,7 @@ def _done(actions: Sequence[Action], *, run: str, shadows: int) -> Answer:
             ]
             for each in actions
         ]
-        return [TextTable(_DONE_COLUMNS, cells), "", f"run: {run}"]
+        return [TextTable(_DONE_COLUMNS, cells), "", *_left(left), f"run: {run}"]
 
     def records() -> list[Record]:
         return [
@@ -282,6 +287,13 @@ def _done(actions: Sequence[Action], *, run: str, shadows: int) -> Answer:
         ]
 
     return Answer(text=text, value=records, records=records, code=CONFLICT if failed else 0)
+
+
+def _left(look: Look) -> list[str]:
+    """How many verbs wait or are declined, by state, and where their reasons are told."""
+    states = Counter(state for state, _ in states_of(look, everything=False))
+    told = [f"{count} {state}" for state, count in states.items() if state not in ("due", "shadow")]
+    return [f"not done: {', '.join(told)} (--dry-run tells why)"] if told else []
 
 
 def _size(decision: Intent | Declined) -> str:

@@ -90,6 +90,20 @@ def partition(text: str) -> dict[str, object]:
     return {**named}
 
 
+def size_bytes(text: str) -> int:
+    """A number of bytes, or a size with its unit, such as 64 MB."""
+    from lakewright.storage.errors import InvalidOption
+    from lakewright.storage.spec.option_values import parse_size
+
+    try:
+        size = parse_size(text)
+    except InvalidOption:
+        raise BadParameter(f"{text!r} is not a size; write 100000 or 64 MB") from None
+    if size < 1:
+        raise BadParameter(f"{text!r} is no byte; the least is 1")
+    return size
+
+
 def age_ms(text: str) -> int:
     """A duration with its unit, such as 30min or 7d."""
     from lakewright.platform.declare.durations import duration_ms

@@ -347,6 +347,8 @@ def _type_text(option: OptionField) -> str:
     kind = option.kind
     if option.is_duration:
         return "a duration, such as 1h or 7d"
+    if option.is_size:
+        return "a number of bytes, or a size such as 64 MB"
     if kind == Partitions:
         return "a list of keys of partitions: a value, or dt=…/hh=… for several columns"
     if isinstance(kind, type) and issubclass(kind, Enum):

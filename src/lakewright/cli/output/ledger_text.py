@@ -10,6 +10,9 @@ from lakewright.platform.warehouse.action import Action
 from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.storage.errors import NotFoundError
 
+# Beyond this, a share is no help, and a wide column.
+_MOST_ERROR = 9.99
+
 
 def actions_since(
     call: Call, *, table: str | None, verb: str | None, since_ms: int | None
@@ -33,5 +36,7 @@ def signed_size(size_bytes: int) -> str:
 
 
 def error_text(error: float | None) -> str:
-    """`12 %`, or `-` where nothing was predicted."""
-    return "-" if error is None else f"{error:.0%}".replace("%", " %")
+    """`12 %`, `> 999 %`, or `-` where nothing was predicted."""
+    if error is None:
+        return "-"
+    return "> 999 %" if error > _MOST_ERROR else f"{error:.0%}".replace("%", " %")

@@ -19,7 +19,7 @@ from lakewright.cli.exit_codes import CONFLICT
 from lakewright.cli.grammar.call import Call, named_partitions
 from lakewright.cli.grammar.command import Described, HowOption, command
 from lakewright.cli.grammar.options import FROM_0, FROM_1
-from lakewright.cli.grammar.values import age_ms, names, names_or_none, partition
+from lakewright.cli.grammar.values import age_ms, names, names_or_none, partition, size_bytes
 from lakewright.cli.output.answers import Answer
 from lakewright.cli.output.progress import Steps, shown_steps
 from lakewright.cli.output.report_text import report_record, report_text
@@ -236,6 +236,8 @@ def _option(field: OptionField, flag: str | None) -> click.Option:
     settings: dict[str, Any] = {"help": field.text}
     if field.is_duration:
         settings.update(type=age_ms, metavar="AGE")
+    elif field.is_size:
+        settings.update(type=size_bytes, metavar="SIZE")
     elif kind is bool:
         settings.update(is_flag=True)
     elif kind == Partitions:

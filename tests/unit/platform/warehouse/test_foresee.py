@@ -146,3 +146,17 @@ def test_a_ledger_that_cannot_be_read_leaves_the_measured_default(catalog: Catal
     report = recorder.foretell(RESPEC, table, planned, RESPEC.report(table, planned))
     assert str(report.facts["estimated_by"]).startswith("the measured default")
     assert "past runs of respec cannot be read" in warnings[-1]
+
+
+def test_runs_that_only_named_files_say_nothing_about_a_split() -> None:
+    named = runs("respec", "db.t", 10.0, NAMED)
+    split = foreseen(learned(named), "respec", "db.t", Measures(cost=SPLIT))
+    assert split.milliseconds == round(modelled_ms(SPLIT, "respec"))
+    assert split.runs == 0
+    again = foreseen(learned(named), "respec", "db.t", Measures(cost=NAMED))
+    assert again.milliseconds == pytest.approx(10 * modelled_ms(NAMED, "respec"), rel=0.01)
+    assert again.by == "3 past runs of respec of names alone on db.t"
+
+    both = learned([*named, *runs("respec", "db.t", 2.0, SPLIT)])
+    split = foreseen(both, "respec", "db.t", Measures(cost=SPLIT))
+    assert split.milliseconds == pytest.approx(2 * modelled_ms(SPLIT, "respec"), rel=0.01)
