@@ -16,6 +16,10 @@ from lakewright.platform.declare.workspace import workspace_of_declared
 from lakewright.platform.declare.yaml_files import Problem, Written, documents_in, yaml_files
 
 
+# The keys of policies whose values are names of columns.
+_OF_COLUMNS = frozenset({("sort", "columns"), ("respec", "keys"), ("respec", "primary_key")})
+
+
 @dataclass(frozen=True, slots=True)
 class CheckedFiles:
     """What files hold, and everything that is wrong with them."""
@@ -67,3 +71,26 @@ def unused_policies(policies: PolicySet, tables: Collection[str]) -> Iterator[Pr
         near = difflib.get_close_matches(layer.name, known, n=1, cutoff=0.8)
         hint = f"; did you mean {near[0]!r}?" if near and layer.level is not Level.PATTERN else ""
         yield layer.problem(f"{layer.text} matches no table of the warehouse{hint}")
+
+
+def names_columns(policies: PolicySet, table: str) -> bool:
+    """Whether the policy of a table names any of its columns."""
+    return any(each.key in _OF_COLUMNS and each.value for each in policies.of(table).settings)
+
+
+def unknown_columns(
+    policies: PolicySet, table: str, columns: Collection[str]
+) -> Iterator[Problem]:
+    """The columns that the policy of a table names, and that the table has not."""
+    for setting in policies.of(table).settings:
+        if setting.key not in _OF_COLUMNS or setting.decided is None:
+            continue
+        named = setting.value if isinstance(setting.value, tuple) else ()
+        for column in named:
+            if column in columns:
+                continue
+            near = difflib.get_close_matches(column, columns, n=1, cutoff=0.6)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            place = setting.decided
+            what = f"{setting.name}: {column!r} is not a column of {table}{hint}"
+            yield Problem(place.file, place.line, "", what)

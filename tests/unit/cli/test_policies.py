@@ -215,6 +215,23 @@ def test_check_notes_policies_for_names_that_the_warehouse_has_not(
     assert "table sales.orders" not in lakewright(catalog, "check", ".").out
 
 
+def test_check_notes_columns_of_policies_that_a_table_has_not(
+    catalog: Catalog, lakewright: Lakewright
+) -> None:
+    new_table(catalog, EVENTS, name="db.t")
+    new_table(catalog, EVENTS, name="db.u")
+    Path("columns.yaml").write_text(
+        "warehouse: {sort: {enabled: true, columns: [id]}}\n"
+        "tables:\n  db.t:\n    respec: {keys: [dya]}\n    sort: {columns: [id, other]}\n"
+    )
+    ended = lakewright(catalog, "check", "columns.yaml")
+    assert ended.code == 0
+    assert ended.lines[:-1] == [
+        "note: columns.yaml:5: sort.columns: 'other' is not a column of db.t",
+        "note: columns.yaml:4: respec.keys: 'dya' is not a column of db.t; did you mean 'day'?",
+    ]
+
+
 def test_check_of_nothing_says_what_to_name(lakewright: Lakewright) -> None:
     ended = lakewright(None, "check")
     assert ended.code == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -13,11 +14,17 @@ from lakewright.cli.grammar.call import Call
 from lakewright.cli.grammar.command import command
 from lakewright.cli.output.answers import Answer, Record
 from lakewright.cli.upkeep.policies import PATHS, known_tables
-from lakewright.platform.declare.check_files import CheckedFiles, check_files, unused_policies
+from lakewright.platform.declare.check_files import (
+    CheckedFiles,
+    check_files,
+    names_columns,
+    unknown_columns,
+    unused_policies,
+)
 from lakewright.platform.declare.variables import POLICY_VARIABLE, TABLES_VARIABLE
 from lakewright.platform.declare.yaml_files import Problem
 from lakewright.platform.upkeep.words import counted
-from lakewright.storage.errors import NotFoundError
+from lakewright.storage.errors import NotFoundError, StorageError
 
 
 @command(
@@ -26,7 +33,7 @@ from lakewright.storage.errors import NotFoundError
     notes=f"""
 Declarations and policies are told apart by their keys and may stand in one folder. Without PATH,
 those of ${TABLES_VARIABLE} and ${POLICY_VARIABLE} are checked. If there is a warehouse, policies
-for names that it has not are noted; they are no error.
+for names that it has not are noted, and columns that its tables have not; they are no error.
 
 Exit codes:
   0    everything is right
@@ -71,7 +78,14 @@ def _notes(call: Call, checked: CheckedFiles) -> list[Problem]:
     except NotFoundError:
         return []
     declared = {each.declaration.table for each in checked.declared}
-    return list(unused_policies(checked.policies, tables | declared))
+    found = list(unused_policies(checked.policies, tables | declared))
+    for name in sorted(tables):
+        if names_columns(checked.policies, name):
+            # What is wrong with the table itself, other commands tell.
+            with suppress(StorageError):
+                columns = call.catalog().table(name).schema.field_names
+                found += unknown_columns(checked.policies, name, columns)
+    return found
 
 
 def _text(checked: CheckedFiles, notes: Sequence[Problem]) -> list[str]:
