@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Sequence
+import shlex
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from lakewright.platform.upkeep.clean import RESTORE, RestoreOptions
+from lakewright.platform.upkeep.respec import RESPEC
 from lakewright.platform.upkeep.revert import REVERT, RevertOptions
 from lakewright.platform.upkeep.verb import AnyVerb, Outcome, Work
 from lakewright.platform.upkeep.words import named, snapshots_text
@@ -51,7 +53,7 @@ WHY_NOT = {
     "fast_forward": "the snapshots that a fast-forward replaces are gone for good",
     "alter": _ALTERED,
     "evolve_schema": _ALTERED,
-    "respec": "the partition keys changed with the schema: respec to the keys before",
+    "respec": "the partition keys changed with the schema: change them back with another respec",
     "mark_done": "success files stay: mark the partitions again once they are done",
     "remove_orphans": "its files were deleted at once, or have been restored or purged since",
     "restore": "what came back is an orphan again, for the next remove-orphans",
@@ -125,7 +127,12 @@ def plan_undo(
     parts: list[Undone] = []
     for table in opened:
         known = [each for each in own if each.table == table.name]
-        for found in (_snapshots(table, run, runs), *_quarantines(table, run, runs, known)):
+        # What a change of keys left is told once, with the way back.
+        changed = {at for each in known if each.verb == RESPEC.name for at in each.snapshots}
+        for found in (
+            _snapshots(table, run, runs, changed),
+            *_quarantines(table, run, runs, known),
+        ):
             if isinstance(found, Undone):
                 parts.append(found)
             elif found is not None:
@@ -226,14 +233,16 @@ def _run_of(user: str) -> str:
     return user
 
 
-def _snapshots(table: Table, run: str, runs: set[str]) -> Undone | LeftAlone | None:
+def _snapshots(
+    table: Table, run: str, runs: set[str], told: Collection[int]
+) -> Undone | LeftAlone | None:
     found = [each for each in table.history.snapshots() if _is_of(run, each.commit_user)]
-    if not found:
-        return None
     runs.update(
         run if _of_this_run(run, each.commit_user) else _run_of(each.commit_user) for each in found
     )
-    ids = tuple(each.id for each in found)
+    ids = tuple(each.id for each in found if each.id not in told)
+    if not ids:
+        return None
     what = snapshots_text(ids)
     try:
         plan = table.history.plan_revert(*ids)
@@ -289,10 +298,27 @@ def _quarantines(
 def _without_traces(table: Table, actions: Sequence[Action], done: set[str]) -> list[LeftAlone]:
     """Actions that cannot be undone, by their verbs."""
     return [
-        LeftAlone(table=table.name, what=each.verb, why=WHY_NOT[each.verb], is_final=True)
+        LeftAlone(table=table.name, what=each.verb, why=_why_not(table, each), is_final=True)
         for each in actions
         if each.verb in WHY_NOT and not (each.verb == "remove_orphans" and RESTORE.name in done)
     ]
+
+
+def _why_not(table: Table, action: Action) -> str:
+    """Why an action cannot be undone; of a change of keys, with the command that changes back."""
+    told, at = WHY_NOT[action.verb], action.snapshot_before
+    if action.verb != RESPEC.name or at is None:
+        return told
+    try:
+        before = table.at(snapshot=at).schema
+    except StorageError:
+        return told
+    if before.partition_keys == table.schema.partition_keys:
+        return "the table has the partition keys of before again"
+    command = ["lakewright", "respec", table.name, "--keys", ",".join(before.partition_keys)]
+    if before.primary_keys != table.schema.primary_keys:
+        command += ["--primary-key", ",".join(before.primary_keys)]
+    return f"the partition keys changed with the schema: `{shlex.join(command)}` changes them back"
 
 
 def _all_tables(catalog: Catalog) -> list[str]:

@@ -180,8 +180,12 @@ def _delta(files: TableFiles, snapshot: Snapshot) -> list[ManifestEntry]:
     """
     keys = files.at_schema(snapshot.schema_id).schema.partition_keys
     if keys != files.schema.partition_keys:
+        # A change names live files anew: with the keys of before, only what went can come back.
+        ways = f"with ({', '.join(keys)}) again, files that it removed can come back"
+        if snapshot.id - 1 in files.snapshots.kept_ids():
+            ways += f"; or roll back to snapshot {snapshot.id - 1}, which loses all that came later"
         raise _refused(
-            files, snapshot, "the partition keys of the table have changed since; respec back first"
+            files, snapshot, f"the partition keys of the table have changed since; {ways}"
         )
     if snapshot.changelog_manifest_list is not None and snapshot.commit_kind is CommitKind.COMPACT:
         raise _refused(
@@ -204,7 +208,11 @@ def _state_before(
         with suppress(FileMissing, UnreadableManifest, SnapshotNotFound):
             keys = files.at_schema(before.schema_id).schema.partition_keys
             if keys != files.schema.partition_keys:
-                raise _refused(files, snapshot, "it changed the partition keys: respec back")
+                raise _refused(
+                    files,
+                    snapshot,
+                    f"it changed the partition keys; change them back to ({', '.join(keys)})",
+                )
             live = {each.identity: each for each in live_entries(files, before, partitions=rows)}
             return live, frozenset(index_entries(files, before))
     only_adds = all(entry.kind is FileKind.ADD for entry in delta)

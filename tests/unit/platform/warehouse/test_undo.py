@@ -11,9 +11,11 @@ from lakewright.platform.upkeep.clean import REMOVE_ORPHANS, OrphansOptions
 from lakewright.platform.upkeep.compact import COMPACT, CompactOptions
 from lakewright.platform.upkeep.drop_partitions import DROP_PARTITIONS, DropPartitionsOptions
 from lakewright.platform.upkeep.rescale import RESCALE, RescaleOptions
+from lakewright.platform.upkeep.respec import RESPEC, RespecOptions
 from lakewright.platform.upkeep.verb import AnyVerb, Work, carry_out
 from lakewright.platform.upkeep.verbs import VERBS
 from lakewright.platform.warehouse.action import Action, Verdict
+from lakewright.platform.warehouse.recording import Recorder
 from lakewright.platform.warehouse.undo import WHY_NOT, plan_undo, run_undo
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import InvalidRequestError, NotFoundError
@@ -199,6 +201,25 @@ def test_actions_tell_what_left_no_trace_and_why_it_stays(catalog: Catalog) -> N
     assert (left.table, left.what) == ("db.one", "expire_snapshots")
     assert "gone for good" in left.why
     assert {*VERBS, "evolve_schema"} >= set(WHY_NOT)
+
+
+def test_of_a_change_of_keys_the_way_back_is_told_as_a_command(catalog: Catalog) -> None:
+    table = table_of(catalog, "db.one")
+    keys = table.schema.partition_keys
+    recorder = Recorder.of(catalog, warn=pytest.fail, make=True)
+    work = Work(run=DAGSTER, session=no_session)
+    recorder.carry_out(RESPEC, table, RespecOptions(keys=("day", "id")), work)
+
+    plan = plan_undo(catalog, RUN)
+    assert plan.parts == ()
+    (left,) = plan.left_alone
+    assert left.what == "respec"
+    command = f"lakewright respec db.one --keys {','.join(keys)}"
+    assert f"`{command}` changes them back" in left.why.replace("''", "")
+
+    catalog.table("db.one").upkeep.respec(list(keys))
+    (left,) = plan_undo(catalog, RUN).left_alone
+    assert left.why == "the table has the partition keys of before again"
 
 
 def test_a_run_that_left_nothing_is_not_found(catalog: Catalog) -> None:

@@ -511,6 +511,13 @@ def test_a_change_of_partition_keys_is_no_matter_of_files(catalog: Catalog) -> N
     for snapshot in (drop, *keyed):
         with pytest.raises(NotRevertible, match="partition keys"):
             table.history.plan_revert(snapshot)
+    ways = rf"with \(day\) again, .* or roll back to snapshot {drop - 1}, which loses all"
+    with pytest.raises(NotRevertible, match=ways):
+        table.history.plan_revert(drop)
+    table.upkeep.respec(["day"])
+    before = content(table.at(snapshot=drop - 1))
+    catalog.table(table.name).history.revert(drop)
+    assert content(catalog.table(table.name)) == before
 
 
 # --- plans --------------------------------------------------------------------------------------
