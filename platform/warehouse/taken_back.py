@@ -1,6 +1,7 @@
 """What a person took back, and upkeep therefore leaves alone: read from the actions of the ledger.
 
 A verb whose snapshots were reverted, or whose quarantine was restored, is held back on its table.
+So is a change of partition keys after which a person changed the keys again.
 It is free again when it was done once more by a person's request, when what took it back is itself
 taken back, or when the section of the policy that asked for it has changed.
 """
@@ -8,13 +9,14 @@ taken back, or when the section of the policy that asked for it has changed.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakewright.platform.declare.declared_values import Declared
 from lakewright.platform.upkeep.clean import RESTORE
 from lakewright.platform.upkeep.revert import REVERT
 from lakewright.platform.warehouse.action import Action, Verdict
+from lakewright.platform.warehouse.kept_verbs import RESPEC
 
 TAKING_BACK = (REVERT.name, RESTORE.name)
 _GOOD = (Verdict.DONE, Verdict.NOTHING_TO_DO)
@@ -66,19 +68,41 @@ def taken_back(actions: Iterable[Action]) -> Mapping[tuple[str, str], TakenBack]
             # What upkeep does of it by the same policy, it does where rows came since.
             if held is not None and (not each.state or each.policy != held.policy):
                 del found[each.table, each.verb]
+            asked = _changed_by_policy(each, done)
+            if asked is not None:
+                found[each.table, each.verb] = _held(asked, each)
         elif each.verdict is Verdict.DONE:
             for other in [one for one in done if _is_of(each, one)]:
                 found = {key: held for key, held in found.items() if held.by != other.run}
                 if other.verb != REVERT.name:
-                    found[other.table, other.verb] = TakenBack(
-                        run=other.run,
-                        by=each.run,
-                        at_ms=each.ended_ms,
-                        policy=other.policy,
-                        table_uuid=other.table_uuid,
-                    )
+                    found[other.table, other.verb] = _held(other, each)
         done.append(each)
     return found
+
+
+def _held(action: Action, by: Action) -> TakenBack:
+    return TakenBack(
+        run=action.run,
+        by=by.run,
+        at_ms=by.ended_ms,
+        policy=action.policy,
+        table_uuid=action.table_uuid,
+    )
+
+
+def _changed_by_policy(change: Action, earlier: Sequence[Action]) -> Action | None:
+    """The change of keys by a policy that a person's change of keys comes after."""
+    if change.verb != RESPEC or change.state or change.verdict is not Verdict.DONE:
+        return None
+    table = (change.table, change.table_uuid)
+    return next(
+        (
+            each
+            for each in reversed(earlier)
+            if each.verb == RESPEC and each.state and (each.table, each.table_uuid) == table
+        ),
+        None,
+    )
 
 
 def _is_of(undo: Action, action: Action) -> bool:

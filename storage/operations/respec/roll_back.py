@@ -7,6 +7,7 @@ every reader at every moment. Then the later snapshots go.
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from functools import partial
 
 from lakewright.storage.errors import InvalidRequestError, NotFoundError
@@ -64,7 +65,23 @@ def roll_back(files: TableFiles, plan: RollbackPlan) -> RollbackResult:
         engine=engine,
     )
     now = now.at_schema(run_respec(now, respec, engine).schema.id)
-    return run_rollback(now, plan_rollback(now, **by))
+    again = plan_rollback(now, **by)
+    return _without_own(run_rollback(now, again), again, plan)
+
+
+def _without_own(
+    result: RollbackResult, again: RollbackPlan, planned: RollbackPlan
+) -> RollbackResult:
+    """The result without the snapshots that gave the table the keys of the target, and their files."""
+    known = {each.path for each in planned.files}
+    own = [each for each in again.files if each.path not in known]
+    return replace(
+        result,
+        snapshots_deleted=result.snapshots_deleted
+        - sum(each > planned.latest_id for each in again.snapshot_ids),
+        files_deleted=max(result.files_deleted - len(own), 0),
+        bytes_deleted=max(result.bytes_deleted - sum(each.size_bytes for each in own), 0),
+    )
 
 
 def _is_bridged(files: TableFiles, latest: Snapshot | None) -> bool:

@@ -259,3 +259,11 @@ def test_partition_keys_become_those_of_the_policy_and_then_nothing_is_due(
     assert "(day, v), by its policy (day, v): leave" in call(9, "--dry-run", "--all").out
     verdicts = [each.verdict for each in Ledger(catalog).actions(verb="respec")]
     assert verdicts == [Verdict.SHADOW, Verdict.FAILED, Verdict.DONE]
+
+    # What a person changed back stays, until the policy says something else.
+    assert lakewright(catalog, "respec", "db.t", "--keys", "day").code == 0
+    assert call(9, "--format", "json").json == []
+    assert "took it back; left alone until its policy is changed" in call(9, "--dry-run").out
+    assert catalog.table("db.t").schema.partition_keys == ("day",)
+    (done,) = call(8, "--format", "json").json
+    assert (done["verb"], done["verdict"]) == ("respec", "done")

@@ -229,7 +229,9 @@ def test_a_rollback_takes_it_back(catalog: Catalog, keys: tuple[str, ...]) -> No
     due, files = content(table), sorted(map(str, table.at().files()))
     table = respec(catalog, table, *keys)
     hours(table, "z", 8, 9, first=90)
-    table.history.rollback(snapshot=4)
+    plan = table.history.plan_rollback(snapshot=4)
+    done = table.history.run(plan)
+    assert (done.snapshots_deleted, done.files_deleted) == (len(plan.snapshot_ids), len(plan.files))
     table = catalog.table(table.name)
     assert table.schema.partition_keys == ("dt",)
     assert content(table) == due
