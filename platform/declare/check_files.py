@@ -15,7 +15,6 @@ from lakewright.platform.declare.policy_files import read_policies
 from lakewright.platform.declare.workspace import workspace_of_declared
 from lakewright.platform.declare.yaml_files import Problem, Written, documents_in, yaml_files
 
-
 # The keys of policies whose values are names of columns.
 _OF_COLUMNS = frozenset({("sort", "columns"), ("respec", "keys"), ("respec", "primary_key")})
 
@@ -78,9 +77,7 @@ def names_columns(policies: PolicySet, table: str) -> bool:
     return any(each.key in _OF_COLUMNS and each.value for each in policies.of(table).settings)
 
 
-def unknown_columns(
-    policies: PolicySet, table: str, columns: Collection[str]
-) -> Iterator[Problem]:
+def unknown_columns(policies: PolicySet, table: str, columns: Collection[str]) -> Iterator[Problem]:
     """The columns that the policy of a table names, and that the table has not."""
     for setting in policies.of(table).settings:
         if setting.key not in _OF_COLUMNS or setting.decided is None:

@@ -61,6 +61,7 @@ def choose(
             why_not, told = short
             declined.append(given.waiting(why_not, told, day_ends_ms))
             continue
+        intent = _beyond_told(intent, lefts)
         verbs.append(intent.verb)
         chosen.append(intent)
         for each in lefts:
@@ -148,6 +149,22 @@ def _cut(intent: Intent, lefts: Sequence[_Left]) -> Intent:
                 options={**intent.options, "max_bytes": left},
                 cost=replace(intent.cost, bytes=left),
             )
+    return intent
+
+
+def _beyond_told(intent: Intent, lefts: Sequence[_Left]) -> Intent:
+    """An intent that begins although it takes more than is left of a budget says so."""
+    for each in lefts:
+        if each.bytes is not None and intent.cost.bytes > each.bytes:
+            needed = size_text(intent.cost.bytes)
+            told = f"it takes {needed}, more than is left of {each.bytes_text}"
+        elif each.milliseconds is not None and intent.cost.milliseconds > each.milliseconds:
+            needed = duration_text(intent.cost.milliseconds)
+            told = f"it takes {needed}, more than is left of {each.time_text}"
+        else:
+            continue
+        why = "rows wait" if intent.why is Why.ROWS_WAIT else "no day's budget covers it"
+        return replace(intent, reason=f"{intent.reason}; {told}: {why}")
     return intent
 
 

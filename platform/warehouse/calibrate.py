@@ -141,7 +141,7 @@ class _Run:
 
 
 def kind_of(verb: str, cost: Cost) -> str:
-    """The runs to learn from: those of the verb that rewrote rows, or that only named files anew."""
+    """The runs to learn from: those of the verb that rewrote rows, or only named files anew."""
     return f"{verb}{_ONLY_NAMES}" if cost.files_named and not cost.bytes else verb
 
 

@@ -89,7 +89,7 @@ class KeptTables:
 
 
 def policy_to_keep(table: str, policy: UpkeepPolicy) -> UpkeepPolicy:
-    """The policy by which a table is kept: as written, but for tables that Lakewright itself writes.
+    """The policy by which a table is kept: as written, but for tables of Lakewright itself.
 
     Each verb on the ledger appends a row to it: a file, a manifest and a snapshot. What a verb
     takes away must be more than that, or its own row makes it due again. So thresholds are never

@@ -12,12 +12,17 @@ from lakewright.platform.upkeep.postpone_compact import POSTPONE_COMPACT
 from lakewright.platform.warehouse.action import Action, Verdict
 from lakewright.platform.warehouse.calibrate import Calibration, Learning
 from lakewright.platform.warehouse.intents import Cost
-from lakewright.platform.warehouse.kept_verbs import COMPACT, RESPEC
+from lakewright.platform.warehouse.kept_verbs import COMPACT
 from lakewright.platform.warehouse.known_work import Past, Try
 from lakewright.platform.warehouse.ledger import LastActions, Ledger
 from lakewright.platform.warehouse.reads import Reads
 from lakewright.platform.warehouse.savings import sum_of_costs
-from lakewright.platform.warehouse.taken_back import TAKING_BACK, TakenBack, taken_back
+from lakewright.platform.warehouse.taken_back import (
+    TAKING_BACK,
+    UNDOING_KEYS,
+    TakenBack,
+    taken_back,
+)
 from lakewright.storage import Catalog
 
 _GOOD = (Verdict.DONE, Verdict.NOTHING_TO_DO)
@@ -118,7 +123,7 @@ class LedgerPast:
             by_table.setdefault(table, {})[uuid, verb] = found
         held: dict[tuple[str, str], TakenBack] = {}
         for table, last in by_table.items():
-            if not any(verb in (*TAKING_BACK, RESPEC) for _, verb in last):
+            if not any(verb in (*TAKING_BACK, *UNDOING_KEYS) for _, verb in last):
                 continue
             if self._taken_back.get(table, (None,))[0] != last:
                 actions = map(_as_decided, self.ledger.actions(table=table))

@@ -1,7 +1,7 @@
 """What a person took back, and upkeep therefore leaves alone: read from the actions of the ledger.
 
 A verb whose snapshots were reverted, or whose quarantine was restored, is held back on its table.
-So is a change of partition keys after which a person changed the keys again.
+So is a change of partition keys, if a person changed the keys again or rolled back over it.
 It is free again when it was done once more by a person's request, when what took it back is itself
 taken back, or when the section of the policy that asked for it has changed.
 """
@@ -14,10 +14,12 @@ from dataclasses import dataclass
 
 from lakewright.platform.declare.declared_values import Declared
 from lakewright.platform.upkeep.clean import RESTORE
+from lakewright.platform.upkeep.history import ROLLBACK
 from lakewright.platform.upkeep.revert import REVERT
 from lakewright.platform.warehouse.action import Action, Verdict
 from lakewright.platform.warehouse.kept_verbs import RESPEC
 
+UNDOING_KEYS = (RESPEC, ROLLBACK.name)
 TAKING_BACK = (REVERT.name, RESTORE.name)
 _GOOD = (Verdict.DONE, Verdict.NOTHING_TO_DO)
 
@@ -70,7 +72,7 @@ def taken_back(actions: Iterable[Action]) -> Mapping[tuple[str, str], TakenBack]
                 del found[each.table, each.verb]
             asked = _changed_by_policy(each, done)
             if asked is not None:
-                found[each.table, each.verb] = _held(asked, each)
+                found[each.table, asked.verb] = _held(asked, each)
         elif each.verdict is Verdict.DONE:
             for other in [one for one in done if _is_of(each, one)]:
                 found = {key: held for key, held in found.items() if held.by != other.run}
@@ -91,18 +93,20 @@ def _held(action: Action, by: Action) -> TakenBack:
 
 
 def _changed_by_policy(change: Action, earlier: Sequence[Action]) -> Action | None:
-    """The change of keys by a policy that a person's change of keys comes after."""
-    if change.verb != RESPEC or change.state or change.verdict is not Verdict.DONE:
+    """The change of keys by a policy that a person's change of keys, or rollback, undoes."""
+    if change.verb not in UNDOING_KEYS or change.state or change.verdict is not Verdict.DONE:
         return None
     table = (change.table, change.table_uuid)
-    return next(
-        (
-            each
-            for each in reversed(earlier)
-            if each.verb == RESPEC and each.state and (each.table, each.table_uuid) == table
-        ),
-        None,
+    asked = (
+        each
+        for each in reversed(earlier)
+        if each.verb == RESPEC and each.state and (each.table, each.table_uuid) == table
     )
+    last = next(asked, None)
+    if last is None or change.verb == RESPEC:
+        return last
+    back_at = change.snapshot_after or 0
+    return last if last.snapshots and min(last.snapshots) > back_at else None
 
 
 def _is_of(undo: Action, action: Action) -> bool:

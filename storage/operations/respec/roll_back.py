@@ -72,7 +72,7 @@ def roll_back(files: TableFiles, plan: RollbackPlan) -> RollbackResult:
 def _without_own(
     result: RollbackResult, again: RollbackPlan, planned: RollbackPlan
 ) -> RollbackResult:
-    """The result without the snapshots that gave the table the keys of the target, and their files."""
+    """The result without the snapshots that changed the keys on the way, and their files."""
     known = {each.path for each in planned.files}
     own = [each for each in again.files if each.path not in known]
     return replace(

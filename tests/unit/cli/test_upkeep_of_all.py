@@ -267,3 +267,6 @@ def test_partition_keys_become_those_of_the_policy_and_then_nothing_is_due(
     assert catalog.table("db.t").schema.partition_keys == ("day",)
     (done,) = call(8, "--format", "json").json
     assert (done["verb"], done["verdict"]) == ("respec", "done")
+    assert lakewright(catalog, "rollback", "db.t", "--snapshot", "1").code == 0
+    assert call(8, "--format", "json").json == []
+    assert catalog.table("db.t").schema.partition_keys == ("day",)

@@ -132,7 +132,8 @@ def test_a_compaction_is_cut_to_the_budget_of_its_database_and_says_so() -> None
 
 def test_what_is_larger_than_one_budget_must_fit_into_the_others() -> None:
     sorting = intent("sales.a", size=200, verb="sort_compact")
-    assert choose([sorting], sections, {"web.a": Cost(bytes=250)}).chosen == (sorting,)
+    (chosen,) = choose([sorting], sections, {"web.a": Cost(bytes=250)}).chosen
+    assert chosen.reason.endswith("(100 B, p.yaml:3): no day's budget covers it")
     (waits,) = choose([sorting], sections, {"web.a": Cost(bytes=350)}).declined
     assert waits.reason.endswith(
         "200 B of 150 B left of the day's budget of the warehouse (500 B, p.yaml:3)"
@@ -141,7 +142,8 @@ def test_what_is_larger_than_one_budget_must_fit_into_the_others() -> None:
 
 def test_rows_that_no_reader_sees_are_worth_any_budget() -> None:
     urgent = replace(intent("a", score=float("inf"), size=1000), why=Why.ROWS_WAIT)
-    assert choose([urgent], limits(1, time=1), {"b": Cost(bytes=5)}).chosen == (urgent,)
+    (chosen,) = choose([urgent], limits(1, time=1), {"b": Cost(bytes=5)}).chosen
+    assert chosen.reason.endswith("(1 B, p.yaml:3): rows wait")
 
 
 def test_what_no_whole_day_covers_is_cut_to_what_is_left() -> None:
@@ -159,13 +161,16 @@ def test_what_no_day_covers_and_cannot_be_cut_begins_while_half_of_a_day_is_left
     sorting = replace(intent("a", size=1000, verb=verb), cost=Cost(bytes=1000, milliseconds=500))
     for limit in (limits(100), limits(time=100)):
         for cost in (Cost(), Cost(bytes=50, milliseconds=50)):
-            assert choose([sorting], limit, {"b": cost}).chosen == (sorting,)
+            (chosen,) = choose([sorting], limit, {"b": cost}).chosen
+            assert chosen.reason.startswith("a is due; it takes ")
+            assert chosen.reason.endswith("): no day's budget covers it")
+            assert replace(chosen, reason=sorting.reason) == sorting
         spent = {"b": Cost(bytes=51, milliseconds=51)}
         (waits,) = choose([sorting], limit, spent).declined
         assert "it is larger than the whole, and begins while half of that is left" in waits.reason
         # One a day.
         (done,) = choose([sorting, replace(sorting, table="c")], limit, {}).chosen
-        assert done == sorting
+        assert done.table == sorting.table
     assert not choose([sorting], limits(0), {}).chosen
 
 
@@ -248,4 +253,4 @@ def test_a_change_of_partition_keys_comes_after_rows_that_wait_and_within_the_bu
     choice = choose([files, keys, rows], limits(200), {})
     assert choice.chosen == (rows, keys)
     # What is larger than a day begins one.
-    assert choose([files, keys], limits(1), {}).chosen == (keys,)
+    assert [each.verb for each in choose([files, keys], limits(1), {}).chosen] == ["respec"]
