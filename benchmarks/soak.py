@@ -42,11 +42,16 @@ warehouse:
   snapshots: {retain_min: 5, time_retained: 2min, schedule: "* * * * *"}
   manifests: {min_count: 30}
   orphans: {older_than: 1h, schedule: "*/5 * * * *"}
+tables:
+  soak.shared:
+    sort: {enabled: true, columns: [id], schedule: "*/10 * * * *"}
 """
+STRAYS, STRAY_HOURS = 20, 2
 COLUMNS = {"day": "STRING NOT NULL", "id": "BIGINT NOT NULL", "v": "BIGINT"}
 DAYS, KEYS, ROWS = 3, 500, 10
 LOOK_SECONDS = 10
 REST_SECONDS = 600
+WHATS = ("live", "runs", "snapshots", "disk")
 CLIENTS = ("ours", "pypaimon", "java")
 SHARED = "soak.shared"
 # Java gives up after ten lost attempts, and waits up to 10 s before each. Beside two writers that
@@ -124,6 +129,18 @@ def make(warehouse: Path) -> None:
             primary_keys=["day", "id"] if keyed else [],
             options=OPTIONS[keyed],
         )
+        _leave_strays(warehouse / f"{name.replace('.', '.db/')}")
+
+
+def _leave_strays(table: Path) -> None:
+    """Files that a writer of some hours ago left, for the removal of orphans beside the writers."""
+    bucket = table / "day=2026-01-01" / "bucket-0"
+    bucket.mkdir(parents=True)
+    then = time.time() - 3600 * STRAY_HOURS
+    for number in range(STRAYS):
+        stray = bucket / f"data-stray-{number}.parquet"
+        stray.write_bytes(b"never committed")
+        os.utime(stray, (then, then))
 
 
 def soak(folder: Path, oracles: Path, minutes: float) -> dict[str, Any]:
@@ -217,6 +234,14 @@ def look(warehouse: Path, seconds: float) -> dict[str, Any]:
         table = catalog.table(name)
         found[name] = {
             "live": sum(each.file_count for each in table.at().partitions()),
+            "runs": max(
+                (
+                    bucket.sorted_run_count
+                    for each in table.at().partitions()
+                    for bucket in each.buckets
+                ),
+                default=0,
+            ),
             "snapshots": len(table.table_files.snapshots.ids()),
             "disk": table.inspect.file_count_on_disk(),
         }
@@ -305,13 +330,13 @@ def svg(looks: Sequence[Mapping[str, Any]]) -> str:
 def told(found: Mapping[str, Any]) -> Iterator[str]:
     """The figures as Markdown."""
     header = ("client", "table", "commits", "failures", "slowest write, s")
-    most_of = ("live files, most", "snapshots, most", "files on disk, most")
-    yield f"| {' | '.join((*header, *most_of))} |"
-    yield f"|{'---|' * 8}"
+    most_of = ("live files", "runs of a bucket", "snapshots", "files on disk")
+    yield f"| {' | '.join((*header, *(f'{each}, most' for each in most_of)))} |"
+    yield f"|{'---|' * 9}"
     looks = found["looks"]
     for each in found["writers"]:
         name = each["table"]
-        most = [max(look[name][what] for look in looks) for what in ("live", "snapshots", "disk")]
+        most = [max(look[name][what] for look in looks) for what in WHATS]
         cells = [each["client"], name, f"{each['commits']:,}", str(len(each["failures"]))]
         cells += [str(each["slowest_seconds"]), *(f"{count:,}" for count in most)]
         yield f"| {' | '.join(cells)} |"
