@@ -379,6 +379,7 @@ class Upkeep:
         age_ms: int | None = None,
         even_recent: bool = False,
         inventory: str | None = None,
+        max_files: int | None = None,
         looked: Callable[[int], object] | None = None,
     ) -> OrphansPlan:
         """Move unreferenced files to quarantine; see `retention.remove_orphans`."""
@@ -388,6 +389,7 @@ class Upkeep:
             age_ms=age_ms,
             even_recent=even_recent,
             inventory=inventory,
+            max_files=max_files,
             looked=looked,
         )
 

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from lakewright.platform.upkeep.deletions import deletion_measures, deletion_report, plan_facts
 from lakewright.platform.upkeep.engines import Counts
 from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
-from lakewright.platform.upkeep.verb import Outcome, Report, Verb, Work, option
+from lakewright.platform.upkeep.verb import Outcome, Report, Steps, Verb, Work, option
 from lakewright.platform.upkeep.words import counted, duration_text, size_text
 from lakewright.storage import OrphansPlan, PurgePlan, RestorePlan, Table
 from lakewright.storage.errors import InvalidRequestError
@@ -21,6 +21,9 @@ from lakewright.storage.operations.retention.remove_orphans import OrphansResult
 from lakewright.storage.operations.retention.restore_files import RestoreResult
 
 # --- orphans -----------------------------------------------------------------------------------
+
+# A step of a removal; a plan holds about 1 KB for each file.
+_STEP_FILES = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,10 +81,14 @@ def _orphans_plan_report(plan: OrphansPlan) -> Report:
         count, size = counted(len(plan.files), "file"), size_text(plan.bytes)
         summary = f"{count} of {plan.table} that nothing refers to, {size}"
     unfinished = f"{counted(len(plan.leftovers), 'file')} that upkeep did not finish, to go"
+    more = (
+        f"this is one step; {counted(plan.further, 'more file')} in further steps of the same call"
+    )
     return Report(
         summary=summary,
         facts=plan_facts(plan),
         notes=(
+            *([more] if plan.further else []),
             *_to_come_back(plan.wanted),
             *([unfinished] if plan.leftovers else []),
             *(file.path for file in plan.files),
@@ -98,7 +105,7 @@ def _orphans_measures(
     if result is None:
         freed = sum(file.size_bytes for file in plan.leftovers)
         freed += plan.bytes if done.options.at_once else 0
-        files = len(plan.files) + len(plan.leftovers)
+        files = len(plan.files) + plan.further + len(plan.leftovers)
         return Measures(cost=Cost(files=files), benefit=Benefit(bytes_freed=freed))
     return Measures(
         cost=Cost(files=result.files_moved + result.files_deleted),
@@ -114,6 +121,7 @@ def _plan_orphans(
         age_ms=options.older_than_ms,
         even_recent=options.even_recent,
         inventory=options.inventory,
+        max_files=_STEP_FILES,
         looked=None if counts is None else lambda done: counts.reach(done, "files looked at"),
     )
 
@@ -126,6 +134,23 @@ def _run_orphans(
     return table.upkeep.run(plan, quarantine=not options.at_once, looked=looked)
 
 
+def _orphan_steps(
+    table: Table, options: OrphansOptions, work: Work
+) -> Steps[OrphansOptions, OrphansPlan, OrphansResult]:
+    """Look and remove, until a look finds no more than one step takes."""
+    done: Outcome[OrphansOptions, OrphansPlan, OrphansResult] | None = None
+    while True:
+        plan = _plan_orphans(table, options, work.counts)
+        result = _run_orphans(table, plan, options, work)
+        if done is None or done.result is None:
+            done = Outcome(options=options, plan=plan, result=result)
+        else:
+            done = replace(done, result=done.result.and_then(result))
+        yield done
+        if not plan.further or not (result.files_moved or result.files_deleted):
+            return
+
+
 REMOVE_ORPHANS = Verb(
     name="remove_orphans",
     description="set aside files that nothing refers to, left behind by processes that died",
@@ -135,6 +160,7 @@ REMOVE_ORPHANS = Verb(
     counting=_plan_orphans,
     run=_run_orphans,
     report=_orphans_report,
+    steps=_orphan_steps,
     measures=_orphans_measures,
 )
 

@@ -12,7 +12,8 @@
 5. Run: read the new roots again, and move the other candidates to quarantine, or delete them on
    request. Restore files of earlier runs that a root needs by now.
 
-Memory: about 100 bytes per old file of the table, plus the listing of one folder and the roots.
+Memory: about 100 bytes per old file of the table and 1 KB per file of the plan, plus the listing of
+one folder and the roots.
 Source: Paimon `OrphanFilesClean`.
 """
 
@@ -21,6 +22,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from lakewright.storage.env import FileStatus
 from lakewright.storage.errors import CorruptionError, InvalidRequestError, StalePlan
@@ -86,13 +88,15 @@ class OrphansPlan(DeletionPlan["OrphansResult"]):
     """Files that no root keeps and that were written no later than `older_than_ms`.
 
     `wanted` are quarantined files that a root needs by now. `leftovers` are unfinished files in
-    the hidden folder, which no reader uses.
+    the hidden folder, which no reader uses. `further` is the number of files beyond the most that
+    the plan was to hold.
     """
 
     older_than_ms: int
     files: tuple[OrphanFile, ...]
     wanted: tuple[str, ...] = ()
     leftovers: tuple[UnreachableFile, ...] = ()
+    further: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +111,18 @@ class OrphansResult(Shown):
     brought_back: tuple[str, ...]
     duration_ms: int
 
+    def and_then(self, later: OrphansResult) -> OrphansResult:
+        """The result of both."""
+        return OrphansResult(
+            files_moved=self.files_moved + later.files_moved,
+            bytes_moved=self.bytes_moved + later.bytes_moved,
+            quarantine_ids=(*self.quarantine_ids, *later.quarantine_ids),
+            files_deleted=self.files_deleted + later.files_deleted,
+            bytes_deleted=self.bytes_deleted + later.bytes_deleted,
+            brought_back=(*self.brought_back, *later.brought_back),
+            duration_ms=self.duration_ms + later.duration_ms,
+        )
+
 
 @stale_when_roots_go
 def plan_remove_orphans(
@@ -116,14 +132,17 @@ def plan_remove_orphans(
     age_ms: int | None = None,
     even_recent: bool = False,
     inventory: str | None = None,
+    max_files: int | None = None,
     looked: Callable[[int], object] | None = None,
 ) -> OrphansPlan:
     """Plan the removal of orphans of an age, by default a day, or written up to a moment.
 
     Both are by the store's clock. `even_recent` allows less than an hour; the caller then
     guarantees that no process writes to the table. `inventory` is a file or folder that is read
-    instead of listing the table (`files/inventory.py`). `looked` is told, now and then and at the
-    end of the listing, how many files were looked at; how many there are, nothing knows before.
+    instead of listing the table (`files/inventory.py`). The plan holds `max_files` at most, and
+    counts the further ones; what an inventory names is looked at first, so it knows no such limit.
+    `looked` is told, now and then and at the end of the listing, how many files were looked at; how
+    many there are, nothing knows before.
 
     Raises:
         InvalidRequestError: the moment is in the future, or less than an hour ago; the inventory
@@ -149,7 +168,9 @@ def plan_remove_orphans(
         except CorruptionError as error:
             raise told_where_it_lies(error, files, where) from error
         left = candidates.take(references.elsewhere)
-        orphans = [OrphanFile(each.path, each.size, each.modified_ms) for each in left]
+        found = (OrphanFile(each.path, each.size, each.modified_ms) for each in left)
+        orphans = list(islice(found, None if inventory is not None else max_files))
+        further = sum(1 for _ in found)
     orphans.sort(key=lambda each: each.path)
     return OrphansPlan(
         table=files.name,
@@ -157,6 +178,7 @@ def plan_remove_orphans(
         files=tuple(orphans if inventory is None else _still_there(files, orphans, oldest)),
         wanted=tuple(sorted(missing_of(files, kept))),
         leftovers=_leftovers(files, aside, oldest),
+        further=further,
     )
 
 

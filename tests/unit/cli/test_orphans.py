@@ -6,8 +6,12 @@ import os
 import re
 from pathlib import Path
 
+import pytest
+
+from lakewright.platform.upkeep import clean
 from lakewright.storage import Catalog, Table
 from tests.support.tables.builders import events, new_table, rows
+from tests.support.tables.invariants import assert_only_reachable_files
 from tests.unit.cli.conftest import Lakewright
 from tests.unit.cli.test_upkeep import on_disk
 
@@ -64,6 +68,30 @@ def test_orphans_are_deleted_at_once_when_that_is_said(
     assert re.fullmatch(r"orphans of db\.t deleted; 1 file, 4 B in .*", done.lines[0])
     assert not orphan.exists()
     assert table.upkeep.quarantines() == ()
+
+
+def test_a_removal_of_many_orphans_goes_in_steps_until_none_is_left(
+    catalog: Catalog, lakewright: Lakewright, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, orphan = with_orphan(catalog)
+    for number in range(6):
+        other = orphan.with_name(f"data-left-{number}.parquet")
+        other.write_bytes(b"rows")
+        os.utime(other, (1_700_000_000, 1_700_000_000))
+    monkeypatch.setattr(clean, "_STEP_FILES", 3)
+    planned = lakewright(catalog, "remove-orphans", "db.t", "--dry-run").lines
+    assert planned[0] == "3 files of db.t that nothing refers to, 12 B"
+    assert planned[1].strip() == "this is one step; 4 more files in further steps of the same call"
+    # A saved plan is one step.
+    saved = lakewright(catalog, "remove-orphans", "db.t", "--save-plan", "plan.json")
+    assert saved.code == 0
+    one = lakewright(catalog, "remove-orphans", "db.t", "--plan", "plan.json", "--format", "json")
+    assert one.json["files_moved"] == 3
+    done = lakewright(catalog, "remove-orphans", "db.t", "--format", "json").json
+    assert (done["files_moved"], done["bytes_moved"]) == (4, 16)
+    assert len(done["quarantines"]) == 2
+    assert lakewright(catalog, "remove-orphans", "db.t").lines == ["no file of db.t is an orphan"]
+    assert_only_reachable_files(table)
 
 
 def test_young_files_are_orphans_only_when_that_is_said(
