@@ -13,6 +13,8 @@ from lakewright.platform.orchestration.cron import last_tick_ms
 from lakewright.platform.orchestration.failures import failures_for_dagster
 from lakewright.platform.orchestration.health_reports import (
     HEALTHY,
+    MOST_FILES_DRAWN,
+    MOST_SNAPSHOTS_READ,
     Background,
     HealthEvaluation,
     absent,
@@ -33,11 +35,6 @@ from lakewright.platform.warehouse.table_state import read_state
 from lakewright.platform.warehouse.trend import read_trend
 from lakewright.storage.env import SystemEnv
 from lakewright.storage.operations.retention.retention_outlook import RetentionOutlook
-
-# The retention of a longer history is asked for by `lakewright retention`.
-_MOST_SNAPSHOTS = 2_000
-# Of more files no picture is drawn.
-_MOST_FILES = 20_000
 
 
 def build_health_check(
@@ -104,8 +101,8 @@ def build_health_check(
             files: list[tuple[int, int]] = []
             if state.survey.problem is None:
                 opened = catalog.table(table)
-                outlook = read_outlook(opened, most_snapshots=_MOST_SNAPSHOTS)
-                if state.survey.files.files <= _MOST_FILES:
+                outlook = read_outlook(opened, most_snapshots=MOST_SNAPSHOTS_READ)
+                if state.survey.files.files <= MOST_FILES_DRAWN:
                     found = (each.file for each in opened.at().files())
                     files = [(each.level, each.file_size) for each in found]
             beside = Background(

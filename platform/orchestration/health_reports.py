@@ -80,6 +80,11 @@ class HealthEvaluation:
         )
 
 
+# Of more files no picture is drawn, and what other retention times would free is not read of a
+# longer history.
+MOST_FILES_DRAWN, MOST_SNAPSHOTS_READ = 20_000, 2_000
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Background:
     """What an evaluation shows beside the decisions, as far as it was read.
@@ -118,6 +123,7 @@ def evaluate_health(
     metadata |= upkeep_links(names, location, told)
     metadata["not due"] = _table_of([each for each in others if each not in waiting], state)
     if state.survey.problem is None:
+        snapshots = state.survey.history.snapshots
         picture = small_files_picture(
             state.survey.files, state.health.partitions, keyed=state.survey.keyed
         )
@@ -127,11 +133,16 @@ def evaluate_health(
             metadata["sizes and levels"] = dg.MetadataValue.md(
                 as_markdown(drawn, "files by size, and by level")
             )
+        elif 0 < state.survey.files.files <= MOST_FILES_DRAWN:
+            metadata["sizes and levels"] = "a picture, once this check is executed"
         trend = beside.trend
         if trend is not None and len(trend.points) > 1:
             drawn = as_markdown(debt_picture(trend), "files and debt over time")
             metadata["health over time"] = dg.MetadataValue.md(drawn)
-        metadata["other retention times"] = _outlook_table(beside.outlook)
+        metadata["other retention times"] = _outlook_table(beside.outlook) or (
+            f"`lakewright retention {state.survey.table}` tells what they would free"
+            + (", and so does this check when it is executed" * (snapshots <= MOST_SNAPSHOTS_READ))
+        )
         metadata["last runs"] = _actions_table(beside.actions)
         metadata |= _numbers(state)
     metadata["lakewright/mode"] = kept.policy.mode.value
@@ -269,6 +280,8 @@ def _gains(benefit: Benefit) -> str:
         (benefit.runs_fewer, "sorted run"),
         (benefit.snapshots_fewer, "snapshot"),
         (benefit.manifests_fewer, "manifest"),
+        (benefit.tags_fewer, "tag"),
+        (benefit.changelogs_fewer, "changelog"),
     )
     told = [f"{counted(count, noun)} fewer" for count, noun in fewer if count]
     if benefit.rows_shown:

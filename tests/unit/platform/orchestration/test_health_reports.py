@@ -134,3 +134,23 @@ def test_partitions_with_one_reason_are_one_line(tmp_path: Path) -> None:
     told = evaluate_health(state, waiting, one, UpkeepNames()).description
     assert "- **compact**: 7 partitions: " in told
     assert "- **compact**: partition day=d9: 3 small files < 5: leave" in told
+
+
+def test_what_only_an_executed_check_shows_is_named_in_the_report_of_the_sensor(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "policy.yaml").write_text(POLICY)
+    catalog = Catalog.open(memory_uri(), env=FixedEnv())
+    table = new_table(catalog, name="db.events")
+    table.write(rows(table, events(0, 1)))
+    kept = KeptTables(files=PolicyFiles([tmp_path / "policy.yaml"]), adopted=("db.*",))
+    state = read_state(catalog, "db.events", now_ms=START_MS)
+    found = evaluate_health(state, (), kept.table("db.events"), UpkeepNames()).metadata
+    assert found["sizes and levels"] == "a picture, once this check is executed"
+    assert "`lakewright retention db.events`" in found["other retention times"]
+    assert "so does this check" in found["other retention times"]
+
+    history = replace(state.survey.history, snapshots=3_000)
+    long = replace(state, survey=replace(state.survey, history=history))
+    found = evaluate_health(long, (), kept.table("db.events"), UpkeepNames()).metadata
+    assert "so does this check" not in found["other retention times"]
