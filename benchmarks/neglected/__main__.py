@@ -22,6 +22,9 @@ def main() -> None:
     arguments.add_argument("--long", type=int, default=1000, help="of a table with a long history")
     arguments.add_argument("--oracles", type=Path, default=Path(".oracles"))
     arguments.add_argument("--only-make", action="store_true", help="make the warehouse alone")
+    arguments.add_argument(
+        "--served", action="store_true", help="a `dagster dev` does it, not this process"
+    )
     given = arguments.parse_args()
     folder, oracles = given.folder.absolute(), given.oracles.absolute()
     neglected, told, proof = folder / "neglected", folder / "neglected.json", Proof()
@@ -37,7 +40,7 @@ def main() -> None:
     work = folder / "run"
     shutil.rmtree(work, ignore_errors=True)
     shutil.copytree(neglected, work / "warehouse")
-    prove(work, oracles, made, proof)
+    prove(work, oracles, made, proof, served=given.served)
     text = "\n".join(report(proof, made))
     print(text)
     (folder / "report.md").write_text(text + "\n")

@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import time
@@ -19,7 +20,9 @@ from typing import Any
 import dagster as dg
 
 from benchmarks.neglected.build import OLD_DAYS, Made, folder_of, writers
+from benchmarks.processes import ROOT
 from lakewright.definitions import build_definitions
+from lakewright.demo.dagster_server import ENDED, DagsterServer
 from lakewright.platform.upkeep.health import read_health
 from lakewright.platform.warehouse.action import Action
 from lakewright.platform.warehouse.debt import debt_of, findings
@@ -39,6 +42,7 @@ databases:
   logs: {partitions: {older_than: 60d}}
 """
 MOST_TICKS = 200
+_PATIENCE_SECONDS, _POLL_SECONDS, _MOST_RUNS = 3_600, 2, 500
 Rows = Mapping[str, Mapping[str, Sequence[str] | str]]
 
 
@@ -77,8 +81,13 @@ class Proof:
         print(f"{name}: {self.seconds[name]} s", flush=True)
 
 
-def prove(folder: Path, oracles: Path, made: Sequence[Made], proof: Proof) -> None:
-    """Adopt, watch in shadow, act, and compare; `proof` grows with each step."""
+def prove(
+    folder: Path, oracles: Path, made: Sequence[Made], proof: Proof, *, served: bool = False
+) -> None:
+    """Adopt, watch in shadow, act, and compare; `proof` grows with each step.
+
+    The sensor looks and its runs are executed in this process, or by `dagster dev` if `served`.
+    """
     warehouse = folder / "warehouse"
     catalog = Catalog.open(str(warehouse))
     with writers(oracles) as clients:
@@ -91,18 +100,12 @@ def prove(folder: Path, oracles: Path, made: Sequence[Made], proof: Proof) -> No
             command = [sys.executable, "-m", "lakewright.cli", "adopt", str(warehouse)]
             subprocess.run([*command, "--policy", str(policy)], check=True, stdout=sys.stderr)
         (folder / "dagster").mkdir()
-        with dg.DagsterInstance.local_temp(str(folder / "dagster")) as instance:
-            lake = Lake(folder, instance)
-            lake.definitions_are(
-                build_definitions(
-                    [], warehouse=lake.warehouse, policies=[policy.parent], adopted=["*"]
-                )
-            )
-            with proof.step("one look in shadow"):
-                lake.tick()
-            (policy.parent / "z-mine.yaml").write_text(MINE)
-            with proof.step("upkeep by the sensor"):
-                keep(lake, proof)
+        mine = policy.parent / "z-mine.yaml"
+        if served:
+            mine.write_text(MINE)
+            keep_served(folder, warehouse, policy.parent, proof)
+        else:
+            keep_here(folder, policy.parent, mine, proof)
         proof.actions = Ledger(catalog).actions()
         proof.after = sizes(catalog, warehouse, made)
         with proof.step("rows read again"):
@@ -112,6 +115,52 @@ def prove(folder: Path, oracles: Path, made: Sequence[Made], proof: Proof) -> No
         check_files(catalog, made, proof)
     proof.unhealthy = dict(unhealthy(survey_warehouse(catalog)))
     proof.peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+
+
+def keep_here(folder: Path, policies: Path, mine: Path, proof: Proof) -> None:
+    """One look in shadow; then let the sensor look, and run what it asks for, in this process."""
+    with dg.DagsterInstance.local_temp(str(folder / "dagster")) as instance:
+        lake = Lake(folder, instance)
+        lake.definitions_are(
+            build_definitions([], warehouse=lake.warehouse, policies=[policies], adopted=["*"])
+        )
+        with proof.step("one look in shadow"):
+            lake.tick()
+        mine.write_text(MINE)
+        with proof.step("upkeep by the sensor"):
+            keep(lake, proof)
+
+
+def keep_served(folder: Path, warehouse: Path, policies: Path, proof: Proof) -> None:
+    """Start `dagster dev`, and wait until its sensor finds nothing due and no run is under way."""
+    home = folder / "dagster"
+    shutil.copy(ROOT / "dagster_home" / "dagster.yaml", home)
+    environment = {
+        "LAKEWRIGHT_POLICY": str(policies),
+        "LAKEWRIGHT_TABLES": "",
+        "LAKEWRIGHT_WAREHOUSE": str(warehouse),
+    }
+    with DagsterServer(ROOT / "workspace.yaml", home, environment) as server:
+        with proof.step("upkeep by the sensor of `dagster dev`, until it is at rest"):
+            ends = time.monotonic() + _PATIENCE_SECONDS
+            while not _is_at_rest(server):
+                if time.monotonic() > ends:
+                    proof.faults.append(f"not at rest after {_PATIENCE_SECONDS} s")
+                    break
+                time.sleep(_POLL_SECONDS)
+        for each in server.runs(limit=_MOST_RUNS):
+            proof.runs.setdefault(each.job, []).append(round(each.seconds or 0.0, 2))
+            if each.status != "SUCCESS":
+                proof.faults.append(f"{each.job} ended with {each.status}")
+
+
+def _is_at_rest(server: DagsterServer) -> bool:
+    """Whether the sensor, looking after the last run, asked for nothing: what is left may wait."""
+    runs, tick = server.runs(limit=_MOST_RUNS), server.last_tick("upkeep_sensor")
+    if tick is None or tick["status"] != "SKIPPED" or not runs:
+        return False
+    ended = max(each.ended or 0.0 for each in runs)
+    return tick["timestamp"] > ended and all(each.status in ENDED for each in runs)
 
 
 def keep(lake: Lake, proof: Proof) -> None:
