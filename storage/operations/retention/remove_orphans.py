@@ -12,8 +12,8 @@
 5. Run: read the new roots again, and move the other candidates to quarantine, or delete them on
    request. Restore files of earlier runs that a root needs by now.
 
-Memory: about 100 bytes per old file of the table, 1 KB per file of the plan and 0.75 KB per file that
-lies in quarantine, plus the listing of one folder and the roots.
+Memory: about 100 bytes per old file of the table, 1 KB per file of the plan and 0.75 KB per file in
+quarantine, plus the listing of one folder and the roots.
 Source: Paimon `OrphanFilesClean`.
 """
 
