@@ -15,8 +15,10 @@ from dagster._core.remote_origin import (
     RemoteJobOrigin,
     RemoteRepositoryOrigin,
 )
+from dagster._core.test_utils import create_run_for_test
 
 from lakewright.jobs import upkeep_sensor
+from lakewright.platform.orchestration import past_runs
 from lakewright.platform.orchestration.run_process import PROCESS_TAG
 from lakewright.storage.env import SystemEnv
 from tests.pipelines.lake import Lake
@@ -171,6 +173,20 @@ def test_the_next_tick_makes_up_for_a_run_whose_process_was_killed(
     else:
         assert ordeal.files == FILES
         ordeal.ends_well()
+    assert ordeal.status(run) is dg.DagsterRunStatus.FAILURE
+
+
+def test_a_killed_run_is_made_up_for_after_as_many_runs_as_are_looked_at(ordeal: Ordeal) -> None:
+    for number in range(past_runs._RUNS):
+        asked = {"tables": {"shop.events": {}}, "asked": {"shop.events": {"state": str(number)}}}
+        create_run_for_test(
+            ordeal.lake.instance,
+            job_name=COMPACT,
+            status=dg.DagsterRunStatus.SUCCESS,
+            run_config={"ops": {COMPACT: {"config": asked}}},
+        )
+    run = ordeal.die("amid its work")
+    ordeal.ends_well()
     assert ordeal.status(run) is dg.DagsterRunStatus.FAILURE
 
 
