@@ -21,6 +21,7 @@ from dagster._core.storage.tags import MAX_RUNTIME_SECONDS_TAG, RUN_KEY_TAG
 from lakewright.jobs.refresh_assets import refresh_request
 from lakewright.jobs.upkeep import SENSOR_TAG
 from lakewright.jobs.verbs import KEEPING_JOBS
+from lakewright.platform.declare.upkeep_policies import CompactionPolicy, WarehousePolicy
 from lakewright.platform.orchestration.cron import last_tick_ms
 from lakewright.platform.orchestration.names import TABLE_TAG, VERB_TAG, UpkeepNames, table_tag
 from lakewright.platform.orchestration.past_runs import past_runs
@@ -157,11 +158,17 @@ def _moved(shown: Iterable[AdoptedTable], watch: Watch) -> Iterator[str]:
 
 
 def _interval_ms(tables: KeptTables) -> int:
-    """How often the sensor looks: as often as the table that is to be looked at most often."""
-    declared = [each.maintenance.compaction.interval for each in tables.declarations.values()]
-    if tables.adopted:
-        declared.append(tables.warehouse.interval)
-    return min(declared, default=tables.warehouse.interval)
+    """How often the sensor looks: as often as the warehouse or any declaration says.
+
+    The default holds only if none of them says it.
+    """
+    warehouse = tables.warehouse
+    sections: list[CompactionPolicy | WarehousePolicy] = [
+        warehouse,
+        *(each.maintenance.compaction for each in tables.declarations.values()),
+    ]
+    written = [each.interval for each in sections if "interval" in each.model_fields_set]
+    return min(written, default=warehouse.interval)
 
 
 def _request(

@@ -255,6 +255,35 @@ def test_policies_are_read_again_when_their_file_changes(lake: Lake) -> None:
     assert asked(again) == ["shop.events"]
 
 
+@pytest.mark.parametrize(
+    ("declared", "policy", "seconds"),
+    [
+        ("", "{}", 30),
+        ("", "{interval: 5min}", 300),
+        ("interval: 20s", "{}", 20),
+        ("interval: 2min", "{}", 120),
+        ("interval: 2min", "{interval: 5min}", 120),
+        ("interval: 2min", "{interval: 10s}", 10),
+    ],
+)
+def test_the_sensor_looks_as_often_as_is_written_and_else_every_half_minute(
+    lake: Lake, declared: str, policy: str, seconds: int
+) -> None:
+    lake.declare(
+        f"tables:\n  - {{table: shop.t0, maintenance: {{compaction: {{{declared}}}}}}}\n"
+        "  - table: shop.t1\n"
+    )
+    (lake.folder / "policy.yaml").write_text(f"warehouse: {policy}\n")
+    built = build_definitions(
+        [lake.folder / "tables"],
+        warehouse=lake.warehouse,
+        policies=[lake.folder / "policy.yaml"],
+        adopted=["*"],
+    )
+    sensor = built.get_repository_def().get_sensor_def(UpkeepNames().sensor)
+    assert sensor.minimum_interval_seconds == seconds
+
+
 def test_a_look_that_takes_long_goes_on_with_the_rest_at_the_next_one(
     many: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
