@@ -34,7 +34,8 @@ def past_runs(
 ) -> Past:
     """The last tries of each verb on each table, what runs now, and what that may take.
 
-    The first run that died in a state of a table is no try: another one is asked for at once.
+    The first run that died in a state of a table, by one policy, is no try: another one is asked
+    for at once.
     """
     instance = life.instance
     tries: dict[tuple[str, str], Try] = {}
