@@ -38,7 +38,7 @@ from tests.support.tables.invariants import missing_files, unreachable_files
 POLICY = """
 warehouse:
   interval: 10s
-  compaction: {min_bytes: 0 b, small_files: 5, interval: 10s}
+  compaction: {min_bytes: 0 b, small_files: 5}
   snapshots: {retain_min: 5, time_retained: 2min, schedule: "* * * * *"}
   manifests: {min_count: 30}
   orphans: {older_than: 1h, schedule: "*/5 * * * *"}

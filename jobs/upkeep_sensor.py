@@ -16,11 +16,12 @@ from dataclasses import asdict
 from functools import cache, partial
 
 import dagster as dg
-from dagster._core.storage.tags import MAX_RUNTIME_SECONDS_TAG
+from dagster._core.storage.tags import MAX_RUNTIME_SECONDS_TAG, RUN_KEY_TAG
 
 from lakewright.jobs.refresh_assets import refresh_request
 from lakewright.jobs.upkeep import SENSOR_TAG
 from lakewright.jobs.verbs import KEEPING_JOBS
+from lakewright.platform.declare.upkeep_policies import CompactionPolicy, WarehousePolicy
 from lakewright.platform.orchestration.cron import last_tick_ms
 from lakewright.platform.orchestration.names import TABLE_TAG, VERB_TAG, UpkeepNames, table_tag
 from lakewright.platform.orchestration.past_runs import past_runs
@@ -33,7 +34,6 @@ from lakewright.platform.warehouse.budget import batches
 from lakewright.platform.warehouse.clock import Clock
 from lakewright.platform.warehouse.intents import Intent
 from lakewright.platform.warehouse.kept_tables import KeptTables
-from lakewright.platform.warehouse.known_work import Past
 from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.platform.warehouse.look import Watch
 from lakewright.platform.warehouse.past import day_of
@@ -110,7 +110,10 @@ def build_upkeep_sensor(
         for told in look.news[:_MOST_LOGGED]:
             context.log.info("%s", told)
         seconds = tables.warehouse.max_runtime // 1000
-        requests = [_request(batch, names, past, seconds) for batch in batches(look.choice.chosen)]
+        requests = [
+            _request(context.instance, batch, names, seconds)
+            for batch in batches(look.choice.chosen)
+        ]
         if shown is not None:
             # Our own tables appear with the next one: the first look makes them.
             assets = {each.table for each in shown}
@@ -155,15 +158,21 @@ def _moved(shown: Iterable[AdoptedTable], watch: Watch) -> Iterator[str]:
 
 
 def _interval_ms(tables: KeptTables) -> int:
-    """How often the sensor looks: as often as the table that is to be looked at most often."""
-    declared = [each.maintenance.compaction.interval for each in tables.declarations.values()]
-    if tables.adopted:
-        declared.append(tables.warehouse.interval)
-    return min(declared, default=tables.warehouse.interval)
+    """How often the sensor looks: as often as the warehouse or any declaration says.
+
+    The default holds only if none of them says it.
+    """
+    warehouse = tables.warehouse
+    sections: list[CompactionPolicy | WarehousePolicy] = [
+        warehouse,
+        *(each.maintenance.compaction for each in tables.declarations.values()),
+    ]
+    written = [each.interval for each in sections if "interval" in each.model_fields_set]
+    return min(written, default=warehouse.interval)
 
 
 def _request(
-    batch: Sequence[Intent], names: UpkeepNames, past: Past, seconds: int
+    instance: dg.DagsterInstance, batch: Sequence[Intent], names: UpkeepNames, seconds: int
 ) -> dg.RunRequest:
     verb = batch[0].verb
     config = {
@@ -190,7 +199,7 @@ def _request(
         },
     }
     return dg.RunRequest(
-        run_key=_run_key(batch, past),
+        run_key=_run_key(instance, batch),
         job_name=names.job(verb),
         run_config={"ops": {names.job(verb): {"config": config}}},
         tags={
@@ -202,14 +211,24 @@ def _request(
     )
 
 
-def _run_key(batch: Iterable[Intent], past: Past) -> str:
+def _run_key(instance: dg.DagsterInstance, batch: Iterable[Intent]) -> str:
     """The same for the same tables in the same state, until a run of it has ended.
 
-    Dagster launches a key once: a tick that is evaluated twice asks for one run.
+    Dagster launches a key once, for as long as it knows a run of it: a tick that is evaluated twice
+    asks for one run, and the work of a run that has ended needs another key. So runs are asked for
+    by their key, of which no number of other runs hides one.
     """
-    parts = []
-    for each in batch:
-        tried = past.tries.get((each.table, each.verb))
-        runs = 0 if tried is None else tried.runs
-        parts.append(f"{each.table} {each.table_uuid} {each.verb} {each.state} {runs}")
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:24]
+    parts = (f"{each.table} {each.table_uuid} {each.verb} {each.state}" for each in batch)
+    key = _digest("\n".join(parts))
+    while (last := _newest_of(instance, key)) is not None and last.is_finished:
+        key = _digest(f"{key} {last.run_id}")
+    return key
+
+
+def _newest_of(instance: dg.DagsterInstance, key: str) -> dg.DagsterRun | None:
+    found = instance.get_runs(filters=dg.RunsFilter(tags={RUN_KEY_TAG: key}), limit=1)
+    return found[0] if found else None
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:24]

@@ -6,6 +6,8 @@ readers keep words as typed, so that text may be any of them.
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
@@ -22,8 +24,15 @@ _DEFS = "$defs"
 
 def json_schema_of(kind: DocumentKind) -> dict[str, object]:
     """The JSON Schema of a document of declarations or policies."""
-    of_kind = _schema(PolicyFile) if kind is DocumentKind.POLICY else _of_declarations()
+    of_kind = _of_policies() if kind is DocumentKind.POLICY else _of_declarations()
     return {"$schema": _DIALECT, **of_kind}
+
+
+def _of_policies() -> dict[str, Any]:
+    found = _schema(PolicyFile)
+    # Only declarations have it.
+    del found[_DEFS]["CompactionPolicy"]["properties"]["interval"]
+    return found
 
 
 def _of_declarations() -> dict[str, object]:
@@ -46,7 +55,7 @@ def _of_declarations() -> dict[str, object]:
     }
 
 
-def _schema(model: type[BaseModel]) -> dict[str, object]:
+def _schema(model: type[BaseModel]) -> dict[str, Any]:
     return model.model_json_schema(schema_generator=_AsRead)
 
 

@@ -225,6 +225,12 @@ def _check(
     if message is not None:
         at = (*place, "match") if level is Level.PATTERN else place
         yield document.problem(at, message)
+    if "interval" in policy.compaction.model_fields_set:
+        message = (
+            "one sensor looks at all tables, so no part of them has an interval; write `interval` "
+            "under `warehouse`"
+        )
+        yield document.problem((*place, "compaction", "interval"), message)
     for below, message in (*check_upkeep(policy), *check(policy)):
         yield document.problem((*place, *below), message)
 

@@ -89,7 +89,13 @@ class CompactionPolicy(Declared):
     )
     timezone: str = _timezone("hours")
     max_partitions: int = Field(default=200, ge=1, description="at most so many partitions a run")
-    interval: DurationMs = Field(default=30_000, description="how often the table is looked at")
+    interval: DurationMs = Field(
+        default=30_000,
+        description=(
+            "the sensor looks so often, if no other declaration and not `interval` of the "
+            "warehouse says less; of a declaration only"
+        ),
+    )
 
 
 class SortPolicy(Declared):
@@ -342,7 +348,10 @@ class WarehousePolicy(UpkeepPolicy):
     """The policy of a whole warehouse, with what only a warehouse has."""
 
     budget: Budget = Budget()
-    interval: DurationMs = Field(default=30_000, description="how often the warehouse is looked at")
+    interval: DurationMs = Field(
+        default=30_000,
+        description="how often the sensor looks, if no declaration says less",
+    )
     max_runtime: DurationMs = Field(
         default=21_600_000,
         description=(

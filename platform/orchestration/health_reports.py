@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import dagster as dg
 
@@ -37,6 +37,12 @@ from lakewright.platform.warehouse.trend import Trend
 from lakewright.storage.operations.retention.retention_outlook import RetentionOutlook
 
 HEALTHY = "healthy"
+# What is told of a decision: its verb, and why it is declined; None if the verb is due.
+Said: TypeAlias = tuple[str, WhyNot | None]
+# A verb with these is as good as due: they come and go with each run.
+_AS_DUE = frozenset({WhyNot.IN_FLIGHT, WhyNot.CAPPED})
+# A table in order moves between these by its schedules alone.
+_IN_ORDER = frozenset({WhyNot.HEALTHY, WhyNot.NOT_YET})
 # Reasons of the policy itself to wait: the table is as its policy wants it.
 _ALLOWED = frozenset({WhyNot.OUT_OF_HOURS, WhyNot.STILL_WRITTEN, WhyNot.TOO_LITTLE})
 _MOST_NAMED = 5
@@ -47,15 +53,12 @@ _MOST_RUNS = 10
 class HealthEvaluation:
     """Whether nothing is due in a table, nor held up longer than its policy allows.
 
-    What a schedule asks for counts once it is late, or a run of it failed. `told` are the verbs
-    that are due or wait. As long as it and `passed` stay, and no run of upkeep ends, the sensor
-    reports no further evaluation.
+    What a schedule asks for counts once it is late, or a run of it failed.
     """
 
     passed: bool
     description: str
     metadata: Mapping[str, Any]
-    told: frozenset[str]
 
     def event(self, names: TableNames) -> dg.AssetCheckEvaluation:
         """The evaluation as an event that needs no run."""
@@ -151,25 +154,27 @@ def evaluate_health(
         passed=passed,
         description=_description(state, decisions, kept, passed=passed),
         metadata={name: value for name, value in metadata.items() if value is not None},
-        told=frozenset(told),
     )
 
 
-def health_told(state: TableState, decisions: Sequence[Decision]) -> tuple[bool, frozenset[str]]:
-    """Whether an evaluation passes, and the verbs that it tells as due or waiting.
+def health_told(state: TableState, decisions: Sequence[Decision]) -> tuple[bool, frozenset[Said]]:
+    """Whether an evaluation passes, and what it tells beside figures, moments and what is in order.
 
-    It costs little: the sensor asks for it at each look, to see whether an evaluation is news.
+    As long as this stays, and no run of upkeep ends, the sensor reports no further evaluation. It
+    costs little, as the sensor asks for it at each look.
     """
-    told, passed = set(), state.survey.problem is None
+    told: set[Said] = set()
+    passed = state.survey.problem is None
     for each in decisions:
         if isinstance(each, Intent):
             passed = passed and each.in_time
-        elif each.why_not.waits:
+            told.add((each.verb, None))
+            continue
+        if each.why_not.waits:
             may_wait = each.in_time and each.why_not is not WhyNot.ASKED_BEFORE
             passed = passed and (may_wait or each.why_not in _ALLOWED)
-        else:
-            continue
-        told.add(each.verb)
+        if each.why_not not in _IN_ORDER:
+            told.add((each.verb, None if each.why_not in _AS_DUE else each.why_not))
     return passed, frozenset(told)
 
 
@@ -179,7 +184,6 @@ def absent(table: str) -> HealthEvaluation:
         passed=True,
         description=f"table {table} does not exist yet",
         metadata={},
-        told=frozenset(),
     )
 
 

@@ -34,7 +34,8 @@ def past_runs(
 ) -> Past:
     """The last tries of each verb on each table, what runs now, and what that may take.
 
-    The first run that died in a state of a table is no try: another one is asked for at once.
+    The first run that died in a state of a table, by one policy, is no try: another one is asked
+    for at once.
     """
     instance = life.instance
     tries: dict[tuple[str, str], Try] = {}
@@ -62,19 +63,22 @@ def past_runs(
                 key = (table, verb)
                 if run.status is _GOOD and not _is_dry(run) and table not in deferred:
                     done.setdefault(key, started_ms)
-                state = asked.get(table, {}).get("state")
-                if state is None:
+                wanted = asked.get(table, {})
+                if wanted.get("state") is None:
                     continue
+                tried = Try(
+                    state=wanted["state"], ended_ms=ended_ms, policy=wanted.get("policy", "")
+                )
                 last = tries.get(key)
-                again = last is None or last.state == state
+                again = last is None or last.is_like(tried)
                 # The first death in a state is forgiven: mostly the work was not the cause of it.
                 if again and key not in died and life.has_died(run):
                     died.add(key)
                     again = False
                 if last is None:
-                    tries[key] = Try(state=state, ended_ms=ended_ms, times=int(again))
+                    tries[key] = replace(tried, times=int(again))
                 else:
-                    tries[key] = replace(last, times=last.times + again, runs=last.runs + 1)
+                    tries[key] = replace(last, times=last.times + again)
     return Past(
         tries=tries,
         done_ms=done,

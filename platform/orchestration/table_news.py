@@ -1,7 +1,7 @@
 """What the upkeep sensor reports on the pages of tables, without a run.
 
-* The check `healthy`, when the set of verbs that are due or wait has changed, and when a run of
-  upkeep has ended, so that the page shows what the run left.
+* The check `healthy`, when it tells of another verb or another reason, when the mode of the policy
+  has changed, and when a run of upkeep has ended, so that the page shows what the run left.
 * A materialization of a table that is not written here, when others have changed its rows; an
   observation if they only rewrote its files. Before it come those of the partitions that changed,
   at the first report of all; more than a few are told look by look (`partition_news.py`).
@@ -79,7 +79,7 @@ class TableNews:
     tables: KeptTables
     names: UpkeepNames
     most_events: int = _MOST_EVENTS
-    _health: dict[str, tuple[bool, frozenset[str], int]] = field(default_factory=dict)
+    _health: dict[str, tuple[object, ...]] = field(default_factory=dict)
     _told: dict[str, _Told] = field(default_factory=dict)
     _partitions: PartitionNews = field(default_factory=PartitionNews)
     # Since when partitions were to be reported, by a process that did not come to the end.
@@ -120,7 +120,7 @@ class TableNews:
             # The commits first: the page is then materialized before it is checked.
             found += self._commits(instance, catalog, kept, state)
             decisions = look.of(name)
-            told = (*health_told(state, decisions), watch.ended_ms(name))
+            told = (*health_told(state, decisions), kept.policy.mode, watch.ended_ms(name))
             if self._health.get(name) != told:
                 self._health[name] = told
                 health = evaluate_health(

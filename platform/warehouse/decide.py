@@ -64,9 +64,10 @@ from lakewright.platform.warehouse.table_state import TableState
 from lakewright.platform.warehouse.taken_back import TakenBack, policy_digest
 from lakewright.storage.spec.known_options import Use
 
-# The first delay before a verb is asked for again in an unchanged state; it doubles each time.
-_ASKED_AGAIN_AFTER_MS = 600_000
-_MOST_TIMES_ASKED = 8
+# The first delay before a verb is asked for again in an unchanged state; it doubles each time, up
+# to a day: its cause may be mended without a trace in the table.
+_ASKED_AGAIN_AFTER_MS, _AT_LATEST_AFTER_MS = 600_000, 86_400_000
+_MOST_DOUBLINGS = 8
 # A table is not ill because of work that its schedule asked for so shortly ago.
 _LATE_AFTER_MS = 3_600_000
 _MOST_TOLD = 5
@@ -591,16 +592,15 @@ class _Look:
         # The row that tells of a failure is another state of the ledger.
         if tried.state != intent.state and not (self._is_own and tried.error):
             return intent
-        if not tried.times:
+        if not tried.times or tried.policy not in ("", intent.policy):
             return intent
-        told = "was asked for already in this state"
-        error = f"; it ended with {tried.error}" if tried.error else ""
-        if tried.times >= _MOST_TIMES_ASKED:
-            return intent.waiting(WhyNot.ASKED_BEFORE, told + error)
-        again_ms = tried.ended_ms + (_ASKED_AGAIN_AFTER_MS << (tried.times - 1))
+        delay_ms = _ASKED_AGAIN_AFTER_MS << min(tried.times - 1, _MOST_DOUBLINGS)
+        again_ms = tried.ended_ms + min(delay_ms, _AT_LATEST_AFTER_MS)
         if self.clock.now_ms >= again_ms:
             return intent
-        told += f", and is again from {time_text(again_ms)} on{error}"
+        error = f"; it ended with {tried.error}" if tried.error else ""
+        told = f"was asked for already in this state, and is again from {time_text(again_ms)} on"
+        told += error
         return intent.waiting(WhyNot.ASKED_BEFORE, told, again_ms)
 
     def _is_of_another(self, tried: Try) -> bool:

@@ -15,15 +15,20 @@ from lakewright.platform.warehouse.taken_back import TakenBack
 class Try:
     """The last time that a verb was asked for on a table, in which state, and how often in it.
 
-    `runs` counts all that an orchestrator knows, in whichever state. `times` is 0 if the one run in
-    the state was killed. `error` is that of the last one, where the ledger tells it.
+    `policy` is the digest of the section that asked for it, empty if that is not known. `times`
+    counts the runs in this state by this policy; it is 0 if the only one was killed. `error` is
+    that of the last one, where the ledger tells it.
     """
 
     state: str
     ended_ms: int
+    policy: str = ""
     times: int = 1
-    runs: int = 1
     error: str = ""
+
+    def is_like(self, other: Try) -> bool:
+        """Whether both were asked for in one state, by one policy."""
+        return (self.state, self.policy) == (other.state, other.policy)
 
 
 @dataclass(frozen=True, slots=True)

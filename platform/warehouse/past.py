@@ -51,6 +51,8 @@ class LedgerPast:
     _learning: Learning = field(default_factory=Learning)
     _read: tuple[int | None, Calibration] = (None, Calibration())
     _tries: dict[tuple[str, str], Try] = field(default_factory=dict)
+    # The runs that these tries count: one may leave several actions, such as those of its retries.
+    _runs: dict[tuple[str, str], set[str]] = field(default_factory=dict)
     # The beginnings of the actions that were read, by their ids.
     _known: dict[str, int] = field(default_factory=dict)
     # Of tables of which something was taken back, what that was, for the same last actions.
@@ -106,15 +108,17 @@ class LedgerPast:
         if not action.state or action.verdict is Verdict.SHADOW:
             return
         key = (action.table, action.verb)
-        last = self._tries.get(key)
-        times = last.times + 1 if last is not None and last.state == action.state else 1
-        self._tries[key] = Try(
+        tried = Try(
             state=action.state,
             ended_ms=action.ended_ms,
-            times=times,
-            runs=0,
+            policy=action.policy,
             error=action.error or "",
         )
+        last, runs = self._tries.get(key), self._runs.setdefault(key, set())
+        if last is None or not last.is_like(tried):
+            runs.clear()
+        runs.add(action.run)
+        self._tries[key] = replace(tried, times=len(runs))
 
     def _all_taken_back(self) -> Mapping[tuple[str, str], TakenBack]:
         assert self._last is not None
@@ -165,11 +169,11 @@ def _joined(
     joined = {**recorded, **runs}
     for key in recorded.keys() & runs.keys():
         action, run = recorded[key], runs[key]
-        if action.state == run.state:
+        if action.is_like(run):
             ended_ms, times = max(action.ended_ms, run.ended_ms), max(action.times, run.times)
             joined[key] = replace(run, ended_ms=ended_ms, times=times, error=action.error)
         elif action.ended_ms > run.ended_ms:
-            joined[key] = replace(action, runs=run.runs)
+            joined[key] = action
     return joined
 
 

@@ -15,12 +15,16 @@ from dagster._core.remote_origin import (
     RemoteJobOrigin,
     RemoteRepositoryOrigin,
 )
+from dagster._core.test_utils import create_run_for_test
 
 from lakewright.jobs import upkeep_sensor
+from lakewright.platform.orchestration import past_runs
 from lakewright.platform.orchestration.run_process import PROCESS_TAG
+from lakewright.platform.orchestration.warm_launcher import WarmRunLauncher
+from lakewright.storage import Table
 from lakewright.storage.env import SystemEnv
 from tests.pipelines.lake import Lake
-from tests.support.processes.killed_upkeep import MOMENTS, work_until_killed
+from tests.support.processes.killed_upkeep import MOMENTS, work_until_killed, working
 from tests.support.tables.builders import remove_orphans, rows
 from tests.support.tally import tally
 
@@ -174,6 +178,20 @@ def test_the_next_tick_makes_up_for_a_run_whose_process_was_killed(
     assert ordeal.status(run) is dg.DagsterRunStatus.FAILURE
 
 
+def test_a_killed_run_is_made_up_for_after_as_many_runs_as_are_looked_at(ordeal: Ordeal) -> None:
+    for number in range(past_runs._RUNS):
+        asked = {"tables": {"shop.events": {}}, "asked": {"shop.events": {"state": str(number)}}}
+        create_run_for_test(
+            ordeal.lake.instance,
+            job_name=COMPACT,
+            status=dg.DagsterRunStatus.SUCCESS,
+            run_config={"ops": {COMPACT: {"config": asked}}},
+        )
+    run = ordeal.die("amid its work")
+    ordeal.ends_well()
+    assert ordeal.status(run) is dg.DagsterRunStatus.FAILURE
+
+
 @pytest.mark.deep
 def test_a_run_of_another_machine_counts_as_dead_once_its_lease_has_lapsed(ordeal: Ordeal) -> None:
     run = ordeal.die("amid its work")
@@ -183,6 +201,33 @@ def test_a_run_of_another_machine_counts_as_dead_once_its_lease_has_lapsed(ordea
     (lease,) = ordeal.lake.table().upkeep.leases()
     ordeal.lake.table().upkeep.break_lease(lease.id)
     ordeal.ends_well()
+
+
+def test_a_run_that_is_cancelled_while_it_works_leaves_no_staged_file_and_no_lease(
+    ordeal: Ordeal, tmp_path: Path
+) -> None:
+    before = data_files(ordeal.lake.table())
+    run = ordeal.create(STARTING)
+    instance = ordeal.lake.instance
+    launcher = WarmRunLauncher()
+    launcher.register_instance(instance)
+    tables, warehouse = tmp_path / "tables", ordeal.lake.warehouse.uri
+    with working(instance.root_directory, run.run_id, tables, warehouse, tmp_path / "told"):
+        assert data_files(ordeal.lake.table()) > before
+        assert ordeal.lake.table().upkeep.leases()
+        assert launcher.terminate(run.run_id)
+    assert ordeal.status(run) is dg.DagsterRunStatus.CANCELED
+    assert data_files(ordeal.lake.table()) == before
+    assert ordeal.lake.table().upkeep.leases() == ()
+    assert "was asked for already in this state, and is again from " in (
+        ordeal.lake.tick().skip_message
+    )
+    ordeal.time_passes(LATER_MS)
+    ordeal.ends_well()
+
+
+def data_files(table: Table) -> set[Path]:
+    return set(Path(table.table_files.paths.root).glob("bucket-*/data-*"))
 
 
 def policy_changes(ordeal: Ordeal) -> None:

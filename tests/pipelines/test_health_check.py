@@ -8,6 +8,7 @@ import dagster as dg
 import pytest
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
+from lakewright.definitions import build_definitions
 from lakewright.platform.upkeep.measures import Benefit
 from lakewright.platform.warehouse.action import Action, Verdict
 from lakewright.platform.warehouse.ledger import Ledger
@@ -136,6 +137,41 @@ def test_the_sensor_reports_a_check_only_when_what_is_due_changes(fragmented: La
     fragmented.forget_what_was_read()
     assert told(fragmented.tick()) == ["AssetCheckEvaluation"]
     assert told(fragmented.tick()) == []
+
+
+def test_the_page_of_a_healthy_table_follows_each_change_of_its_policy(lake: Lake) -> None:
+    lake.catalog.create_table("shop.events", COLUMNS)
+    lake.write_small_files("2024-01-01", 1)
+    policy = lake.folder / "policy.yaml"
+    policy.write_text("warehouse: {compaction: {small_files: 5}}\n")
+    lake.declare("table: other.table\n")
+    lake.definitions_are(
+        build_definitions(
+            [lake.folder / "tables"],
+            warehouse=lake.warehouse,
+            policies=[policy],
+            adopted=["shop.*"],
+        )
+    )
+
+    def evaluations() -> list[str]:
+        found = [
+            each for each in lake.tick().asset_events if isinstance(each, dg.AssetCheckEvaluation)
+        ]
+        return [f"{each.description} {each.metadata['not due'].value}" for each in found]
+
+    assert len(evaluations()) == 1
+    for said, told in (
+        ("{snapshots: {retain_max: 3}}", "retain_max (3) is below retain_min (10)"),
+        ("{snapshots: {enabled: false}}", "is switched off by its policy"),
+        ("{freeze: true}", "is frozen by its policy"),
+        ("{mode: shadow}", "Healthy**: nothing is due"),
+        ("{mode: live}", "Healthy**: nothing is due"),
+    ):
+        policy.write_text(f"warehouse: {said}\n")
+        (evaluation,) = evaluations()
+        assert told in evaluation
+        assert evaluations() == []
 
 
 def test_the_page_shows_what_a_run_that_made_no_snapshot_left(fragmented: Lake) -> None:

@@ -11,7 +11,7 @@ from dagster._core.test_utils import create_run_for_test
 from lakewright.definitions import build_definitions
 from lakewright.jobs import upkeep_sensor
 from lakewright.platform.orchestration.names import UpkeepNames
-from lakewright.platform.orchestration.past_runs import past_runs
+from lakewright.platform.orchestration.past_runs import _RUNS, past_runs
 from lakewright.platform.orchestration.run_life import RunLife
 from lakewright.platform.warehouse.action import Verdict
 from lakewright.platform.warehouse.ledger import Ledger
@@ -163,18 +163,52 @@ def test_a_run_that_was_killed_is_made_up_for_at_once_and_one_killed_again_later
     for _ in range(2):
         (request,) = many.tick().run_requests
         keys.add(request.run_key)
-        create_run_for_test(
-            many.instance,
-            job_name="compact",
-            status=dg.DagsterRunStatus.FAILURE,
-            run_config=dict(request.run_config),
-            tags=request.tags,
-        )
+        # A tick that is evaluated again asks for the same run.
+        (again,) = many.tick().run_requests
+        assert again.run_key == request.run_key
+        is_killed(many, request)
     # Dagster launches a key once.
     assert len(keys) == 2
     answer = many.tick()
     assert not answer.run_requests
     assert "was asked for already in this state, and is again from " in answer.skip_message
+
+
+def is_killed(many: Lake, request: dg.RunRequest) -> None:
+    """What is left of a run that the daemon launched for a request, and that was killed."""
+    create_run_for_test(
+        many.instance,
+        job_name="compact",
+        status=dg.DagsterRunStatus.FAILURE,
+        run_config=dict(request.run_config),
+        tags={**request.tags, "dagster/run_key": str(request.run_key)},
+    )
+
+
+def test_what_is_asked_for_again_has_a_new_key_after_many_runs_of_other_tables(many: Lake) -> None:
+    keys = set()
+    for _ in range(3):
+        (request,) = many.tick().run_requests
+        keys.add(request.run_key)
+        is_killed(many, request)
+        for _ in range(_RUNS):
+            create_run_for_test(
+                many.instance, job_name="compact", status=dg.DagsterRunStatus.SUCCESS
+            )
+    assert len(keys) == 3
+
+
+def test_another_policy_is_tried_at_once_where_runs_came_to_nothing(lake: Lake) -> None:
+    lake.declare(f"table: shop.events\n{SHARED}\n")
+    fill(lake, "shop.events", 4)
+    (request,) = lake.tick().run_requests
+    is_killed(lake, request)
+    (request,) = lake.tick().run_requests
+    is_killed(lake, request)
+    assert "was asked for already in this state" in lake.tick().skip_message
+    lake.declare(f"table: shop.events\n{SHARED.replace('3}', '4}')}\n")
+    (request,) = lake.tick().run_requests
+    assert lake.request(request).success
 
 
 def test_a_dropped_and_a_recreated_table_are_decided_anew(many: Lake) -> None:
@@ -219,6 +253,35 @@ def test_policies_are_read_again_when_their_file_changes(lake: Lake) -> None:
     policy.write_text("warehouse: {compaction: {small_flies: 3}}\n")
     (again,) = lake.tick().run_requests
     assert asked(again) == ["shop.events"]
+
+
+@pytest.mark.parametrize(
+    ("declared", "policy", "seconds"),
+    [
+        ("", "{}", 30),
+        ("", "{interval: 5min}", 300),
+        ("interval: 20s", "{}", 20),
+        ("interval: 2min", "{}", 120),
+        ("interval: 2min", "{interval: 5min}", 120),
+        ("interval: 2min", "{interval: 10s}", 10),
+    ],
+)
+def test_the_sensor_looks_as_often_as_is_written_and_else_every_half_minute(
+    lake: Lake, declared: str, policy: str, seconds: int
+) -> None:
+    lake.declare(
+        f"tables:\n  - {{table: shop.t0, maintenance: {{compaction: {{{declared}}}}}}}\n"
+        "  - table: shop.t1\n"
+    )
+    (lake.folder / "policy.yaml").write_text(f"warehouse: {policy}\n")
+    built = build_definitions(
+        [lake.folder / "tables"],
+        warehouse=lake.warehouse,
+        policies=[lake.folder / "policy.yaml"],
+        adopted=["*"],
+    )
+    sensor = built.get_repository_def().get_sensor_def(UpkeepNames().sensor)
+    assert sensor.minimum_interval_seconds == seconds
 
 
 def test_a_look_that_takes_long_goes_on_with_the_rest_at_the_next_one(

@@ -1,24 +1,32 @@
-"""A run of upkeep whose process kills itself at a moment of its work."""
+"""A run of upkeep whose process kills itself, or is cancelled, at a moment of its work."""
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 import dagster as dg
 from dagster._core.definitions.job_base import InMemoryJob
+from dagster._core.errors import DagsterExecutionInterruptedError
 from dagster._core.execution.api import execute_run
+from dagster._utils.interrupts import capture_interrupts
 
 from lakewright.definitions import build_definitions
 from lakewright.platform.orchestration.resources import WarehouseResource
 from lakewright.storage import Catalog
 from tests.support.processes.racing import quick_starts, run_in
+from tests.support.processes.signals import heed_signals
 from tests.support.stores.watched_files import Call, WatchedFiles
 
 _PATIENCE_SECONDS = 300
+# Time for a cancellation, before the work of a run goes on.
+_HALT_SECONDS = 10.0
 
 
 def _is_commit(call: Call) -> bool:
@@ -74,3 +82,58 @@ def _work(home: str, run_id: str, declared: Path, warehouse: str, moment: str) -
         run = instance.get_run_by_id(run_id)
         assert run is not None
         execute_run(InMemoryJob(definitions.resolve_job_def(run.job_name)), run, instance)
+
+
+class HaltingWarehouse(WarehouseResource):
+    """A warehouse that tells in a file that the first file is staged, and waits a little then."""
+
+    told: str
+
+    def catalog(self) -> Catalog:
+        opened = super().catalog()
+        is_staging, _ = MOMENTS["amid its work"]
+
+        def halt(call: Call) -> None:
+            if is_staging(call) and not Path(self.told).exists():
+                Path(self.told).touch()
+                time.sleep(_HALT_SECONDS)
+
+        files = WatchedFiles(opened.fs)
+        files.after = halt
+        return replace(opened, fs=files)
+
+
+@contextmanager
+def working(
+    home: str, run_id: str, declared: Path, warehouse: str, told: Path
+) -> Iterator[ForkServerProcess]:
+    """A process that works at a run and has staged a file; it must end within the block."""
+    process = quick_starts().Process(
+        target=run_in,
+        args=(dict(os.environ), _work_as_launched, home, run_id, declared, warehouse, str(told)),
+    )
+    process.start()
+    try:
+        ends = time.monotonic() + _PATIENCE_SECONDS
+        while not told.exists():
+            assert process.is_alive(), f"it ended with {process.exitcode} before it staged a file"
+            assert time.monotonic() < ends
+            time.sleep(0.01)
+        yield process
+        process.join(_PATIENCE_SECONDS)
+        assert process.exitcode == 0
+    finally:
+        process.kill()
+
+
+def _work_as_launched(home: str, run_id: str, declared: Path, warehouse: str, told: str) -> None:
+    """What the process of a launched run does, which heeds a cancellation."""
+    heed_signals()
+    definitions = build_definitions(
+        [declared], warehouse=HaltingWarehouse(uri=warehouse, told=told)
+    )
+    with capture_interrupts(), dg.DagsterInstance.local_temp(home) as instance:
+        run = instance.get_run_by_id(run_id)
+        assert run is not None
+        with suppress(DagsterExecutionInterruptedError):
+            execute_run(InMemoryJob(definitions.resolve_job_def(run.job_name)), run, instance)

@@ -113,6 +113,7 @@ DECLARATIONS = DocumentKind.DECLARATIONS
         (POLICIES, "warehouse: {budget: {bytes: 500}}"),
         (POLICIES, "warehouse: {compaction: {hours: night}}"),
         (POLICIES, "databases: {a: {budget: {timezone: UTC}}}"),
+        (POLICIES, "databases: {a: {compaction: {interval: 10s}}}"),
         (POLICIES, "patterns: [{freeze: true}]"),
         (POLICIES, "patterns: {match: a.b}"),
         (DECLARATIONS, "table: a.b\ncolums: []"),

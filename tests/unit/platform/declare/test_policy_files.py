@@ -271,6 +271,20 @@ WRONG = [
     ),
     ("warehouse:\n", "a.yaml:1: warehouse: null is not a mapping of keys to values"),
     (
+        "databases:\n  a:\n    compaction: {interval: 10s}",
+        (
+            "a.yaml:3: databases.a.compaction.interval: one sensor looks at all tables, so no part "
+            "of them has an interval; write `interval` under `warehouse`"
+        ),
+    ),
+    (
+        "warehouse: {compaction: {interval: 10s}}",
+        (
+            "a.yaml:1: warehouse.compaction.interval: one sensor looks at all tables, so no part "
+            "of them has an interval; write `interval` under `warehouse`"
+        ),
+    ),
+    (
         "databases: {a: {interval: 5s}}",
         (
             "a.yaml:1: databases.a.interval: only a whole warehouse has 'interval'; write it under "

@@ -9,7 +9,11 @@ import dagster as dg
 import pytest
 
 from lakewright.platform.declare.policy_watch import PolicyFiles
-from lakewright.platform.orchestration.health_reports import HealthEvaluation, evaluate_health
+from lakewright.platform.orchestration.health_reports import (
+    HealthEvaluation,
+    evaluate_health,
+    health_told,
+)
 from lakewright.platform.orchestration.names import UpkeepNames
 from lakewright.platform.warehouse.clock import Clock
 from lakewright.platform.warehouse.decide import decide
@@ -62,8 +66,28 @@ def test_daily_work_makes_a_table_ill_once_it_is_late_or_failed(
         clock = Clock(now_ms=now_ms, last_tick_ms=lambda cron, zone: tick_ms)
         return evaluate_health(state, decide(state, one.policy, past, clock), one, UpkeepNames())
 
-    assert found().told == {VERB}
+    assert f"**{VERB.replace('_', ' ')}**" in found().description
     assert found().passed is not ill
+
+
+def test_another_reason_to_wait_or_to_decline_is_news_and_the_course_of_a_schedule_is_none() -> (
+    None
+):
+    catalog = Catalog.open(memory_uri(), env=FixedEnv())
+    new_table(catalog, name="db.events")
+    state = read_state(catalog, "db.events", now_ms=START_MS)
+
+    def told(why_not: WhyNot, reason: str = "") -> object:
+        declined = Declined(table="db.events", verb="compact", why_not=why_not, reason=reason)
+        return health_told(state, [declined])
+
+    quiet = {WhyNot.HEALTHY, WhyNot.NOT_YET}
+    running = {WhyNot.IN_FLIGHT, WhyNot.CAPPED}
+    others = [{each} for each in WhyNot if each not in quiet | running]
+    said = [{told(each) for each in alike} for alike in (quiet, running, *others)]
+    assert all(len(each) == 1 for each in said)
+    assert len(set.union(*said)) == len(said)
+    assert told(WhyNot.OUT_OF_BYTES, "3 GiB left") == told(WhyNot.OUT_OF_BYTES, "2 GiB left")
 
 
 def test_an_expiry_that_is_due_says_what_it_gains_though_it_reads_no_rows(tmp_path: Path) -> None:

@@ -212,20 +212,32 @@ def test_a_compaction_does_not_wait_for_what_only_deletes(verb: str) -> None:
     assert intents(compaction(state(partition("a", 9)), in_flight={"nyc.flights": running}))
 
 
-def test_what_came_to_nothing_is_asked_for_later_and_later_and_not_for_ever() -> None:
+def test_what_came_to_nothing_is_asked_for_later_and_later_and_then_once_a_day() -> None:
     found = state(partition("a", 9))
     (due,) = intents(compaction(found))
     waited = []
-    for times in range(1, 9):
+    for times in (*range(1, 11), 400):
         tries = {("nyc.flights", "compact"): Try(state=due.state, ended_ms=NOW_MS, times=times)}
         (waits,) = compaction(found, tries=tries)
         assert waits.why_not is WhyNot.ASKED_BEFORE
-        if waits.again_ms is not None:
-            waited.append((waits.again_ms - NOW_MS) // 60_000)
-            later = replace(CLOCK, now_ms=waits.again_ms)
-            assert intents(decide(found, SMALL, Past(tries=tries), later))
-    assert waited == [10, 20, 40, 80, 160, 320, 640]
+        assert waits.again_ms is not None
+        waited.append((waits.again_ms - NOW_MS) // 60_000)
+        later = replace(CLOCK, now_ms=waits.again_ms)
+        assert intents(decide(found, SMALL, Past(tries=tries), later))
+    assert waited == [10, 20, 40, 80, 160, 320, 640, 1280, 1440, 1440, 1440]
     assert intents(compaction(state(partition("a", 10)), tries=tries))
+
+
+def test_another_policy_is_tried_at_once_in_a_state_in_which_one_came_to_nothing() -> None:
+    found = state(partition("a", 9))
+    (due,) = intents(compaction(found))
+    for times in (1, 8):
+        tried = Try(state=due.state, ended_ms=NOW_MS, policy=due.policy, times=times)
+        tries = {("nyc.flights", "compact"): tried}
+        (waits,) = compaction(found, tries=tries)
+        assert waits.why_not is WhyNot.ASKED_BEFORE
+        full = UpkeepPolicy(compaction=SMALL.compaction.model_copy(update={"full": True}))
+        assert intents(compaction(found, full, tries=tries))
 
 
 def own(found: TableState) -> TableState:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from lakewright.platform.upkeep.measures import Cost
 from lakewright.platform.warehouse.action import Action, Verdict
 from lakewright.platform.warehouse.calibrate import Calibration
@@ -90,13 +92,44 @@ def test_an_action_and_its_run_are_one_try(catalog: Catalog) -> None:
     now_ms = catalog.env.now_ms()
     key = ("db.t", "expire_snapshots")
     ledger.record(
-        [replace(an_action(now_ms + at, table="db.t"), id=str(at), state="s") for at in (1, 2)]
+        [
+            replace(an_action(now_ms + at, table="db.t"), id=str(at), run=f"run {at}", state="s")
+            for at in (1, 2)
+        ]
     )
     own = LedgerPast(ledger).past(day_begins_ms=0).tries[key]
-    # Keys of requests are made of the runs of the orchestrator alone.
-    assert own == Try(state="s", ended_ms=now_ms + 402, times=2, runs=0)
-    runs = Past(tries={key: Try(state="s", ended_ms=now_ms + 500, times=3, runs=7)})
+    assert own == Try(state="s", ended_ms=now_ms + 402, times=2)
+    runs = Past(tries={key: Try(state="s", ended_ms=now_ms + 500, times=3)})
     assert LedgerPast(ledger).add_to(runs, day_begins_ms=0).tries == runs.tries
-    earlier = Past(tries={key: Try(state="r", ended_ms=now_ms, times=1, runs=7)})
-    joined = LedgerPast(ledger).add_to(earlier, day_begins_ms=0).tries[key]
-    assert joined == replace(own, runs=7)
+    earlier = Past(tries={key: Try(state="r", ended_ms=now_ms, times=1)})
+    assert LedgerPast(ledger).add_to(earlier, day_begins_ms=0).tries[key] == own
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_the_actions_of_one_run_are_one_try(catalog: Catalog, *, at_once: bool) -> None:
+    ledger, past = Ledger(catalog), LedgerPast(Ledger(catalog))
+    now_ms = catalog.env.now_ms()
+    # A step that was retried five times, and one run of two verbs that are decided as one.
+    failed = [("a run", "compact", Verdict.FAILED)] * 6
+    done = [("b run", "postpone_compact", Verdict.DONE), ("b run", "compact", Verdict.BEATEN)]
+    seen = []
+    for at, (run, verb, verdict) in enumerate([*failed, *done]):
+        action = an_action(now_ms + at, table="db.t")
+        ledger.record([replace(action, run=run, verb=verb, verdict=verdict, state="s")])
+        if not at_once:
+            seen.append(past.past(day_begins_ms=0).tries["db.t", "compact"].times)
+    assert past.past(day_begins_ms=0).tries["db.t", "compact"].times == 2
+    assert seen == ([] if at_once else [1, 1, 1, 1, 1, 1, 2, 2])
+
+
+def test_a_try_by_another_policy_is_the_first_one_of_it(catalog: Catalog) -> None:
+    ledger = Ledger(catalog)
+    now_ms = catalog.env.now_ms()
+    key = ("db.t", "expire_snapshots")
+    for at, policy in enumerate(["old", "old", "new"]):
+        action = an_action(now_ms + at, table="db.t")
+        ledger.record([replace(action, run=f"run {at}", state="s", policy=policy)])
+    own = LedgerPast(ledger).past(day_begins_ms=0).tries[key]
+    assert own == Try(state="s", ended_ms=now_ms + 402, policy="new", times=1)
+    runs = Past(tries={key: Try(state="s", ended_ms=now_ms, policy="old", times=5)})
+    assert LedgerPast(ledger).add_to(runs, day_begins_ms=0).tries[key] == own
