@@ -283,7 +283,7 @@ class _Run:
         self.restated = 0
         self.rewritten = Rewritten()
         self.seen = files.snapshots.latest()
-        self._known = KeyValues(files, files.schema.fields_of(plan.keys))
+        self._known: dict[tuple[str, ...], dict[str, frozenset[KeyRow]]] = {}
 
     def whole(self) -> TableFiles:
         """Carry all steps out; returns the table with its new keys."""
@@ -384,7 +384,7 @@ class _Run:
         if partitions is not None:
             wanted = PartitionFilter.of_specs(files, partitions)
             entries = [each for each in entries if wanted.takes(each)]
-        values = KeyValues(files, files.schema.fields_of(keys), self._known.found)
+        values = self.values(files, keys)
         values.look(entries, self.engine)
         several = [each for each in entries if values.single(each.file) is None]
         if several:
@@ -392,7 +392,11 @@ class _Run:
 
     def prepared(self, files: TableFiles, keys: tuple[str, ...]) -> Prepared:
         """The manifests for a cut-over to the keys, not written yet."""
-        return Prepared(files, keys, KeyValues(files, files.schema.fields_of(keys)), self.engine)
+        return Prepared(files, keys, self.values(files, keys), self.engine)
+
+    def values(self, files: TableFiles, keys: tuple[str, ...]) -> KeyValues:
+        """The values of the keys, with what was found of files before: a file is read once."""
+        return KeyValues(files, files.schema.fields_of(keys), self._known.setdefault(keys, {}))
 
     def split_files(
         self, files: TableFiles, keys: tuple[str, ...], several: Sequence[ManifestEntry]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.spec.hive_table import hive_table
 from lakewright.storage.spec.schema import TableSchema
+from tests.support.stores.watched_files import WatchedFiles
 from tests.support.tables.builders import compact, content, expire, new_table, remove_orphans, rows
 from tests.support.tables.deleted_rows import delete_first_rows
 from tests.support.tables.invariants import assert_only_reachable_files, assert_readable_history
@@ -98,6 +100,28 @@ def test_partitions_that_share_a_folder_are_counted_each(catalog: Catalog) -> No
     assert plan.partitions_after == 4
     with pytest.raises(InvalidRequestError, match="would have 4 partitions"):
         table.upkeep.plan_respec(["dt", "o"], most_partitions=3)
+
+
+def test_a_file_whose_statistics_prove_no_value_is_read_once_by_plan_and_by_run(
+    catalog: Catalog,
+) -> None:
+    table = new_table(catalog, COLUMNS, partitions=["dt"])
+    for number in range(5):
+        table.write(rows(table, [{"dt": "a", "hh": 1, "o": f"o{number}", "v": number}]))
+    watched = WatchedFiles(catalog.fs)
+    table = replace(catalog, fs=watched).table(table.name)
+
+    def opened() -> Counter[int]:
+        """How many data files were opened so many times since the last call."""
+        paths = Counter(each.path for each in watched.calls if "/data-" in each.path)
+        watched.calls.clear()
+        return Counter(paths.values())
+
+    plan = table.upkeep.plan_respec(["dt", "o"])
+    assert opened() == {1: 5}
+    table.upkeep.run(plan)
+    assert opened() == {1: 5}
+    assert len(catalog.table(table.name).at().partitions()) == 5
 
 
 @pytest.mark.sampled(2)
