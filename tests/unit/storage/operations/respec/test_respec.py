@@ -20,6 +20,7 @@ from lakewright.storage.errors import (
     InvalidRequestError,
     SchemaMoved,
     UnsupportedError,
+    VerificationFailed,
 )
 from lakewright.storage.spec.hive_table import hive_table
 from lakewright.storage.spec.schema import TableSchema
@@ -122,6 +123,35 @@ def test_a_file_whose_statistics_prove_no_value_is_read_once_by_plan_and_by_run(
     table.upkeep.run(plan)
     assert opened() == {1: 5}
     assert len(catalog.table(table.name).at().partitions()) == 5
+
+
+@pytest.mark.parametrize("keys", [("dt", "hh"), ("hh",)], ids=str)
+@pytest.mark.parametrize("hours", [(2, 2), (1, 2)], ids=["another value", "several values"])
+def test_full_verification_finds_statistics_that_lie_before_anything_is_published(
+    catalog: Catalog, hours: tuple[int, int], keys: tuple[str, ...]
+) -> None:
+    table = new_table(catalog, COLUMNS, partitions=["dt"])
+    right, wrong = (
+        table.stage(rows(table, [{"dt": "a", "hh": hh, "o": "o", "v": 1} for hh in given]))
+        for given in ((1, 1), hours)
+    )
+    (told,), (message,) = right.messages[0].new_files, wrong.messages
+    lying = replace(message.new_files[0], value_stats=told.value_stats)
+    table.commit(replace(wrong, messages=(replace(message, new_files=(lying,)),)))
+    table.abort(right)
+    due, before = content(table), table.history.latest_snapshot()
+    plan = table.upkeep.plan_respec(keys)
+    assert (plan.restate.files, plan.split.files) == (1, 0)
+    with pytest.raises(VerificationFailed, match=r"other values of \((dt, )?hh\) than its stat"):
+        table.upkeep.run(plan, verify="full")
+    assert table.history.latest_snapshot() == before
+    assert catalog.table(table.name).schema == table.schema
+    # The way out that the error names.
+    table.upkeep.sort_compact(["hh"])
+    table.upkeep.run(table.upkeep.plan_respec(keys), verify="full")
+    table = catalog.table(table.name)
+    assert content(table) == due
+    assert {each["hh"] for each in partitions(table)} == set(hours)
 
 
 @pytest.mark.sampled(2)
