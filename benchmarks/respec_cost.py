@@ -3,14 +3,16 @@
 * `goes`: the only key of an append table goes, so each entry is restated twice.
 * `comes`: a key comes that files lack, so each entry is restated once.
 * `split`: a key comes of which each file holds two values, so each file is split.
+* `text`: a text of one value a file becomes a key; statistics of texts prove no value, so each file
+  is opened, once by the plan and once by the run.
 * `keyed`: a key goes from a primary-key table, whose rows are written anew.
 
 With `--beside`, another process appends a row every 0.6 s, and waits as every writer does. Of
-`keyed` it also replaces one, of another partition each time. A line
-of JSON for each case and count: seconds, CPU seconds, growth of memory, bytes of metadata written,
+`keyed` it also replaces one, of another partition each time. A line of JSON for each case and
+count: seconds, CPU seconds, those of the plan before, growth of memory, bytes of metadata written,
 snapshots made, the time between those for which writers wait, and how long the longest append took.
-Every thirtieth append joins manifests, which takes longer without a change, too. Files of
-`goes` and `comes` are named in manifests only; no verb opens them.
+Every thirtieth append joins manifests, which takes longer without a change, too. Files of `goes`
+and `comes` are named in manifests only; no verb opens them.
 """
 
 from __future__ import annotations
@@ -56,6 +58,16 @@ def _split(files: int, folder: Path) -> Table:
     return table
 
 
+def _text(files: int, folder: Path) -> Table:
+    table = Catalog.open(str(folder)).create_table(
+        NAME, {"day": "INT", "hour": "STRING", "v": "INT"}, partition_keys=["day"]
+    )
+    numbers = list(range(files))
+    columns = [numbers, [f"hour {each % 24}" for each in numbers], numbers]
+    table.write(pa.table(columns, schema=table.arrow_schema))
+    return table
+
+
 def _keyed(files: int, folder: Path) -> Table:
     table = Catalog.open(str(folder)).create_table(
         NAME,
@@ -86,6 +98,7 @@ CASES: dict[str, tuple[Callable[[int, Path], Table], list[str]]] = {
     "goes": (_goes, []),
     "comes": (_comes, ["day", "hour"]),
     "split": (_split, ["day", "hour"]),
+    "text": (_text, ["day", "hour"]),
     "keyed": (_keyed, ["hour"]),
 }
 
@@ -99,9 +112,11 @@ def measure(case: str, files: int, *, beside: bool) -> dict[str, object]:
         subprocess.run(command, check=True)
         table = Catalog.open(folder).table(NAME)
         paths = table.table_files.paths
+        planning = time.process_time()
         plan = table.upkeep.plan_respec(
             keys, most_files=4 * files + 10_000, most_partitions=4 * files + 10_000
         )
+        planning = time.process_time() - planning
         before = {each.path for each in table.table_files.fs.list_dir(paths.manifest_dir)}
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         with _writer(Path(folder), beside) as appends:
@@ -119,6 +134,7 @@ def measure(case: str, files: int, *, beside: bool) -> dict[str, object]:
             "files": files,
             "seconds": round(ended - began, 2),
             "cpu_seconds": round(cpu, 2),
+            "planning_cpu_seconds": round(planning, 2),
             "growth_bytes": 1024 * growth,
             "metadata_bytes": sum(written),
             "snapshots": len(result.snapshot_ids),
@@ -174,6 +190,8 @@ def append(folder: Path) -> None:
             row |= {"v": -number} if "v" in row else {}
             row |= {"day": -number} if "v" in row else {"day": f"day-{number}"}
             given = [row]
+            if "hour" in row and pa.types.is_string(table.arrow_schema.field("hour").type):
+                row["hour"] = "hour 1"
             if table.schema.primary_keys:
                 given.append({"day": number, "hour": 1, "v": 2 * number + 1})
             try:

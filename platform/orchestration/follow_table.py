@@ -3,12 +3,15 @@
 Dagster keeps a materialization by the text of its partition's key, so those of the former keys stay
 in the asset's history and count for no new partition. Without more, each new partition would look
 as if it was never written, and automations would write its rows again. So each partition with rows
-from before the change gets a materialization that says so.
+from before the change gets a materialization that says so. A partition that came later gets none:
+the asset has not written it, and automations may.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +29,8 @@ from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.orchestration.reports import table_metadata
 from lakewright.platform.upkeep.words import counted
 from lakewright.storage import PartitionStats, Table
+from lakewright.storage.errors import SnapshotNotFound
+from lakewright.storage.spec.partition import Partition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +51,8 @@ def follow_table(
     """
     scheme = declaration.scheme
     known = partitions_def(scheme, names) if declaration.columns else None
-    since_ms = _keys_since_ms(table)
-    if known is None or since_ms is None:
+    change = _change_of(table)
+    if known is None or change is None:
         return Followed()
     if table.schema.partition_keys != declaration.partition_keys:
         return Followed()
@@ -55,11 +60,16 @@ def follow_table(
     _register(scheme, names, present, instance)
     told = instance.get_materialized_partitions(names.asset_key)
     is_fixed = not scheme.is_found_in_data
-    events, common = [], table_metadata(table)
+    untold = {}
     for key, partition in present.items():
         if is_fixed and not known.has_partition_key(key):
             outside.append(key)
-        elif key not in told and (partition.last_file_creation_ms or 0) <= since_ms:
+        elif key not in told:
+            untold[key] = partition
+    events, common = [], table_metadata(table)
+    older = _from_before(table, change, untold.values())
+    for key, partition in untold.items():
+        if partition.partition in older:
             events.append(_event(names, known, key, partition, common))
     warnings = []
     if outside:
@@ -75,18 +85,50 @@ def follow_table(
     return Followed(events=tuple(events), warnings=tuple(warnings))
 
 
-def _keys_since_ms(table: Table) -> int | None:
-    """When the table got its partition keys; None if it has had them from the beginning."""
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """When the table got its keys, and the lowest id of a schema that has had them since."""
+
+    at_ms: int
+    schema_id: int
+
+
+def _change_of(table: Table) -> _Change | None:
+    """The last change of the partition keys; None if the table has had them from the beginning."""
     store, keys = table.table_files.schemas, table.schema.partition_keys
-    times: list[int] = []
+    times: dict[int, int] = {}
     for number in reversed(store.ids()):
         schema = store.read(number)
         if schema.partition_keys != keys:
             # Schemas of older files were given the new keys, too, and have their own times.
-            later = [each for each in times if each > schema.time_millis]
-            return min(later, default=table.schema.time_millis)
-        times.append(schema.time_millis)
+            later = [each for each in times.values() if each > schema.time_millis]
+            return _Change(min(later, default=table.schema.time_millis), min(times))
+        times[number] = schema.time_millis
     return None
+
+
+def _from_before(
+    table: Table, change: _Change, partitions: Iterable[PartitionStats]
+) -> set[Partition]:
+    """Those of the partitions that had rows when the keys changed.
+
+    Where all files of a partition are older than the change, they tell. Otherwise the first
+    snapshot of the new keys does; if it has expired, the oldest files of the first one that is
+    left.
+    """
+    created = {each.partition: each.last_file_creation_ms or 0 for each in partitions}
+    older = {each for each, last_ms in created.items() if last_ms <= change.at_ms}
+    if len(older) == len(created):
+        return older
+    snapshots = table.table_files.snapshots
+    # An expiry that is at work may take a snapshot that was listed.
+    with suppress(SnapshotNotFound):
+        ids = snapshots.kept_ids()
+        first = bisect_left(ids, change.schema_id, key=lambda each: snapshots.read(each).schema_id)
+        for each in table.at(snapshot=ids[min(first, len(ids) - 1)]).partitions():
+            if first > 0 or (each.first_file_creation_ms or 0) <= change.at_ms:
+                older.add(each.partition)
+    return older
 
 
 def _by_key(scheme: PartitionScheme, table: Table) -> tuple[dict[str, PartitionStats], list[str]]:

@@ -103,7 +103,7 @@ class RespecOptions:
     verify: VerifyLevel = option(
         VerifyLevel.CHECKSUMS,
         "How much is proved before split files are published: counts, checksums, or full, which "
-        "reads the new files back.",
+        "reads the new files back, and of files that stay the columns of the new keys.",
         at_run=True,
     )
 

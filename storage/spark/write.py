@@ -4,10 +4,10 @@
 2. Fixed buckets: hash the key columns and shuffle by (partition, bucket), so that one task has all
    rows of a bucket. Dynamic buckets: shuffle by partition, because one task must assign the
    buckets of all new keys of a partition. Other partitioned tables: rebalance by partition, which
-   lets Spark split a skewed one. Unless the caller wants otherwise, each task sorts its rows by
-   partition and bucket, beyond its memory on disk, so that one partition is open at a time. Changes
-   of a stream out of a table have an order, by which a task sorts those of each bucket: the last
-   one of a key counts.
+   lets Spark split a skewed one; without adaptive execution, shuffle by partition. Unless the
+   caller wants otherwise, each task sorts its rows by partition and bucket, beyond its memory on
+   disk, so that one partition is open at a time. Changes of a stream out of a table have an order,
+   by which a task sorts those of each bucket: the last one of a key counts.
 3. Each task writes its rows with the writer of local writes, and returns its commit messages.
 4. If Spark may have repeated a task, delete the files of attempts whose result was not used. If the
    write failed, wait until none of its tasks runs, and delete all of its files.
@@ -100,8 +100,17 @@ def _distributed(job: StagingJob, rows: DataFrame) -> DataFrame:
     elif options.bucket_mode is BucketMode.DYNAMIC:
         rows = rows.repartition(*partition_columns)
     else:
-        rows = rows.hint("rebalance", *partition_columns)
+        rows = _by_partition(rows, partition_columns)
     return _sorted(job, rows, partition_columns, ordered)
+
+
+def _by_partition(rows: DataFrame, partition_columns: Sequence[Column]) -> DataFrame:
+    """The rows of each partition in one task, or in several if Spark splits a large one."""
+    # Spark ignores the hint without adaptive execution; each task would write to all partitions.
+    adaptive = rows.sparkSession.conf.get("spark.sql.adaptive.enabled", None) or "true"
+    if adaptive.lower() == "true":
+        return rows.hint("rebalance", *partition_columns)
+    return rows.repartition(*partition_columns)
 
 
 def _sorted(job: StagingJob, rows: DataFrame, places: Sequence[Column], ordered: bool) -> DataFrame:

@@ -57,6 +57,14 @@ def test_the_page_of_streams_gives_the_reasons_for_a_sink_of_our_own() -> None:
         assert any(words in each for each in given), words
 
 
+@pytest.mark.mission("RS7")
+def test_the_page_of_streams_tells_of_earlier_work_on_partitioned_sources() -> None:
+    page = (ROOT / "docs" / "streaming.md").read_text()
+    told = " ".join(page.partition("### Background: earlier work")[2].split())
+    for words in ("FLINK-5859, FLINK-12805 and FLINK-13115", "`PartitionableTableSource`"):
+        assert words in told, words
+
+
 def test_the_page_of_policies_has_every_key_with_its_default() -> None:
     page = PAGE.read_text("utf-8")
     assert with_keys(page) == page, "run tools/write_policy_keys.py"

@@ -124,6 +124,16 @@ def test_tasks_sort_their_rows_and_have_one_partition_open_at_a_time(
     assert by_writer[True] == by_writer[False] == comparable(new)
 
 
+def test_many_tasks_write_a_file_a_partition_with_and_without_adaptive_execution(
+    catalog: Catalog, any_spark: SparkSession
+) -> None:
+    table = new_table(catalog, **KINDS["append"])
+    numbered = any_spark.range(0, 400, 1, 8)
+    table.write(numbered.selectExpr("id", "CAST(id % 40 AS STRING) AS day", "'v' AS v"))
+    found = table.at().partitions()
+    assert [(each.row_count, each.file_count) for each in found] == [(10, 1)] * 40
+
+
 @pytest.mark.parametrize("kind", ["append", "keyed"])
 @pytest.mark.parametrize(
     ("partition", "dynamic"),

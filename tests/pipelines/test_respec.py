@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import pyarrow as pa
 import pytest
 from dagster._core.definitions.partitions.context import partition_loading_context
 from dagster._core.storage.partition_status_cache import get_and_update_asset_status_cache_value
@@ -16,6 +17,7 @@ from lakewright.platform.orchestration.health_reports import HEALTHY
 from lakewright.platform.warehouse.action import Verdict
 from lakewright.platform.warehouse.ledger import Ledger
 from tests.pipelines.lake import Lake
+from tests.support.tables.builders import compact, expire
 
 CHECK = "schema_matches"
 KEY = dg.AssetKey(["shop", "events"])
@@ -317,11 +319,9 @@ def test_an_asset_whose_definition_changes_is_read_materialized_and_backfilled_o
         lake.check_soundness()
 
 
-def test_partitions_with_rows_are_not_missing_after_the_change(days: Lake) -> None:
-    days.declare(declared("hour"))
-    assert days.run("respec").success
-    # The same asset, which Dagster materializes wherever it thinks that there is nothing.
-    node = days.definitions.get_repository_def().asset_graph.get(KEY)
+def asked_if_missing(lake: Lake) -> set[str]:
+    """What is asked for if Dagster materializes the asset wherever it thinks there is nothing."""
+    node = lake.definitions.get_repository_def().asset_graph.get(KEY)
 
     @dg.asset(
         key=KEY,
@@ -330,10 +330,43 @@ def test_partitions_with_rows_are_not_missing_after_the_change(days: Lake) -> No
     )
     def eager() -> None: ...
 
-    answer = dg.evaluate_automation_conditions(defs=[eager], instance=days.instance)
-    asked = answer.get_requested_partitions(KEY)
+    answer = dg.evaluate_automation_conditions(defs=[eager], instance=lake.instance)
+    return set(answer.get_requested_partitions(KEY))
+
+
+def test_partitions_with_rows_are_not_missing_after_the_change(days: Lake) -> None:
+    days.declare(declared("hour"))
+    assert days.run("respec").success
+    asked = asked_if_missing(days)
     assert len(asked) == 4 * 24 - 4
-    assert not {"2024-01-01-01:00", "2024-01-02-02:00"} & set(asked)
+    assert not {"2024-01-01-01:00", "2024-01-02-02:00"} & asked
+
+
+@pytest.mark.parametrize("since", ["appended", "compacted", "expired"])
+def test_what_others_did_since_the_change_hides_no_partition_from_before(
+    days: Lake, since: str
+) -> None:
+    """Others write to a partition of before and to a new one before the declaration changes."""
+    days.tick_of("schema_sensor")
+    days.table().upkeep.respec(["dt", "hh"])
+    table = days.table()
+    for hour in (1, 7):
+        more = flights("2024-01-01", hour, first=90)
+        table.write(pa.Table.from_pylist(more, table.arrow_schema))
+    if since == "compacted":
+        # No file of the partition is as old as the change.
+        assert compact(table, full=True).snapshot is not None
+    elif since == "expired":
+        # No snapshot is, and the first that is left has the later partition, too.
+        expire(table)
+    days.declare(declared("hour"))
+    days.tick_of("schema_sensor")
+    hours = {f"2024-01-0{day}-0{hour}:00" for day in (1, 2) for hour in (1, 2)}
+    assert status(days) == hours
+    asked = asked_if_missing(days)
+    assert not hours & asked
+    # Its rows are another client's alone; the asset has not written it.
+    assert "2024-01-01-07:00" in asked
 
 
 def test_a_partition_without_rows_whose_key_was_another_columns_is_told(lake: Lake) -> None:

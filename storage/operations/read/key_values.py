@@ -1,7 +1,8 @@
 """The values that data files hold in the columns that become partition keys.
 
 A file belongs to a partition of the new keys if all of its rows have the same values in them. The
-statistics of the file prove it where its bounds are exact. Otherwise its columns are read.
+statistics of the file prove it where its bounds are exact. Otherwise its columns are read. A caller
+that does not trust the statistics has the columns of all files read, and compared with them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import pyarrow as pa
 
 from lakewright.storage.codec.arrow_values import value_of
 from lakewright.storage.codec.column_stats import file_bounds
+from lakewright.storage.errors import VerificationFailed
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.read.file_rows import FileRows
 from lakewright.storage.operations.read.scan import DataSplit
@@ -31,21 +33,32 @@ _FILES_A_TASK = 32
 
 @dataclass
 class KeyValues:
-    """The values of some columns in each live file; what was found out is kept by file name."""
+    """The values of some columns in each live file; what was found out is kept by file name.
+
+    With `reads_all`, columns are read also where statistics prove their values.
+    """
 
     files: TableFiles
     fields: tuple[DataField, ...]
     found: dict[str, frozenset[KeyRow]] = field(default_factory=dict)
+    reads_all: bool = False
 
     def look(self, entries: Iterable[ManifestEntry], engine: Engine) -> None:
-        """Find the values of files that are not known yet, from statistics or by reading."""
+        """Find the values of files that are not known yet, from statistics or by reading.
+
+        Raises:
+            VerificationFailed: a file was read, and has other values than its statistics prove.
+        """
         unknown: list[ManifestEntry] = []
+        claimed: dict[str, frozenset[KeyRow]] = {}
         schemas = FileSchemas(self.files)
         for entry in entries:
             if entry.file.file_name in self.found:
                 continue
             values = self._by_statistics(entry, schemas)
-            if values is None:
+            if values is not None:
+                claimed[entry.file.file_name] = frozenset([values])
+            if values is None or (self.reads_all and self._has_columns(entry)):
                 unknown.append(entry)
             else:
                 self.found[entry.file.file_name] = frozenset([values])
@@ -55,6 +68,8 @@ class KeyValues:
             tasks, engine.map(partial(_read_values, self.files, self.fields), tasks), strict=True
         ):
             for entry, rows in zip(task, read, strict=True):
+                if claimed.get(entry.file.file_name, rows) != rows:
+                    raise self._other_values(entry.file, rows)
                 self.found[entry.file.file_name] = rows
 
     def single(self, file: DataFileMeta) -> Mapping[str, Value] | None:
@@ -64,6 +79,22 @@ class KeyValues:
             return None
         names = (each.name for each in self.fields)
         return dict(zip(names, next(iter(rows)), strict=True))
+
+    def _has_columns(self, entry: ManifestEntry) -> bool:
+        """Whether rows of the file tell its values, and not its partition alone."""
+        partition = self.files.partitions.of_entry(entry).stored
+        return entry.file.row_count > 0 and any(each.name not in partition for each in self.fields)
+
+    def _other_values(self, file: DataFileMeta, rows: frozenset[KeyRow]) -> VerificationFailed:
+        names = ", ".join(each.name for each in self.fields)
+        return VerificationFailed(
+            f"data file {file.file_name} of {self.files.name} has other values of ({names}) than "
+            f"its statistics say: one for {file.row_count} rows by these, and {len(rows)} by the "
+            "rows, or one that differs. It was not given to a partition. Filters leave rows of it "
+            "out, too; let all files be written anew, with statistics of their rows "
+            f"(lakewright sort-compact {self.files.name} --by {self.fields[-1].name})",
+            table=self.files.name,
+        )
 
     def _by_statistics(self, entry: ManifestEntry, schemas: FileSchemas) -> KeyRow | None:
         """The values of all rows, if metadata proves them."""

@@ -50,6 +50,7 @@ class PartitionStats:
     row_count: int
     file_count: int
     size_bytes: int
+    first_file_creation_ms: int | None
     last_file_creation_ms: int | None
     buckets: tuple[BucketStats, ...]
     last_update: Snapshot | None = None
@@ -97,6 +98,9 @@ def _partition(
         row_count=int(columns.row_count[buckets].sum()),
         file_count=int(columns.file_count[buckets].sum()),
         size_bytes=int(columns.size_bytes[buckets].sum()),
+        first_file_creation_ms=(
+            None if created == NO_NUMBER else int(columns.first_creation_ms[buckets].min())
+        ),
         last_file_creation_ms=None if created == NO_NUMBER else created,
         buckets=tuple(_bucket(columns, each, target_bytes) for each in buckets.tolist()),
     )

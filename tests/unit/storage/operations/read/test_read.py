@@ -284,7 +284,7 @@ def opened(table: Table, **read: Any) -> tuple[int, int]:
     return len([call for call in fs.calls if call.name == "open_input"]), len(manifests)
 
 
-@pytest.mark.mission("PT8", "PT23", "PT39", "FS13", "SQ24")
+@pytest.mark.mission("PT8", "PT23", "PT39", "FS13", "SQ24", "RS7")
 def test_partitions_and_their_manifests_are_skipped_without_being_opened(
     catalog: Catalog,
 ) -> None:

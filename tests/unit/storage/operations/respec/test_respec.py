@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,9 +20,11 @@ from lakewright.storage.errors import (
     InvalidRequestError,
     SchemaMoved,
     UnsupportedError,
+    VerificationFailed,
 )
 from lakewright.storage.spec.hive_table import hive_table
 from lakewright.storage.spec.schema import TableSchema
+from tests.support.stores.watched_files import WatchedFiles
 from tests.support.tables.builders import compact, content, expire, new_table, remove_orphans, rows
 from tests.support.tables.deleted_rows import delete_first_rows
 from tests.support.tables.invariants import assert_only_reachable_files, assert_readable_history
@@ -98,6 +101,57 @@ def test_partitions_that_share_a_folder_are_counted_each(catalog: Catalog) -> No
     assert plan.partitions_after == 4
     with pytest.raises(InvalidRequestError, match="would have 4 partitions"):
         table.upkeep.plan_respec(["dt", "o"], most_partitions=3)
+
+
+def test_a_file_whose_statistics_prove_no_value_is_read_once_by_plan_and_by_run(
+    catalog: Catalog,
+) -> None:
+    table = new_table(catalog, COLUMNS, partitions=["dt"])
+    for number in range(5):
+        table.write(rows(table, [{"dt": "a", "hh": 1, "o": f"o{number}", "v": number}]))
+    watched = WatchedFiles(catalog.fs)
+    table = replace(catalog, fs=watched).table(table.name)
+
+    def opened() -> Counter[int]:
+        """How many data files were opened so many times since the last call."""
+        paths = Counter(each.path for each in watched.calls if "/data-" in each.path)
+        watched.calls.clear()
+        return Counter(paths.values())
+
+    plan = table.upkeep.plan_respec(["dt", "o"])
+    assert opened() == {1: 5}
+    table.upkeep.run(plan)
+    assert opened() == {1: 5}
+    assert len(catalog.table(table.name).at().partitions()) == 5
+
+
+@pytest.mark.parametrize("keys", [("dt", "hh"), ("hh",)], ids=str)
+@pytest.mark.parametrize("hours", [(2, 2), (1, 2)], ids=["another value", "several values"])
+def test_full_verification_finds_statistics_that_lie_before_anything_is_published(
+    catalog: Catalog, hours: tuple[int, int], keys: tuple[str, ...]
+) -> None:
+    table = new_table(catalog, COLUMNS, partitions=["dt"])
+    right, wrong = (
+        table.stage(rows(table, [{"dt": "a", "hh": hh, "o": "o", "v": 1} for hh in given]))
+        for given in ((1, 1), hours)
+    )
+    (told,), (message,) = right.messages[0].new_files, wrong.messages
+    lying = replace(message.new_files[0], value_stats=told.value_stats)
+    table.commit(replace(wrong, messages=(replace(message, new_files=(lying,)),)))
+    table.abort(right)
+    due, before = content(table), table.history.latest_snapshot()
+    plan = table.upkeep.plan_respec(keys)
+    assert (plan.restate.files, plan.split.files) == (1, 0)
+    with pytest.raises(VerificationFailed, match=r"other values of \((dt, )?hh\) than its stat"):
+        table.upkeep.run(plan, verify="full")
+    assert table.history.latest_snapshot() == before
+    assert catalog.table(table.name).schema == table.schema
+    # The way out that the error names.
+    table.upkeep.sort_compact(["hh"])
+    table.upkeep.run(table.upkeep.plan_respec(keys), verify="full")
+    table = catalog.table(table.name)
+    assert content(table) == due
+    assert {each["hh"] for each in partitions(table)} == set(hours)
 
 
 @pytest.mark.sampled(2)
@@ -340,6 +394,14 @@ def test_floating_numbers_become_no_keys_and_stay_where_they_are(
     had.write(rows(had, [{"f": 0.5, "hh": hour, "v": 1} for hour in (1, 2)]))
     due = content(had)
     assert content(respec(catalog, had, "f", "hh")) == due
+
+
+def test_tables_that_store_equal_rows_once_with_a_count_keep_their_keys(catalog: Catalog) -> None:
+    options = {"merge-engine": "value-count", "bucket": "1"}
+    table = new_table(catalog, COLUMNS, partitions=["dt"], options=options)
+    hours(table, "a", 1)
+    with pytest.raises(UnsupportedError, match=r"equal rows once, with a count; .* not implemented"):
+        table.upkeep.plan_respec(["dt", "hh"])
 
 
 class Metastore:
