@@ -403,7 +403,8 @@ class Catalog:
         to open it again: its commits fail, as the files are not where they were.
 
         Raises:
-            UnsupportedError: the catalog is not one in a metastore.
+            UnsupportedError: the catalog is not one in a metastore; or the partition keys are
+                changing, or changed and a tag names files by their places.
             TableNotFound, AlreadyExistsError, DatabaseNotFound: a name does not fit.
         """
         if self._places.hive is None:
@@ -411,7 +412,7 @@ class Catalog:
                 f"{name} keeps its name, which is its folder's: only a metastore renames tables; "
                 "create one LIKE it and INSERT INTO it"
             )
-        self._places.hive.rename_table(*split_name(name), *new_name(to))
+        self._places.rename(self._places.hive, name, to, self.env, self.run)
         return self._own_table(to)
 
     def plan_sync_tables(

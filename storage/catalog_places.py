@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakewright.storage.catalog_arguments import folder_name, split_name
+from lakewright.storage.catalog_arguments import folder_name, new_name, split_name
 from lakewright.storage.dropped_table import DroppedTable, folders_outside
 from lakewright.storage.env import Env, FileSystem
 from lakewright.storage.errors import AlreadyExistsError, StorageError, TableNotFound
 from lakewright.storage.files.catalog_names import DatabaseNames, FolderNames, Names
+from lakewright.storage.files.external_files import external_uri
 from lakewright.storage.files.hive_client import was_answered
 from lakewright.storage.files.hive_names import HiveNames
 from lakewright.storage.files.metadata_stores import SchemaStore
 from lakewright.storage.files.paths import DATABASE_SUFFIX, TablePaths
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.respec.moved_table import check_can_move, name_all_places
 from lakewright.storage.operations.running.delete_files import (
     delete_files,
     drop_table_files,
@@ -111,6 +113,19 @@ class Places:
             paths = TablePaths(path)
             delete_files(fs, [paths.schema(schema.id)])
             remove_empty_folders(fs, [paths.schema_dir], below=path.rpartition("/")[0])
+
+    def rename(self, hive: HiveNames, name: str, to: str, env: Env, run: str | None) -> None:
+        """Give a table another name in a metastore, and name its files where they lie then.
+
+        A process that dies in between leaves a table whose readers name the command for the rest.
+        """
+        former = self.files(name, env, run) if self.has(name) else None
+        if former is not None:
+            check_can_move(former)
+        hive.rename_table(*split_name(name), *new_name(to))
+        now = self.files(to, env, run)
+        if former is not None and now.paths.root != former.paths.root:
+            name_all_places(now, external_uri(former.fs, former.paths.root))
 
     def drop(self, name: str, env: Env) -> DroppedTable | None:
         """Take a table off the list, and delete its files; None if it is not there.

@@ -552,6 +552,14 @@ CASES = (
         restates_places=True,
         quick=False,
     ),
+    Case(
+        "respec of a keyed table to another primary key",
+        lambda at: at.table.upkeep.respec(["day", "v"], primary_key=["id", "day", "v"]),
+        ("fixed", "telling"),
+        steps=True,
+        repeats=True,
+        restates_places=True,
+    ),
     # Whole partitions.
     Case("add partitions", _take_over, ("append",), _landed, names_places=True),
     Case(
@@ -708,6 +716,17 @@ CASES = (
         done=NOTHING_LATER,
         steps=True,
         cleans_up=False,
+    ),
+    Case(
+        "roll back to other keys",
+        _run("rollback", snapshot=1),
+        ("append", "fixed"),
+        lambda table: table.upkeep.respec(["day", "v"]),
+        done=NOTHING_LATER,
+        steps=True,
+        repeats=True,
+        cleans_up=False,
+        restates_places=True,
     ),
     Case(
         "roll back to an expired tag",

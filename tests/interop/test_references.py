@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from lakewright.storage import Catalog, Table
+from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.operations.state.lineage import Lineage
 from tests.interop.test_they_read_ours import as_read_by, as_texts
 from tests.oracles.client import JavaOracle, Oracle, WritingOracle
+from tests.support.stores.watched_files import Call, WatchedFiles, looked_at
 from tests.support.tables.builders import (
     compact,
     content,
@@ -296,6 +299,93 @@ def test_main_becomes_the_branch_by_either(
     expire(table)
     assert as_read_by(java, catalog, table) == content(table)
     assert on_branch(java, catalog, "b") == content(branch)
+
+
+HOURLY = {"dt": "STRING", "hh": "INT", "id": "INT", "v": "STRING"}
+PARTED: dict[str, dict[str, Any]] = {
+    "append": {},
+    "keyed": {"keys": ["dt", "hh", "id"], "options": {"bucket": "1"}},
+}
+
+
+def write_hours(table: Table, version: str) -> None:
+    given = [{"dt": d, "hh": h, "id": h, "v": version} for d in "ab" for h in (1, 2)]
+    table.write(rows(table, given))
+
+
+def files_below(catalog: Catalog) -> dict[str, bytes]:
+    places = {each.path: each for each in catalog.fs.list_tree(catalog.root)}
+    return {path: catalog.fs.read_bytes(path) for path in sorted(places)}
+
+
+def forwarded_under_the_eyes(catalog: Catalog, reader: Oracle, *states: list[str]) -> int:
+    """Forward main to `side`; a client reads one of the states whenever it may see a new one."""
+    moments = 0
+
+    def look(call: Call) -> None:
+        nonlocal moments
+        if call.changes and ("/snapshot/" in call.path or "/schema/" in call.path):
+            moments += 1
+            now = catalog.table("db.t")
+            found = as_read_by(reader, catalog, now)
+            assert found == content(now)
+            assert found in states
+            chosen = as_read_by(reader, catalog, now, where=[("dt", "=", "a")])
+            assert chosen == content(now, where="dt = 'a'")
+
+    watched = replace(catalog, fs=WatchedFiles(catalog.fs, after=looked_at(look)))
+    watched.table("db.t").history.fast_forward("side")
+    return moments
+
+
+@pytest.mark.mission("PT1", "FS19")
+@pytest.mark.parametrize("kind", list(PARTED))
+@pytest.mark.parametrize("keys", [("dt", "hh"), ("hh",), ()], ids=str)
+@pytest.mark.parametrize("changed", ["neither", "the branch", "main", "both"])
+@pytest.mark.sampled(each="changed")
+def test_readers_of_main_meet_no_other_keys_while_it_is_forwarded(
+    catalog: Catalog,
+    released_pypaimon: WritingOracle,
+    kind: str,
+    keys: tuple[str, ...],
+    changed: str,
+) -> None:
+    table = new_table(catalog, HOURLY, partitions=["dt"], **PARTED[kind])
+    write_hours(table, "shared")
+    if changed == "neither":
+        table.upkeep.respec(keys)
+        table = catalog.table("db.t")
+    shared = table.history.latest_snapshot()
+    assert shared is not None
+    side = table.history.create_branch("side", snapshot=shared.id)
+    write_hours(side, "side")
+    write_hours(table, "main")
+    if changed in ("main", "both"):
+        table.upkeep.respec(keys)
+    if changed in ("the branch", "both"):
+        side.upkeep.respec(keys)
+    table, side = catalog.table("db.t"), catalog.table("db.t$branch_side")
+    states = [content(table.at(snapshot=shared.id)), content(table), content(side)]
+    if changed != "neither":
+        before = files_below(catalog)
+        with pytest.raises(UnsupportedError, match="values of one key for those of") as told:
+            table.history.fast_forward("side")
+        assert files_below(catalog) == before
+        # The refusal names each way out that is needed, and they suffice.
+        rolled = f"lakewright rollback db.t --snapshot {shared.id}" in str(told.value)
+        given = "lakewright respec 'db.t$branch_side' --keys 'dt'" in str(told.value)
+        assert (rolled, given) == (changed != "the branch", changed != "main")
+        if rolled:
+            table.history.rollback(snapshot=shared.id)
+        if given:
+            side.upkeep.respec(["dt"])
+    assert forwarded_under_the_eyes(catalog, released_pypaimon, *states) > 2
+    table = catalog.table("db.t")
+    assert content(table) == states[-1]
+    assert_only_reachable_files(table)
+    if changed != "neither":
+        table.upkeep.respec(keys)
+        assert as_read_by(released_pypaimon, catalog, table) == states[-1]
 
 
 # --- rollback ----------------------------------------------------------------------------------

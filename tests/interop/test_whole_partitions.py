@@ -10,7 +10,15 @@ import pytest
 from lakewright.storage import Catalog, Table
 from tests.interop.test_they_read_ours import as_read_by
 from tests.oracles.client import JavaOracle, Oracle, WritingOracle
-from tests.support.tables.builders import compact, content, events, expire, new_table, rows
+from tests.support.tables.builders import (
+    compact,
+    content,
+    events,
+    expire,
+    new_table,
+    remove_orphans,
+    rows,
+)
 from tests.support.tables.environment import FixedEnv
 from tests.support.tables.invariants import assert_only_reachable_files
 
@@ -57,6 +65,36 @@ def test_other_clients_read_the_table_after_each_verb_and_write_on_it(
     expire(other, keep=1)
     assert as_read_by(pypaimon, catalog, table) == content(table)
     assert_only_reachable_files(table)
+
+
+HOURLY = {"dt": "STRING", "hh": "INT", "v": "INT"}
+
+
+@pytest.mark.parametrize("former", [["dt"], ["dt", "hh"], []], ids=str)
+def test_other_clients_read_partitions_exchanged_between_tables_whose_keys_changed(
+    catalog: Catalog,
+    released_pypaimon: WritingOracle,
+    java_latest: JavaOracle,
+    former: list[str],
+) -> None:
+    given = [{"dt": day, "hh": hour, "v": 10 * hour} for day in "ab" for hour in (1, 2)]
+    for name, first in (("db.t", 0), ("db.other", 6)):
+        table = new_table(catalog, HOURLY, name=name, partitions=former)
+        table.write(rows(table, [{**each, "hh": each["hh"] + first} for each in given]))
+        table.upkeep.respec(["hh"])
+    table, other = catalog.table("db.t"), catalog.table("db.other")
+    due = sorted(content(table) + content(other))
+    for there, back, hour in ((table, other, 7), (other, table, 1), (other, table, 7)):
+        there.upkeep.exchange_partition(back.name, [{"hh": hour}])
+        remove_orphans(back)
+        assert sorted(content(table) + content(other)) == due
+        for client in (released_pypaimon, java_latest):
+            for each in (table, other):
+                assert as_read_by(client, catalog, each) == content(each)
+                # Clients prune by the keys of the schema that a file names.
+                kept = content(each, where=f"hh = {hour}")
+                found = as_read_by(client, catalog, each, where=[("hh", "=", hour)])
+                assert found == kept
 
 
 PARTITIONS = (

@@ -94,13 +94,16 @@ class CopyRun:
         return new, new_indexes
 
     def _data_file(self, file: DataFileMeta) -> DataFileMeta:
-        name, place = self.name_of(file.file_name), file.external_path
+        name = self.name_of(file.file_name)
+        # A file that its manifest places somewhere in its table is copied beside itself; another
+        # table has its copies in folders of its own.
+        is_within = self.source.paths == self.target.paths
+        place = file.external_path if is_within else None
         return replace(
             file,
             file_name=name,
             extra_files=tuple(map(self.name_of, file.extra_files)),
             schema_id=self.schema_ids[file.schema_id] if self.schema_ids else file.schema_id,
-            # A file that its manifest places somewhere in its table is copied beside itself.
             external_path=None if place is None else f"{place.rpartition('/')[0]}/{name}",
         )
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 
 from lakewright.storage.errors import (
     CommitOutcomeUnknownError,
@@ -56,6 +57,7 @@ from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.operations.state.latest import read_latest
 from lakewright.storage.spec.arguments import text_argument
 from lakewright.storage.spec.file_names import is_place_below
+from lakewright.storage.spec.manifest import ManifestEntry
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import Snapshot
@@ -115,6 +117,7 @@ def plan_exchange_partition(
             named.
         PartitionNotFound: the source has no such partition.
         PartitionExists: this table has the partition, with rows of its own.
+        UnsupportedError: a file of the partitions lies outside of the source.
     """
     other = _other_table(files, source)
     _check_alike(files, other)
@@ -126,6 +129,7 @@ def plan_exchange_partition(
     asked = selection(other, partitions=partitions)
     snapshot, found = read_latest(other, lambda latest: selected_entries(other, latest, asked))
     check_all_found(other, snapshot, asked, list(found))
+    _check_own(other, chain.from_iterable(found.values()))
     here = held_now(files, {each.row for each in found}).entries
     names = {each.row: _origins(entry.file.file_name for entry in found[each]) for each in found}
     for entry in here:
@@ -265,6 +269,7 @@ def _copy(files: TableFiles, other: TableFiles, there: HeldNow, held: HeldNames)
     if not held:
         return None
     entries = [each for each in there.entries if each.partition in held]
+    _check_own(other, entries)
     indexes = [each for each in there.indexes if each.partition in held]
     schema_ids = _schema_ids(files, other, {each.file.schema_id for each in entries})
     run_id = files.env.new_id()
@@ -283,19 +288,42 @@ def _copy(files: TableFiles, other: TableFiles, there: HeldNow, held: HeldNames)
     return snapshot
 
 
+def _check_own(other: TableFiles, entries: Iterable[ManifestEntry]) -> None:
+    """Check that the other table's files are its own, so that it may give them away."""
+    for entry in entries:
+        if other.is_foreign(entry.file):
+            raise UnsupportedError(
+                f"data file {entry.file.external_path} lies outside of {other.name}, so the "
+                "partition cannot be exchanged; take its folder over (lakewright add-partitions), "
+                f"or, if {other.name} was moved or copied from there, name its files where they "
+                f"lie now (lakewright respec {other.name} --moved-from PLACE)",
+                table=other.name,
+            )
+
+
 def _schema_ids(files: TableFiles, other: TableFiles, ids: set[int]) -> dict[int, int]:
     """The version of this table's schema for each version of the other's.
 
+    Clients look for a file, and find its values, by the keys of the schema that it names. So these
+    must be the present ones.
+
     Raises:
-        InvalidRequestError: this table never had such columns.
+        InvalidRequestError: this table never had such columns with these keys.
     """
-    own = {_columns(files.schemas.read(each)): each for each in reversed(files.schemas.ids())}
+    versions = {each: files.schemas.read(each) for each in reversed(files.schemas.ids())}
+    own = {
+        _columns(schema): each
+        for each, schema in versions.items()
+        if schema.partition_keys == files.schema.partition_keys
+        and schema.primary_keys == files.schema.primary_keys
+    }
     found = {each: own.get(_columns(other.schemas.read(each))) for each in ids}
     for each, known in found.items():
         if known is None:
             raise InvalidRequestError(
                 f"files of {other.name} were written with schema {each}, and {files.name} never "
-                f"had its columns; compact the partitions of {other.name} fully first",
+                f"had its columns with its present keys; compact the partitions of {other.name} "
+                "fully first",
                 table=files.name,
             )
     return {each: known for each, known in found.items() if known is not None}

@@ -29,6 +29,7 @@ from lakewright.storage.operations.references.delete_unreachable import (
     delete_unreachable,
     files_of_both,
 )
+from lakewright.storage.operations.references.forward_keys import check_keys_agree
 from lakewright.storage.operations.references.reachable import only_kept_by
 from lakewright.storage.operations.references.rollback import (
     check_nothing_newer,
@@ -82,6 +83,8 @@ def plan_fast_forward(files: TableFiles, name: str) -> FastForwardPlan:
     Raises:
         InvalidRequestError: the branch is main, or has no snapshot.
         BranchNotFound: no branch has that name; the message lists all branches.
+        UnsupportedError: main and the branch have other partition keys, or had since they parted;
+            the message names the way out.
         CorruptionError: metadata that the plan depends on cannot be read.
     """
     check_supported(files.schema, Use.EXPIRE, table=files.name)
@@ -108,6 +111,16 @@ def plan_fast_forward(files: TableFiles, name: str) -> FastForwardPlan:
     roots = all_roots(files)
     going = [root for root in roots if not root.branch and not stays.has(root)]
     staying = [root for root in roots if root.branch or stays.has(root)]
+    lost = root_ids(going, RootKind.SNAPSHOT)
+    check_keys_agree(
+        files,
+        seen,
+        mine,
+        theirs,
+        lost=lost,
+        shared_id=shared,
+        schemas_shared=stays.schemas_shared,
+    )
     return FastForwardPlan(
         table=files.name,
         branch=name,
@@ -116,7 +129,7 @@ def plan_fast_forward(files: TableFiles, name: str) -> FastForwardPlan:
         new_snapshot_ids=tuple(theirs),
         snapshot_ids=tuple(mine),
         tags=tuple(files.references.tag_names()),
-        lost_snapshot_ids=tuple(root_ids(going, RootKind.SNAPSHOT)),
+        lost_snapshot_ids=tuple(lost),
         lost_tags=tuple(tag_labels(going)),
         lost_changelog_ids=tuple(root_ids(going, RootKind.CHANGELOG)),
         consumers=consumers_beyond(files, shared),
@@ -176,7 +189,7 @@ def run_fast_forward(files: TableFiles, plan: FastForwardPlan) -> BranchResult:
     """Carry out a plan; after a crash main is readable, and a new fast-forward completes it.
 
     Raises:
-        InvalidRequestError, BranchNotFound: as `plan_fast_forward`, which this calls.
+        InvalidRequestError, BranchNotFound, UnsupportedError: as `plan_fast_forward`, called here.
         StalePlan: a new plan is another one, for example since main has new snapshots.
     """
     started = files.env.now_ms()
@@ -270,10 +283,13 @@ def _close_schemas(files: TableFiles, last: TableSchema) -> bool:
 
 
 def _delete_schemas_beyond(files: TableFiles, last_id: int) -> None:
-    """Delete main's own versions, the latest first, and those that alters add to them meanwhile."""
+    """Delete main's own versions, the latest last, and those that alters add to them meanwhile.
+
+    Older ones may have other partition keys, so none of them is the latest for a moment.
+    """
     surplus = [each for each in files.schemas.ids() if each > last_id]
     while surplus:
-        delete_files(files.fs, [files.paths.schema(each) for each in reversed(surplus)])
+        delete_files(files.fs, [files.paths.schema(each) for each in surplus])
         surplus = [each for each in files.schemas.ids() if each > last_id]
         if last_id + 1 in surplus:
             # It was made of the branch's last version, after main's own were gone.

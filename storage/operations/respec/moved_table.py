@@ -6,6 +6,9 @@ copy of the table these are places in the former one.
 1. Plan: find the live files that are named below the former place, and check that each lies at the
    same place below the table.
 2. Commit the same entries with the places of today: a COMPACT with an empty delta.
+
+Where a catalog moves the folder itself, it does so for main and all branches. Tags cannot be
+committed anew, so they are looked for before.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from lakewright.storage.errors import InvalidRequestError, UnsupportedError
 from lakewright.storage.files.external_files import external_uri
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.commit_loop import commit_bridging
+from lakewright.storage.operations.references.branches import at_branch, branch_names
 from lakewright.storage.operations.respec.cut_over import keys_stand
 from lakewright.storage.operations.state.latest import read_latest
 from lakewright.storage.operations.state.live_files import LiveFiles, index_entries, live_entries
@@ -82,6 +86,65 @@ def name_places_of_today(files: TableFiles, moved_from: str) -> CommitResult:
         return Change(base=base, statistics=latest.statistics)
 
     return commit_bridging(files, build)
+
+
+def check_can_move(files: TableFiles) -> None:
+    """Check that `name_all_places` can name all that is read of a table when its folder moves.
+
+    Snapshots of before keep the former places, and can be expired.
+
+    Raises:
+        UnsupportedError: a change of the partition keys is under way, or a tag names files by their
+            places.
+    """
+    for line in _lines(files):
+        keys = {line.schemas.read(each).partition_keys for each in line.schemas.ids()}
+        if len(keys) < 2:
+            continue
+        if not keys_stand(line):
+            raise UnsupportedError(
+                f"a change of the partition keys of {line.name} is under way, or was stopped, and "
+                "its files are named by their places; end it with its present keys before it moves "
+                f"(lakewright respec '{line.name}' --keys "
+                f"'{','.join(line.schema.partition_keys)}')",
+                table=files.name,
+            )
+        tags = [
+            name
+            for name, tag in sorted(line.references.tags().items())
+            if any(_is_named_here(line, each) for each in live_entries(line, tag.snapshot))
+        ]
+        if tags:
+            raise UnsupportedError(
+                f"{len(tags)} tags of {line.name} ({', '.join(tags[:5])}) name files by their "
+                "places, since its partition keys changed, and could not be read after it moved; "
+                f"delete them first (lakewright tag delete '{line.name}' {tags[0]})",
+                table=files.name,
+            )
+
+
+def name_all_places(files: TableFiles, moved_from: str) -> None:
+    """Name the files of main and of all branches where they lie after the table was moved.
+
+    Raises:
+        InvalidRequestError: a file does not lie in the table; `respec` with `moved_from` names them
+            when it does.
+    """
+    former = _former_uri(files, moved_from)
+    for line in _lines(files):
+        _, entries = read_latest(line, partial(live_entries, line))
+        if any(_path_now(line, former, each) is not None for each in entries):
+            find_moved(line, moved_from)
+            name_places_of_today(line, moved_from)
+
+
+def _lines(files: TableFiles) -> list[TableFiles]:
+    """The table seen from main, and from each branch."""
+    return [files, *(at_branch(files, each) for each in branch_names(files))]
+
+
+def _is_named_here(files: TableFiles, entry: ManifestEntry) -> bool:
+    return entry.file.external_path is not None and not files.is_foreign(entry.file)
 
 
 def _moved(files: TableFiles, former: str, entry: ManifestEntry) -> ManifestEntry:

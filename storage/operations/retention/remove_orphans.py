@@ -258,8 +258,8 @@ def _owned(files: TableFiles) -> re.Pattern[str]:
 
     Data files are in bucket folders, directly below the folders of present or former partition
     columns. A change of keys of a primary-key table that was stopped leaves files below folders of
-    other columns of the primary key. Other folders belong to users, and orphan removal never
-    touches them.
+    other columns of the primary key, or of columns that were to join it and come after the keys.
+    Other folders belong to users, and orphan removal never touches them.
     """
     keys = {files.schema.partition_keys}
     if files.schema.id > 0:
@@ -270,8 +270,11 @@ def _owned(files: TableFiles) -> re.Pattern[str]:
     )
     partition = f"(?:{'|'.join(folders)})"
     if files.schema.has_primary_key:
-        columns = "|".join(map(re.escape, map(escape_path, files.schema.primary_keys)))
-        partition = f"(?:{partition}|(?:(?:{columns})=[^/]*/)*)"
+        primary, joining = (
+            f"(?:(?:{'|'.join(map(re.escape, map(escape_path, names)))})=[^/]*/)*"
+            for names in (files.schema.primary_keys, files.schema.field_names)
+        )
+        partition = f"(?:{partition}{joining}|{primary})"
     directory = files.options.data_file_directory
     below = re.escape(directory) + "/" if directory else ""
     data = rf"{below}{partition}bucket-(\d+|postpone)/[^/]+"

@@ -130,6 +130,23 @@ def test_a_table_is_altered_kept_and_dropped(session: Session, catalog: Catalog)
     assert not catalog.table_exists("db.t")
 
 
+def test_a_table_gets_other_partition_keys(session: Session, catalog: Catalog) -> None:
+    session.sql(
+        """CREATE TABLE t (id INT, a STRING, b INT) PARTITIONED BY (a);
+        INSERT INTO t VALUES (1, 2, 'x'), (2, 3, 'y'), (3, 3, 'x')"""
+    )
+    told = session.sql("ALTER TABLE t PARTITIONED BY (a, b)")
+    assert told.message == "db.t is partitioned by a, b"
+    assert catalog.table("db.t").schema.partition_keys == ("a", "b")
+    partitions = ["a='x',b=2", "a='x',b=3", "a='y',b=3"]
+    assert rows_of(session, "SHOW PARTITIONS t") == [(each,) for each in partitions]
+    assert rows_of(session, "SELECT id FROM t WHERE b = 3 ORDER BY id") == [(2,), (3,)]
+    # No statement takes all keys away; `respec` with no keys does.
+    with pytest.raises(InvalidStatement, match=r"expected a column, found '\)'"):
+        session.sql("ALTER TABLE t PARTITIONED BY ()")
+    assert catalog.table("db.t").schema.partition_keys == ("a", "b")
+
+
 def test_a_table_in_a_folder_keeps_its_name(session: Session, catalog: Catalog) -> None:
     session.sql("CREATE TABLE t (id INT)")
     with pytest.raises(UnsupportedError, match="create one LIKE it and INSERT INTO it"):

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
-from lakewright.storage import AddColumn, Catalog, ExchangePartitionPlan, Table
+from lakewright.storage import AddColumn, Catalog, ExchangePartitionPlan, SetOption, Table
 from lakewright.storage.errors import (
     InvalidRequestError,
     PartitionExists,
     PartitionNotFound,
     StalePlan,
     TableNotFound,
+    UnsupportedError,
 )
 from tests.support.stores.watched_files import Call, Crashed, WatchedFiles, over
 from tests.support.tables.builders import (
@@ -25,6 +28,7 @@ from tests.support.tables.builders import (
     remove_orphans,
     rows,
 )
+from tests.support.tables.deleted_rows import delete_first_rows
 from tests.support.tables.invariants import assert_only_reachable_files
 from tests.unit.storage.operations.partitions.test_drop_partitions import KINDS
 
@@ -231,3 +235,63 @@ def test_a_saved_plan_moves_what_it_shows(catalog: Catalog) -> None:
     with pytest.raises(StalePlan):
         table.upkeep.run(plan)
     assert content(table) == []
+
+
+HOURLY = {"dt": "STRING", "hh": "INT", "id": "BIGINT", "v": "STRING"}
+LAYOUTS: dict[str, dict[str, Any]] = {
+    "append": {},
+    "vectors": {"options": {"deletion-vectors.enabled": "true"}},
+    "keyed": {"keys": ("dt", "hh", "id"), "options": {"bucket": "2"}},
+}
+
+
+def respecified(
+    catalog: Catalog, name: str, layout: str, former: Sequence[str], first: int = 0
+) -> Table:
+    """A table whose files were written under other partition keys than it has now, `hh`."""
+    table = new_table(catalog, HOURLY, name=name, partitions=former, **LAYOUTS[layout])
+    hours = range(first, first + 2)
+    given = [{"dt": d, "hh": h, "id": n, "v": d} for d in "ab" for h in hours for n in (1, 2)]
+    table.write(rows(table, given))
+    table.upkeep.respec(["hh"])
+    table = catalog.table(name)
+    if layout == "vectors":
+        delete_first_rows(table)
+    return table
+
+
+@pytest.mark.sampled(each="layout")
+@pytest.mark.parametrize("former", [("dt",), ("dt", "hh"), ()], ids=str)
+@pytest.mark.parametrize("layout", list(LAYOUTS))
+def test_tables_whose_keys_changed_exchange_both_ways(
+    catalog: Catalog, layout: str, former: Sequence[str]
+) -> None:
+    table = respecified(catalog, "db.t", layout, former)
+    source = respecified(catalog, "db.staged", layout, ("dt",), first=7)
+    due = sorted(content(table) + content(source))
+    for there, back, hour in ((table, source, 7), (source, table, 0), (source, table, 7)):
+        there.upkeep.exchange_partition(back.name, [{"hh": hour}])
+        for each in (table, source):
+            # The copies lie in the table that has them, where nothing of the other looks.
+            remove_orphans(each)
+            assert_only_reachable_files(each)
+        assert sorted(content(table) + content(source)) == due
+    hours = [sorted(part.spec["hh"] for part in each.at().partitions()) for each in (table, source)]
+    assert hours == [[1], [0, 7, 8]]
+    expire(table)
+    catalog.drop_table("db.t")
+    expire(source)
+    assert [row for row in due if '"hh": 1' not in row] == content(source)
+
+
+def test_a_file_outside_of_the_source_is_not_exchanged(catalog: Catalog, tmp_path: Path) -> None:
+    table, source = pair(catalog)
+    (tmp_path / "there/day=c").mkdir(parents=True)
+    taken = rows(source, events(0, 2, day="c")).drop_columns(["day"])
+    pq.write_table(taken, tmp_path / "there/day=c/one.parquet")
+    source.upkeep.add_partitions(str(tmp_path / "there"), age_ms=0)
+    table = table.alter(SetOption("data-file.external-paths", f"file:{tmp_path}"))
+    with pytest.raises(UnsupportedError, match=r"lies outside of db\.staged.*add-partitions"):
+        table.upkeep.exchange_partition("db.staged", [{"day": "c"}])
+    assert table.history.latest_snapshot() is None
+    assert len(content(catalog.table("db.staged"), where="day = 'c'")) == 2
