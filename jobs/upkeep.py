@@ -8,6 +8,7 @@ from the others. The file is long since it follows one run from its config to it
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from typing import Any
 
 import dagster as dg
@@ -153,7 +154,7 @@ def build_upkeep_job(
             _tell_deferred(context, deferred)
         _raise_for(troubles, len(config.tables))
 
-    config_type = _config_of_tables(kind.options)
+    config_type = _config_of_tables(kind.options)  # type: ignore[arg-type]  # classes are hashable
     # Dagster reads run config's type here, and it is made of the verb's options.
     keep_tables.__annotations__["config"] = config_type
     op = dg.op(
@@ -219,6 +220,7 @@ def build_table_job(
     return upkeep_job
 
 
+@cache
 def _config_of_tables(options: type[Any]) -> type[dg.Config]:
     """Run config with the options of each table by its name."""
     one = config_class(options, PlannedConfig)  # type: ignore[arg-type]  # classes are hashable

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -25,6 +26,11 @@ gc.disable()
 # bytecode on disk each would compile them anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# A shell's `&` has commands ignore interrupts, and so do the processes that they start. Dagster's
+# first run in a process has it ignore terminations as well, for it treats them like interrupts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Spark starts its workers from PATH otherwise, where the packages are not.
 os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -65,6 +71,7 @@ FOLDER_MARKERS = {"on_spark": "spark", "interop": "interop", "stores": "stores"}
 KEPT_TOGETHER = {
     "tests/on_spark/": "Spark",
     "tests/pipelines/test_spark": "Spark",
+    "tests/pipelines/test_streams": "Spark",
     "tests/pipelines/test_file_sources.py::test_spark": "Spark",
     "tests/unit/cli/test_upkeep.py::test_a_compaction_on_spark": "Spark",
     "tests/interop/": "other clients",
@@ -72,6 +79,7 @@ KEPT_TOGETHER = {
     "tests/demo/": "the demo",
     "tests/unit/platform/warehouse/test_replay.py": "replay",
     "tests/races/": "races",
+    "tests/architecture/test_laws.py": "laws",
     "tests/stores/": "stores",
 }
 
@@ -99,7 +107,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Collect garbage again, but never look through the modules and tests that are there now."""
+    """Collect garbage again, but never look through the modules and tests that are there now.
+
+    Dagster, where a test imported it, keeps from now on what is the same each time.
+    """
+    if "dagster" in sys.modules:
+        from tests.support.processes.dagster_once import work_out_once
+
+        work_out_once()
     gc.collect()
     gc.freeze()
     gc.enable()

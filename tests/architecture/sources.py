@@ -59,7 +59,8 @@ def names_in(tree: ast.Module, file: str) -> Iterator[Reference]:
     What is not imported starts with `<here>`: `self.fs.delete` is `<here>.self.fs.delete`.
     """
     aliases: dict[str, str] = {}
-    for node in ast.walk(tree):
+    nodes = list(ast.walk(tree))
+    for node in nodes:
         match node:
             case ast.Import(names=names):
                 for alias in names:
@@ -71,7 +72,7 @@ def names_in(tree: ast.Module, file: str) -> Iterator[Reference]:
                 for alias in names:
                     aliases[alias.asname or alias.name] = f"{module}.{alias.name}"
                     yield Reference(file, node.lineno, f"{module}.{alias.name}")
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Attribute | ast.Name):
             head, dot, rest = ast.unparse(node).partition(".")
             yield Reference(file, node.lineno, aliases.get(head, f"<here>.{head}") + dot + rest)

@@ -13,7 +13,6 @@ import pytest
 
 from lakewright.storage import Catalog, Table
 from tests.kills.processes import kill
-from tests.support.processes.signals import heed_signals
 from tests.support.tables.builders import EVENTS, content, events, new_table, rows
 from tests.support.tables.invariants import assert_sound
 
@@ -50,7 +49,6 @@ def test_a_command_that_is_ended_when_its_first_file_appears_leaves_no_file_and_
     table: Table, command: str, sent: signal.Signals, code: int
 ) -> None:
     before, due = data_files(table), content(table)
-    heed_signals()
     process = subprocess.Popen(
         [sys.executable, "-m", "lakewright.cli", *COMMANDS[command]],
         env={

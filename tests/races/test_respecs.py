@@ -53,7 +53,7 @@ KEYED = {
 }
 BESIDE_KEYED = [*VERBS, "respec"]
 # The others are explored where it is deep.
-QUICK = ("upsert", "compact", "expire", "rollback", "alter")
+QUICK = ("upsert", "compact", "expire", "alter")
 
 
 @pytest.mark.mission("PT1")

@@ -27,7 +27,6 @@ from lakewright.platform.orchestration.run_process import PROCESS_TAG, process_i
 from lakewright.storage import Catalog, LeaseKind
 from lakewright.storage.env import SystemEnv
 from lakewright.storage.operations.leases.leases import LeaseRequest, acquire_lease, whole_table
-from tests.support.processes.signals import heed_signals
 from tests.support.tables.builders import new_table
 from tests.support.tables.environment import FixedEnv
 from tests.support.tables.fixtures import memory_uri
@@ -214,7 +213,6 @@ def test_a_run_beyond_its_time_is_cancelled_and_its_process_ends(
         "class": "WarmRunLauncher",
     }
     told: list[str] = []
-    heed_signals()
     with (
         dg.DagsterInstance.local_temp(str(tmp_path), {"run_launcher": launcher}) as instance,
         subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process,
