@@ -21,7 +21,6 @@ from lakewright.definitions import build_definitions
 from lakewright.platform.orchestration.resources import WarehouseResource
 from lakewright.storage import Catalog
 from tests.support.processes.racing import quick_starts, run_in
-from tests.support.processes.signals import heed_signals
 from tests.support.stores.watched_files import Call, WatchedFiles
 
 _PATIENCE_SECONDS = 300
@@ -128,7 +127,6 @@ def working(
 
 def _work_as_launched(home: str, run_id: str, declared: Path, warehouse: str, told: str) -> None:
     """What the process of a launched run does, which heeds a cancellation."""
-    heed_signals()
     definitions = build_definitions(
         [declared], warehouse=HaltingWarehouse(uri=warehouse, told=told)
     )
