@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lakewright.storage import Catalog, Table
-from lakewright.storage.errors import InvalidRequestError, UnsupportedError
+from lakewright.storage.errors import (
+    CommitOutcomeUnknownError,
+    InvalidRequestError,
+    UnavailableError,
+    UnsupportedError,
+)
 from tests.support.stores.watched_files import Call, WatchedFiles, looked_at
 from tests.support.tables.builders import content, expire, new_table, remove_orphans, rows
 from tests.support.tables.invariants import assert_only_reachable_files, assert_readable_history
@@ -33,6 +40,31 @@ def orders(catalog: Catalog, **options: str) -> Table:
     table.write(rows(table, [order(day, n, "L/G A", "new") for day in "ab" for n in (1, 2)]))
     table.write(rows(table, [order(day, 5, None) for day in "ab"], ["-D"] * 2))
     return table
+
+
+def test_orphan_removal_finds_what_a_stopped_change_wrote_and_leaves_folders_of_others(
+    catalog: Catalog,
+) -> None:
+    table = orders(catalog)
+    place = Path(table.table_files.paths.root)
+    theirs = place / "dt=a" / "theirs=1" / "bucket-0" / "file.parquet"
+    theirs.parent.mkdir(parents=True)
+    theirs.write_bytes(b"theirs")
+
+    def fail(call: Call) -> None:
+        is_snapshot = call.name == "put_if_absent" and "/snapshot/snapshot-" in call.path
+        if is_snapshot and [*place.glob("dt=*/origin=*/bucket-*/*")]:
+            raise UnavailableError("the store does not answer")
+
+    watched = replace(catalog, fs=WatchedFiles(catalog.fs, before=fail))
+    # The snapshot may be there, so what it would name is left.
+    with pytest.raises(CommitOutcomeUnknownError):
+        watched.table(table.name).upkeep.respec(FINER, primary_key=LONGER)
+    assert [*place.glob("dt=*/origin=*/bucket-*/*")]
+    assert remove_orphans(table).files_moved
+    assert theirs.read_bytes() == b"theirs"
+    shutil.rmtree(theirs.parent.parent)
+    assert_only_reachable_files(table)
 
 
 def test_a_column_joins_the_primary_key_as_it_becomes_a_partition_key(catalog: Catalog) -> None:
