@@ -396,6 +396,14 @@ def test_floating_numbers_become_no_keys_and_stay_where_they_are(
     assert content(respec(catalog, had, "f", "hh")) == due
 
 
+def test_tables_that_store_equal_rows_once_with_a_count_keep_their_keys(catalog: Catalog) -> None:
+    options = {"merge-engine": "value-count", "bucket": "1"}
+    table = new_table(catalog, COLUMNS, partitions=["dt"], options=options)
+    hours(table, "a", 1)
+    with pytest.raises(UnsupportedError, match="equal rows once, with a count; a change"):
+        table.upkeep.plan_respec(["dt", "hh"])
+
+
 class Metastore:
     """A registry that lets no table's partition keys change; `tests/stores` has the real one."""
 
