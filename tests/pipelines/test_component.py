@@ -465,7 +465,13 @@ def test_runs_checks_and_automations_work_at_the_changed_key(moved: Moved) -> No
     check = dg.AssetCheckKey(EVENTS_KEY, "amount__be_between")
     storage = instance.event_log_storage
     assert storage.get_latest_asset_check_execution_by_key([check])[check].evaluation.passed
-    moved.run("validate_schema__shop__events")
+    config = {"tables": {"shop.events": {}}}
+    moved.run(
+        "validate_schema__lake", run_config={"ops": {"validate_schema__lake": {"config": config}}}
+    )
+    validated = dg.AssetCheckKey(EVENTS_KEY, "schema_matches")
+    found = storage.get_latest_asset_check_execution_by_key([validated])[validated]
+    assert found.evaluation.passed
 
     config = {"tables": {"shop.events": {"missing": True, "where": "dt = '2024-01-02'"}}}
     moved.run("backfill__lake", run_config={"ops": {"backfill__lake": {"config": config}}})
