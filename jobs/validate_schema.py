@@ -36,9 +36,10 @@ from lakewright.platform.orchestration.stored_rows_reports import (
     not_evaluated,
 )
 from lakewright.platform.upkeep.words import counted
+from lakewright.platform.warehouse.kept_verbs import VALIDATE_SCHEMA
 from lakewright.storage.errors import InvalidRequestError
 
-VERB = "validate_schema"
+VERB = VALIDATE_SCHEMA
 _DESCRIPTION = "Read a sample of the rows of tables under their current schemas."
 # As many as a run of upkeep keeps: the tag of a run names them, and stores index what it says.
 _MOST_TABLES = 25

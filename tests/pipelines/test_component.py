@@ -135,6 +135,8 @@ def test_an_asset_refers_to_the_line_of_its_declaration_and_names_the_upkeep_sen
     assert dg.LocalFileCodeReference(file_path=str(file), line_number=3) in references
     assert metadata["lakewright/upkeep_sensor"] == dg.MetadataValue.text("upkeep_sensor__lake")
     assert metadata["job of compact"] == dg.MetadataValue.text("compact__lake")
+    assert metadata["job of evolve_schema"] == dg.MetadataValue.text("evolve_schema__lake")
+    assert metadata["job of validate_schema"] == dg.MetadataValue.text("validate_schema__lake")
 
 
 def test_what_is_wrong_with_a_declaration_names_its_file(project: Path) -> None:
