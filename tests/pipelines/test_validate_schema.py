@@ -91,7 +91,7 @@ def test_the_sample_is_as_large_as_the_declaration_says_or_the_run(lake: Lake) -
 
 
 def declare_two(lake: Lake) -> None:
-    """Two tables with rows; their names are such that the first one comes first in a run."""
+    """Two tables with rows."""
     for name in ("shop.events", "shop.orders"):
         lake.declare(EVENTS.replace("shop.events", name), f"{name}.yaml")
     for name in ("shop.events", "shop.orders"):
