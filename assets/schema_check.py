@@ -1,9 +1,10 @@
 """The check `schema_matches`: whether a table is as its declaration says.
 
-A check of Dagster runs after its asset, when rows are published. So the check has two sources with
-one evaluation (`schema_reports.py`):
+A check of Dagster runs after its asset, when rows are published. So the check has several sources
+with one evaluation (`schema_reports.py`):
 
-* This step alone, without a materialization: from the UI, or in the job `validate_schema`.
+* This step alone, without a materialization, from the UI.
+* The job `validate_schema`, on its schedule, for many tables in one step.
 * The step that writes the table, before it reads its source. It reports the evaluation for its own
   write mode, and a failure of severity ERROR fails the step before any row is staged.
 
@@ -21,7 +22,6 @@ from dagster._core.storage.asset_check_execution_record import (
 
 from lakewright.platform.declare.declaration_checks import SCHEMA_MATCHES
 from lakewright.platform.declare.declarations import TableDeclaration
-from lakewright.platform.declare.schema_drift import schema_drift
 from lakewright.platform.declare.workspace import Workspace
 from lakewright.platform.orchestration.failures import failures_for_dagster
 from lakewright.platform.orchestration.names import TableNames
@@ -30,8 +30,7 @@ from lakewright.platform.orchestration.resources import WarehouseResource
 from lakewright.platform.orchestration.schema_reports import (
     EVOLVE,
     RESPEC_JOB,
-    ask_gate,
-    evaluate_schema,
+    judge_schema,
 )
 
 # So many runs and sensors may report the check while one run goes from a step to the next.
@@ -54,8 +53,8 @@ def build_schema_check(
         required_resource_keys={keys.warehouse},
         description=(
             f"Whether {declaration.table} is as declared. Runs that write it are refused where "
-            f"their rows would not fit. The job {names.job(EVOLVE)} makes the table as declared, "
-            f"and the job {names.job(RESPEC_JOB)} changes its partition keys."
+            f"their rows would not fit. The job {names.job_of_all(EVOLVE)} makes the table as "
+            f"declared, and the job {names.job_of_all(RESPEC_JOB)} changes its partition keys."
         ),
     )
     def schema_matches(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
@@ -65,20 +64,8 @@ def build_schema_check(
             return judged
         with failures_for_dagster():
             catalog = warehouse.catalog()
-            drift, answer = None, None
-            if catalog.table_exists(declaration.table):
-                table = catalog.table(declaration.table)
-                drift = schema_drift(declaration, table)
-                answer = ask_gate(workspace, declaration, names, table, drift, context.instance)
-        found = evaluate_schema(
-            declaration, names, drift, answer, file=workspace.file_of(declaration.table)
-        )
-        return dg.AssetCheckResult(
-            passed=found.passed,
-            severity=found.severity,
-            description=found.description,
-            metadata=found.metadata,
-        )
+            found = judge_schema(workspace, declaration, names, catalog, context.instance)
+        return found.result()
 
     return schema_matches
 

@@ -4,31 +4,32 @@ One check covers all schema versions that live files use, so that it stays one l
 after a hundred of them; its metadata has a row for each version, and names the file and the schema
 id of whatever does not fit.
 
-The verb `validate_schema` does the work, for the command line too. It is no `UpkeepJob`: Dagster
-shows and runs a check only with the step that owns it, so this step is the job's step. The job
-`validate_schema` selects both checks of the schema.
+The verb `validate_schema` does the work, for the command line too. This step runs when a person
+asks for the check, or with the asset; the job `validate_schema` reports the same evaluation of many
+tables in one step (`stored_rows_reports.py`).
 
 Dagster skips that step after a write that failed, and would show the check as failed without a
 word. So the step of such a write makes the evaluation (`stored_rows_after_failure`).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import dagster as dg
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
 from lakewright.platform.declare.declaration_checks import STORED_ROWS_FIT
 from lakewright.platform.declare.declarations import TableDeclaration
-from lakewright.platform.ingest.validate_schema import VALIDATE_SCHEMA, ValidateOptions
+from lakewright.platform.ingest.validate_schema import ValidateOptions
 from lakewright.platform.orchestration.failures import failures_for_dagster
 from lakewright.platform.orchestration.names import TableNames
-from lakewright.platform.orchestration.reports import report_metadata
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
 from lakewright.platform.orchestration.run_config import config_class, options_of_run
-from lakewright.platform.orchestration.run_identity import commit_user
-from lakewright.platform.upkeep.verb import Work, carry_out
-from lakewright.storage import Table
+from lakewright.platform.orchestration.stored_rows_reports import (
+    check_event,
+    evaluate_stored_rows,
+    not_evaluated,
+)
 from lakewright.storage.errors import StorageError
 
 # So many runs may be about to evaluate the check at once.
@@ -48,10 +49,10 @@ def build_stored_rows_check(
         warehouse: WarehouseResource = getattr(context.resources, keys.warehouse)
         spark: SparkResource = getattr(context.resources, keys.spark)
         with failures_for_dagster():
-            return _evaluated(
+            return evaluate_stored_rows(
                 declaration,
-                warehouse,
-                spark,
+                warehouse.catalog(),
+                spark.session,
                 context.run,
                 lambda table: options_of_run(config, declared, table),
             )
@@ -91,37 +92,16 @@ def stored_rows_after_failure(
     if isinstance(error, dg.Failure):
         declared = ValidateOptions.declared(declaration.schema_policy.validation)
         try:
-            found = _evaluated(declaration, warehouse, spark, context.run, lambda _: declared)
+            catalog = warehouse.catalog()
+            found = evaluate_stored_rows(
+                declaration, catalog, spark.session, context.run, lambda _: declared
+            )
         except StorageError as failure:
             reason = f"{reason}, and then the stored rows could not be read: {failure}"
         else:
-            yield _event(key, found)
+            yield check_event(key, found)
             return
-    told = f"not evaluated: {reason}"
-    warning = dg.AssetCheckSeverity.WARN
-    yield _event(key, dg.AssetCheckResult(passed=False, severity=warning, description=told))
-
-
-def _evaluated(
-    declaration: TableDeclaration,
-    warehouse: WarehouseResource,
-    spark: SparkResource,
-    run: dg.DagsterRun,
-    options: Callable[[Table], ValidateOptions],
-) -> dg.AssetCheckResult:
-    catalog = warehouse.catalog()
-    if not catalog.table_exists(declaration.table):
-        told = f"table {declaration.table} does not exist yet"
-        return dg.AssetCheckResult(passed=True, description=told)
-    table = catalog.table(declaration.table)
-    work = Work(run=commit_user(run, STORED_ROWS_FIT), session=spark.session)
-    done = carry_out(VALIDATE_SCHEMA, table, options(table), work)
-    report = VALIDATE_SCHEMA.report(table, done)
-    return dg.AssetCheckResult(
-        passed=done.result is not None and done.result.has_passed,
-        description=report.summary,
-        metadata=report_metadata(report),
-    )
+    yield check_event(key, not_evaluated(reason))
 
 
 def _is_awaited(
@@ -132,14 +112,3 @@ def _is_awaited(
         key, limit=_RECENT, status={AssetCheckExecutionRecordStatus.PLANNED}
     )
     return any(record.run_id == context.run.run_id for record in records)
-
-
-def _event(key: dg.AssetCheckKey, found: dg.AssetCheckResult) -> dg.AssetCheckEvaluation:
-    return dg.AssetCheckEvaluation(
-        asset_key=key.asset_key,
-        check_name=key.name,
-        passed=found.passed,
-        severity=found.severity,
-        description=found.description,
-        metadata=found.metadata,
-    )

@@ -37,9 +37,10 @@ from lakewright.platform.orchestration.reports import (
 )
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
-from lakewright.platform.orchestration.schema_reports import evaluate_schema
+from lakewright.platform.orchestration.schema_reports import EVOLVE, evaluate_schema
 from lakewright.platform.orchestration.upkeep_links import upkeep_links
 from lakewright.platform.upkeep.engines import prefers_spark
+from lakewright.platform.warehouse.kept_verbs import VALIDATE_SCHEMA
 from lakewright.storage.spec.data_types import parse_data_type
 
 
@@ -144,7 +145,7 @@ def derived_spec(
         "dagster/table_name": declaration.table,
         "dagster/storage_kind": STORAGE_KIND,
         "lakewright/small_files_policy": declaration.maintenance.compaction.small_files,
-        **upkeep_links(upkeep, location),
+        **upkeep_links(upkeep, location, (VALIDATE_SCHEMA, EVOLVE)),
         **lineage_metadata(declaration, keys),
         **_code_references(workspace.written.get(declaration.table)),
     }

@@ -1,4 +1,4 @@
-"""Schema evolution: jobs that make tables as declared, or apply changes of their run config.
+"""Schema evolution: a job that makes tables as declared, or applies changes of its run config.
 
 The policy of the declaration says what becomes of destructive changes; a run may say otherwise. A
 table without declared columns gets the changes that a run names.
@@ -7,7 +7,6 @@ table without declared columns gets the changes that a run names.
 import dagster as dg
 
 from lakewright.jobs.upkeep import UpkeepJob
-from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.workspace import Workspace
 from lakewright.platform.orchestration.asset_lineage import with_other_assets
 from lakewright.platform.orchestration.names import AssetKeys
@@ -20,31 +19,28 @@ from lakewright.storage import Table
 VERB = "evolve_schema"
 
 
-def evolve_job(
-    workspace: Workspace, keys: AssetKeys, declaration: TableDeclaration | None = None
-) -> UpkeepJob:
-    """The job of a declared table, or of all tables; the gate asks who uses columns.
+def evolve_job(workspace: Workspace, keys: AssetKeys) -> UpkeepJob:
+    """The job of all tables; the gate asks who uses columns.
 
     Users of columns are those that the workspace and Dagster know.
     """
 
-    def verbs(table: Table, context: dg.OpExecutionContext, _: KeptTable) -> tuple[AnyVerb]:
+    def verbs(_: Table, context: dg.OpExecutionContext, kept: KeptTable) -> tuple[AnyVerb]:
         known = with_other_assets(workspace, context.instance, keys)
-        found = declaration or workspace.declaration(table.name)
+        found = kept.declaration
         if found is None or not found.columns:
             return (altering(known),)
         return (evolution_to(found, known),)
 
     def declared(kept: KeptTable) -> EvolveOptions:
-        found = declaration or kept.declaration
+        found = kept.declaration
         if found is None:
             return EvolveOptions()
         return EvolveOptions(on_destructive=found.schema_policy.on_destructive)
 
-    what = "tables to their declarations" if declaration is None else "{table} to its declaration"
     return UpkeepJob(
         name=VERB,
-        description=f"Change the schema of {what}.",
+        description="Change the schema of tables to their declarations.",
         verbs=verbs,
         declared=declared,
         options=EvolveOptions,

@@ -1,11 +1,11 @@
-"""Respec: jobs that change the partition keys of tables.
+"""Respec: a job that changes the partition keys of tables.
 
-They change to the keys of the declaration, else of the policy, or to those of the run's config.
+It changes to the keys of the declaration, else of the policy, or to those of the run's config.
 
-The job `split` of a table splits files for that, and leaves the keys. It is partitioned as the
-asset is, for backfills: a run for a partition splits the partitions of the table that hold its
-rows. What is split is not split again, so a backfill may be stopped, and launched again, at any
-time. A dry run shows the ledger: what is left to split.
+The job `split` of a table splits files for that, and leaves the keys. It is a job of a table
+because it is partitioned as the asset is, for backfills: a run for a partition splits the
+partitions of the table that hold its rows. What is split is not split again, so a backfill may be
+stopped, and launched again, at any time. A dry run shows the ledger: what is left to split.
 
 After a change the partitions of the asset are those of the table (`follow_table.py`).
 """
@@ -93,13 +93,6 @@ def _declared_split(kept: KeptTable) -> RespecOptions:
     return replace(_declared(kept), split_only=True)
 
 
-RESPEC_OF_A_TABLE = replace(
-    RESPEC_OF_TABLES,
-    description=(
-        "Change the partition keys of {table} to those of its declaration, or of the run's "
-        "config: of all its partitions at once. Files are split before, as far as it needs it."
-    ),
-)
 SPLIT_OF_A_TABLE = replace(
     RESPEC_OF_TABLES,
     name=_SPLIT_JOB,

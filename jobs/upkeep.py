@@ -183,7 +183,7 @@ def build_table_job(
     *,
     resources: ResourceKeys | None = None,
 ) -> dg.JobDefinition:
-    """The job of a kind that needs a job for each table: its partitions are those of the asset."""
+    """The job of a kind that a table has for itself: its partitions are those of the asset."""
     keys = resources or ResourceKeys()
     kept = KeptTable(
         name=declaration.table, policy=declaration.maintenance, declaration=declaration

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator
 
-from dagster._utils.schedules import reverse_cron_string_iterator
+from dagster._utils.schedules import cron_string_iterator, reverse_cron_string_iterator
 
 
 def last_tick_ms(now_ms: int, schedule: str, timezone: str) -> int:
@@ -17,3 +17,9 @@ def ticks_back(now_ms: int, schedule: str, timezone: str) -> Iterator[int]:
     """The moments at which the schedule was due, from now backwards."""
     ticks: Iterator[dt.datetime] = reverse_cron_string_iterator(now_ms / 1000, schedule, timezone)
     return (int(each.timestamp() * 1000) for each in ticks)
+
+
+def is_tick(moment: dt.datetime, schedule: str, timezone: str) -> bool:
+    """Whether the schedule is due at exactly this moment."""
+    first: dt.datetime = next(cron_string_iterator(moment.timestamp(), schedule, timezone))
+    return first == moment

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -82,7 +83,7 @@ class UpkeepNames:
 
     def of(self, table: str) -> TableNames:
         """The names of one table."""
-        return TableNames(table, self.keys)
+        return TableNames(table, self.keys, self.group)
 
     def job(self, verb: str) -> str:
         """The name of a verb's job and of its step; run config uses the step's name."""
@@ -95,6 +96,12 @@ class UpkeepNames:
     def pool(self, verb: str) -> str:
         """The pool that admits one run of a verb at a time."""
         return f"lakewright/{self.job(verb)}"
+
+    def schedule(self, verb: str, timezone: str) -> str:
+        """The name of a verb's schedule in a time zone; that in UTC has no zone in its name."""
+        name = self.job(f"{verb}_schedule")
+        zone = re.sub(r"\W", "_", timezone.replace("+", "_plus_"))
+        return name if timezone == "UTC" else f"{name}__{zone}"
 
     @property
     def sensor(self) -> str:
@@ -111,10 +118,11 @@ class UpkeepNames:
 
 @dataclass(frozen=True, slots=True)
 class TableNames:
-    """Every name in Dagster that is derived from one table."""
+    """Every name in Dagster that is derived from one table; `group` is that of its upkeep."""
 
     table: str
     keys: AssetKeys = field(default_factory=AssetKeys, compare=False, repr=False)
+    group: str = ""
 
     @property
     def asset_key(self) -> dg.AssetKey:
@@ -140,8 +148,17 @@ class TableNames:
         return f"lakewright/{self.table}"
 
     def job(self, verb: str) -> str:
-        """The name of a verb's job and of its step; run config uses the step's name."""
+        """The name of the job of this table alone, and of its step, for a verb that has one."""
         return f"{verb}__{self.identifier}"
+
+    def job_of_all(self, verb: str) -> str:
+        """The name of a verb's job of all tables, and of its step."""
+        return UpkeepNames(self.group).job(verb)
+
+    def run_config(self, verb: str, options: Mapping[str, object]) -> dict[str, object]:
+        """The config of a run of a verb's job of all tables, for this table only."""
+        config = {"tables": {self.table: dict(options)}}
+        return {"ops": {self.job_of_all(verb): {"config": config}}}
 
     def op(self, verb: str) -> str:
         """The name of the op behind the step; Dagster requires it to differ from the job's name."""

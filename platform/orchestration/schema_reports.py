@@ -13,7 +13,7 @@ import dagster as dg
 from lakewright.platform.declare.declaration_checks import SCHEMA_MATCHES
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.declared_changes import KeysChange
-from lakewright.platform.declare.schema_drift import SchemaDrift
+from lakewright.platform.declare.schema_drift import SchemaDrift, schema_drift
 from lakewright.platform.declare.workspace import Workspace
 from lakewright.platform.orchestration.asset_lineage import with_other_assets
 from lakewright.platform.orchestration.names import TableNames
@@ -22,7 +22,7 @@ from lakewright.platform.upkeep.alter import alter_line
 from lakewright.platform.upkeep.dependents import dependents_of
 from lakewright.platform.upkeep.respec import respec_line
 from lakewright.platform.upkeep.words import counted
-from lakewright.storage import AlterPlan, Table
+from lakewright.storage import AlterPlan, Catalog, Table
 from lakewright.storage.errors import StorageError
 from lakewright.storage.spec.schema_change import SchemaChange
 from lakewright.storage.spec.schema_change_text import shown, texts_in_turn
@@ -55,6 +55,15 @@ class SchemaEvaluation:
             description=self.description,
             metadata=self.metadata,
             blocking=blocking,
+        )
+
+    def result(self) -> dg.AssetCheckResult:
+        """The evaluation as the result of the check."""
+        return dg.AssetCheckResult(
+            passed=self.passed,
+            severity=self.severity,
+            description=self.description,
+            metadata=self.metadata,
         )
 
     def observation(self, names: TableNames, table: Table) -> dg.AssetObservation:
@@ -95,6 +104,23 @@ def ask_gate(
         return error
 
 
+def judge_schema(
+    workspace: Workspace,
+    declaration: TableDeclaration,
+    names: TableNames,
+    catalog: Catalog,
+    instance: dg.DagsterInstance,
+) -> SchemaEvaluation:
+    """The result of the check alone, outside of a run that writes the table."""
+    drift, answer = None, None
+    if catalog.table_exists(declaration.table):
+        table = catalog.table(declaration.table)
+        drift = schema_drift(declaration, table)
+        answer = ask_gate(workspace, declaration, names, table, drift, instance)
+    file = workspace.file_of(declaration.table)
+    return evaluate_schema(declaration, names, drift, answer, file=file)
+
+
 def evaluate_schema(
     declaration: TableDeclaration,
     names: TableNames,
@@ -132,6 +158,9 @@ def _drift_metadata(drift: SchemaDrift, names: TableNames, answer: GateAnswer) -
     if not drift:
         return {}
     metadata: dict[str, Any] = {"plan": dg.MetadataValue.md(_changes_table(drift))}
+    if drift.found.changes:
+        config = json.dumps(names.run_config(EVOLVE, {}))
+        metadata["run config, as declared"] = dg.MetadataValue.md(_code("json", (config,)))
     metadata |= acceptance_metadata(drift.found.changes, names)
     metadata |= respec_metadata(drift.found.keys, names)
     if isinstance(answer, StorageError):
@@ -150,7 +179,7 @@ def acceptance_metadata(changes: Sequence[SchemaChange], names: TableNames) -> d
     calls = texts_in_turn(changes)
     if not calls:
         return {}
-    steps = [{"ops": {names.job(EVOLVE): {"config": call}}} for call in calls]
+    steps = [names.run_config(EVOLVE, call) for call in calls]
     return {
         "command line": dg.MetadataValue.md(
             _code("sh", (alter_line(names.table, call) for call in calls))
@@ -164,7 +193,7 @@ def respec_metadata(change: KeysChange | None, names: TableNames) -> dict[str, A
     if change is None:
         return {}
     line = respec_line(names.table, change.keys)
-    config = {"ops": {names.job(RESPEC_JOB): {"config": {"keys": list(change.keys)}}}}
+    config = names.run_config(RESPEC_JOB, {"keys": list(change.keys)})
     return {
         "partition keys, command line": dg.MetadataValue.md(
             _code("sh", (f"{line} --dry-run", line))
@@ -197,8 +226,10 @@ def _way_out(drift: SchemaDrift, names: TableNames, file: str | None) -> str:
     else:
         verbs.append(RESPEC_JOB)
         other = f"set `partition_keys: [{', '.join(found.keys.former)}]` in {where}"
-    jobs = " and the job ".join(f"`{names.job(verb)}`" for verb in verbs)
-    return f"Run the job {jobs}, or {other}" if verbs else f"{other[0].upper()}{other[1:]}"
+    jobs = " and the job ".join(f"`{names.job_of_all(verb)}`" for verb in verbs)
+    if not verbs:
+        return f"{other[0].upper()}{other[1:]}"
+    return f"Run the job {jobs} for {names.table}, or {other}"
 
 
 def _changes_table(drift: SchemaDrift) -> str:

@@ -24,22 +24,25 @@ EVERY_VERB = "upkeep"
 
 INGEST = "ingest"
 BACKFILL = "backfill"
+VALIDATE_SCHEMA = "validate_schema"
 
 _WRITES = frozenset({INGEST, BACKFILL})
 _COMMITS = frozenset({COMPACT, SORT_COMPACT, EXPIRE_PARTITIONS, REWRITE_MANIFESTS})
 # They lease the whole table against each other.
 _EXPIRIES = frozenset({EXPIRE_SNAPSHOTS, EXPIRE_TAGS, EXPIRE_CHANGELOGS})
 _DELETES = _EXPIRIES | {REMOVE_ORPHANS, PURGE}
+# It reads a few files of many tables in one run: only what deletes files waits for it.
+_READS = frozenset({VALIDATE_SCHEMA})
 # What each verb goes beside. The files of a write or a rewrite look like orphans when it takes very
 # long; an analysis reads one snapshot for as long as it takes.
 _BESIDE: dict[str, frozenset[str]] = {
-    **dict.fromkeys(_COMMITS, _DELETES),
+    **dict.fromkeys(_COMMITS, _DELETES | _READS),
     **dict.fromkeys(_EXPIRIES, _WRITES | _COMMITS | (_DELETES - _EXPIRIES)),
     PURGE: _WRITES | _COMMITS | _DELETES,
     REMOVE_ORPHANS: _DELETES,
     # What commits beside it writes rows of the former keys, which are split or written once more.
-    RESPEC: _DELETES,
-    ANALYZE: frozenset(),
+    RESPEC: _DELETES | _READS,
+    ANALYZE: _READS,
 }
 
 

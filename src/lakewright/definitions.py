@@ -41,13 +41,13 @@ from lakewright.jobs.evolve_schema import evolve_job
 from lakewright.jobs.ingest import build_ingest_job, build_ingest_schedule
 from lakewright.jobs.refresh_assets import Refresh, build_refresh_job
 from lakewright.jobs.replay import build_replay_job
-from lakewright.jobs.respec import RESPEC_OF_A_TABLE, SPLIT_OF_A_TABLE
+from lakewright.jobs.respec import SPLIT_OF_A_TABLE
 from lakewright.jobs.schema_sensor import build_schema_sensor
 from lakewright.jobs.statements import build_statements_job
 from lakewright.jobs.undo import build_undo_job
 from lakewright.jobs.upkeep import build_table_job, build_upkeep_job
 from lakewright.jobs.upkeep_sensor import build_upkeep_sensor
-from lakewright.jobs.validate_schema import build_validate_job, build_validate_schedule
+from lakewright.jobs.validate_schema import build_validate_job, build_validate_schedules
 from lakewright.jobs.verbs import KEEPING_JOBS, REQUESTED_JOBS
 from lakewright.platform.declare.policy_watch import PolicyFiles
 from lakewright.platform.declare.variables import POLICY_VARIABLE, TABLES_VARIABLE
@@ -101,7 +101,6 @@ def build_definitions(
     checks: list[dg.AssetChecksDefinition] = []
     jobs: list[Any] = []
     sensors: list[dg.SensorDefinition] = []
-    schedules: list[dg.ScheduleDefinition] = []
     tables = KeptTables(
         files=PolicyFiles(policies, workspace=workspace, check=check_schedules),
         declarations={each.table: each for each in workspace.declarations},
@@ -116,8 +115,10 @@ def build_definitions(
         [build_upkeep_job(kind, tables, names=names, resources=keys) for kind in kinds]
         for kinds in (KEEPING_JOBS, requested)
     )
+    validating, schedules = _validating(workspace, names, keys)
     jobs += [
         *asked,
+        *validating,
         build_undo_job(names=names, resources=keys),
         build_statements_job(names=names, resources=keys),
         build_replay_job(workspace, names=names, resources=keys),
@@ -157,9 +158,6 @@ def build_definitions(
                 resources=keys,
             ),
         ]
-        validate = build_validate_job(declaration, own)
-        jobs.append(validate)
-        schedules.append(build_validate_schedule(declaration, validate))
         if declaration.is_written_here:
             ingest = build_ingest_job(declaration, own)
             jobs.append(ingest)
@@ -174,15 +172,8 @@ def build_definitions(
             schedules.append(build_freshness_schedule(declaration, by, zone, asking))
         if declaration.columns:
             checks.append(build_schema_check(workspace, declaration, own, resources=keys))
-            split = (SPLIT_OF_A_TABLE,) if declaration.scheme.dimensions else ()
-            jobs += [
-                build_table_job(kind, declaration, own, resources=keys)
-                for kind in (
-                    evolve_job(workspace, names.keys, declaration),
-                    RESPEC_OF_A_TABLE,
-                    *split,
-                )
-            ]
+            if declaration.scheme.dimensions:
+                jobs.append(build_table_job(SPLIT_OF_A_TABLE, declaration, own, resources=keys))
     sensors += build_automation_sensors(workspace.declarations, names=names)
     if undeclared:
         assets += undeclared.values()
@@ -208,6 +199,16 @@ def build_definitions(
             keys.spark: spark or SparkResource(),
         },
     )
+
+
+def _validating(
+    workspace: Workspace, names: UpkeepNames, keys: ResourceKeys
+) -> tuple[list[dg.JobDefinition], list[dg.ScheduleDefinition]]:
+    """The job that validates the schemas of declared tables, and its schedules."""
+    if not workspace.declarations:
+        return [], []
+    job = build_validate_job(workspace, names=names, resources=keys)
+    return [job], build_validate_schedules(workspace.declarations, job, names=names)
 
 
 def _shown(

@@ -16,17 +16,16 @@ from dagster._core.storage.asset_check_execution_record import (
 )
 
 from lakewright.definitions import build_definitions
-from lakewright.jobs.verbs import KEEPING_JOBS, REQUESTED_JOBS
 from lakewright.platform.declare.declaration_checks import SCHEMA_MATCHES, STORED_ROWS_FIT
 from lakewright.platform.orchestration.health_reports import HEALTHY
 from lakewright.platform.orchestration.names import TableNames, UpkeepNames
 from lakewright.platform.orchestration.resources import WarehouseResource
-from lakewright.platform.orchestration.schema_reports import RESPEC_JOB
 from lakewright.storage import Catalog, Table
 from tests.pipelines import sources
 from tests.support.tables.invariants import assert_sound
 
 _OF_THE_STORED_TABLE = (SCHEMA_MATCHES, STORED_ROWS_FIT, HEALTHY)
+_JOBS_OF_A_TABLE = ("ingest", "check_freshness")
 EVENTS = """
     table: shop.events
     columns:
@@ -225,15 +224,11 @@ class Lake:
 
     def run(self, verb: str, name: str = "shop.events", **config: Any) -> Outcome:
         """Run the job of a verb for a table."""
-        job = TableNames(name).job(verb)
-        # A declared table has a job of its own that changes its partition keys.
-        of_all = {kind.name for kind in (*KEEPING_JOBS, *REQUESTED_JOBS)} - {RESPEC_JOB}
-        if verb in of_all:
-            job = verb
-            dry_run = {key: config.pop(key) for key in ("dry_run",) if key in config}
-            config = {"tables": {name: config}, **dry_run}
-        run_config = {"ops": {job: {"config": config}}} if config else {}
-        return self.run_job(job, run_config)
+        if verb in _JOBS_OF_A_TABLE:
+            return self.run_job(TableNames(name).job(verb), {})
+        dry_run = {key: config.pop(key) for key in ("dry_run",) if key in config}
+        config = {"tables": {name: config}, **dry_run}
+        return self.run_job(verb, {"ops": {verb: {"config": config}}})
 
     def request(self, request: dg.RunRequest) -> Outcome:
         """Run what a sensor asked for, as the daemon would launch it."""

@@ -135,6 +135,8 @@ def test_an_asset_refers_to_the_line_of_its_declaration_and_names_the_upkeep_sen
     assert dg.LocalFileCodeReference(file_path=str(file), line_number=3) in references
     assert metadata["lakewright/upkeep_sensor"] == dg.MetadataValue.text("upkeep_sensor__lake")
     assert metadata["job of compact"] == dg.MetadataValue.text("compact__lake")
+    assert metadata["job of evolve_schema"] == dg.MetadataValue.text("evolve_schema__lake")
+    assert metadata["job of validate_schema"] == dg.MetadataValue.text("validate_schema__lake")
 
 
 def test_what_is_wrong_with_a_declaration_names_its_file(project: Path) -> None:
@@ -465,7 +467,13 @@ def test_runs_checks_and_automations_work_at_the_changed_key(moved: Moved) -> No
     check = dg.AssetCheckKey(EVENTS_KEY, "amount__be_between")
     storage = instance.event_log_storage
     assert storage.get_latest_asset_check_execution_by_key([check])[check].evaluation.passed
-    moved.run("validate_schema__shop__events")
+    config = {"tables": {"shop.events": {}}}
+    moved.run(
+        "validate_schema__lake", run_config={"ops": {"validate_schema__lake": {"config": config}}}
+    )
+    validated = dg.AssetCheckKey(EVENTS_KEY, "schema_matches")
+    found = storage.get_latest_asset_check_execution_by_key([validated])[validated]
+    assert found.evaluation.passed
 
     config = {"tables": {"shop.events": {"missing": True, "where": "dt = '2024-01-02'"}}}
     moved.run("backfill__lake", run_config={"ops": {"backfill__lake": {"config": config}}})

@@ -110,14 +110,27 @@ def test_a_table_that_others_write_gets_upkeep_and_nothing_that_writes(lake: Lak
     assert not graph.get(dg.AssetKey(["shop", "events"])).is_materializable
 
 
-def test_more_tables_bring_no_more_jobs_and_sensors_of_upkeep(lake: Lake) -> None:
-    lake.declare("table: shop.events\n")
-    few = lake.definitions.get_repository_def()
-    lake.declare("tables:\n" + "".join(f"  - table: shop.t{each}\n" for each in range(20)))
+def test_a_declared_table_brings_the_jobs_of_its_partitions_and_nothing_else(lake: Lake) -> None:
+    lake.declare(EVENTS)
+    own = {f"{verb}__shop__events" for verb in ("ingest", "split")}
+    shared = _jobs(lake) - own
+
+    count = 100
+    for number in range(count):
+        lake.declare(EVENTS.replace("shop.events", f"shop.t{number}"), f"t{number}.yaml")
+    lake.declare("table: shop.written_by_others\n")
     many = lake.definitions.get_repository_def()
-    assert len(many.sensor_defs) == len(few.sensor_defs) == 1
-    verbs = [each.name for each in few.get_all_jobs() if "validate" not in each.name]
-    assert set(verbs) == {each.name for each in many.get_all_jobs() if "validate" not in each.name}
+
+    of_tables = {f"{verb}__shop__t{each}" for verb in ("ingest", "split") for each in range(count)}
+    assert _jobs(lake) == shared | of_tables
+    assert len(shared) == 27
+    assert [each.name for each in many.schedule_defs] == ["validate_schema_schedule"]
+    assert {each.name for each in many.sensor_defs} == {"upkeep_sensor", "schema_sensor"}
+
+
+def _jobs(lake: Lake) -> set[str]:
+    jobs = lake.definitions.get_repository_def().get_all_jobs()
+    return {each.name for each in jobs if not each.name.startswith("__")}
 
 
 def test_runs_of_a_verb_share_a_pool_and_writers_have_another(lake: Lake) -> None:
@@ -131,8 +144,11 @@ def test_runs_of_a_verb_share_a_pool_and_writers_have_another(lake: Lake) -> Non
     }
     of_table, writers = {"lakewright/shop/events"}, {"lakewright/shop/events/write"}
     assert pools["compact"] == {"lakewright/compact"}
-    for verb in ("respec", "split", "evolve_schema"):
-        assert pools[f"{verb}__shop__events"] == of_table
+    for verb in ("respec", "evolve_schema"):
+        assert pools[verb] == {f"lakewright/{verb}"}
+    assert pools["split__shop__events"] == of_table
+    # What only reads holds nothing up.
+    assert pools["validate_schema"] == set()
     assert [name for name, pool in pools.items() if pool == writers]
     assert all(pool != writers for name, pool in pools.items() if name in VERBS)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -106,14 +107,18 @@ def test_an_edited_declaration_proposes_the_change_and_nothing_is_written_before
     assert evaluation.severity is dg.AssetCheckSeverity.ERROR
     assert evaluation.description == (
         "schema 0 is 1 change away from its declaration, and runs that write the table are refused:"
-        f" {told}. Run the job `respec__shop__events`, or set `partition_keys: [dt]` in "
-        f"`{days.folder}/tables/tables.yaml`"
+        f" {told}. Run the job `respec` for shop.events, or set `partition_keys: [dt]` "
+        f"in `{days.folder}/tables/tables.yaml`"
     )
     assert f"| {told} | no |  |" in proposed.metadata["plan"].value
     line = "lakewright respec shop.events --keys dt,hh"
     assert f"{line} --dry-run\n{line}\n" in proposed.metadata["partition keys, command line"].value
     config = proposed.metadata["partition keys, run config"].value
-    assert '"respec__shop__events": {"config": {"keys": ["dt", "hh"]}}' in config
+    (asked,) = config.removeprefix("```json\n").removesuffix("\n```").splitlines()
+    assert json.loads(asked) == {
+        "ops": {"respec": {"config": {"tables": {"shop.events": {"keys": ["dt", "hh"]}}}}}
+    }
+    dg.validate_run_config(days.definitions.resolve_job_def("respec"), json.loads(asked))
 
     # The ledger beside it tells what was asked for.
     shop = days.folder / "warehouse" / "shop.db"
@@ -181,7 +186,7 @@ def test_the_job_changes_the_keys_to_those_declared_and_the_partitions_follow(da
 def test_a_backfill_splits_by_partition_of_the_asset_and_redoes_nothing(days: Lake) -> None:
     days.declare(declared("hour"))
     # A launchpad asks for no partition where the keys change.
-    assert days.definitions.resolve_job_def("respec__shop__events").partitions_def is None
+    assert days.definitions.resolve_job_def("respec").partitions_def is None
     job = "split__shop__events"
     partitions = days.definitions.resolve_job_def(job).partitions_def
     assert partitions is not None

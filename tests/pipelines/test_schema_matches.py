@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import dagster as dg
 import pyarrow as pa
 import pytest
@@ -74,7 +76,16 @@ def test_the_plan_is_a_table_of_changes_with_the_calls_that_make_them(filled: La
     ]
     line = "lakewright alter shop.events --rename amount:price --add 'city STRING' --type id:INT"
     assert metadata["command line"].value == f"```sh\n{line}\n```"
-    assert '"config": {"rename": ["amount:price"]' in metadata["run config"].value
+    evolve = filled.definitions.resolve_job_def("evolve_schema")
+    for entry, begins in (
+        ("run config, as declared", {"shop.events": {}}),
+        ("run config", {"shop.events": {"rename": ["amount:price"]}}),
+    ):
+        config = json.loads(metadata[entry].value.removeprefix("```json").removesuffix("```"))
+        (asked,) = config["ops"]["evolve_schema"]["config"]["tables"].items()
+        assert asked[0] == "shop.events"
+        assert begins["shop.events"].items() <= asked[1].items()
+        dg.validate_run_config(evolve, config)
     assert "verdict: deny" in metadata["gate"].value
     assert "explicit" in metadata["gate"].value
 
@@ -89,7 +100,7 @@ def test_drift_that_harms_no_row_is_a_warning_and_the_run_goes_on(filled: Lake) 
     assert (told.passed, told.severity) == (False, dg.AssetCheckSeverity.WARN)
     assert told.description == (
         "schema 1 is 1 change away from its declaration: drop column extra. Run the job "
-        f"`evolve_schema__shop__events`, or declare in `{filled.folder}/tables/tables.yaml` what "
+        f"`evolve_schema` for shop.events, or declare in `{filled.folder}/tables/tables.yaml` what "
         "the table has"
     )
     assert "| drop column extra | yes | " in told.metadata["plan"].value

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import dagster as dg
 import pytest
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
 from lakewright.storage import AddColumn, ChangeType, RenameColumn, SetOption
-from tests.pipelines.lake import EVENTS, Lake, events
+from tests.pipelines.lake import EVENTS, Lake, Outcome, events
 from tests.support.tables.builders import ANY_LOSS
 
 CHECK = "stored_rows_fit_schema"
@@ -31,7 +33,7 @@ def filled(lake: Lake) -> Lake:
 
 
 def test_the_job_reports_every_schema_version_and_passes(filled: Lake) -> None:
-    outcome = filled.run_job("validate_schema__shop__events", {})
+    outcome = filled.run("validate_schema")
     assert outcome.success, outcome.failure
     assert outcome.materializations == {}
     assert sorted(outcome.checks) == ["schema_matches", CHECK]
@@ -84,13 +86,121 @@ def test_the_sample_is_as_large_as_the_declaration_says_or_the_run(lake: Lake) -
     lake.give(events("2024-01-01", 0, 3))
     assert lake.materialize(partitions="2024-01-01").success
     assert "2 rows of 1 file" in lake.check(CHECK).checks[CHECK].description
-    job, step = "validate_schema__shop__events", "shop__events_stored_rows_fit_schema"
-    asked = lake.run_job(job, {"ops": {step: {"config": {"rows_per_file": 1}}}})
+    asked = lake.run("validate_schema", rows_per_file=1)
     assert "1 row of 1 file" in asked.checks[CHECK].description
-    schedule = lake.definitions.get_repository_def().get_schedule_def(
-        "validate_schema_schedule__shop__events"
+
+
+def declare_two(lake: Lake) -> None:
+    """Two tables with rows."""
+    for name in ("shop.events", "shop.orders"):
+        lake.declare(EVENTS.replace("shop.events", name), f"{name}.yaml")
+    for name in ("shop.events", "shop.orders"):
+        lake.give(events("2024-01-01", 0, 3), name)
+        assert lake.materialize(name, partitions="2024-01-01").success
+
+
+def validate(lake: Lake, *tables: str) -> Outcome:
+    config = {"tables": {name: {} for name in tables}}
+    return lake.run_job("validate_schema", {"ops": {"validate_schema": {"config": config}}})
+
+
+def test_the_results_of_one_run_stand_on_the_assets_of_its_tables(lake: Lake) -> None:
+    declare_two(lake)
+    done = validate(lake, "shop.events", "shop.orders")
+    assert done.success, done.failure
+    run = lake.instance.get_run_by_id(done.run_id)
+    assert run is not None
+    assert run.tags["lakewright/table"] == "shop.events, shop.orders"
+    assert run.tags["lakewright/verb"] == "validate_schema"
+    for name in ("shop.events", "shop.orders"):
+        for check in ("schema_matches", CHECK):
+            # As the check's own step tells it.
+            (newest, *_) = lake.check_records(check, name)
+            assert newest.run_id == done.run_id
+            alone = lake.check(check, name).checks[check]
+            found = newest.evaluation
+            assert found is not None
+            assert (found.passed, found.severity) == (True, alone.severity)
+            assert found.description == alone.description
+            assert found.metadata == alone.metadata
+    assert sorted(done.outputs) == ["shop.events", "shop.orders"]
+
+
+def test_a_table_that_cannot_be_read_hides_no_result_of_the_others(lake: Lake) -> None:
+    declare_two(lake)
+    lake.declare(EVENTS.replace("shop.events", "shop.damaged"), "damaged.yaml")
+    lake.give(events("2024-01-01", 0, 3), "shop.damaged")
+    assert lake.materialize("shop.damaged", partitions="2024-01-01").success
+    schema = lake.folder / "warehouse" / "shop.db" / "damaged" / "schema" / "schema-0"
+    whole = schema.read_text()
+    schema.write_text("{")
+
+    done = validate(lake, "shop.events", "shop.damaged", "shop.gone", "shop.orders")
+
+    schema.write_text(whole)
+    assert not done.success
+    assert "2 tables of 4 could not be validated" in done.failure
+    assert "shop.gone is not declared" in done.failure
+    for name in ("shop.events", "shop.orders"):
+        for check in ("schema_matches", CHECK):
+            newest = lake.check_records(check, name)[0]
+            assert newest.run_id == done.run_id
+            assert newest.status is AssetCheckExecutionRecordStatus.SUCCEEDED
+    for check in ("schema_matches", CHECK):
+        newest = lake.check_records(check, "shop.damaged")[0]
+        assert newest.run_id == done.run_id
+        assert newest.evaluation is not None
+        assert not newest.evaluation.passed
+        assert newest.evaluation.description.startswith("not evaluated: CorruptionError")
+
+
+def test_a_run_that_names_no_table_says_what_to_write(lake: Lake) -> None:
+    lake.declare(EVENTS)
+    assert "tables: {database.table: {}}" in validate(lake).failure
+
+
+def ask(lake: Lake, schedule: str, at: str) -> list[dg.RunRequest]:
+    """The runs that a schedule asks for at a moment."""
+    found = lake.definitions.get_repository_def().get_schedule_def(schedule)
+    moment = dt.datetime.fromisoformat(at)
+    context = dg.build_schedule_context(lake.instance, scheduled_execution_time=moment)
+    return list(found.evaluate_tick(context).run_requests or ())
+
+
+def test_a_tick_asks_for_the_tables_that_are_due_in_few_runs(lake: Lake) -> None:
+    for number in range(60):
+        lake.declare(EVENTS.replace("shop.events", f"shop.t{number:02}"), f"t{number:02}.yaml")
+    weekly = EVENTS + "    schema: {validation: {schedule: '0 5 * * 1'}}\n"
+    lake.declare(weekly)
+    lake.declare(
+        EVENTS.replace("shop.events", "shop.never")
+        + "    schema: {validation: {enabled: false}}\n",
+        "never.yaml",
     )
-    assert (schedule.cron_schedule, schedule.job_name) == ("0 5 * * 1", job)
+    berlin = "    schema: {validation: {timezone: Europe/Berlin}}\n"
+    lake.declare(EVENTS.replace("shop.events", "shop.berlin") + berlin, "berlin.yaml")
+    schedules = {each.name: each for each in lake.definitions.get_repository_def().schedule_defs}
+    utc, zone = "validate_schema_schedule", "validate_schema_schedule__Europe_Berlin"
+    assert set(schedules) == {utc, zone}
+    assert schedules[utc].cron_schedule == ["0 5 * * 1", "47 4 * * *"]
+    assert schedules[zone].cron_schedule == "47 4 * * *"
+
+    daily = ask(lake, utc, "2026-11-23T04:47:00+00:00")
+    assert [len(_tables(each)) for each in daily] == [25, 25, 10]
+    asked = [table for each in daily for table in _tables(each)]
+    assert asked == [f"shop.t{number:02}" for number in range(60)]
+    assert all(each.tags["lakewright/table"] == ", ".join(_tables(each)) for each in daily)
+    assert len({each.run_key for each in daily}) == 3
+    (monday,) = ask(lake, utc, "2026-11-23T05:00:00+00:00")
+    assert _tables(monday) == ["shop.events"]
+    (berlins,) = ask(lake, zone, "2026-11-23T04:47:00+01:00")
+    assert _tables(berlins) == ["shop.berlin"]
+    job = lake.definitions.resolve_job_def("validate_schema")
+    assert dg.validate_run_config(job, monday.run_config)
+
+
+def _tables(request: dg.RunRequest) -> list[str]:
+    return list(request.run_config["ops"]["validate_schema"]["config"]["tables"])
 
 
 def test_the_ingest_job_leaves_the_steps_of_checks_out(lake: Lake) -> None:
@@ -103,14 +213,13 @@ def test_the_ingest_job_leaves_the_steps_of_checks_out(lake: Lake) -> None:
 
 def test_the_check_has_no_dry_run_which_would_replace_the_last_result(lake: Lake) -> None:
     lake.declare(EVENTS)
-    step = {"shop__events_stored_rows_fit_schema": {"config": {"dry_run": True}}}
     with pytest.raises(dg.DagsterInvalidConfigError, match="dry_run"):
-        lake.run_job("validate_schema__shop__events", {"ops": step})
+        lake.run("validate_schema", dry_run=True)
 
 
 def test_a_table_that_others_write_is_validated_too(lake: Lake) -> None:
     lake.declare("table: shop.events\n")
-    told = lake.run_job("validate_schema__shop__events", {}).checks
+    told = lake.run("validate_schema").checks
     assert told[CHECK].description == "table shop.events does not exist yet"
     assert "schema_matches" not in told
 

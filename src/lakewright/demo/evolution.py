@@ -71,8 +71,8 @@ def evolve(server: DagsterServer, folder: Path, stage: Stage) -> str:
     """Change the declaration, load it, and launch the run that makes the table like it."""
     declare(folder, stage)
     server.reload()
-    job = TableNames(FLIGHTS).job(EVOLVE)
-    return server.launch_job(job, {"ops": {job: {"config": {"on_destructive": "allow"}}}})
+    config = TableNames(FLIGHTS).run_config(EVOLVE, {"on_destructive": "allow"})
+    return server.launch_job(EVOLVE, config)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,8 +35,8 @@ def keys_to_give(table: Table) -> tuple[tuple[str, ...], ...]:
 
 def give_keys(server: DagsterServer, name: str, keys: tuple[str, ...]) -> str:
     """Launch the run that gives a table these partition keys; the run's id."""
-    job = TableNames(name).job(RESPEC_JOB)
-    return server.launch_job(job, {"ops": {job: {"config": {"keys": list(keys)}}}})
+    config = TableNames(name).run_config(RESPEC_JOB, {"keys": list(keys)})
+    return server.launch_job(RESPEC_JOB, config)
 
 
 def all_rows(table: Table) -> pa.Table:

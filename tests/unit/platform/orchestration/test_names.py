@@ -47,3 +47,18 @@ def test_a_table_that_comes_later_is_asked_for_once() -> None:
     assert keys.of("shop.events") == keys.of("shop.events") == MOVED
     assert asked == ["shop.events"]
     assert keys.table(MOVED) == "shop.events"
+
+
+def test_a_run_for_one_table_is_one_of_the_groups_job_of_all_tables() -> None:
+    names = UpkeepNames("lake").of("shop.events")
+    assert names.run_config("respec", {"keys": ["dt"]}) == {
+        "ops": {"respec__lake": {"config": {"tables": {"shop.events": {"keys": ["dt"]}}}}}
+    }
+
+
+def test_each_time_zone_has_a_schedule_of_its_own_name() -> None:
+    zones = ("UTC", "Europe/Berlin", "Etc/GMT+1", "Etc/GMT-1")
+    found = [UpkeepNames().schedule("validate_schema", zone) for zone in zones]
+    assert found[:2] == ["validate_schema_schedule", "validate_schema_schedule__Europe_Berlin"]
+    assert len({*found}) == len(zones)
+    assert all(each.isidentifier() for each in found)

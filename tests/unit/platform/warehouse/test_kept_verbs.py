@@ -34,3 +34,11 @@ def test_expiries_wait_for_each_other_since_each_leases_the_table(verb: str) -> 
 def test_an_analysis_is_alone(other: str) -> None:
     assert waits_for("analyze", other)
     assert waits_for(other, "analyze")
+
+
+@pytest.mark.parametrize("verb", ["respec", "analyze", *REWRITES])
+def test_a_validation_of_many_tables_holds_up_only_what_deletes_the_files_that_it_reads(
+    verb: str,
+) -> None:
+    assert not waits_for(verb, "validate_schema")
+    assert all(waits_for(each, "validate_schema") for each in (*EXPIRIES, "remove_orphans"))

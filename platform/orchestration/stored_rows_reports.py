@@ -1,0 +1,59 @@
+"""Whether stored rows fit the schema of their table, as the asset check shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import dagster as dg
+
+from lakewright.platform.declare.declaration_checks import STORED_ROWS_FIT
+from lakewright.platform.declare.declarations import TableDeclaration
+from lakewright.platform.ingest.validate_schema import VALIDATE_SCHEMA, ValidateOptions
+from lakewright.platform.orchestration.reports import report_metadata
+from lakewright.platform.orchestration.run_identity import commit_user
+from lakewright.platform.upkeep.verb import Work, carry_out
+from lakewright.storage import Catalog, Table
+
+
+def evaluate_stored_rows(
+    declaration: TableDeclaration,
+    catalog: Catalog,
+    session: Callable[[], Any],
+    run: dg.DagsterRun,
+    options: Callable[[Table], ValidateOptions],
+) -> dg.AssetCheckResult:
+    """Read the sample that the options ask for, and judge it; nothing is reported yet."""
+    if not catalog.table_exists(declaration.table):
+        told = f"table {declaration.table} does not exist yet"
+        return dg.AssetCheckResult(passed=True, description=told)
+    table = catalog.table(declaration.table)
+    work = Work(run=commit_user(run, STORED_ROWS_FIT), session=session)
+    done = carry_out(VALIDATE_SCHEMA, table, options(table), work)
+    report = VALIDATE_SCHEMA.report(table, done)
+    return dg.AssetCheckResult(
+        passed=done.result is not None and done.result.has_passed,
+        description=report.summary,
+        metadata=report_metadata(report),
+    )
+
+
+def not_evaluated(reason: str) -> dg.AssetCheckResult:
+    """The result of a check that could not be asked."""
+    return dg.AssetCheckResult(
+        passed=False,
+        severity=dg.AssetCheckSeverity.WARN,
+        description=f"not evaluated: {reason}",
+    )
+
+
+def check_event(key: dg.AssetCheckKey, found: dg.AssetCheckResult) -> dg.AssetCheckEvaluation:
+    """A result as an event that needs no step of the check."""
+    return dg.AssetCheckEvaluation(
+        asset_key=key.asset_key,
+        check_name=key.name,
+        passed=found.passed,
+        severity=found.severity,
+        description=found.description,
+        metadata=found.metadata,
+    )
