@@ -28,10 +28,12 @@ from lakewright.platform.upkeep.external_partitions import RepairOptions
 from lakewright.platform.upkeep.rescale import RescaleOptions
 from lakewright.platform.upkeep.rewrite_manifests import RewriteManifestsOptions
 from lakewright.platform.upkeep.rewrites import RewriteOptions
+from lakewright.platform.upkeep.sort_compact import SortOptions
 from lakewright.platform.upkeep.verb import Work, carry_out
 from lakewright.platform.upkeep.verbs import VERBS
 from lakewright.storage import Catalog, RepairMode, Table
 from lakewright.storage.errors import FileMissing, InvalidRequestError
+from lakewright.storage.lsm.sort_layout import SortOrder
 from lakewright.storage.spec.partition_expiry import ExpiryStrategy
 from tests.support.tables.builders import content, events, new_table, rows
 from tests.support.tables.environment import FixedEnv
@@ -39,7 +41,7 @@ from tests.support.tables.fixtures import memory_uri
 from tests.support.tables.landed import land_beside, landed_folder
 
 # What these verbs do cannot be asked of every table, or is asked for once (a name, a file); the
-# cases of `test_verb.py` have them. A sorting rewrites what it is told to, each time.
+# cases of `test_verb.py` have them.
 ASKED_FOR_ONCE = {
     "revert",
     "add_partitions",
@@ -53,7 +55,6 @@ ASKED_FOR_ONCE = {
     "respec",
     "restore",
     "rollback",
-    "sort_compact",
 }
 
 
@@ -72,6 +73,7 @@ KINDS = {
     "append": Kind({}),
     "append, plain": Kind({}, partitions=()),
     "append in buckets": Kind({"bucket": "2", "bucket-key": "id"}),
+    "append, vectors": Kind({"deletion-vectors.enabled": "true"}),
     "fixed": Kind({"bucket": "2"}, KEYS),
     "plain": Kind({"bucket": "1"}, ("id",), ()),
     "dynamic": Kind({"bucket": "-1", "dynamic-bucket.target-row-num": "3"}, KEYS),
@@ -81,6 +83,8 @@ KINDS = {
     "partial": Kind({"bucket": "1", "merge-engine": "partial-update"}, KEYS),
     "aggregated": Kind({"bucket": "1", "merge-engine": "aggregation"}, KEYS),
     "telling": Kind({"bucket": "1", "changelog-producer": "input"}, KEYS),
+    "telling, lookup": Kind({"bucket": "1", "changelog-producer": "lookup"}, KEYS),
+    "telling, full": Kind({"bucket": "1", "changelog-producer": "full-compaction"}, KEYS),
     "of folders": Kind({}, folder=True),
 }
 EXPIRY = st.fixed_dictionaries(
@@ -94,6 +98,11 @@ OPTIONS: dict[str, st.SearchStrategy[object]] = {
     "analyze": st.builds(AnalyzeOptions, columns=st.sampled_from([None, (), ("id",)])),
     "compact": st.builds(
         CompactOptions, full=st.booleans(), min_files=st.none() | st.integers(2, 4)
+    ),
+    "sort_compact": st.builds(
+        SortOptions,
+        by=st.sampled_from([("id",), ("v", "id")]),
+        order=st.sampled_from(SortOrder),
     ),
     "postpone_compact": st.builds(RewriteOptions),
     "rescale": st.builds(RescaleOptions, buckets=st.integers(1, 3)),
@@ -123,8 +132,13 @@ OPTIONS: dict[str, st.SearchStrategy[object]] = {
     ),
 }
 UNFIT: dict[str, Callable[[Kind], bool]] = {
+    "sort_compact": lambda kind: bool(kind.keys) or "bucket" in kind.options,
     "postpone_compact": lambda kind: kind.options.get("bucket") != "-2",
-    "rescale": lambda kind: int(kind.options.get("bucket", "-1")) < 1,
+    # Changes that no compaction has told yet would be lost, so it refuses.
+    "rescale": lambda kind: (
+        int(kind.options.get("bucket", "-1")) < 1
+        or kind.options.get("changelog-producer") in ("lookup", "full-compaction")
+    ),
     "expire_partitions": lambda kind: not kind.partitions,
     "drop_partitions": lambda kind: not kind.partitions,
 }

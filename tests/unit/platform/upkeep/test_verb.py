@@ -199,8 +199,7 @@ _GOES = {"retain_min": 1, "retain_max": 1, "time_retained_ms": 0}
 CASES = [
     Case("compact", appended, CompactOptions(min_files=2)),
     Case("compact", keyed, CompactOptions(full=True)),
-    # A sorting takes everything, every time.
-    Case("sort_compact", appended, SortOptions(by=("id",)), comes_to_rest=False),
+    Case("sort_compact", appended, SortOptions(by=("id",))),
     Case("rescale", keyed, RescaleOptions(buckets=3)),
     Case("postpone_compact", postponed, RewriteOptions()),
     Case("respec", appended, RespecOptions(keys=("day", "id"))),
