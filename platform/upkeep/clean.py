@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from lakewright.platform.upkeep.deletions import deletion_measures, deletion_report, plan_facts
 from lakewright.platform.upkeep.engines import Counts
 from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
-from lakewright.platform.upkeep.verb import Outcome, Report, Steps, Verb, Work, option
+from lakewright.platform.upkeep.verb import Extent, Outcome, Report, Steps, Verb, Work, option
 from lakewright.platform.upkeep.words import counted, duration_text, size_text
 from lakewright.storage import OrphansPlan, PurgePlan, RestorePlan, Table
 from lakewright.storage.errors import InvalidRequestError
@@ -151,6 +151,12 @@ def _orphan_steps(
             return
 
 
+def _orphans_extent(done: Outcome[OrphansOptions, OrphansPlan, OrphansResult]) -> Extent:
+    """How far the steps are; the first plan has counted all orphans."""
+    gone = 0 if done.result is None else done.result.files_moved + done.result.files_deleted
+    return Extent(done=gone, total=max(len(done.plan.files) + done.plan.further, gone), of="files")
+
+
 REMOVE_ORPHANS = Verb(
     name="remove_orphans",
     description="set aside files that nothing refers to, left behind by processes that died",
@@ -161,6 +167,7 @@ REMOVE_ORPHANS = Verb(
     run=_run_orphans,
     report=_orphans_report,
     steps=_orphan_steps,
+    extent=_orphans_extent,
     measures=_orphans_measures,
 )
 

@@ -727,6 +727,8 @@ CASES = (
         repeats=True,
         cleans_up=False,
         restates_places=True,
+        # It begins with files that are named by their places.
+        names_places=True,
     ),
     Case(
         "roll back to an expired tag",

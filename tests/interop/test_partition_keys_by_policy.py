@@ -8,6 +8,7 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from dagster._core.storage.tags import RUN_KEY_TAG
 from dagster._core.test_utils import create_run_for_test
 
 from lakewright.definitions import build_definitions
@@ -152,7 +153,7 @@ def test_a_run_that_died_is_asked_for_again_at_once_and_goes_on_from_what_it_had
         job_name="respec",
         status=dg.DagsterRunStatus.FAILURE,
         run_config=dict(request.run_config),
-        tags=request.tags,
+        tags={**request.tags, RUN_KEY_TAG: str(request.run_key)},
     )
 
     (again,) = asked(lake)
