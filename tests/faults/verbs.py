@@ -721,7 +721,7 @@ CASES = (
         "roll back to other keys",
         _run("rollback", snapshot=1),
         ("append", "fixed"),
-        lambda table: table.upkeep.respec(["day", "v"]),
+        lambda table: table.upkeep.respec(["id"] if table.schema.is_keyed else ["day", "v"]),
         done=NOTHING_LATER,
         steps=True,
         repeats=True,
