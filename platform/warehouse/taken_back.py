@@ -103,10 +103,15 @@ def _changed_by_policy(change: Action, earlier: Sequence[Action]) -> Action | No
         if each.verb == RESPEC and each.state and (each.table, each.table_uuid) == table
     )
     last = next(asked, None)
-    if last is None or change.verb == RESPEC:
-        return last
+    if last is None:
+        return None
+    if change.verb == RESPEC:
+        # The same keys again, and what only splits files or names them anew, undo nothing.
+        keys = change.options.get("keys")
+        return last if keys is not None and keys != last.options.get("keys") else None
+    # The first snapshots of a change still have the keys of before.
     back_at = change.snapshot_after or 0
-    return last if last.snapshots and min(last.snapshots) > back_at else None
+    return last if last.snapshots and max(last.snapshots) > back_at else None
 
 
 def _is_of(undo: Action, action: Action) -> bool:

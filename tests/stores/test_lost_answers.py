@@ -33,7 +33,7 @@ def place_for(uri: str, case: Case) -> Place:
 
 
 # A database is a folder, and object stores have none but those of files.
-TRIED = [case for case in CASES if case.name != "create a database"]
+TRIED = [case for case in CASES if case.name not in ("create a database", "drop a database")]
 
 
 @pytest.mark.parametrize("case", TRIED, ids=lambda case: case.name)

@@ -165,7 +165,7 @@ def check_columns_stay(
     lacking = [each for each in entries if not files.holds_partition_columns(each.file)]
     if lacking:
         raise UnsupportedError(
-            f"{len(lacking)} data files of {files.name} were taken over from other systems (the "
+            f"{len(lacking)} data files of {files.name} were taken over, or exchanged with another table (the "
             f"first is {lacking[0].file.file_name}), and may have the values of "
             f"{', '.join(old)} in the names of their folders only; compact the table fully first, "
             "which writes the columns",

@@ -258,8 +258,9 @@ def _owned(files: TableFiles) -> re.Pattern[str]:
 
     Data files are in bucket folders, directly below the folders of present or former partition
     columns. A change of keys of a primary-key table that was stopped leaves files below folders of
-    other columns of the primary key, or of columns that were to join it and come after the keys.
-    Other folders belong to users, and orphan removal never touches them.
+    other columns of the primary key, or of columns that were to join it and come after the keys;
+    users may have such folders, too, so the names of these files are asked for. Other folders
+    belong to users, and orphan removal never touches them.
     """
     keys = {files.schema.partition_keys}
     if files.schema.id > 0:
@@ -269,15 +270,17 @@ def _owned(files: TableFiles) -> re.Pattern[str]:
         for names in sorted(keys)
     )
     partition = f"(?:{'|'.join(folders)})"
+    directory = files.options.data_file_directory
+    below = re.escape(directory) + "/" if directory else ""
+    data = rf"{below}{partition}bucket-(\d+|postpone)/[^/]+"
     if files.schema.has_primary_key:
         primary, joining = (
             f"(?:(?:{'|'.join(map(re.escape, map(escape_path, names)))})=[^/]*/)*"
             for names in (files.schema.primary_keys, files.schema.field_names)
         )
-        partition = f"(?:{partition}{joining}|{primary})"
-    directory = files.options.data_file_directory
-    below = re.escape(directory) + "/" if directory else ""
-    data = rf"{below}{partition}bucket-(\d+|postpone)/[^/]+"
+        prefixes = (files.options.data_file_prefix, files.options.changelog_file_prefix)
+        own = "|".join(map(re.escape, prefixes))
+        data += rf"|{below}(?:{partition}{joining}|{primary})bucket-\d+/(?:{own})[^/]+"
     return re.compile(f"{data}|{partition}{_UNFINISHED_MARK}|{_METADATA}|{_UNFINISHED}")
 
 

@@ -14,7 +14,7 @@ from lakewright.platform.warehouse.calibrate import Calibration
 from lakewright.platform.warehouse.known_work import Past, Try
 from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.platform.warehouse.past import LedgerPast
-from lakewright.platform.warehouse.taken_back import TakenBack
+from lakewright.platform.warehouse.taken_back import TakenBack, taken_back
 from lakewright.storage import Catalog
 
 
@@ -54,6 +54,35 @@ def an_action(at_ms: int, *, table: str) -> Action:
         verdict=Verdict.DONE,
         cost=Cost(files=20, milliseconds=400),
     )
+
+
+@pytest.mark.parametrize(
+    ("verb", "after", "options", "held"),
+    [
+        ("rollback", 1, {}, True),
+        # The first snapshots of a change have the keys of before.
+        ("rollback", 3, {}, True),
+        ("rollback", 4, {}, False),
+        ("respec", 6, {"keys": ["dt"]}, True),
+        ("respec", 6, {"keys": ["dt", "hh"]}, False),
+        ("respec", 6, {"moved_from": "/elsewhere"}, False),
+        ("compact", 5, {}, False),
+    ],
+)
+def test_a_person_who_undoes_a_change_of_keys_by_a_policy_is_left_alone(
+    verb: str, after: int, options: dict[str, object], held: bool
+) -> None:
+    base = replace(an_action(0, table="db.t"), verb="respec")
+    asked = replace(
+        base, state="s", policy="p", options={"keys": ["dt", "hh"]}, snapshots=(2, 3, 4)
+    )
+    done = replace(
+        base, id="2", started_ms=9, verb=verb, run="mine", options=options, snapshot_after=after
+    )
+    found = taken_back([asked, done])
+    assert (("db.t", "respec") in found) is held
+    if held:
+        assert found["db.t", "respec"].by == "mine"
 
 
 def test_what_is_taken_back_is_held_until_a_person_does_it_again(catalog: Catalog) -> None:

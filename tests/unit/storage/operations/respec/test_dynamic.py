@@ -14,7 +14,7 @@ from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import InvalidRequestError, SchemaMoved, UnsupportedError
 from lakewright.storage.operations.state.assign_buckets import BucketChooser, hash_indexes
 from lakewright.storage.spec import supported_options
-from tests.support.stores.watched_files import Call, Crashed, WatchedFiles, looked_at
+from tests.support.stores.watched_files import Call, Crashed, WatchedFiles, looked_at, over
 from tests.support.tables.builders import compact, content, expire, new_table, remove_orphans, rows
 from tests.support.tables.invariants import assert_only_reachable_files, assert_readable_history
 from tests.support.tables.late_commits import commit_late
@@ -85,6 +85,50 @@ def test_a_rollback_takes_it_back(catalog: Catalog, keys: tuple[str, ...]) -> No
     assert len(content(table)) == len(due)
     remove_orphans(table)
     assert_only_reachable_files(table)
+
+
+@pytest.mark.parametrize("keys", [("dt", "hh"), (), ("hh",)], ids=str)
+def test_a_write_after_a_change_that_died_replaces_the_rows_of_its_keys(
+    catalog: Catalog, keys: tuple[str, ...]
+) -> None:
+    table = by_day(catalog, buckets=-1, **DYNAMIC)
+    due = content(table)
+
+    def dies(call: Call) -> None:
+        if call.name == "put_if_absent" and "/schema/schema-" in call.path:
+            raise Crashed
+
+    with suppress(Crashed):
+        over(table, WatchedFiles(table.table_files.fs, before=dies)).upkeep.respec(keys)
+    table = catalog.table(table.name)
+    assert table.schema.partition_keys == ("dt",)
+    again = [each | {"v": "new"} for each in table.read().to_pylist()]
+    table.write(rows(table, again))
+    table = catalog.table(table.name)
+    assert len(content(table)) == len(due)
+    assert {each["v"] for each in table.read().to_pylist()} == {"new"}
+    assert_indexed(table)
+    remove_orphans(table)
+    assert_only_reachable_files(table)
+
+
+@pytest.mark.parametrize("keys", [("dt", "hh"), (), ("hh",)], ids=str)
+def test_a_write_after_a_rollback_into_a_change_replaces_the_rows_of_its_keys(
+    catalog: Catalog, keys: tuple[str, ...]
+) -> None:
+    table = by_day(catalog, buckets=-1, **DYNAMIC)
+    due, last = content(table), table.history.snapshots()[-1].id
+    table = respec(catalog, table, *keys)
+    amid = [each.id for each in table.history.snapshots() if each.id > last][:-1]
+    for snapshot in reversed(amid):
+        table.history.rollback(snapshot=snapshot)
+        table = catalog.table(table.name)
+        again = [each | {"v": f"at {snapshot}"} for each in table.read().to_pylist()]
+        table.write(rows(table, again))
+        table = catalog.table(table.name)
+        assert {each["v"] for each in table.read().to_pylist()} == {f"at {snapshot}"}
+        assert len(content(table)) == len(due)
+        assert_indexed(table)
 
 
 @pytest.mark.parametrize("keys", [("dt", "hh"), (), ("hh",)], ids=str)

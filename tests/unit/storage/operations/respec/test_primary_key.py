@@ -47,23 +47,29 @@ def test_orphan_removal_finds_what_a_stopped_change_wrote_and_leaves_folders_of_
 ) -> None:
     table = orders(catalog)
     place = Path(table.table_files.paths.root)
-    theirs = place / "dt=a" / "theirs=1" / "bucket-0" / "file.parquet"
-    theirs.parent.mkdir(parents=True)
-    theirs.write_bytes(b"theirs")
+    # The last one lies in a folder of a column, as those of the change do.
+    theirs = [
+        place / "dt=a" / "theirs=1" / "bucket-0" / "file.parquet",
+        place / "dt=a" / "origin=DE" / "bucket-0" / "file.parquet",
+    ]
+    for each in theirs:
+        each.parent.mkdir(parents=True)
+        each.write_bytes(b"theirs")
 
     def fail(call: Call) -> None:
         is_snapshot = call.name == "put_if_absent" and "/snapshot/snapshot-" in call.path
-        if is_snapshot and [*place.glob("dt=*/origin=*/bucket-*/*")]:
+        if is_snapshot and [*place.glob("dt=*/origin=*/bucket-*/data-*")]:
             raise UnavailableError("the store does not answer")
 
     watched = replace(catalog, fs=WatchedFiles(catalog.fs, before=fail))
     # The snapshot may be there, so what it would name is left.
     with pytest.raises(CommitOutcomeUnknownError):
         watched.table(table.name).upkeep.respec(FINER, primary_key=LONGER)
-    assert [*place.glob("dt=*/origin=*/bucket-*/*")]
+    assert [*place.glob("dt=*/origin=*/bucket-*/data-*")]
     assert remove_orphans(table).files_moved
-    assert theirs.read_bytes() == b"theirs"
-    shutil.rmtree(theirs.parent.parent)
+    for each in theirs:
+        assert each.read_bytes() == b"theirs"
+        shutil.rmtree(each.parent.parent)
     assert_only_reachable_files(table)
 
 

@@ -468,7 +468,7 @@ def test_files_that_may_lack_their_partition_columns_keep_their_keys_until_they_
     table.upkeep.add_partitions(str(tmp_path / "theirs"), age_ms=0)
     table = catalog.table(table.name)
     due = content(table)
-    with pytest.raises(UnsupportedError, match=r"2 data files .* taken over from other systems"):
+    with pytest.raises(UnsupportedError, match=r"2 data files .* taken over, or exchanged"):
         table.upkeep.plan_respec([])
     finer = respec(catalog, table, "dt", "hh")
     assert content(finer) == due
