@@ -71,7 +71,7 @@ def test_orphans_are_deleted_at_once_when_that_is_said(
 
 
 def test_a_removal_of_many_orphans_goes_in_steps_until_none_is_left(
-    catalog: Catalog, lakewright: Lakewright, monkeypatch: pytest.MonkeyPatch
+    catalog: Catalog, lakewright: Lakewright, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     table, orphan = with_orphan(catalog)
     for number in range(6):
@@ -83,9 +83,10 @@ def test_a_removal_of_many_orphans_goes_in_steps_until_none_is_left(
     assert planned[0] == "3 files of db.t that nothing refers to, 12 B"
     assert planned[1].strip() == "this is one step; 4 more files in further steps of the same call"
     # A saved plan is one step.
-    saved = lakewright(catalog, "remove-orphans", "db.t", "--save-plan", "plan.json")
+    plan = str(tmp_path / "plan.json")
+    saved = lakewright(catalog, "remove-orphans", "db.t", "--save-plan", plan)
     assert saved.code == 0
-    one = lakewright(catalog, "remove-orphans", "db.t", "--plan", "plan.json", "--format", "json")
+    one = lakewright(catalog, "remove-orphans", "db.t", "--plan", plan, "--format", "json")
     assert one.json["files_moved"] == 3
     done = lakewright(catalog, "remove-orphans", "db.t", "--format", "json").json
     assert (done["files_moved"], done["bytes_moved"]) == (4, 16)
