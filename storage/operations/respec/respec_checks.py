@@ -165,8 +165,8 @@ def check_columns_stay(
     lacking = [each for each in entries if not files.holds_partition_columns(each.file)]
     if lacking:
         raise UnsupportedError(
-            f"{len(lacking)} data files of {files.name} were taken over, or exchanged with another table (the "
-            f"first is {lacking[0].file.file_name}), and may have the values of "
+            f"{len(lacking)} data files of {files.name} were taken over, or exchanged with another "
+            f"table (the first is {lacking[0].file.file_name}), and may have the values of "
             f"{', '.join(old)} in the names of their folders only; compact the table fully first, "
             "which writes the columns",
             table=files.name,
