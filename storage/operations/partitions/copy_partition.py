@@ -30,6 +30,11 @@ def origin_of(name: str) -> str:
     return name if found is None else found[1]
 
 
+def is_copy(name: str) -> bool:
+    """Whether a file is a copy that an exchange made."""
+    return _COPY.fullmatch(name) is not None
+
+
 def exchanged_name(run_id: str, name: str) -> str:
     """The name of a copy in another table, which tells its origin."""
     return f"copy-{run_id}-of-{origin_of(name)}"

@@ -34,6 +34,7 @@ from lakewright.storage.operations.commit.replace_partitions import HeldNames, c
 from lakewright.storage.operations.partitions.copy_partition import (
     CopyRun,
     exchanged_name,
+    is_copy,
     origin_of,
 )
 from lakewright.storage.operations.partitions.held_partitions import (
@@ -130,16 +131,21 @@ def plan_exchange_partition(
     snapshot, found = read_latest(other, lambda latest: selected_entries(other, latest, asked))
     check_all_found(other, snapshot, asked, list(found))
     _check_own(other, chain.from_iterable(found.values()))
-    here = held_now(files, {each.row for each in found}).entries
-    names = {each.row: _origins(entry.file.file_name for entry in found[each]) for each in found}
-    for entry in here:
-        if origin_of(entry.file.file_name) not in names[entry.partition]:
-            raise PartitionExists(
-                f"{files.name} has a partition {files.partitions.of_entry(entry).spec} with rows "
-                f"that are not of {source}; drop it first",
-                table=files.name,
-            )
-    begun = {entry.partition for entry in here}
+    here = held_now(files, {each.row for each in found})
+    changed = _changed_here(here, chain.from_iterable(found.values()))
+    if changed is not None:
+        row, has_own = changed
+        what = (
+            f"that are not of {source}; drop it first"
+            if has_own
+            else f"deleted since they were copied from {source}; to keep it as it is, drop it in "
+            f"{source}; to exchange again, drop it here"
+        )
+        raise PartitionExists(
+            f"{files.name} has a partition {files.partitions.of_row(row).spec} with rows {what}",
+            table=files.name,
+        )
+    begun = {entry.partition for entry in here.entries}
     return ExchangePartitionPlan(
         table=files.name,
         source=source,
@@ -212,6 +218,23 @@ def _layout(schema: TableSchema) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _changed_here(here: HeldNow, there: Iterable[ManifestEntry]) -> tuple[bytes, bool] | None:
+    """A partition of the target that holds more than copies of the source's files; None if none is.
+
+    True if it has rows of its own. False if it has deleted copied rows, by an index file that is no
+    copy: another copy would bring them back. Indexes of the source may have changed since, and are
+    copied again.
+    """
+    known = {(each.partition, origin_of(each.file.file_name)) for each in there}
+    for entry in here.entries:
+        if (entry.partition, origin_of(entry.file.file_name)) not in known:
+            return entry.partition, True
+    for index in here.indexes:
+        if not is_copy(index.file.file_name):
+            return index.partition, False
+    return None
+
+
 def _origins(names: Iterable[str]) -> frozenset[str]:
     return frozenset(map(origin_of, names))
 
@@ -237,8 +260,14 @@ def run_exchange_partition(
     planned_rows(files, plan.partitions)
     there, here = held_now(other, planned), held_now(files, planned)
     check_as_planned(other, planned, there, plan.snapshot_id)
+    changed = _changed_here(here, there.entries)
+    if changed is not None:
+        raise StalePlan(
+            f"{files.name} has changes of its own in partition "
+            f"{files.partitions.of_row(changed[0]).spec} by now; plan again",
+            table=files.name,
+        )
     taken, due = here.names(planned), there.names(planned)
-    _check_no_rows_of_others(files, taken, due)
     lacking = {row for row in planned if _origins(taken[row]) != _origins(due[row])}
     snapshot = _copy(files, other, there, {row: taken[row] for row in lacking})
     source_snapshot = _drop(files, other, there, due)
@@ -252,16 +281,6 @@ def run_exchange_partition(
         bytes_copied=sum(copied),
         duration_ms=files.env.now_ms() - started,
     )
-
-
-def _check_no_rows_of_others(files: TableFiles, taken: HeldNames, due: HeldNames) -> None:
-    for row, names in taken.items():
-        if not _origins(names) <= _origins(due[row]):
-            raise StalePlan(
-                f"{files.name} has rows of its own in partition "
-                f"{files.partitions.of_row(row).spec} by now; plan again",
-                table=files.name,
-            )
 
 
 def _copy(files: TableFiles, other: TableFiles, there: HeldNow, held: HeldNames) -> Snapshot | None:

@@ -226,6 +226,93 @@ def test_a_crash_before_the_source_changed_is_repaired_with_the_new_rows(catalog
     remove_orphans(source)
 
 
+MARKED = {"options": {"deletion-vectors.enabled": "true"}}
+
+
+def begun(catalog: Catalog, settings: dict[str, Any], *, marks: bool) -> tuple[Table, Table]:
+    """Two tables that both hold a partition, since an exchange died before the source changed."""
+    source = new_table(catalog, name="db.staged", partitions=("day",), **settings)
+    for day in "ab":
+        source.write(rows(source, events(0, 5, day=day)))
+    if marks:
+        delete_first_rows(source)
+    table = new_table(catalog, partitions=("day",), **settings)
+
+    def die(call: Call) -> None:
+        if puts_snapshot_of(source)(call):
+            raise Crashed
+
+    with pytest.raises(Crashed):
+        over(table, WatchedFiles(table.table_files.fs, before=die)).upkeep.exchange_partition(
+            "db.staged", A
+        )
+    assert content(table) == content(source, where="day = 'a'")
+    return table, source
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["the first", "further"])
+def test_after_a_crash_rows_that_are_deleted_in_the_source_are_not_moved(
+    catalog: Catalog, again: bool
+) -> None:
+    table, source = begun(catalog, MARKED, marks=again)
+    delete_first_rows(source, 2 if again else 1)
+    left = content(source, where="day = 'a'")
+    assert len(left) == (3 if again else 4)
+    table.upkeep.exchange_partition("db.staged", A)
+    assert content(table) == left
+    assert content(source, where="day = 'a'") == []
+    for each in (table, source):
+        remove_orphans(each)
+
+
+def test_after_a_crash_a_bucket_whose_index_grew_is_moved_whole(catalog: Catalog) -> None:
+    table, source = begun(catalog, KINDS["dynamic"], marks=False)
+    source.write(rows(source, events(3, 9, day="a", v="new")))
+    moved = content(source, where="day = 'a'")
+    table.upkeep.exchange_partition("db.staged", A)
+    assert content(table) == moved
+    table.write(rows(table, events(0, 9, day="a", v="newer")))
+    assert len(content(table)) == len(moved)
+    remove_orphans(source)
+
+
+@pytest.mark.parametrize("marks", [False, True], ids=["the first", "further"])
+@pytest.mark.parametrize("kept", ["db.t", "db.staged"])
+def test_after_a_crash_rows_that_are_deleted_in_the_copies_do_not_come_back_by_themselves(
+    catalog: Catalog, marks: bool, kept: str
+) -> None:
+    table, source = begun(catalog, MARKED, marks=marks)
+    delete_first_rows(table, 2)
+    here, there = content(table), content(source, where="day = 'a'")
+    assert set(here) < set(there)
+    with pytest.raises(PartitionExists, match=r"rows deleted since.*drop it in db\.staged; .*here"):
+        table.upkeep.exchange_partition("db.staged", A)
+    assert (content(table), content(source, where="day = 'a'")) == (here, there)
+    # Either way out that the message names ends it.
+    (source if kept == "db.t" else table).upkeep.drop_partitions("day = 'a'")
+    if kept == "db.staged":
+        table.upkeep.exchange_partition("db.staged", A)
+    assert content(table) == (here if kept == "db.t" else there)
+    assert content(source, where="day = 'a'") == []
+    remove_orphans(source)
+
+
+def test_rows_that_are_deleted_in_the_copies_while_it_goes_on_do_not_come_back(
+    catalog: Catalog,
+) -> None:
+    table, source = begun(catalog, MARKED, marks=False)
+    plan = table.upkeep.plan_exchange_partition("db.staged", A)
+    delete_first_rows(table)
+    here = content(table)
+    with pytest.raises(StalePlan, match=r"changes of its own.*plan again"):
+        table.upkeep.run(plan)
+    with pytest.raises(PartitionExists, match=r"drop it in db\.staged"):
+        table.upkeep.plan_exchange_partition("db.staged", A)
+    assert content(table) == here
+    assert len(content(source, where="day = 'a'")) == 5
+    remove_orphans(source)
+
+
 def test_a_saved_plan_moves_what_it_shows(catalog: Catalog) -> None:
     table, source = pair(catalog)
     plan = ExchangePartitionPlan.from_json(
