@@ -174,6 +174,11 @@ class TablePaths:
     def lease_book(self, number: int) -> str:
         return f"{self.lease_dir}/book-{number}"
 
+    @property
+    def kept_column_dir(self) -> str:
+        """The folder of names of columns that only a deleted branch had."""
+        return f"{self.upkeep_dir}/columns"
+
     def bucket_dir(self, partition: str, bucket: int) -> str:
         """The folder of a bucket; `partition` is the path text of its partition, maybe empty."""
         name = "bucket-postpone" if bucket == POSTPONE_BUCKET else f"bucket-{bucket}"

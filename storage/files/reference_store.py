@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,11 +23,13 @@ from lakewright.storage.errors import (
 from lakewright.storage.files.paths import TablePaths, numbered
 from lakewright.storage.files.put_files import put_new, set_content
 from lakewright.storage.files.seen_files import SeenFiles
+from lakewright.storage.spec.partition import escape_path
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.tag import Tag
 
 # What Paimon's clients do not know in a consumer's file, they pass over.
 _WITHOUT_ROWS = "withoutRows"
+_KEPT = "column-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +166,16 @@ class ReferenceStore:
             for name in names
             if name.startswith("branch-")
         }
+
+    def kept_columns(self) -> set[str]:
+        """Columns that only branches had which are deleted, as folders of partitions have them."""
+        listed = (each.name for each in self.fs.list_dir(self.paths.kept_column_dir))
+        return {name.removeprefix(_KEPT) for name in listed if name.startswith(_KEPT)}
+
+    def keep_columns(self, names: Collection[str]) -> None:
+        """Keep the names of columns that only a branch has which is about to be deleted."""
+        for name in sorted(set(map(escape_path, names)) - self.kept_columns()):
+            self.fs.put_if_absent(f"{self.paths.kept_column_dir}/{_KEPT}{name}", b"")
 
     def changelog_ids(self) -> list[int]:
         """The ids of snapshots with a long-lived changelog, in order."""

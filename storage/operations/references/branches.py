@@ -5,7 +5,8 @@
 2. Create: write the schemas from the last down to the second, then tag and snapshot, then the
    first schema. With the first schema the branch exists and keeps files. Then check that its
    snapshot is still kept. The next attempt cleans up after an interrupted attempt.
-3. Delete: remove the branch's first schema, its folder, then the files that only it reached.
+3. Delete: keep the names of its own columns, for orphan removal. Remove the branch's first schema,
+   its folder, then the files that only it reached.
 
 Source: Paimon specification, chapter Manage Branches; `FileSystemBranchManager`.
 """
@@ -27,6 +28,7 @@ from lakewright.storage.operations.references.delete_unreachable import (
     delete_unreachable,
     files_of_both,
 )
+from lakewright.storage.operations.references.known_columns import keep_columns
 from lakewright.storage.operations.references.reachable import only_kept_by
 from lakewright.storage.operations.references.roots import (
     RootKind,
@@ -301,6 +303,7 @@ def _run_delete(files: TableFiles, plan: DeleteBranchPlan) -> BranchResult:
     started = files.env.now_ms()
     seen = on_branch(files, plan.branch)
     check_nothing_new(files, seen, plan.branch, plan.snapshot_ids, plan.tags)
+    keep_columns(files, seen)
     # After this no process finds the branch, and a new branch of this name starts empty.
     _drop(seen)
     deleted = delete_unreachable(files, plan.files)

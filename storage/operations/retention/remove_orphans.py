@@ -34,6 +34,7 @@ from lakewright.storage.operations.references.delete_unreachable import (
     remove_bucket_folders,
 )
 from lakewright.storage.operations.references.expiry_mark import marked_as_expiring
+from lakewright.storage.operations.references.known_columns import schemas_of_branches
 from lakewright.storage.operations.references.stale_roots import stale_when_roots_go
 from lakewright.storage.operations.retention.orphan_candidates import (
     OrphanCandidates,
@@ -72,6 +73,9 @@ _LISTED_AT_ONCE = 8
 _METADATA = r"(manifest|index|statistics)/[^/]+"
 # The mark of a partition that is done, before it has its name.
 _UNFINISHED_MARK = r"\._SUCCESS\.[^/]+\.tmp"
+# What begins the names of files of writers, behind the prefix that a table's options say.
+_ID = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_COPIED = f"copy-{_ID}-of-"
 _UNFINISHED = (
     r"(branch/branch-[^/]+/)?(schema|snapshot|tag|consumer|changelog|\.lakewright/pending/[^/]+"
     r"|\.lakewright/streams)"
@@ -254,33 +258,32 @@ def _still_there(
 
 
 def _owned(files: TableFiles) -> re.Pattern[str]:
-    """A pattern of the paths to which this table writes.
+    """A pattern of the paths to which this table writes, on any branch.
 
     Data files are in bucket folders, directly below the folders of present or former partition
-    columns. A change of keys of a primary-key table that was stopped leaves files below folders of
-    other columns of the primary key, or of columns that were to join it and come after the keys;
-    users may have such folders, too, so the names of these files are asked for. Other folders
-    belong to users, and orphan removal never touches them.
+    columns. Folders of other columns may have some, too, of which no schema tells: a change of keys
+    of a primary-key table was stopped, or a branch with these keys was deleted. Users may have such
+    folders, so only files with names of our writers are taken from them. Other folders belong to
+    users, and orphan removal never touches them.
     """
-    keys = {files.schema.partition_keys}
-    if files.schema.id > 0:
-        keys |= {files.schemas.read(each).partition_keys for each in files.schemas.ids()}
+    schemas = [files.schema, *schemas_of_branches(files)]
     folders = (
         "".join(f"{re.escape(escape_path(name))}=[^/]*/" for name in names)
-        for names in sorted(keys)
+        for names in sorted({each.partition_keys for each in schemas})
     )
     partition = f"(?:{'|'.join(folders)})"
+    names = {escape_path(name) for each in schemas for name in each.field_names}
+    column = (
+        f"(?:{'|'.join(map(re.escape, sorted(names | files.references.kept_columns())))})=[^/]*"
+    )
     directory = files.options.data_file_directory
     below = re.escape(directory) + "/" if directory else ""
-    data = rf"{below}{partition}bucket-(\d+|postpone)/[^/]+"
-    if files.schema.has_primary_key:
-        primary, joining = (
-            f"(?:(?:{'|'.join(map(re.escape, map(escape_path, names)))})=[^/]*/)*"
-            for names in (files.schema.primary_keys, files.schema.field_names)
-        )
-        prefixes = (files.options.data_file_prefix, files.options.changelog_file_prefix)
-        own = "|".join(map(re.escape, prefixes))
-        data += rf"|{below}(?:{partition}{joining}|{primary})bucket-\d+/(?:{own})[^/]+"
+    prefixes = {"data-", files.options.data_file_prefix, files.options.changelog_file_prefix}
+    own = rf"({_COPIED})?({'|'.join(map(re.escape, sorted(prefixes)))}){_ID}[^/]*"
+    data = (
+        rf"{below}{partition}bucket-(\d+|postpone)/[^/]+"
+        rf"|{below}({column}/)*bucket-\d+/{own}"
+    )
     return re.compile(f"{data}|{partition}{_UNFINISHED_MARK}|{_METADATA}|{_UNFINISHED}")
 
 

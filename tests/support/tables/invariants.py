@@ -30,6 +30,8 @@ _METADATA = re.compile(
     r"(schema/schema-\d+|snapshot/(snapshot-\d+|LATEST|EARLIEST)|tag/tag-[^/]+"
     r"|consumer/consumer-[^/]+|changelog/(changelog-\d+|LATEST|EARLIEST))"
     r"|\.lakewright/leases/[^/]+"
+    # Columns that only a deleted branch had.
+    r"|\.lakewright/columns/column-[^/]+"
     # The mark of a partition that is done.
     r"|([^/]+=[^/]*/)+_SUCCESS"
     r"|(branch/branch-[^/]+/)?\.lakewright/pending/user-[^/]+/batch-\d+"
