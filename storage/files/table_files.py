@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -25,6 +26,7 @@ from lakewright.storage.files.schema_registry import SchemaRegistry
 from lakewright.storage.files.seen_files import SeenFiles
 from lakewright.storage.files.stream_store import StreamStore
 from lakewright.storage.spec.commit import CommitMessage
+from lakewright.storage.spec.file_names import written_pattern
 from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
 from lakewright.storage.spec.merge_options import read_merge_spec
 from lakewright.storage.spec.merge_spec import MergeSpec
@@ -200,13 +202,12 @@ class TableFiles:
         return uri is not None and self._own_path(uri) is None
 
     def holds_partition_columns(self, file: DataFileMeta) -> bool:
-        """Whether a data file is sure to have them: Paimon writers put them into each file.
+        """Whether a data file is sure to have them: Paimon writers put them into each file."""
+        return not self.is_foreign(file) and self._written.match(file.file_name) is not None
 
-        The names of their files begin with the table's prefix.
-        """
-        return not self.is_foreign(file) and file.file_name.startswith(
-            self.options.data_file_prefix
-        )
+    @cached_property
+    def _written(self) -> re.Pattern[str]:
+        return re.compile(written_pattern(self.options.data_file_prefix))
 
     def _own_path(self, uri: str) -> str | None:
         """The path of a file that a URI places below the table's root."""

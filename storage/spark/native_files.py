@@ -21,6 +21,7 @@ from lakewright.storage.spark.spark_types import reads_natively
 from lakewright.storage.spec.cast_rules import cast_rule
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
 from lakewright.storage.spec.file_format import PARQUET
+from lakewright.storage.spec.file_names import written_pattern
 from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.schema_mapping import CastValues, SameValues, TypeMapping
 
@@ -86,7 +87,7 @@ def _have_partition_columns(files: TableFiles, columns: SplitColumns, at: np.nda
     """Whether files surely hold their partition columns; Spark would read others as null."""
     if not files.schema.partition_keys or files.schema.is_keyed:
         return np.ones(len(at), bool)
-    found = columns.names_begin_with(files.options.data_file_prefix, at)
+    found = columns.names_match(written_pattern(files.options.data_file_prefix), at)
     for index, uri in columns.places(at).items():
         found[index] &= not files.is_foreign_uri(uri)
     return found

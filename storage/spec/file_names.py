@@ -6,6 +6,13 @@ let an expiry delete, and a write create, files that are not the table's.
 
 from __future__ import annotations
 
+import re
+
+# What follows the prefix of a table in the name of each file that a writer of the format makes.
+FILE_ID = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+# What begins the name of a copy that an exchange makes; the name of the first file follows.
+COPIED = "copy-[0-9a-f-]+-of-"
+_COPY = re.compile(f"{COPIED}(.+)")
 _NO_NAMES = ("", ".", "..")
 
 
@@ -65,3 +72,28 @@ def _check_encodable(name: str) -> None:
         raise UnsafeName(f"{name!r} holds half of a surrogate pair, which no file name has") from (
             None
         )
+
+
+def origin_of(name: str) -> str:
+    """The name of the first file that a file is a copy of by exchanges; its own if it is none."""
+    found = _COPY.fullmatch(name)
+    return name if found is None else found[1]
+
+
+def is_copy(name: str) -> bool:
+    """Whether a file is a copy that an exchange made."""
+    return _COPY.fullmatch(name) is not None
+
+
+def exchanged_name(run_id: str, name: str) -> str:
+    """The name of a copy in another table, which tells its origin."""
+    return f"copy-{run_id}-of-{origin_of(name)}"
+
+
+def written_pattern(prefix: str) -> str:
+    """A pattern of beginnings of names: of data files that writers of the format made, and copies.
+
+    Files that were taken over have other names, also their copies. An exchange copies no file that
+    lies outside of its table. The pattern is one of Python and of Arrow.
+    """
+    return f"^({COPIED})?{re.escape(prefix)}{FILE_ID}"

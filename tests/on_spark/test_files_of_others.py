@@ -14,13 +14,15 @@ from tests.support.tables.builders import content, new_table, rows
 from tests.support.tables.landed import LANDED, land_days
 
 
+@pytest.mark.parametrize("prefix", ["data-", "co", ""])
 @pytest.mark.parametrize("copy", [False, True], ids=["where they lie", "copied"])
 @pytest.mark.mission("PT20", "PT21")
 def test_spark_fills_in_the_partition(
-    catalog: Catalog, spark: SparkSession, tmp_path: Path, copy: bool
+    catalog: Catalog, spark: SparkSession, tmp_path: Path, copy: bool, prefix: str
 ) -> None:
     root = land_days(tmp_path / "landed", ["a", "b%2Fc"])
-    table = new_table(catalog, LANDED, partitions=["day"])
+    options = {"data-file.prefix": prefix}
+    table = new_table(catalog, LANDED, partitions=["day"], options=options)
     table.write(rows(table, [{"id": 90, "v": "own", "day": "z"}]))
     table.upkeep.add_partitions(str(root), copy=copy, age_ms=0)
     table = catalog.table("db.t")

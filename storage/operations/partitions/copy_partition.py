@@ -6,7 +6,6 @@ rows. Names have the id of the run that copied, so no run writes over the files 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -21,23 +20,6 @@ from lakewright.storage.spec.index import IndexEntry, IndexFileMeta
 from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
 
 _CHUNK_BYTES = 8 << 20
-_COPY = re.compile(r"copy-[0-9a-f-]+-of-(.+)")
-
-
-def origin_of(name: str) -> str:
-    """The name of the first file that a file is a copy of; its own if it is none."""
-    found = _COPY.fullmatch(name)
-    return name if found is None else found[1]
-
-
-def is_copy(name: str) -> bool:
-    """Whether a file is a copy that an exchange made."""
-    return _COPY.fullmatch(name) is not None
-
-
-def exchanged_name(run_id: str, name: str) -> str:
-    """The name of a copy in another table, which tells its origin."""
-    return f"copy-{run_id}-of-{origin_of(name)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,12 +31,7 @@ from lakewright.storage.files.metadata_stores import SchemaStore
 from lakewright.storage.files.paths import DATABASE_SUFFIX, TablePaths
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.replace_partitions import HeldNames, commit_partitions
-from lakewright.storage.operations.partitions.copy_partition import (
-    CopyRun,
-    exchanged_name,
-    is_copy,
-    origin_of,
-)
+from lakewright.storage.operations.partitions.copy_partition import CopyRun
 from lakewright.storage.operations.partitions.held_partitions import (
     HeldFiles,
     HeldNow,
@@ -57,7 +52,12 @@ from lakewright.storage.operations.references.sweep import sweep_after_failure
 from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.operations.state.latest import read_latest
 from lakewright.storage.spec.arguments import text_argument
-from lakewright.storage.spec.file_names import is_place_below
+from lakewright.storage.spec.file_names import (
+    exchanged_name,
+    is_copy,
+    is_place_below,
+    origin_of,
+)
 from lakewright.storage.spec.manifest import ManifestEntry
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.shown import Shown

@@ -64,10 +64,11 @@ class SplitColumns:
         """The names of some files."""
         return self._texts(_NAME, at)
 
-    def names_begin_with(self, prefix: str, at: np.ndarray) -> np.ndarray:
-        """Whether the names of some files begin so."""
+    def names_match(self, pattern: str, at: np.ndarray) -> np.ndarray:
+        """Whether the names of some files have a pattern."""
         names = self.live.texts(_NAME, self.rows[at])
-        found: np.ndarray = pc.starts_with(names, prefix).to_numpy(zero_copy_only=False)
+        matched = pc.match_substring_regex(names, pattern)
+        found: np.ndarray = matched.to_numpy(zero_copy_only=False)
         return found
 
     def places(self, at: np.ndarray) -> dict[int, str]:

@@ -160,17 +160,27 @@ def check_columns_stay(
 ) -> None:
     """Refuse to let a key go while files may lack its column, whose values are in folders only."""
     old = files.schema.partition_keys
-    if keys[: len(old)] == old:
+    if keys[: len(old)] == old or files.schema.has_primary_key:
+        # No table with a primary key takes files over.
         return
     lacking = [each for each in entries if not files.holds_partition_columns(each.file)]
     if lacking:
         raise UnsupportedError(
-            f"{len(lacking)} data files of {files.name} were taken over, or exchanged with another "
-            f"table (the first is {lacking[0].file.file_name}), and may have the values of "
-            f"{', '.join(old)} in the names of their folders only; compact the table fully first, "
-            "which writes the columns",
+            f"{len(lacking)} data files of {files.name} were taken over (the first is "
+            f"{lacking[0].file.file_name}), and may have the values of {', '.join(old)} in the "
+            "names of their folders only; write the table anew first (lakewright sort-compact "
+            f"{files.name} --by {_sortable(files)}), which writes the columns",
             table=files.name,
         )
+
+
+def _sortable(files: TableFiles) -> str:
+    """A column by which any table can be sorted, so that all of its files are written anew.
+
+    A full compaction leaves a file that is alone in its partition.
+    """
+    plain = (f for f in files.schema.fields if isinstance(f.type, AtomicType))
+    return min(plain, key=lambda field: field.name in files.schema.partition_keys).name
 
 
 def check_nothing_waits(files: TableFiles) -> None:

@@ -56,7 +56,7 @@ from lakewright.storage.operations.state.branch_files import on_branch
 from lakewright.storage.operations.state.store_clock import check_clock, read_store_clock
 from lakewright.storage.operations.state.time_travel import moment_text
 from lakewright.storage.spec.arguments import whole_or_none
-from lakewright.storage.spec.file_names import is_place_below
+from lakewright.storage.spec.file_names import COPIED, FILE_ID, is_place_below
 from lakewright.storage.spec.partition import escape_path
 from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.supported_options import Use, check_supported
@@ -73,9 +73,6 @@ _LISTED_AT_ONCE = 8
 _METADATA = r"(manifest|index|statistics)/[^/]+"
 # The mark of a partition that is done, before it has its name.
 _UNFINISHED_MARK = r"\._SUCCESS\.[^/]+\.tmp"
-# What begins the names of files of writers, behind the prefix that a table's options say.
-_ID = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-_COPIED = f"copy-{_ID}-of-"
 _UNFINISHED = (
     r"(branch/branch-[^/]+/)?(schema|snapshot|tag|consumer|changelog|\.lakewright/pending/[^/]+"
     r"|\.lakewright/streams)"
@@ -279,7 +276,7 @@ def _owned(files: TableFiles) -> re.Pattern[str]:
     directory = files.options.data_file_directory
     below = re.escape(directory) + "/" if directory else ""
     prefixes = {"data-", files.options.data_file_prefix, files.options.changelog_file_prefix}
-    own = rf"({_COPIED})?({'|'.join(map(re.escape, sorted(prefixes)))}){_ID}[^/]*"
+    own = rf"({COPIED})?({'|'.join(map(re.escape, sorted(prefixes)))}){FILE_ID}[^/]*"
     data = (
         rf"{below}{partition}bucket-(\d+|postpone)/[^/]+"
         rf"|{below}({column}/)*bucket-\d+/{own}"

@@ -382,3 +382,51 @@ def test_a_file_outside_of_the_source_is_not_exchanged(catalog: Catalog, tmp_pat
         table.upkeep.exchange_partition("db.staged", [{"day": "c"}])
     assert table.history.latest_snapshot() is None
     assert len(content(catalog.table("db.staged"), where="day = 'c'")) == 2
+
+
+@pytest.mark.parametrize("layout", ["append", "vectors"])
+def test_a_key_goes_after_an_exchange_without_a_compaction(catalog: Catalog, layout: str) -> None:
+    settings = LAYOUTS[layout]
+    source = new_table(catalog, HOURLY, name="db.staged", partitions=("dt", "hh"), **settings)
+    for first in (1, 2):
+        given = [{"dt": d, "hh": h, "id": first, "v": d} for d in "ab" for h in (7, 8)]
+        source.write(rows(source, given))
+    if layout == "vectors":
+        delete_first_rows(source)
+        source.write(rows(source, given))
+    table = new_table(catalog, HOURLY, partitions=("dt", "hh"), **settings)
+    due = content(source, where="dt = 'a'")
+    # Copies of one file that went there and back are two files, of one origin.
+    for hour, there, back in ((7, table, source), (7, source, table), (8, table, source)):
+        there.upkeep.exchange_partition(back.name, [{"dt": "a", "hh": hour}])
+    table.upkeep.exchange_partition("db.staged", [{"dt": "a", "hh": 7}])
+    names = {each.file.file_name for each in table.at().files()}
+    table.upkeep.respec(["dt"])
+    table = catalog.table("db.t")
+    assert {each.file.file_name for each in table.at().files()} == names
+    assert content(table) == due
+    table.upkeep.respec([])
+    table = catalog.table("db.t")
+    assert content(table) == content(table, where="dt = 'a'") == due
+    expire(source)
+    expire(table)
+    assert_only_reachable_files(table)
+    compact(table, full=True)
+    assert content(table) == due
+
+
+def test_a_copy_of_a_file_that_was_taken_over_does_not_tell_that_it_has_its_columns(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    table, source = pair(catalog)
+    (tmp_path / "there/day=c").mkdir(parents=True)
+    taken = rows(source, events(0, 2, day="c")).drop_columns(["day"])
+    pq.write_table(taken, tmp_path / "there/day=c/one.parquet")
+    source.upkeep.add_partitions(str(tmp_path / "there"), copy=True, age_ms=0)
+    table.upkeep.exchange_partition("db.staged", [{"day": "c"}])
+    due = content(table)
+    with pytest.raises(UnsupportedError, match=r"1 data files .* taken over"):
+        table.upkeep.plan_respec([])
+    table.upkeep.run(table.upkeep.plan_sort_compact(["id"]))
+    table.upkeep.respec([])
+    assert content(catalog.table("db.t")) == due

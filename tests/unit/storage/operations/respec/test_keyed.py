@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakewright.storage import Catalog, Table
+from lakewright.storage import Catalog, SetOption, Table
 from lakewright.storage.errors import InvalidRequestError, SchemaMoved, UnsupportedError
 from lakewright.storage.operations.commit.commit_loop import end_change_of_keys
 from lakewright.storage.operations.state.bridged_files import is_bridged_row
@@ -348,3 +348,9 @@ def test_an_empty_table_gets_keys_by_its_schema_alone(catalog: Catalog) -> None:
         table = respec(catalog, table, *keys)
         assert table.schema.partition_keys == keys
     assert table.history.snapshots() == ()
+
+
+def test_files_of_another_prefix_hinder_no_change(catalog: Catalog) -> None:
+    table = by_day(catalog).alter(SetOption("data-file.prefix", "ours-"))
+    due = content(table)
+    assert content(respec(catalog, table)) == due

@@ -454,27 +454,31 @@ def test_a_flood_of_partitions_or_files_is_refused_with_the_numbers(catalog: Cat
     table.upkeep.plan_respec(["dt", "hh"], most_partitions=6, most_files=7)
 
 
+@pytest.mark.parametrize("prefix", ["data-", "co", ""])
+@pytest.mark.parametrize("copy", [False, True], ids=["where they lie", "copied"])
 def test_files_that_may_lack_their_partition_columns_keep_their_keys_until_they_are_written_anew(
-    catalog: Catalog, tmp_path: Path
+    catalog: Catalog, tmp_path: Path, copy: bool, prefix: str
 ) -> None:
     """Their values are in the names of folders alone."""
-    table = new_table(catalog, COLUMNS, partitions=["dt"])
+    options = {"data-file.prefix": prefix}
+    table = new_table(catalog, COLUMNS, partitions=["dt"], options=options)
     (tmp_path / "theirs" / "dt=a").mkdir(parents=True)
     for number in (1, 2):
         kept = pa.table(
             {"hh": pa.array([number], pa.int32()), "o": ["x"], "v": pa.array([number], pa.int32())}
         )
         pq.write_table(kept, tmp_path / "theirs" / "dt=a" / f"{number}.parquet")
-    table.upkeep.add_partitions(str(tmp_path / "theirs"), age_ms=0)
+    table.upkeep.add_partitions(str(tmp_path / "theirs"), copy=copy, age_ms=0)
     table = catalog.table(table.name)
     due = content(table)
-    with pytest.raises(UnsupportedError, match=r"2 data files .* taken over, or exchanged"):
+    with pytest.raises(UnsupportedError, match=r"2 data files .*sort-compact db\.t --by hh"):
         table.upkeep.plan_respec([])
     finer = respec(catalog, table, "dt", "hh")
     assert content(finer) == due
     with pytest.raises(UnsupportedError, match="taken over"):
         finer.upkeep.plan_respec(["hh"])
-    compact(finer, full=True, min_file_num=2)
+    finer.upkeep.run(finer.upkeep.plan_sort_compact(["o"]))
+    assert content(respec(catalog, finer, "hh")) == due
 
 
 def test_what_waits_for_the_present_keys_forbids_it(catalog: Catalog) -> None:
