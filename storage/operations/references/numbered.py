@@ -45,7 +45,8 @@ class Numbered:
     def places(self, texts: Iterable[str]) -> np.ndarray:
         """The places of those texts that are in the set."""
         at, there = self._found(texts)
-        return at[there]
+        found: np.ndarray = at[there]
+        return found
 
     def mark(self, texts: Iterable[str]) -> np.ndarray:
         """For each text, whether it is in the set."""

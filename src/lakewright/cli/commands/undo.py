@@ -29,7 +29,10 @@ for it. The exit code is 5 if nothing is undone, or if later work stands in the 
 `lakewright undo` and `lakewright restore` are the same command; `lakewright quarantine restore`
 brings back one quarantine.
 """,
-    examples="lakewright restore 1f0c2d3e --dry-run\nlakewright restore 1f0c2d3e --table nyc.flights",
+    examples="""
+lakewright restore 1f0c2d3e --dry-run
+lakewright restore 1f0c2d3e --table nyc.flights
+""",
 )
 @click.argument("run")
 @click.option(
