@@ -20,16 +20,13 @@ from dagster._core.storage.asset_check_execution_record import AssetCheckExecuti
 from lakewright.platform.declare.declaration_checks import STORED_ROWS_FIT
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.ingest.validate_schema import ValidateOptions
+from lakewright.platform.orchestration.check_events import check_event, not_evaluated
 from lakewright.platform.orchestration.failures import failures_for_dagster
 from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
 from lakewright.platform.orchestration.run_config import config_class, options_of_run
-from lakewright.platform.orchestration.stored_rows_reports import (
-    check_event,
-    evaluate_stored_rows,
-    not_evaluated,
-)
+from lakewright.platform.orchestration.stored_rows_reports import evaluate_stored_rows
 from lakewright.storage.errors import StorageError
 
 # So many runs may be about to evaluate the check at once.

@@ -5,7 +5,7 @@ The file is long since each verb stands here with its arguments, and with one ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
@@ -71,10 +71,15 @@ from lakewright.storage.operations.retention.purge_quarantine import (
     plan_purge,
     run_purge,
 )
-from lakewright.storage.operations.retention.quarantine import Quarantine, list_quarantines
+from lakewright.storage.operations.retention.quarantine import (
+    Quarantine,
+    each_quarantine,
+    list_quarantines,
+)
 from lakewright.storage.operations.retention.remove_orphans import (
     OrphansPlan,
     OrphansResult,
+    plan_orphan_steps,
     plan_remove_orphans,
     run_remove_orphans,
 )
@@ -395,6 +400,31 @@ class Upkeep:
 
     remove_orphans = AtOnce(plan_remove_orphans)
 
+    def plan_orphan_steps(
+        self,
+        *,
+        max_files: int,
+        older_than_ms: int | None = None,
+        age_ms: int | None = None,
+        even_recent: bool = False,
+        inventory: str | None = None,
+        looked: Callable[[int], object] | None = None,
+    ) -> Generator[OrphansPlan, None, None]:
+        """Plans of one listing, to be run one by one; see `retention.remove_orphans`."""
+        return plan_orphan_steps(
+            self.table_files,
+            older_than_ms=older_than_ms,
+            age_ms=age_ms,
+            even_recent=even_recent,
+            inventory=inventory,
+            max_files=max_files,
+            looked=looked,
+        )
+
+    def each_quarantine(self) -> Iterator[Quarantine]:
+        """The quarantines, oldest first; memory holds one."""
+        return each_quarantine(self.table_files)
+
     def quarantines(self) -> tuple[Quarantine, ...]:
         """The quarantines, oldest first."""
         return list_quarantines(self.table_files)
@@ -408,10 +438,16 @@ class Upkeep:
     restore = AtOnce(plan_restore)
 
     def plan_purge(
-        self, *, ttl_ms: int | None = None, quarantine_ids: Collection[str] = ()
+        self,
+        *,
+        ttl_ms: int | None = None,
+        quarantine_ids: Collection[str] = (),
+        max_files: int | None = None,
     ) -> PurgePlan:
         """Delete quarantines whose retention is over; see `retention.purge_quarantine`."""
-        return plan_purge(self.table_files, ttl_ms=ttl_ms, quarantine_ids=quarantine_ids)
+        return plan_purge(
+            self.table_files, ttl_ms=ttl_ms, quarantine_ids=quarantine_ids, max_files=max_files
+        )
 
     purge = AtOnce(plan_purge)
 

@@ -13,6 +13,7 @@ import dagster as dg
 
 from lakewright.platform.declare.partition_keys import first_few
 from lakewright.platform.declare.upkeep_policies import UpkeepMode
+from lakewright.platform.orchestration.check_events import check_event
 from lakewright.platform.orchestration.names import TableNames, UpkeepNames
 from lakewright.platform.orchestration.pictures import (
     as_markdown,
@@ -62,14 +63,7 @@ class HealthEvaluation:
 
     def event(self, names: TableNames) -> dg.AssetCheckEvaluation:
         """The evaluation as an event that needs no run."""
-        return dg.AssetCheckEvaluation(
-            asset_key=names.asset_key,
-            check_name=HEALTHY,
-            passed=self.passed,
-            severity=dg.AssetCheckSeverity.WARN,
-            description=self.description,
-            metadata=self.metadata,
-        )
+        return check_event(dg.AssetCheckKey(names.asset_key, HEALTHY), self.result(names))
 
     def result(self, names: TableNames) -> dg.AssetCheckResult:
         """The evaluation as the result of the check's step."""

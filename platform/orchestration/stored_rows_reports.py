@@ -36,24 +36,3 @@ def evaluate_stored_rows(
         description=report.summary,
         metadata=report_metadata(report),
     )
-
-
-def not_evaluated(reason: str) -> dg.AssetCheckResult:
-    """The result of a check that could not be asked."""
-    return dg.AssetCheckResult(
-        passed=False,
-        severity=dg.AssetCheckSeverity.WARN,
-        description=f"not evaluated: {reason}",
-    )
-
-
-def check_event(key: dg.AssetCheckKey, found: dg.AssetCheckResult) -> dg.AssetCheckEvaluation:
-    """A result as an event that needs no step of the check."""
-    return dg.AssetCheckEvaluation(
-        asset_key=key.asset_key,
-        check_name=key.name,
-        passed=found.passed,
-        severity=found.severity,
-        description=found.description,
-        metadata=found.metadata,
-    )

@@ -6,7 +6,8 @@ None of them leases anything: what they touch, no commit refers to.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 
 from lakewright.platform.upkeep.deletions import deletion_measures, deletion_report, plan_facts
@@ -122,8 +123,12 @@ def _plan_orphans(
         even_recent=options.even_recent,
         inventory=options.inventory,
         max_files=_STEP_FILES,
-        looked=None if counts is None else lambda done: counts.reach(done, "files looked at"),
+        looked=_looked(counts),
     )
+
+
+def _looked(counts: Counts | None) -> Callable[[int], object] | None:
+    return None if counts is None else lambda done: counts.reach(done, "files looked at")
 
 
 def _run_orphans(
@@ -137,18 +142,23 @@ def _run_orphans(
 def _orphan_steps(
     table: Table, options: OrphansOptions, work: Work
 ) -> Steps[OrphansOptions, OrphansPlan, OrphansResult]:
-    """Look and remove, until a look finds no more than one step takes."""
+    """Look once, and remove in steps, so that memory holds the files of one."""
     done: Outcome[OrphansOptions, OrphansPlan, OrphansResult] | None = None
-    while True:
-        plan = _plan_orphans(table, options, work.counts)
-        result = _run_orphans(table, plan, options, work)
-        if done is None or done.result is None:
-            done = Outcome(options=options, plan=plan, result=result)
-        else:
-            done = replace(done, result=done.result.and_then(result))
-        yield done
-        if not plan.further or not (result.files_moved or result.files_deleted):
-            return
+    plans = table.upkeep.plan_orphan_steps(
+        max_files=_STEP_FILES,
+        age_ms=options.older_than_ms,
+        even_recent=options.even_recent,
+        inventory=options.inventory,
+        looked=_looked(work.counts),
+    )
+    with closing(plans):
+        for plan in plans:
+            result = _run_orphans(table, plan, options, work)
+            if done is None or done.result is None:
+                done = Outcome(options=options, plan=plan, result=result)
+            else:
+                done = replace(done, result=done.result.and_then(result))
+            yield done
 
 
 def _orphans_extent(done: Outcome[OrphansOptions, OrphansPlan, OrphansResult]) -> Extent:
@@ -248,14 +258,45 @@ class PurgeOptions:
 def _plan_purge(table: Table, options: PurgeOptions) -> PurgePlan:
     if options.quarantines and options.older_than_ms is not None:
         raise InvalidRequestError("name quarantines, or an age, but not both")
-    return table.upkeep.plan_purge(ttl_ms=options.older_than_ms, quarantine_ids=options.quarantines)
+    return table.upkeep.plan_purge(
+        ttl_ms=options.older_than_ms, quarantine_ids=options.quarantines, max_files=_STEP_FILES
+    )
+
+
+def _purge_steps(
+    table: Table, options: PurgeOptions, _: Work
+) -> Steps[PurgeOptions, PurgePlan, PurgeResult]:
+    """Purge some quarantines after others, so that memory holds the files of one step."""
+    plan = _plan_purge(table, options)
+    done = Outcome(options=options, plan=plan, result=table.upkeep.run(plan))
+    yield done
+    while later := [each for each in plan.later if table.table_files.quarantine.has_manifest(each)]:
+        named = table.upkeep.plan_purge(quarantine_ids=later, max_files=_STEP_FILES)
+        # Named quarantines have any age, and these were chosen by theirs.
+        plan = replace(named, older_than_ms=done.plan.older_than_ms)
+        result = table.upkeep.run(plan)
+        done = replace(done, result=result if done.result is None else done.result.and_then(result))
+        yield done
+
+
+def _purge_extent(done: Outcome[PurgeOptions, PurgePlan, PurgeResult]) -> Extent:
+    gone = 0 if done.result is None else done.result.files_deleted
+    return Extent(
+        done=gone, total=max(len(done.plan.files) + done.plan.later_files, gone), of="files"
+    )
 
 
 def _purge_report(_: Table, done: Outcome[PurgeOptions, PurgePlan, PurgeResult]) -> Report:
     plan, result = done.plan, done.result
-    ids = plan.quarantine_ids
+    ids = (*plan.quarantine_ids, *plan.later)
     which = f"{counted(len(ids), 'quarantine')} of {plan.table}"
-    files = f"{counted(len(plan.files), 'file')}, {size_text(plan.bytes)}"
+    count, size = len(plan.files) + plan.later_files, plan.bytes + plan.later_bytes
+    files = f"{counted(count, 'file')}, {size_text(size)}"
+    more = (
+        [f"a saved plan holds {counted(len(plan.quarantine_ids), 'quarantine')} of them, one step"]
+        if plan.later
+        else []
+    )
     back = () if result is None else result.brought_back
     return deletion_report(
         plan,
@@ -265,12 +306,23 @@ def _purge_report(_: Table, done: Outcome[PurgeOptions, PurgePlan, PurgeResult])
             if ids
             else f"nothing of {plan.table} has been in quarantine for long enough",
             facts={},
-            notes=(*ids, *_to_come_back(plan.wanted), *plan.reasons),
+            notes=(*ids, *more, *_to_come_back(plan.wanted), *plan.reasons),
             is_empty=not ids,
         ),
         done=f"{which} purged",
         facts={"quarantines": list(ids), "brought_back": list(back)},
         notes=_brought_back(back),
+    )
+
+
+def _purge_measures(_: Table, done: Outcome[PurgeOptions, PurgePlan, PurgeResult]) -> Measures:
+    found = deletion_measures(done.plan, done.result)
+    if done.result is not None:
+        return found
+    later = done.plan
+    return Measures(
+        cost=Cost(files=len(later.files) + later.later_files),
+        benefit=Benefit(bytes_freed=later.bytes + later.later_bytes),
     )
 
 
@@ -282,7 +334,9 @@ PURGE = Verb(
     plan=_plan_purge,
     run=lambda table, plan, options, work: table.upkeep.run(plan),
     report=_purge_report,
-    measures=lambda table, done: deletion_measures(done.plan, done.result),
+    steps=_purge_steps,
+    extent=_purge_extent,
+    measures=_purge_measures,
 )
 
 

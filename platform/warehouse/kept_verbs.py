@@ -25,14 +25,15 @@ EVERY_VERB = "upkeep"
 INGEST = "ingest"
 BACKFILL = "backfill"
 VALIDATE_SCHEMA = "validate_schema"
+CHECK_FRESHNESS = "check_freshness"
 
 _WRITES = frozenset({INGEST, BACKFILL})
 _COMMITS = frozenset({COMPACT, SORT_COMPACT, EXPIRE_PARTITIONS, REWRITE_MANIFESTS})
 # They lease the whole table against each other.
 _EXPIRIES = frozenset({EXPIRE_SNAPSHOTS, EXPIRE_TAGS, EXPIRE_CHANGELOGS})
 _DELETES = _EXPIRIES | {REMOVE_ORPHANS, PURGE}
-# It reads a few files of many tables in one run: only what deletes files waits for it.
-_READS = frozenset({VALIDATE_SCHEMA})
+# They read a few files of many tables in one run: only what deletes files waits for them.
+_READS = frozenset({VALIDATE_SCHEMA, CHECK_FRESHNESS})
 # What each verb goes beside. The files of a write or a rewrite look like orphans when it takes very
 # long; an analysis reads one snapshot for as long as it takes.
 _BESIDE: dict[str, frozenset[str]] = {

@@ -22,7 +22,7 @@ _END_MS = 253_402_300_800_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthFigures:
-    """What is followed over time of a table: each field is a column, and `lakewright history`.
+    """What is followed over time of a table: each field is a column, and `lakewright trend`.
 
     `debt_files` and `debt_bytes` are what upkeep could take away (`Debt`).
     """

@@ -114,7 +114,8 @@ def read_state(
     try:
         table = catalog.table(name)
         options = table.options
-        made = [each.created_ms for each in table.upkeep.quarantines()]
+        made = (each.created_ms for each in table.upkeep.each_quarantine())
+        oldest_quarantine_ms = min((each for each in made if each is not None), default=None)
         created_ms = table.history.created_ms()
     except StorageError as err:
         survey = TableSurvey(table=name, uuid="", taken_ms=now_ms, problem=str(err))
@@ -137,7 +138,7 @@ def read_state(
         tags_made_ms=tags,
         expires_partitions=TIME_OPTION in table.schema.options,
         created_ms=created_ms,
-        oldest_quarantine_ms=min((each for each in made if each is not None), default=None),
+        oldest_quarantine_ms=oldest_quarantine_ms,
         unsorted=None if survey.problem or sort is None else _unsorted(table, sort),
         keys_change=None if survey.problem or respec is None else _keys_change(table, respec),
     )
@@ -154,7 +155,7 @@ def read_beside(table: Table) -> object:
         table.history.span(),
         table.history.consumers(),
         table.table_files.references.tag_modified_ms(),
-        table.upkeep.quarantines(),
+        table.table_files.quarantine.ids(),
     )
 
 

@@ -64,13 +64,14 @@ WHY_NOT = {
 class Undone:
     """A part of a run that can be undone: a verb that does it, with its options and its plan.
 
+    Without a plan it is planned when its turn comes: a run may have left a hundred quarantines.
     `summary` says what is to be done; after the run, what was done.
     """
 
     table: str
     what: str
     verb: str
-    plan: Plan[Any]
+    plan: Plan[Any] | None
     at_ms: int
     summary: str
     options: RevertOptions | RestoreOptions
@@ -268,7 +269,7 @@ def _quarantines(
 ) -> list[Undone | LeftAlone]:
     known = {each for action in actions for each in action.quarantines}
     parts: list[Undone | LeftAlone] = []
-    for quarantine in table.upkeep.quarantines():
+    for quarantine in table.upkeep.each_quarantine():
         by = quarantine.reason.removeprefix(f"{SET_ASIDE} by ")
         if by != quarantine.reason and _is_of(run, by):
             runs.add(run if _of_this_run(run, by) else _run_of(by))
@@ -286,7 +287,7 @@ def _quarantines(
                 table=table.name,
                 what=what,
                 verb=RESTORE.name,
-                plan=plan,
+                plan=None,
                 at_ms=quarantine.created_ms or 0,
                 summary=RESTORE.report(table, Outcome(options=options, plan=plan)).summary,
                 options=options,

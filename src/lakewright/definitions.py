@@ -36,7 +36,7 @@ from lakewright.assets.schema_check import build_schema_check
 from lakewright.assets.stored_rows_check import build_stored_rows_check
 from lakewright.assets.tables import build_asset, derived_spec
 from lakewright.jobs.automation_sensor import build_automation_sensors
-from lakewright.jobs.check_freshness import build_freshness_job, build_freshness_schedule
+from lakewright.jobs.check_freshness import build_freshness_job, build_freshness_schedules
 from lakewright.jobs.evolve_schema import evolve_job
 from lakewright.jobs.ingest import build_ingest_job, build_ingest_schedule
 from lakewright.jobs.refresh_assets import Refresh, build_refresh_job
@@ -55,6 +55,7 @@ from lakewright.platform.declare.workspace import Workspace, read_workspace
 from lakewright.platform.orchestration.dagster_checks import check_for_dagster, check_schedules
 from lakewright.platform.orchestration.health_reports import HEALTHY
 from lakewright.platform.orchestration.names import UpkeepNames, usual_key
+from lakewright.platform.orchestration.newest_partition_reports import deadlines_of
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
 from lakewright.platform.warehouse.adopted import AdoptedTable, read_adopted
@@ -163,13 +164,9 @@ def build_definitions(
             jobs.append(ingest)
             if declaration.schedule is not None:
                 schedules.append(build_ingest_schedule(declaration, declaration.schedule, ingest))
-        freshness = declaration.freshness
-        if freshness is not None and freshness.by is not None and freshness.newest_partition:
-            by, zone = freshness.by, freshness.timezone
-            checks.append(build_newest_partition_check(declaration, own, by, zone, resources=keys))
-            asking = build_freshness_job(declaration, own)
-            jobs.append(asking)
-            schedules.append(build_freshness_schedule(declaration, by, zone, asking))
+        deadlines = deadlines_of(declaration)
+        if deadlines is not None:
+            checks.append(build_newest_partition_check(declaration, own, deadlines, resources=keys))
         if declaration.columns:
             checks.append(build_schema_check(workspace, declaration, own, resources=keys))
             if declaration.scheme.dimensions:
@@ -204,11 +201,17 @@ def build_definitions(
 def _validating(
     workspace: Workspace, names: UpkeepNames, keys: ResourceKeys
 ) -> tuple[list[dg.JobDefinition], list[dg.ScheduleDefinition]]:
-    """The job that validates the schemas of declared tables, and its schedules."""
+    """The jobs that evaluate checks of declared tables, and their schedules."""
     if not workspace.declarations:
         return [], []
+    declared = workspace.declarations
     job = build_validate_job(workspace, names=names, resources=keys)
-    return [job], build_validate_schedules(workspace.declarations, job, names=names)
+    jobs, schedules = [job], build_validate_schedules(declared, job, names=names)
+    if any(deadlines_of(each) for each in declared):
+        asking = build_freshness_job(declared, names=names, resources=keys)
+        jobs.append(asking)
+        schedules += build_freshness_schedules(declared, asking, names=names)
+    return jobs, schedules
 
 
 def _shown(

@@ -22,23 +22,26 @@ from lakewright.storage.files.paths import TablePaths
 from lakewright.storage.spec.quarantine import QuarantineManifest
 
 _PIECE_BYTES = 1 << 20
-_SET_ASIDE = re.compile(r"([^/]+)/files/(.+)", re.DOTALL)
-_MANIFEST = re.compile(r"([^/]+)/manifest\.json")
+_FILES = "files/"
 # The suffix of temporary files that a store renames when they are finished.
 UNFINISHED = re.compile(r"\.[^/]+\.tmp")
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """The contents of the folder of quarantines.
+    """The contents of the folder of one quarantine.
 
-    `files` are keyed by quarantine and by path below the table; `unfinished` are temporary files
-    that were never renamed, anywhere in the hidden folder.
+    `files` are keyed by path below the table; `unfinished` are temporary files that were never
+    renamed.
     """
 
-    files: dict[str, dict[str, FileStatus]]
-    manifests: dict[str, FileStatus]
+    files: dict[str, FileStatus]
+    manifest: FileStatus | None
     unfinished: tuple[FileStatus, ...]
+
+    @property
+    def is_there(self) -> bool:
+        return bool(self.files) or self.manifest is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,22 +51,33 @@ class QuarantineStore:
     fs: FileSystem
     paths: TablePaths
 
-    def listed(self, quarantine_id: str | None = None) -> Listed:
-        """List one quarantine, or all of them and everything else in the hidden folder."""
-        files: dict[str, dict[str, FileStatus]] = {}
-        manifests: dict[str, FileStatus] = {}
+    def ids(self) -> list[str]:
+        """Names of the folders of quarantines, oldest first; a folder may be empty."""
+        return self.fs.list_subdirs(self.paths.quarantine_dir)
+
+    def listed(self, quarantine_id: str) -> Listed:
+        """List one quarantine."""
+        folder = self.paths.quarantine(quarantine_id)
+        files: dict[str, FileStatus] = {}
+        manifest = None
         unfinished = []
-        paths = self.paths
-        folder = paths.upkeep_dir if quarantine_id is None else paths.quarantine(quarantine_id)
         for status in self.fs.list_tree(folder):
-            name = status.path.removeprefix(f"{paths.quarantine_dir}/")
-            if (found := _SET_ASIDE.fullmatch(name)) is not None:
-                files.setdefault(found[1], {})[found[2]] = status
-            elif (found := _MANIFEST.fullmatch(name)) is not None:
-                manifests[found[1]] = status
+            name = status.path.removeprefix(f"{folder}/")
+            if name.startswith(_FILES):
+                files[name.removeprefix(_FILES)] = status
+            elif name == "manifest.json":
+                manifest = status
             elif UNFINISHED.fullmatch(status.name):
                 unfinished.append(status)
-        return Listed(files, manifests, tuple(unfinished))
+        return Listed(files, manifest, tuple(unfinished))
+
+    def unfinished_elsewhere(self) -> Iterator[FileStatus]:
+        """Temporary files that were never renamed, in the hidden folder beside the quarantines."""
+        hidden, quarantines = self.paths.upkeep_dir, self.paths.quarantine_dir
+        others = [f"{hidden}/{name}" for name in self.fs.list_subdirs(hidden)]
+        listed = [self.fs.list_dir(hidden), self.fs.list_dir(quarantines)]
+        listed += [self.fs.list_tree(folder) for folder in others if folder != quarantines]
+        return (each for some in listed for each in some if UNFINISHED.fullmatch(each.name))
 
     def folders(self, quarantine_id: str) -> list[str]:
         """The folders of a quarantine, on stores with folders."""

@@ -25,7 +25,7 @@ from tests.pipelines import sources
 from tests.support.tables.invariants import assert_sound
 
 _OF_THE_STORED_TABLE = (SCHEMA_MATCHES, STORED_ROWS_FIT, HEALTHY)
-_JOBS_OF_A_TABLE = ("ingest", "check_freshness")
+_JOBS_OF_A_TABLE = ("ingest",)
 EVENTS = """
     table: shop.events
     columns:

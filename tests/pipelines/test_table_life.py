@@ -101,13 +101,13 @@ def test_a_tick_writes_the_day_that_ended_before_it_in_the_zone_of_the_schedule(
     lake: Lake,
 ) -> None:
     lake.declare(EVENTS + '    schedule: {cron: "0 5 * * *", timezone: Europe/Berlin}\n')
-    assert asked(lake, "2024-01-10T05:00+01:00") == ["2024-01-09"]
+    assert asked(lake, "2024-01-10T05:00+01:00") == ["2024-01-31"]
     # The days of the table end in UTC.
     assert asked(lake, "2024-01-10T00:30+01:00") == ["2024-01-08"]
     before = scheduled(lake, "2024-01-01T05:00+01:00")
     assert "no partition that ended" in before.skip_message
     # The declared partitions end with January.
-    assert asked(lake, "2024-02-01T05:00+01:00") == ["2024-01-31"]
+    assert asked(lake, "2024-02-01T05:00+01:00") == ["2024-01-09"]
     assert scheduled(lake, "2024-02-02T05:00+01:00").run_requests == []
     schedule = lake.definitions.get_repository_def().get_schedule_def(
         "ingest_schedule__shop__events"
@@ -181,10 +181,58 @@ def test_the_newest_partition_is_asked_for_at_its_deadline(
     assert "2024-01-09 has no rows" in missed.description
     lake.give(events("2024-01-09", 2, 3))
     assert lake.materialize(partitions="2024-01-09").checks[NEWEST_PARTITION].passed
-    schedule = lake.definitions.get_repository_def().get_schedule_def(
-        "check_freshness_schedule__shop__events"
-    )
+    schedule = lake.definitions.get_repository_def().get_schedule_def("check_freshness_schedule")
     assert schedule.cron_schedule == "0 9 * * *"
+
+
+def test_one_job_asks_many_tables_for_their_newest_partitions(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deadlines = {"events": "'0 9 * * *'", "sales": "'0 9 * * *'", "late": "'30 10 * * *'"}
+    for name, by in deadlines.items():
+        declared = EVENTS.replace("shop.events", f"shop.{name}")
+        fresh = f"    freshness: {{by: {by}, newest_partition: true}}\n"
+        lake.declare(declared + fresh, f"{name}.yaml")
+    lake.declare(
+        EVENTS.replace("shop.events", "shop.berlin")
+        + "    freshness: {by: '0 9 * * *', timezone: Europe/Berlin, newest_partition: true}\n",
+        "berlin.yaml",
+    )
+    repository = lake.definitions.get_repository_def()
+    jobs = {each for each in repository.job_names if each.startswith("check_freshness")}
+    assert jobs == {"check_freshness"}
+    schedule = repository.get_schedule_def("check_freshness_schedule")
+    assert schedule.cron_schedule == ["0 9 * * *", "30 10 * * *"]
+    zone = repository.get_schedule_def("check_freshness_schedule__Europe_Berlin")
+    assert zone.execution_timezone == "Europe/Berlin"
+
+    at = dt.datetime(2024, 1, 10, 9, tzinfo=dt.UTC)
+    monkeypatch.setattr(SystemEnv, "now_ms", lambda _: int(at.timestamp() * 1000))
+    with dg.build_schedule_context(lake.instance, scheduled_execution_time=at) as context:
+        (request,) = schedule.evaluate_tick(context).run_requests
+    assert request.tags["lakewright/table"] == "shop.events, shop.sales"
+
+    # A table that cannot be read, and one that is not declared, hide no other.
+    lake.give(events("2024-01-09", 0, 1))
+    lake.materialize(partitions="2024-01-09")
+    lake.give(events("2024-01-09", 0, 1), "shop.sales")
+    lake.materialize("shop.sales", partitions="2024-01-09")
+    broken = Path(lake.table("shop.sales").table_files.paths.snapshot(1))
+    was = broken.read_bytes()
+    broken.write_bytes(b"{")
+    config = {"tables": {"shop.sales": {}, "shop.nowhere": {}, "shop.events": {}}}
+    asked = lake.run_job("check_freshness", {"ops": {"check_freshness": {"config": config}}})
+    broken.write_bytes(was)
+    assert not asked.success
+    assert "2 tables of 3 could not be asked" in asked.failure
+    assert "shop.nowhere is not declared; there are" in asked.failure
+    last = {name: lake.check_records(NEWEST_PARTITION, f"shop.{name}") for name in deadlines}
+    told = {name: each[0].event.dagster_event for name, each in last.items() if each}
+    assert {name: each.event_specific_data.passed for name, each in told.items()} == {
+        "events": True,
+        "sales": False,
+    }
+    assert "not evaluated" in told["sales"].event_specific_data.description
 
 
 def test_every_event_has_the_standard_keys_of_dagster(lake: Lake) -> None:
@@ -220,7 +268,7 @@ def test_the_page_of_the_documents_loads_and_says_what_the_assets_have(lake: Lak
     assert orders.backfill_policy == dg.BackfillPolicy.multi_run(30)
     assert "dagster/column_lineage" in sales.metadata
     assert sales.automation_condition == dg.AutomationCondition.eager()
-    for name in ("ingest_schedule__shop__orders", "check_freshness_schedule__shop__orders"):
+    for name in ("ingest_schedule__shop__orders", "check_freshness_schedule__Europe_Berlin"):
         repository.get_schedule_def(name)
     # What `dagster definitions validate` does after loading.
     dg.Definitions.validate_loadable(lake.definitions)

@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 
 from lakewright.storage.errors import SchemaNotFound, UnreadableManifest
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.references.numbered import Numbered
 from lakewright.storage.operations.references.roots import Root, RootKind
 from lakewright.storage.operations.running.plan import UnreachableFile
 from lakewright.storage.operations.state.branch_files import is_whole_branch
@@ -85,12 +86,12 @@ class Reach:
     An earlier attempt may have deleted manifests of a root that is being deleted. With `present`,
     the paths of the existing manifests, missing ones count as empty. With `forgiving`, missing and
     unreadable ones count as empty, and `unreadable` names the unreadable ones. Otherwise both are
-    errors. With `wanted`, only these data files are remembered.
+    errors. With `wanted`, only these data files are remembered, or those of these names.
     """
 
     present: Collection[str] | None = None
     forgiving: bool = False
-    wanted: Collection[str] | None = None
+    wanted: Collection[str] | Numbered | None = None
     # Paths of files that exist but are unreadable; sizes in bytes of the files that roots name.
     unreadable: set[str] = field(default_factory=set)
     sizes: dict[str, int] = field(default_factory=dict)
@@ -294,27 +295,35 @@ class Reach:
             return tuple(self._entry(root, each) for each in entries if self._is_wanted(each))
         # Of a large manifest only the wanted entries become objects.
         columns = manifests.read_columns(meta)
-        named = pc.is_in(columns.texts("_FILE._FILE_NAME"), self._wanted_array)
+        names = columns.texts("_FILE._FILE_NAME")
+        if isinstance(self._wanted_array, Numbered):
+            named = self._wanted_array.mark_bytes(names)
+        else:
+            named = pc.is_in(names, self._wanted_array).to_numpy(zero_copy_only=False)
         is_plain = columns.are_plain(np.arange(len(columns)))
-        chosen = np.flatnonzero(named.to_numpy(zero_copy_only=False) | ~is_plain)
+        chosen = np.flatnonzero(named | ~is_plain)
         found = map(columns.entry, chosen.tolist())
         return tuple(self._entry(root, each) for each in found if self._is_wanted(each))
 
     def _is_wanted(self, entry: ManifestEntry) -> bool:
         names = self._wanted_names
         file = entry.file
-        return names is None or file.file_name in names or not names.isdisjoint(file.extra_files)
+        if names is None or file.file_name in names:
+            return True
+        return any(each in names for each in file.extra_files)
 
     @cached_property
-    def _wanted_names(self) -> frozenset[str] | None:
-        if self.wanted is None:
-            return None
+    def _wanted_names(self) -> frozenset[str] | Numbered | None:
+        if self.wanted is None or isinstance(self.wanted, Numbered):
+            return self.wanted
         return frozenset(path.rsplit("/", 1)[-1] for path in self.wanted)
 
     @cached_property
-    def _wanted_array(self) -> pa.LargeBinaryArray | None:
+    def _wanted_array(self) -> pa.LargeBinaryArray | Numbered | None:
         names = self._wanted_names
-        return None if names is None else pa.array([*map(str.encode, names)], pa.large_binary())
+        if names is None or isinstance(names, Numbered):
+            return names
+        return pa.array([*map(str.encode, names)], pa.large_binary())
 
     def _forgiven(self, read: Callable[[], tuple[_T, ...]]) -> tuple[_T, ...]:
         """The result of a read; empty if the read fails and `forgiving` is set."""

@@ -5,12 +5,15 @@
 2. Compute which of their files a root or a pending batch needs. Those are restored, not deleted.
 3. Run: compute this again before each batch of files, delete the others, and the manifest last.
    After a crash the next purge goes on.
+
+Memory: about 1 KB per file of the plan, plus the roots. A plan may hold some of the quarantines,
+and name the others, for later plans.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
 
 from lakewright.storage.errors import (
     CorruptionError,
@@ -19,15 +22,17 @@ from lakewright.storage.errors import (
     UnreadableManifest,
 )
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.references.numbered import NumberedPaths
 from lakewright.storage.operations.references.stale_roots import stale_when_roots_go
 from lakewright.storage.operations.retention.quarantine import (
     BATCH_FILES,
+    Aside,
     Mover,
     Quarantine,
     References,
     batches,
+    each_quarantine,
     end_if_empty,
-    list_quarantines,
     missing_of,
     read_quarantine,
     told_where_it_lies,
@@ -37,6 +42,7 @@ from lakewright.storage.operations.running.plan import DeletionPlan, Unreachable
 from lakewright.storage.operations.state.store_clock import check_clock, read_store_clock
 from lakewright.storage.operations.state.time_travel import moment_text
 from lakewright.storage.spec.arguments import whole_or_none
+from lakewright.storage.spec.quarantine import QuarantinedFile
 from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.supported_options import Use, check_supported
 
@@ -49,13 +55,17 @@ class PurgePlan(DeletionPlan["PurgeResult"]):
 
     `wanted` are original paths below the table that a root or pending batch needs; these files are
     restored. `reasons` says why some quarantines stay. The quarantines are no younger than
-    `older_than_ms`, by the store's clock; None if they were named.
+    `older_than_ms`, by the store's clock; None if they were named. `later` are the quarantines
+    beyond the most files that the plan was to hold, with `later_files` and `later_bytes`.
     """
 
     quarantine_ids: tuple[str, ...]
     wanted: tuple[str, ...]
     reasons: tuple[str, ...]
     older_than_ms: int | None
+    later: tuple[str, ...] = ()
+    later_files: int = 0
+    later_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,12 +77,27 @@ class PurgeResult(Shown):
     brought_back: tuple[str, ...]
     duration_ms: int
 
+    def and_then(self, later: PurgeResult) -> PurgeResult:
+        """The result of both."""
+        return PurgeResult(
+            files_deleted=self.files_deleted + later.files_deleted,
+            bytes_deleted=self.bytes_deleted + later.bytes_deleted,
+            brought_back=(*self.brought_back, *later.brought_back),
+            duration_ms=self.duration_ms + later.duration_ms,
+        )
+
 
 @stale_when_roots_go
 def plan_purge(
-    files: TableFiles, *, ttl_ms: int | None = None, quarantine_ids: Collection[str] = ()
+    files: TableFiles,
+    *,
+    ttl_ms: int | None = None,
+    quarantine_ids: Collection[str] = (),
+    max_files: int | None = None,
 ) -> PurgePlan:
     """Plan a purge of quarantines older than a time to live, or of the named ones at any age.
+
+    The plan holds whole quarantines, of `max_files` together, or one.
 
     Raises:
         NotFoundError: a named quarantine does not exist; the message lists all quarantines.
@@ -83,33 +108,81 @@ def plan_purge(
     ttl_ms = whole_or_none(ttl_ms, "ttl_ms")
     if ttl_ms is not None and ttl_ms < 0:
         raise InvalidRequestError(f"a time to live cannot be {ttl_ms} ms; give 0 or more")
-    found = list_quarantines(files)
-    older_than_ms: int | None = None
+    due = _Due(files, max_files)
     if quarantine_ids:
-        due = [_readable(files, read_quarantine(files, each)) for each in sorted({*quarantine_ids})]
+        for quarantine_id in sorted({*quarantine_ids}):
+            due.add(_readable(files, read_quarantine(files, quarantine_id)))
     else:
-        older_than_ms, due = _due(files, found, TIME_TO_LIVE_MS if ttl_ms is None else ttl_ms)
-    where = {file.path: each.id for each in due for file in each.files}
-    references = References(files, frozenset(where))
+        due.add_old(TIME_TO_LIVE_MS if ttl_ms is None else ttl_ms)
+    references = References(files, NumberedPaths.of(due.paths()), due.paths)
     try:
         kept = references.newly_kept()
     except CorruptionError as error:
-        anywhere = {file.path: each.id for each in found for file in each.files}
-        raise told_where_it_lies(error, files, anywhere) from error
-    wanted = missing_of(files, kept)
+        raise told_where_it_lies(error, files) from error
+    wanted = missing_of(files, kept & {*due.paths()})
     return PurgePlan(
         table=files.name,
         files=tuple(
-            UnreachableFile(_copy(files, each.id, file.path), file.size_bytes)
-            for each in due
-            for file in each.files
+            UnreachableFile(_copy(files, quarantine_id, file.path), file.size_bytes)
+            for quarantine_id, some in due.files_by_id.items()
+            for file in some
             if file.path not in wanted
         ),
-        quarantine_ids=tuple(each.id for each in due),
+        quarantine_ids=tuple(due.files_by_id),
         wanted=tuple(sorted(wanted)),
-        older_than_ms=older_than_ms,
-        reasons=tuple(f"quarantine {each.id}: {each.problem}" for each in found if each.problem),
+        older_than_ms=due.older_than_ms,
+        reasons=tuple(due.reasons),
+        later=tuple(due.later),
+        later_files=due.later_files,
+        later_bytes=due.later_bytes,
     )
+
+
+@dataclass
+class _Due:
+    """The quarantines to purge, and those beyond the most files, of which memory holds one."""
+
+    files: TableFiles
+    max_files: int | None
+    files_by_id: dict[str, tuple[QuarantinedFile, ...]] = field(default_factory=dict)
+    older_than_ms: int | None = None
+    reasons: list[str] = field(default_factory=list)
+    later: list[str] = field(default_factory=list)
+    later_files: int = 0
+    later_bytes: int = 0
+    _count: int = 0
+
+    def add(self, quarantine: Quarantine) -> None:
+        count = self._count + len(quarantine.files)
+        is_over = self.max_files is not None and count > self.max_files
+        if self.later or (is_over and self.files_by_id):
+            self.later.append(quarantine.id)
+            self.later_files += len(quarantine.files)
+            self.later_bytes += quarantine.bytes
+            return
+        self.files_by_id[quarantine.id], self._count = quarantine.files, count
+
+    def add_old(self, ttl_ms: int) -> None:
+        """Add the quarantines of an age, and say why others stay."""
+        self.older_than_ms, now, made = 0, None, []
+        for quarantine in each_quarantine(self.files):
+            created = quarantine.created_ms
+            if quarantine.problem:
+                self.reasons.append(f"quarantine {quarantine.id}: {quarantine.problem}")
+            if created is None:
+                continue
+            if now is None:
+                now = read_store_clock(self.files)
+                self.older_than_ms = now - ttl_ms
+            made.append((self.files.paths.quarantine(quarantine.id), created))
+            if created <= self.older_than_ms:
+                self.add(quarantine)
+        if now is not None and max(each for _, each in made) > now:
+            # It was made during the listing, or is dated in the future.
+            check_clock(self.files, read_store_clock(self.files), made, what="purged")
+
+    def paths(self) -> Iterator[str]:
+        return (file.path for some in self.files_by_id.values() for file in some)
 
 
 def _readable(files: TableFiles, quarantine: Quarantine) -> Quarantine:
@@ -120,19 +193,6 @@ def _readable(files: TableFiles, quarantine: Quarantine) -> Quarantine:
             table=files.name,
         )
     return quarantine
-
-
-def _due(
-    files: TableFiles, found: Sequence[Quarantine], ttl_ms: int
-) -> tuple[int, list[Quarantine]]:
-    """The moment before which quarantines are due, and those quarantines."""
-    dated = [(each, each.created_ms) for each in found if each.created_ms is not None]
-    if not dated:
-        return 0, []
-    now = read_store_clock(files)
-    made = [(files.paths.quarantine(each.id), created) for each, created in dated]
-    check_clock(files, now, made, what="purged")
-    return now - ttl_ms, [each for each, created in dated if created <= now - ttl_ms]
 
 
 def _check_age(files: TableFiles, quarantine: Quarantine, older_than_ms: int | None) -> None:
@@ -161,13 +221,14 @@ def run_purge(files: TableFiles, plan: PurgePlan) -> PurgeResult:
     """
     check_supported(files.schema, Use.ORPHANS, table=files.name)
     started = files.env.now_ms()
-    there = [each for each in list_quarantines(files) if each.id in plan.quarantine_ids]
-    due = [_readable(files, each) for each in there]
+    due = [_readable(files, each) for each in each_quarantine(files, only=plan.quarantine_ids)]
     for each in due:
         _check_age(files, each, plan.older_than_ms)
     planned = {file.path for file in plan.files}
-    where = {file.path: each.id for each in due for file in each.files}
-    mover = Mover(files, References(files, frozenset(where)), where)
+    where = Aside(files)
+    for each in due:
+        where.add(each.id, (file.path for file in each.files))
+    mover = Mover(files, References(files, where.sought(), where.paths), where)
     count, size = 0, 0
     for quarantine in due:
         for batch in batches(quarantine.files, BATCH_FILES):

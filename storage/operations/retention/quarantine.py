@@ -8,17 +8,20 @@
    purge restores needed files: both first check the files in quarantine.
 4. A quarantine without files is over: its manifest is deleted last.
 
-Memory: about 300 bytes per file that is checked, plus the roots.
+Memory: 32 bytes per file in quarantine, about 1 KB per file of a plan and of one quarantine, plus
+the roots.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import TypeVar
 
+from lakewright.storage.env import FileStatus
 from lakewright.storage.errors import (
     CorruptionError,
     FileMissing,
@@ -32,6 +35,7 @@ from lakewright.storage.files.quarantine_store import Listed
 from lakewright.storage.files.rounds import Rounds
 from lakewright.storage.files.seen_files import SeenFiles
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.references.numbered import NumberedPaths
 from lakewright.storage.operations.references.reachable import Reach
 from lakewright.storage.operations.references.rollback_pin import are_back, check_no_rollback
 from lakewright.storage.operations.references.roots import Root, RootKind, all_roots
@@ -40,6 +44,7 @@ from lakewright.storage.operations.running.delete_files import delete_files, rem
 from lakewright.storage.operations.running.plan import UnreachableFile
 from lakewright.storage.operations.state.branch_files import on_branch
 from lakewright.storage.spec.arguments import text_argument
+from lakewright.storage.spec.file_names import is_place_below
 from lakewright.storage.spec.quarantine import QuarantinedFile, QuarantineManifest
 
 # How many files move between two checks of the roots.
@@ -79,11 +84,19 @@ class OrphanFile(UnreachableFile):
 # --- what there is ----------------------------------------------------------------------------
 
 
-def list_quarantines(files: TableFiles) -> tuple[Quarantine, ...]:
+def each_quarantine(files: TableFiles, only: Collection[str] | None = None) -> Iterator[Quarantine]:
     """Quarantines of a table in the order of their creation, with the files in each."""
-    listed = files.quarantine.listed()
-    ids = sorted(listed.files.keys() | listed.manifests.keys())
-    return tuple(_described(files, each, listed) for each in ids)
+    for quarantine_id in files.quarantine.ids():
+        if only is not None and quarantine_id not in only:
+            continue
+        listed = files.quarantine.listed(quarantine_id)
+        if listed.is_there:
+            yield _described(files, quarantine_id, listed)
+
+
+def list_quarantines(files: TableFiles) -> tuple[Quarantine, ...]:
+    """All of them at once."""
+    return tuple(each_quarantine(files))
 
 
 def read_quarantine(files: TableFiles, quarantine_id: str) -> Quarantine:
@@ -96,9 +109,9 @@ def read_quarantine(files: TableFiles, quarantine_id: str) -> Quarantine:
     """
     text_argument(quarantine_id, "quarantine id")
     is_name = quarantine_id and "/" not in quarantine_id and not quarantine_id.startswith(".")
-    listed = files.quarantine.listed(quarantine_id) if is_name else Listed({}, {}, ())
-    if not (listed.files or listed.manifests):
-        ids = [each.id for each in list_quarantines(files)]
+    listed = files.quarantine.listed(quarantine_id) if is_name else Listed({}, None, ())
+    if not listed.is_there:
+        ids = [each.id for each in each_quarantine(files)]
         there = f"there are {', '.join(ids)}" if ids else "there are none"
         raise NotFoundError(f"no quarantine {quarantine_id} of {files.name}; {there}")
     found = _described(files, quarantine_id, listed)
@@ -109,7 +122,7 @@ def read_quarantine(files: TableFiles, quarantine_id: str) -> Quarantine:
 
 
 def _described(files: TableFiles, quarantine_id: str, listed: Listed) -> Quarantine:
-    there = listed.files.get(quarantine_id, {})
+    there = listed.files
     unknown = tuple(
         QuarantinedFile(path=path, size_bytes=status.size, modified_ms=status.modified_ms)
         for path, status in sorted(there.items())
@@ -123,7 +136,7 @@ def _described(files: TableFiles, quarantine_id: str, listed: Listed) -> Quarant
         return Quarantine(
             id=quarantine_id, created_ms=None, reason="", files=unknown, problem=problem
         )
-    written = listed.manifests.get(quarantine_id)
+    written = listed.manifest
     return Quarantine(
         id=quarantine_id,
         # If the manifest was written again, its age counts from then on.
@@ -133,9 +146,43 @@ def _described(files: TableFiles, quarantine_id: str, listed: Listed) -> Quarant
     )
 
 
-def places(listed: Listed) -> dict[str, str]:
-    """The quarantine of each file, by path below the table; of several the latest."""
-    return {path: each for each in sorted(listed.files) for path in listed.files[each]}
+@dataclass
+class Aside:
+    """Where the files in quarantine lie, by numbers of their paths.
+
+    `unfinished` are temporary files in the folders of the quarantines.
+    """
+
+    files: TableFiles
+    by_id: dict[str, NumberedPaths] = field(default_factory=dict)
+    unfinished: list[FileStatus] = field(default_factory=list)
+
+    @classmethod
+    def listed(cls, files: TableFiles) -> Aside:
+        found = cls(files)
+        for quarantine_id in files.quarantine.ids():
+            listed = files.quarantine.listed(quarantine_id)
+            found.add(quarantine_id, listed.files)
+            found.unfinished += listed.unfinished
+        return found
+
+    def add(self, quarantine_id: str, paths: Iterable[str]) -> None:
+        self.by_id[quarantine_id] = NumberedPaths.of(paths)
+
+    def __contains__(self, path: object) -> bool:
+        return any(path in numbers.paths for numbers in self.by_id.values())
+
+    def ids_of(self, path: str) -> list[str]:
+        """The quarantines that may hold a path, the latest first."""
+        return [each for each in sorted(self.by_id, reverse=True) if path in self.by_id[each].paths]
+
+    def sought(self) -> NumberedPaths:
+        return NumberedPaths.all(self.by_id.values())
+
+    def paths(self) -> Iterator[str]:
+        """The paths that lie in these quarantines by now."""
+        for quarantine_id in self.by_id:
+            yield from self.files.quarantine.listed(quarantine_id).files
 
 
 # --- what refers to files -----------------------------------------------------------------------
@@ -150,7 +197,9 @@ class References:
     """
 
     files: TableFiles
-    paths: frozenset[str]
+    paths: NumberedPaths
+    # The same as texts, for the few tables that need them.
+    texts: Callable[[], Iterable[str]]
     candidates: OrphanCandidates | None = None
     # Names of files outside of the table. A table that was moved has them inside.
     elsewhere: set[str] = field(default_factory=set)
@@ -179,7 +228,7 @@ class References:
                 kept = self._kept(new)
             except CorruptionError as error:
                 missing = self._below(str(error.details.get("path", "")))
-                if missing in self.paths and bring_back is not None and bring_back(missing):
+                if missing in self.paths.paths and bring_back is not None and bring_back(missing):
                     continue
                 # An expiry may have deleted a root during the read; then the roots are read again.
                 if _labels(all_roots(self.files)) == _labels(roots):
@@ -210,22 +259,21 @@ class References:
     def _kept(self, roots: Sequence[Root]) -> set[str]:
         if not roots or not (self.paths or self.candidates):
             return set()
-        wanted = None
-        if self.candidates is None:
-            wanted = {self.files.paths.below(path) for path in self.paths}
-        reach = Reach(wanted=wanted)
+        reach = Reach(wanted=self.paths.names if self.candidates is None else None)
         kept: set[str] = set()
         for data in reach.data_in_parts(roots):
             kept |= self._wanted(data)
         kept |= self._wanted(reach.metadata_of_all(roots))
         self.elsewhere |= reach.elsewhere
-        return kept | {each for each in self.paths if each.rpartition("/")[2] in reach.elsewhere}
+        if reach.elsewhere and self.paths:
+            kept |= {each for each in self.texts() if each.rpartition("/")[2] in reach.elsewhere}
+        return kept
 
     def _wanted(self, kept: Iterable[str]) -> set[str]:
         below = [self._below(path) for path in kept]
         if self.candidates is not None:
             self.candidates.keep(below)
-        return {path for path in below if path in self.paths}
+        return set(compress(below, self.paths.paths.mark(below)))
 
     def _below(self, path: str) -> str:
         return path.removeprefix(f"{self.files.paths.root}/")
@@ -250,42 +298,42 @@ def untold(_: int) -> None:
 class Mover:
     """Moves files of a table into quarantine, and back if a root or pending batch needs them.
 
-    `where` maps each path to its quarantine; it starts with the quarantines of earlier runs.
+    `where` says in which quarantine a path lies; it starts with the quarantines of earlier runs.
     `looked` is told how many files were read to set them aside.
     """
 
     files: TableFiles
     references: References
-    where: dict[str, str]
+    where: Aside
     looked: Callable[[int], object] = untold
     kept: set[str] = field(default_factory=set)
     moved: dict[str, int] = field(default_factory=dict)
     brought_back: list[str] = field(default_factory=list)
     quarantine_ids: list[str] = field(default_factory=list)
+    _left: set[str] = field(default_factory=set)
 
     def look(self) -> None:
         """Read the new roots and pending batches, and restore quarantined files that they need."""
         new = self.references.newly_kept(self.bring_back)
         self.kept |= new
-        for path in sorted(missing_of(self.files, new & self.where.keys())):
+        for path in sorted(missing_of(self.files, (each for each in new if each in self.where))):
             self.bring_back(path)
 
     def bring_back(self, path: str) -> bool:
         """Move a file back to its original path; False if that is impossible."""
-        if path not in self.where:
-            return False
-        try:
-            is_back = self.files.quarantine.put_back(self.where[path], path)
-        except FileMissing:
-            return False
-        if is_back:
-            self.brought_back.append(path)
-            self.moved.pop(path, None)
-        return is_back
+        for quarantine_id in self.where.ids_of(path):
+            with suppress(FileMissing):
+                if not self.files.quarantine.put_back(quarantine_id, path):
+                    return False
+                self.brought_back.append(path)
+                self.moved.pop(path, None)
+                self._left.add(quarantine_id)
+                return True
+        return False
 
     def end_emptied(self) -> None:
         """End the quarantines that are empty after the restores."""
-        for quarantine_id in sorted({self.where[path] for path in self.brought_back}):
+        for quarantine_id in sorted(self._left):
             end_if_empty(self.files, quarantine_id)
 
     def set_aside(self, orphans: Sequence[OrphanFile], *, reason: str, now_ms: int) -> None:
@@ -336,6 +384,7 @@ class Mover:
             rounds.begin()
             quarantine_id = self._new_id(manifest.created_ms)
         self.quarantine_ids.append(quarantine_id)
+        self.where.add(quarantine_id, (file.path for file in manifest.files))
         try:
             # Reading the files for their checksums may have taken long.
             self.look()
@@ -355,7 +404,6 @@ class Mover:
             for file in batch:
                 if file.path in self.kept:
                     continue
-                self.where[file.path] = quarantine_id
                 if self.files.quarantine.set_aside(quarantine_id, file.path):
                     self.moved[file.path] = file.size_bytes
             self.look()
@@ -398,12 +446,13 @@ def batches(items: Sequence[_T], size: int) -> Iterator[Sequence[_T]]:
         yield items[first : first + size]
 
 
-def told_where_it_lies(
-    error: CorruptionError, files: TableFiles, where: Mapping[str, str]
-) -> CorruptionError:
+def told_where_it_lies(error: CorruptionError, files: TableFiles) -> CorruptionError:
     """The error with a hint, if the missing file can be restored from a quarantine."""
     path = str(error.details.get("path", "")).removeprefix(f"{files.paths.root}/")
-    if path not in where:
+    if not is_place_below(path):
         return error
-    way_out = f"it lies in quarantine {where[path]}: restore {path} from there"
-    return type(error)(f"{error.message}; {way_out}", table=error.table, **error.details)
+    for quarantine_id in reversed(files.quarantine.ids()):
+        if files.fs.exists(files.paths.quarantined(quarantine_id, path)):
+            way_out = f"it lies in quarantine {quarantine_id}: restore {path} from there"
+            return type(error)(f"{error.message}; {way_out}", table=error.table, **error.details)
+    return error

@@ -12,22 +12,24 @@
 5. Run: read the new roots again, and move the other candidates to quarantine, or delete them on
    request. Restore files of earlier runs that a root needs by now.
 
-Memory: about 100 bytes per old file of the table, 1 KB per file of the plan and 0.75 KB per file in
-quarantine, plus the listing of one folder and the roots.
+Memory: about 100 bytes per old file of the table, 32 bytes per file in quarantine and 1 KB per file
+of a plan, plus the listing of one folder and the roots. `plan_orphan_steps` plans a removal in
+parts, after one listing.
 Source: Paimon `OrphanFilesClean`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 
 from lakewright.storage.env import FileStatus
 from lakewright.storage.errors import CorruptionError, InvalidRequestError, StalePlan
 from lakewright.storage.files.inventory import read_inventory
-from lakewright.storage.files.quarantine_store import UNFINISHED, Listed
+from lakewright.storage.files.quarantine_store import UNFINISHED
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.references.delete_unreachable import (
     delete_unreachable,
@@ -35,17 +37,21 @@ from lakewright.storage.operations.references.delete_unreachable import (
 )
 from lakewright.storage.operations.references.expiry_mark import marked_as_expiring
 from lakewright.storage.operations.references.known_columns import schemas_of_branches
-from lakewright.storage.operations.references.stale_roots import stale_when_roots_go
+from lakewright.storage.operations.references.numbered import NumberedPaths
+from lakewright.storage.operations.references.stale_roots import (
+    stale_if_roots_go,
+    stale_when_roots_go,
+)
 from lakewright.storage.operations.retention.orphan_candidates import (
     OrphanCandidates,
     orphan_candidates,
 )
 from lakewright.storage.operations.retention.quarantine import (
+    Aside,
     Mover,
     OrphanFile,
     References,
     missing_of,
-    places,
     told_where_it_lies,
     untold,
 )
@@ -125,7 +131,6 @@ class OrphansResult(Shown):
         )
 
 
-@stale_when_roots_go
 def plan_remove_orphans(
     files: TableFiles,
     *,
@@ -151,36 +156,75 @@ def plan_remove_orphans(
         ClockJumped: a file is dated in the future, so ages are unknown.
         CorruptionError: metadata that the plan depends on cannot be read.
     """
+    plans = plan_orphan_steps(
+        files,
+        older_than_ms=older_than_ms,
+        age_ms=age_ms,
+        even_recent=even_recent,
+        inventory=inventory,
+        max_files=max_files,
+        looked=looked,
+    )
+    with closing(plans):
+        return next(plans)
+
+
+def plan_orphan_steps(
+    files: TableFiles,
+    *,
+    older_than_ms: int | None = None,
+    age_ms: int | None = None,
+    even_recent: bool = False,
+    inventory: str | None = None,
+    max_files: int | None = None,
+    looked: Callable[[int], object] | None = None,
+) -> Generator[OrphansPlan, None, None]:
+    """Plans of `max_files` at most, which name all orphans of one listing; at least one plan.
+
+    The arguments and errors are those of `plan_remove_orphans`. Carry each plan out before the next
+    one is asked for: so memory holds one. What is committed meanwhile, the run of a plan finds.
+    """
     check_supported(files.schema, Use.ORPHANS, table=files.name)
     older_than_ms = whole_or_none(older_than_ms, "older_than_ms")
     age_ms = whole_or_none(age_ms, "age_ms")
-    now = read_store_clock(files)
-    oldest = (
-        now - (_DAY_MS if age_ms is None else age_ms) if older_than_ms is None else older_than_ms
-    )
-    _check_age(files, oldest, now, even_recent=even_recent)
     with orphan_candidates() as candidates:
-        _look_for(files, candidates, now, oldest, inventory, looked or untold)
-        aside = files.quarantine.listed()
-        where = places(aside)
-        references = References(files, frozenset(where), candidates)
-        try:
-            kept = references.newly_kept()
-        except CorruptionError as error:
-            raise told_where_it_lies(error, files, where) from error
-        left = candidates.take(references.elsewhere)
-        found = (OrphanFile(each.path, each.size, each.modified_ms) for each in left)
-        orphans = list(islice(found, None if inventory is not None else max_files))
-        further = sum(1 for _ in found)
-    orphans.sort(key=lambda each: each.path)
-    return OrphansPlan(
-        table=files.name,
-        older_than_ms=oldest,
-        files=tuple(orphans if inventory is None else _still_there(files, orphans, oldest)),
-        wanted=tuple(sorted(missing_of(files, kept))),
-        leftovers=_leftovers(files, aside, oldest),
-        further=further,
-    )
+        with stale_if_roots_go(files, files.snapshots.kept_ids()):
+            now = read_store_clock(files)
+            oldest = now - (_DAY_MS if age_ms is None else age_ms)
+            oldest = oldest if older_than_ms is None else older_than_ms
+            _check_age(files, oldest, now, even_recent=even_recent)
+            _look_for(files, candidates, now, oldest, inventory, looked or untold)
+            aside = Aside.listed(files)
+            references = References(files, aside.sought(), aside.paths, candidates)
+            try:
+                kept = references.newly_kept()
+            except CorruptionError as error:
+                raise told_where_it_lies(error, files) from error
+            wanted = tuple(sorted(missing_of(files, kept)))
+            leftovers = _leftovers(files, aside, oldest)
+        elsewhere = references.elsewhere
+        # They hold what they have read of the manifests.
+        del references, aside
+        most = None if inventory is not None else max_files
+        further = 0 if most is None else sum(1 for _ in candidates.take(elsewhere))
+        left = candidates.take(elsewhere)
+        while True:
+            found = [
+                OrphanFile(each.path, each.size, each.modified_ms) for each in islice(left, most)
+            ]
+            found.sort(key=lambda each: each.path)
+            further = max(further - len(found), 0)
+            yield OrphansPlan(
+                table=files.name,
+                older_than_ms=oldest,
+                files=tuple(found if inventory is None else _still_there(files, found, oldest)),
+                wanted=wanted,
+                leftovers=leftovers,
+                further=further,
+            )
+            if not further:
+                return
+            wanted, leftovers = (), ()
 
 
 def _look_for(
@@ -284,11 +328,11 @@ def _owned(files: TableFiles) -> re.Pattern[str]:
     return re.compile(f"{data}|{partition}{_UNFINISHED_MARK}|{_METADATA}|{_UNFINISHED}")
 
 
-def _leftovers(files: TableFiles, listed: Listed, oldest: int) -> tuple[UnreachableFile, ...]:
+def _leftovers(files: TableFiles, aside: Aside, oldest: int) -> tuple[UnreachableFile, ...]:
     below = files.paths.root + "/"
     return tuple(
         UnreachableFile(status.path.removeprefix(below), status.size)
-        for status in listed.unfinished
+        for status in (*files.quarantine.unfinished_elsewhere(), *aside.unfinished)
         if status.modified_ms <= oldest and is_place_below(status.path.removeprefix(below))
     )
 
@@ -315,10 +359,15 @@ def run_remove_orphans(
     check_supported(files.schema, Use.ORPHANS, table=files.name)
     _check_files(files, plan)
     started = files.env.now_ms()
-    aside = files.quarantine.listed()
-    where = places(aside)
-    paths = frozenset({file.path for file in plan.files} | where.keys())
-    mover = Mover(files, References(files, paths), where, looked or untold)
+    aside = Aside.listed(files)
+    old = {file.path for file in _leftovers(files, aside, plan.older_than_ms)}
+    planned = NumberedPaths.of(file.path for file in plan.files)
+    references = References(
+        files,
+        NumberedPaths.all([planned, aside.sought()]),
+        lambda: chain((file.path for file in plan.files), aside.paths()),
+    )
+    mover = Mover(files, references, aside, looked or untold)
     mover.look()
     mover.end_emptied()
     deleted = 0, 0
@@ -332,7 +381,6 @@ def run_remove_orphans(
         _check_no_changelogs_to_come(files)
         gone = delete_unreachable(files, list(mover.unchanged(plan.files)))
         deleted = gone.files, gone.bytes
-    old = {file.path for file in _leftovers(files, aside, plan.older_than_ms)}
     leftovers = [file.path for file in plan.leftovers if file.path in old]
     delete_files(files.fs, [files.paths.below(path) for path in leftovers])
     return OrphansResult(

@@ -1,4 +1,4 @@
-"""`lakewright ledger`, `savings` and `metrics`: what upkeep did, cost and saved."""
+"""`lakewright history`, `savings` and `metrics`: what upkeep did, cost and saved."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_commands_are_recorded_from_the_creation_of_the_ledger_on(
     assert lakewright(catalog, "compact", table.name, "--min-files", "9").code == 0
     none = lakewright(catalog, "ledger")
     assert none.code == 3
-    assert "`lakewright ledger --create` begins one" in none.err
+    assert "`lakewright history --create` begins one" in none.err
 
     assert lakewright(catalog, "ledger", "--create").code == 0
     again = lakewright(catalog, "ledger", "--create", "--format", "json")
@@ -55,6 +55,19 @@ def test_commands_are_recorded_from_the_creation_of_the_ledger_on(
     assert len(shown) == 3
     assert "drop_partitions" in shown[-1]
     assert lakewright(catalog, "ledger", "--since", "1d", "--run", "x").out.startswith("no such")
+
+
+def test_history_and_ledger_are_the_same_command(
+    catalog: Catalog, table: Table, lakewright: Lakewright
+) -> None:
+    assert lakewright(catalog, "history", "--create").code == 0
+    assert lakewright(catalog, "compact", table.name, "--full").code == 0
+    (told,) = lakewright(catalog, "history", table.name, "--format", "json").json
+    assert (told["verb"], told["verdict"]) == ("compact", "done")
+    assert lakewright(catalog, "ledger", table.name, "--format", "json").json == [told]
+    help_text = lakewright(catalog, "--help").out
+    for name in ("history", "ledger", "restore", "undo", "trend"):
+        assert re.search(rf"^  {name} ", help_text, re.MULTILINE), name
 
 
 def test_a_plan_that_is_carried_out_later_is_recorded_then(

@@ -93,6 +93,14 @@ def test_a_removal_of_many_orphans_goes_in_steps_until_none_is_left(
     assert len(done["quarantines"]) == 2
     assert lakewright(catalog, "remove-orphans", "db.t").lines == ["no file of db.t is an orphan"]
     assert_only_reachable_files(table)
+    # Three quarantines, of 3, 3 and 1 files: a step holds the first, then the next.
+    purge = ("quarantine", "purge", "db.t", "--older-than", "0s")
+    dry = lakewright(catalog, *purge, "--dry-run").lines
+    assert dry[0] == "3 quarantines of db.t to go, 7 files, 28 B"
+    assert "a saved plan holds 1 quarantine of them, one step" in "\n".join(dry)
+    purged = lakewright(catalog, *purge, "--format", "json").json
+    assert (purged["files_deleted"], purged["bytes_deleted"]) == (7, 28)
+    assert table.upkeep.quarantines() == ()
 
 
 def test_young_files_are_orphans_only_when_that_is_said(

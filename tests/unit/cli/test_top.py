@@ -1,4 +1,4 @@
-"""`lakewright top` and `lakewright history`: what is seen of a warehouse, now and over time."""
+"""`lakewright top` and `lakewright trend`: what is seen of a warehouse, now and over time."""
 
 from __future__ import annotations
 
@@ -173,17 +173,17 @@ def test_the_live_view_ends_with_q_and_leaves_the_terminal_as_it_was(
 
 def test_history_shows_debt_over_time(catalog: Catalog, lakewright: Lakewright) -> None:
     table, surveys = neglected(catalog, "db.a", 2), Surveys(catalog)
-    assert "nothing was recorded" in lakewright(catalog, "history").out
+    assert "nothing was recorded" in lakewright(catalog, "trend").out
     for _ in range(3):
         surveys.record([read_state(catalog, "db.a", now_ms=0)])
         table.write(rows(table, [{"k": 1}]))
         table.write(rows(table, [{"k": 2}]))
-    (line,) = lakewright(catalog, "history", "--since", "9999d").lines[2:]
+    (line,) = lakewright(catalog, "trend", "--since", "9999d").lines[2:]
     assert line.split()[0] == "db.a"
     assert line.split()[-1] == "3"
-    told = lakewright(catalog, "history", "db.a", "--since", "9999d", "--format", "json").json
+    told = lakewright(catalog, "trend", "db.a", "--since", "9999d", "--format", "json").json
     assert [each["debt_files"] for each in told] == [2, 4, 6]
-    assert lakewright(catalog, "history", "db.b").code == 3
+    assert lakewright(catalog, "trend", "db.b").code == 3
     (trend,) = trends(surveys.figures()).values()
     assert (trend.debt(3)[0], trend.debt(3)[-1], trend.debt(1)) == (2, 6, [2])
     assert sparkline([0, 1, 2, 3, 4, 5, 6, 7]) == "▁▂▃▄▅▆▇█"

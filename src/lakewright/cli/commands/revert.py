@@ -9,7 +9,8 @@ revert = verb_command(
     REVERT,
     notes="""
 The snapshots that held the files to come back must exist, or tags of them. A revert is a commit of
-its own: it can be taken back too. To undo all that a run did, in all tables: lakewright undo RUN.
+its own: it can be taken back too. To undo all that a run did, in all
+tables: lakewright restore RUN.
 """,
     examples="lakewright revert nyc.flights --snapshot 41 --snapshot 42 --dry-run",
 )

@@ -1,4 +1,4 @@
-"""`lakewright undo`: take back all that a run did."""
+"""`lakewright undo`, also `lakewright restore`: take back all that a run did."""
 
 from __future__ import annotations
 
@@ -26,8 +26,13 @@ RUN is the id of a Dagster run, or its first 8 digits or more; or what `lakewrig
 as the user of a command's commits, or the 8 digits in it. Snapshots are taken back until they
 expire, quarantines until they are purged. What cannot be undone says why, and nothing else waits
 for it. The exit code is 5 if nothing is undone, or if later work stands in the way of a part.
+`lakewright undo` and `lakewright restore` are the same command; `lakewright quarantine restore`
+brings back one quarantine.
 """,
-    examples="lakewright undo 1f0c2d3e --dry-run\nlakewright undo 1f0c2d3e --table nyc.flights",
+    examples="""
+lakewright restore 1f0c2d3e --dry-run
+lakewright restore 1f0c2d3e --table nyc.flights
+""",
 )
 @click.argument("run")
 @click.option(

@@ -257,7 +257,7 @@ def _done(actions: Sequence[Action], left: Look, *, run: str, shadows: int) -> A
         if not actions:
             if shadows:
                 told = f"{counted(shadows, 'verb')} in shadow: recorded, and nothing done"
-                return [f"{told}; see lakewright ledger"]
+                return [f"{told}; see lakewright history"]
             return ["nothing was due", *_left(left)]
         cells: list[list[Cell]] = [
             [

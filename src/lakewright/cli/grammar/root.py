@@ -44,11 +44,13 @@ COMMANDS: dict[str, dict[str, str]] = {
         "remove-orphans": "set aside files that no reference keeps",
         "quarantine": "the files that were set aside: list, restore, purge",
         "analyze": "compute and publish statistics of columns",
-        "undo": "take back all that a run did",
+        "restore": "take back all that a run did",
+        "undo": "the same as restore",
     },
     "Record": {
-        "ledger": "the actions of upkeep, with what each took and gained",
-        "history": "the health of tables over time",
+        "history": "the actions of upkeep, with what each took and gained",
+        "ledger": "the same as history",
+        "trend": "the health of tables over time",
         "reads": "how often tables are read, as query logs tell",
         "savings": "what upkeep cost and saved, predicted and actual",
         "replay": "what another policy would have cost and gained",
@@ -89,6 +91,8 @@ COMMANDS: dict[str, dict[str, str]] = {
         "completion": "shell completion of commands and tables",
     },
 }
+# Commands with a second name: the module is that of the other one.
+_SAME = {"history": "ledger", "restore": "undo"}
 _NOTES = """
 Commands that change a table take --dry-run, which prints what would be done; --save-plan FILE,
 which saves it as a plan; and --plan FILE, which carries out a saved plan.
@@ -125,7 +129,7 @@ class Root(DescribedGroup):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.list_commands(ctx):
             return None
-        name = cmd_name.replace("-", "_")
+        name = _SAME.get(cmd_name, cmd_name).replace("-", "_")
         found: click.Command = getattr(import_module(f"lakewright.cli.commands.{name}"), name)
         return found
 

@@ -307,7 +307,7 @@ class WarehouseTools:
         ledger = Ledger(self.catalog)
         if not ledger.exists():
             raise NotFoundError(
-                f"{self.catalog.uri} has no ledger; `lakewright ledger --create` begins one"
+                f"{self.catalog.uri} has no ledger; `lakewright history --create` begins one"
             )
         return ledger
 

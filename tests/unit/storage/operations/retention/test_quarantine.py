@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import os
 import time
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -522,6 +523,70 @@ def test_orphans_that_are_many_move_in_parts(catalog: Catalog, count: int, held:
     assert len(list(folder.iterdir())) == held[-1]
     set_aside(table)
     table.upkeep.run(table.upkeep.plan_purge(ttl_ms=0))
+
+
+def with_many_aside(catalog: Catalog, folders: int, files: int) -> Table:
+    """A table with quarantines of so many empty files."""
+    table = new_table(catalog)
+    table.write(rows(table, events(0, 3)))
+    for number in range(folders):
+        folder = Path(table.table_files.paths.quarantined(f"q{number:04d}", "bucket-0/x")).parent
+        folder.mkdir(parents=True)
+        for at in range(files):
+            (folder / f"data-3f2504e0-4f89-11d3-9a0c-0305e82c{number:04d}{at:04d}-0").touch()
+    return table
+
+
+def test_memory_holds_a_number_for_each_file_in_quarantine(catalog: Catalog) -> None:
+    table = with_many_aside(catalog, folders=30, files=300)
+    plan = table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True)
+    tracemalloc.start()
+    try:
+        table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True)
+        table.upkeep.run(plan)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+        table.table_files.fs.delete_tree(table.table_files.paths.quarantine_dir)
+    assert peak < 150 * 30 * 300
+
+
+def test_steps_of_a_removal_name_each_orphan_once_and_leave_what_is_committed_meanwhile(
+    catalog: Catalog,
+) -> None:
+    table = new_table(catalog)
+    table.write(rows(table, events(0, 3)))
+    staged = [table.stage(rows(table, events(at, at + 1))) for at in range(3, 9)]
+    left = unreachable_files(table)
+    planned = []
+    for plan in table.upkeep.plan_orphan_steps(max_files=2, age_ms=0, even_recent=True):
+        if not planned:
+            for each in staged:
+                table.commit(each)
+        planned += [file.path for file in plan.files]
+        assert len(plan.files) == 2
+        assert table.upkeep.run(plan).files_moved == 0
+    assert sorted(planned) == sorted(left)
+    assert len(values_of(table, "id")) == 9
+    assert_sound(table)
+
+
+def test_a_purge_in_parts_deletes_whole_quarantines_and_names_the_others(catalog: Catalog) -> None:
+    table = new_table(catalog)
+    table.write(rows(table, events(0, 3)))
+    ids = []
+    for at in range(3):
+        table.stage(rows(table, [*events(at, at + 2)]))
+        ids.append(set_aside(table))
+    sizes = {each.id: (len(each.files), each.bytes) for each in table.upkeep.each_quarantine()}
+    first, *others = sorted(ids)
+    plan = table.upkeep.plan_purge(ttl_ms=0, max_files=1)
+    assert (plan.quarantine_ids, plan.later) == ((first,), tuple(others))
+    assert plan.later_files == sum(sizes[each][0] for each in others)
+    assert plan.later_bytes == sum(sizes[each][1] for each in others)
+    assert PurgePlan.from_json(plan.to_json()) == plan
+    table.upkeep.run(plan)
+    assert [each.id for each in table.upkeep.quarantines()] == others
 
 
 def test_upkeep_beside_a_table_is_no_file_of_the_table(any_catalog: Catalog) -> None:

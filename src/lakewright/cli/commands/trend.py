@@ -1,4 +1,4 @@
-"""`lakewright history`: the health of tables over time, as looks recorded it."""
+"""`lakewright trend`: the health of tables over time, as looks recorded it."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _MOST_POINTS = 200
 
 
 @command(
-    "history",
+    "trend",
     of_table=False,
     notes="""
 The upkeep sensor and `lakewright upkeep` record the states of tables in lakewright.surveys. The
 debt of a table is the number of files that upkeep could take away.
 """,
     examples="""
-lakewright history
-lakewright history nyc.flights --since 30d --format csv
+lakewright trend
+lakewright trend nyc.flights --since 30d --format csv
 """,
 )
 @click.argument("table", metavar="[TABLE]", required=False)
@@ -45,7 +45,7 @@ lakewright history nyc.flights --since 30d --format csv
     show_default=True,
     help="What was recorded since then.",
 )
-def history(call: Call, *, table: str | None, since_ms: int) -> Answer:
+def trend(call: Call, *, table: str | None, since_ms: int) -> Answer:
     """Print the health of all tables over time, or the recorded figures of one."""
     from lakewright.platform.warehouse.surveys import Surveys
     from lakewright.platform.warehouse.trend import trends
