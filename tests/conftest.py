@@ -62,7 +62,7 @@ if (
 settings.register_profile(
     "default", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.register_profile("default", settings.get_profile("default"), max_examples=30)
+settings.register_profile("default", settings.get_profile("default"), max_examples=20)
 settings.register_profile("deep", settings.get_profile("default"), max_examples=150)
 settings.load_profile("default")
 
@@ -115,7 +115,6 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         from tests.support.processes.dagster_once import work_out_once
 
         work_out_once()
-    gc.collect()
     gc.freeze()
     gc.enable()
 
