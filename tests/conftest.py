@@ -82,6 +82,13 @@ KEPT_TOGETHER = {
     "tests/architecture/test_laws.py": "laws",
     "tests/stores/": "stores",
 }
+# Rooms of many short tests go to worker processes file by file: handing over one costs more.
+SHORT = (
+    "tests/golden/",
+    "tests/unit/storage/codec/",
+    "tests/unit/storage/spec/",
+    "tests/unit/storage/sql/",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -134,6 +141,8 @@ def kept_with(nodeid: str) -> str:
     for prefix, name in KEPT_TOGETHER.items():
         if nodeid.startswith(prefix):
             return name
+    if nodeid.startswith(SHORT):
+        return nodeid.partition("::")[0]
     if nodeid.startswith("tests/faults/") and ", " in nodeid:
         # "[verb, kind of table, …]": what one fault of a verb leaves is not looked at again.
         return ", ".join(nodeid.partition("[")[2].rstrip("]").split(", ")[:2])
