@@ -62,7 +62,7 @@ if (
 settings.register_profile(
     "default", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.register_profile("default", settings.get_profile("default"), max_examples=30)
+settings.register_profile("default", settings.get_profile("default"), max_examples=20)
 settings.register_profile("deep", settings.get_profile("default"), max_examples=150)
 settings.load_profile("default")
 
@@ -82,6 +82,13 @@ KEPT_TOGETHER = {
     "tests/architecture/test_laws.py": "laws",
     "tests/stores/": "stores",
 }
+# Rooms of many short tests go to worker processes file by file: handing over one costs more.
+SHORT = (
+    "tests/golden/",
+    "tests/unit/storage/codec/",
+    "tests/unit/storage/spec/",
+    "tests/unit/storage/sql/",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -115,7 +122,6 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         from tests.support.processes.dagster_once import work_out_once
 
         work_out_once()
-    gc.collect()
     gc.freeze()
     gc.enable()
 
@@ -135,6 +141,8 @@ def kept_with(nodeid: str) -> str:
     for prefix, name in KEPT_TOGETHER.items():
         if nodeid.startswith(prefix):
             return name
+    if nodeid.startswith(SHORT):
+        return nodeid.partition("::")[0]
     if nodeid.startswith("tests/faults/") and ", " in nodeid:
         # "[verb, kind of table, …]": what one fault of a verb leaves is not looked at again.
         return ", ".join(nodeid.partition("[")[2].rstrip("]").split(", ")[:2])

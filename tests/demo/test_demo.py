@@ -239,55 +239,56 @@ def snapshots_of_the_keys(demo: Demo) -> tuple[int, int, int, int]:
     return (first, first + 1, first + 2, latest)
 
 
+# `test_partition_keys.py` takes the same steps with some days, and looks at more moments.
+@pytest.mark.deep
 @pytest.mark.mission("SE16")
 @pytest.mark.interop
 def test_pypaimon_and_java_read_each_step_of_the_partition_keys(
-    demo: Demo, released_pypaimon: WritingOracle, java_latest: Oracle
+    demo: Demo,
+    java: JavaOracle,
+    java_latest: Oracle,
+    released_pypaimon: WritingOracle,
+    rust: Oracle,
 ) -> None:
-    found = [
-        assert_read_alike(demo, "flights", (released_pypaimon, java_latest), SOME_DAYS, each)
-        for each in snapshots_of_the_keys(demo)
-    ]
-    assert all(each == found[0] for each in found)
+    readers = (released_pypaimon, java_latest, rust)
+    before, split, finer, back = snapshots_of_the_keys(demo)
+    due = assert_read_alike(demo, "flights", readers, SOME_DAYS, finer)
+    for each in (before, split, back):
+        assert due == assert_read_alike(demo, "flights", (*readers, java), SOME_DAYS, each)
 
 
 # Three days of twenty-four hours; all of them are read where the year is.
 SOME_HOURS = (("dt", ">=", "2013-12-28"),)
 
 
+def test_the_weather_went_from_days_to_hours_and_back(demo: Demo) -> None:
+    table = demo.catalog.table(HOURLY_WEATHER)
+    states = [table.at(snapshot=each.id) for each in table.history.snapshots()]
+    assert [each.schema.id for each in states] == [0, 0, 0, 1, 1, 2]
+    found = [(len(each.partitions()), len(each.files())) for each in states]
+    # The third and the fifth are those between two lists of keys.
+    assert (found[0], found[1], found[3], found[5]) == ((30, 30), (30, 715), (715, 715), (30, 715))
+    assert "30 files split" in demo.output
+    assert "715 hours; all 2,144 rows as before" in demo.output
+    assert "30 days; all 2,144 rows as before" in demo.output
+
+
+@pytest.mark.deep
 @pytest.mark.mission("PT1", "PT2", "SE6")
 @pytest.mark.interop
-def test_others_read_the_weather_at_each_step_from_days_to_hours(
+def test_others_read_the_weather_at_each_step_from_days_to_hours_and_back(
     demo: Demo,
-    tmp_path: Path,
     java: JavaOracle,
     java_latest: Oracle,
     released_pypaimon: WritingOracle,
+    rust: Oracle,
 ) -> None:
-    """By day, split, restated, and in the two moments when snapshot and schema differ."""
-    table = demo.catalog.table(HOURLY_WEATHER)
-    by_day, split, wide, by_hour = table.history.snapshots()
-    assert [each.schema_id for each in (by_day, split, wide, by_hour)] == [0, 0, 0, 1]
-    counts = [
-        (len(table.at(snapshot=each.id).partitions()), len(table.at(snapshot=each.id).files()))
-        for each in (by_day, split, by_hour)
-    ]
-    assert counts == [(30, 30), (30, 715), (715, 715)]
-    assert "30 files split" in demo.output
-    assert "715 hours; all 2,144 rows as before" in demo.output
     name, where = HOURLY_WEATHER.removeprefix("nyc."), () if demo.since == YEAR else SOME_HOURS
-    readers = (released_pypaimon, java_latest)
+    readers = (released_pypaimon, java_latest, rust)
+    by_day, split, _, by_hour, _, back = demo.catalog.table(HOURLY_WEATHER).history.snapshots()
     due = assert_read_alike(demo, name, readers, where, by_hour.id)
-    assert due == assert_read_alike(demo, name, (*readers, java), where, by_day.id)
-    assert due == assert_read_alike(demo, name, (*readers, java), where, split.id)
-    for later in (("snapshot/snapshot-4",), ("snapshot/snapshot-4", "schema/schema-1")):
-        midway = tmp_path / str(len(later))
-        folder = midway / "nyc.db" / name
-        shutil.copytree(demo.warehouse / "nyc.db" / name, folder)
-        for each in (*later, "snapshot/LATEST"):
-            (folder / each).unlink()
-        for reader in readers:
-            assert as_texts(reader.read(midway, HOURLY_WEATHER, where=where)) == due, reader.name
+    for each in (by_day, split, back):
+        assert due == assert_read_alike(demo, name, (*readers, java), where, each.id)
 
 
 def assert_read_alike(

@@ -17,7 +17,7 @@ from lakewright.storage.inspection import Inspection
 from lakewright.storage.scan import ChangeScan, Scan
 from lakewright.storage.table_at import TableAt
 from lakewright.storage.upkeep import Upkeep
-from tests.faults.trials import FAULTS, TRIES, Trial, opened
+from tests.faults.trials import FAULTS, TRIES, Trial, made_ready, opened
 from tests.faults.verbs import CASES, READERS, Case, Place
 from tests.support.stores.watched_files import Call, Fault, WatchedFiles, looked_at
 from tests.support.tables.builders import events, rows
@@ -193,9 +193,8 @@ def test_every_verb_there_is_is_tried() -> None:
     """A method of a façade is in `CASES`, or shown to change nothing by `READERS`."""
     called: set[str] = set()
     for case in CASES:
-        trial = trial_of(case, case.on[0])
-        trial.start.restore()
-        case.verb(Heard(opened(TRIES), trial.ready, called))
+        ready = made_ready(case, case.on[0])
+        case.verb(Heard(opened(TRIES), ready, called))
     trial = trial_of(next(case for case in CASES if case.name == "commit"), "keyed")
     trial.start.restore()
     for read in READERS.values():

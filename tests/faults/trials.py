@@ -127,6 +127,14 @@ def opened(run: int) -> Catalog:
 MAKES, TRIES, TRIES_AGAIN, SETTLES, REMOVES_ORPHANS, READS, WRITES_ON = range(1, 8)
 
 
+def made_ready(case: Case, kind: str) -> Any:
+    """Make the table of a kind in memory, where nothing else is then, and what the verb needs."""
+    Disk({}, [""]).restore()
+    catalog = opened(MAKES)
+    make_table(catalog, kind, **case.options)
+    return case.ready(catalog.table(NAME)) if kind in KINDS else None
+
+
 @dataclass
 class Trial:
     """A verb on a kind of table, tried at all points of failure."""
@@ -140,10 +148,7 @@ class Trial:
     sound: dict[object, Seen] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        Disk({}, [""]).restore()
-        catalog = opened(MAKES)
-        make_table(catalog, self.kind, **self.case.options)
-        self.ready = self.case.ready(catalog.table(NAME)) if self.kind in KINDS else None
+        self.ready = made_ready(self.case, self.kind)
         self.start = Disk.now()
         self.before = seen(opened(READS))
         self.steps = _states(opened(READS))

@@ -113,7 +113,7 @@ BUCKETS = {
 }
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("reader", ["java_latest", "released_pypaimon", "rust"])
 @pytest.mark.parametrize("change", list(CHANGES))
 @pytest.mark.parametrize("buckets", list(BUCKETS))
@@ -154,7 +154,7 @@ def test_they_read_every_moment_of_a_change(
     assert seen >= len(FILTERS)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("keys", [("dt", "hh"), ()], ids=["finer", "coarser"])
 @pytest.mark.parametrize("reader", ["java_latest", "released_pypaimon"])
 @pytest.mark.parametrize("buckets", list(BUCKETS))

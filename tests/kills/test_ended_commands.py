@@ -41,6 +41,7 @@ def data_files(table: Table) -> set[Path]:
     return set(Path(table.table_files.paths.root).glob("**/bucket-*/data-*"))
 
 
+@pytest.mark.sampled(each="command")
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize(
     ("sent", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)], ids=["SIGTERM", "SIGINT"]

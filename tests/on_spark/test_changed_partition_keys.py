@@ -13,6 +13,7 @@ from tests.support.tables.invariants import assert_only_reachable_files
 COLUMNS = {"dt": "STRING NOT NULL", "hh": "INT NOT NULL", "id": "BIGINT NOT NULL", "v": "STRING"}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("keyed", [False, True], ids=["append", "primary key"])
 @pytest.mark.mission("PT1", "PT2", "PT3")
 def test_files_are_split_on_spark_as_in_this_process_and_read_there_afterwards(

@@ -309,6 +309,7 @@ def test_the_changes_of_a_table_stream_into_another_each_once(
     assert len(target.history.snapshots()) == 2
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("bucket", ["2", "-1", "-2"])
 def test_of_many_changes_of_a_key_in_one_batch_the_last_one_counts(
     catalog: Catalog, spark: SparkSession, tmp_path: Path, bucket: str
@@ -346,6 +347,7 @@ def test_of_many_changes_of_a_key_in_one_batch_the_last_one_counts(
     assert found == {0: "v0", 2: "new2", 4: "y4"}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["parquet", "orc"])
 def test_files_with_other_columns_than_the_table_end_the_stream_and_write_nothing(
     catalog: Catalog, tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str

@@ -235,6 +235,15 @@ class WritingOracle(Oracle):
     there, where the ids of row fields may be left out.
     """
 
+    @contextmanager
+    def using_catalog(self, options: Mapping[str, str]) -> Iterator[None]:
+        """Catalogs are opened with these options during the context; Java 0.9 has no such way."""
+        self._request("use_catalog", options=dict(options))
+        try:
+            yield
+        finally:
+            self._request("use_catalog", options={})
+
     def create(
         self,
         warehouse: str | Path,
@@ -521,15 +530,6 @@ class LatestJavaOracle(JavaOracle):
             for each in self._request("declared_options")
         )
 
-    @contextmanager
-    def using_catalog(self, options: Mapping[str, str]) -> Iterator[None]:
-        """Catalogs are opened with these options during the context."""
-        self._request("use_catalog", options=dict(options))
-        try:
-            yield
-        finally:
-            self._request("use_catalog", options={})
-
     def tables(self, warehouse: str | Path, database: str) -> list[str]:
         return list(self._call("tables", warehouse, database))
 
@@ -568,11 +568,22 @@ def start_java(
 
 
 def start_java_latest(
-    venv_dir: Path, *, hadoop_jars: Path | None = None, timeout_seconds: float = TIMEOUT_SECONDS
+    venv_dir: Path,
+    *,
+    hadoop_jars: Path | None = None,
+    plugins: Path | None = None,
+    timeout_seconds: float = TIMEOUT_SECONDS,
 ) -> LatestJavaOracle:
-    """The newest Java Paimon from the environment at `venv_dir`, with pyspark's Hadoop client."""
+    """The newest Java Paimon from the environment at `venv_dir`, with pyspark's Hadoop client.
+
+    `plugins` is a folder of jars that teach Paimon other stores.
+    """
     jars = hadoop_jars or pyspark_jars()
-    command = (*driver(venv_dir, "java_latest_driver"), str(jars))
+    command = (
+        *driver(venv_dir, "java_latest_driver"),
+        str(jars),
+        *([str(plugins)] if plugins else []),
+    )
     return LatestJavaOracle("java_latest", command, timeout_seconds)
 
 

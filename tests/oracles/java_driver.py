@@ -992,9 +992,13 @@ def serve_java(
     parser.add_argument(
         "hadoop_jars", type=Path, help="directory that holds the Hadoop client jars"
     )
-    hadoop_jars = parser.parse_args().hadoop_jars
+    parser.add_argument(
+        "plugins", type=Path, nargs="?", help="directory that holds jars of Paimon's plugins"
+    )
+    given = parser.parse_args()
+    plugins = sorted(given.plugins.glob("*.jar")) if given.plugins else []
     with tempfile.TemporaryDirectory(prefix="java-oracle-") as scratch:
-        gateway = start_gateway(paimon_jars(), hadoop_jars, Path(scratch))
+        gateway = start_gateway([*paimon_jars(), *plugins], given.hadoop_jars, Path(scratch))
         try:
             commands = make(gateway, Path(scratch)).commands()
             wire.serve(commands, answers, describe_java, alive=lambda: answers_calls(gateway))

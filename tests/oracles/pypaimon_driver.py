@@ -43,6 +43,7 @@ class Pypaimon:
         self._begun: tuple[Any, Any, Any] | None = None
         # The table of `open`.
         self._opened: Any = None
+        self._catalog_options: dict[str, str] = {}
 
     def commands(self) -> dict[str, wire.Command]:
         return {
@@ -62,7 +63,12 @@ class Pypaimon:
             "create_branch": self.create_branch,
             "delete_branch": self.delete_branch,
             "fast_forward": self.fast_forward,
+            "use_catalog": self.use_catalog,
         }
+
+    def use_catalog(self, options: Mapping[str, str]) -> None:
+        """Open catalogs with these options from now on."""
+        self._catalog_options = dict(options)
 
     def create(
         self,
@@ -238,7 +244,7 @@ class Pypaimon:
         self._table(warehouse, table).branch_manager().fast_forward(branch)
 
     def _catalog(self, warehouse: str) -> Any:
-        return CatalogFactory.create({"warehouse": warehouse})
+        return CatalogFactory.create({"warehouse": warehouse, **self._catalog_options})
 
     def _table(self, warehouse: str, table: str) -> Any:
         return self._catalog(warehouse).get_table(table)

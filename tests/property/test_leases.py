@@ -168,7 +168,9 @@ class Leases(RuleBasedStateMachine):
 
 
 TestLeases = Leases.TestCase
-TestLeases.settings = settings(max_examples=60, stateful_step_count=20)
+TestLeases.settings = settings(
+    max_examples=max(20, settings().max_examples * 2 // 5), stateful_step_count=20
+)
 
 
 @pytest.mark.deep

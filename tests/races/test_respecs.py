@@ -27,7 +27,11 @@ def explored(other: str, number: int, preemptions: int) -> Finding:
 
 @pytest.mark.mission("PT1")
 @pytest.mark.parametrize("number", [1, 2], ids=["keys go", "keys come"])
-@pytest.mark.parametrize("other", OTHERS)
+@pytest.mark.parametrize(
+    "other",
+    # A rollback ends a change first: of all orders of their calls there are ten times as many.
+    [pytest.param(each, marks=pytest.mark.deep if each == "rollback" else []) for each in OTHERS],
+)
 @pytest.mark.sampled(4)
 def test_a_respec_and_a_verb_of_which_one_is_held_up_end_as_if_one_came_after_the_other(
     other: str, number: int
@@ -53,7 +57,7 @@ KEYED = {
 }
 BESIDE_KEYED = [*VERBS, "respec"]
 # The others are explored where it is deep.
-QUICK = ("upsert", "compact", "expire", "alter")
+QUICK = ("upsert", "expire", "alter")
 
 
 @pytest.mark.mission("PT1")

@@ -14,7 +14,7 @@ from fsspec.config import conf
 
 from lakewright.storage.files.clients import client, forget_clients
 from lakewright.storage.files.file_systems import open_file_system
-from tests.oracles.fixtures import java_latest
+from tests.oracles.fixtures import java_latest, released_pypaimon
 from tests.support.stores.contract import Store
 from tests.support.stores.faulty_proxy import FaultyProxy, faulty_proxy
 from tests.support.stores.servers import (
@@ -32,7 +32,7 @@ from tests.support.stores.servers import (
 from tests.support.tables.environment import FixedEnv
 
 # pytest finds it here.
-__all__ = ["java_latest"]
+__all__ = ["java_latest", "released_pypaimon"]
 
 NUMBERS = itertools.count()
 S3_SETTINGS = {

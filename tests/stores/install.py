@@ -1,9 +1,9 @@
 """Install the stores' servers that are no Python packages: `python tests/stores/install.py FOLDER`.
 
-Azurite comes from npm, Hadoop's small cluster and Hive's metastores by Maven, fake-gcs-server and
-MinIO by the Go toolchain, which takes minutes to compile them. What has no tool here is left out,
-and the tests that want it say so and are skipped; what could not be brought here is an error, to be
-tried again.
+Azurite comes from npm, Hadoop's small cluster, Hive's metastores and Paimon's plugin for S3 by
+Maven, fake-gcs-server and MinIO by the Go toolchain, which takes minutes to compile them. What has
+no tool here is left out, and the tests that want it say so and are skipped; what could not be
+brought here is an error, to be tried again.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from pathlib import Path
 AZURITE = "azurite@3.35.0"
 MINIO = "github.com/minio/minio@v0.0.0-20260212201848-7aac2a2c5b7c"
 FAKE_GCS = "github.com/fsouza/fake-gcs-server@v1.56.1"
+# Of the version that the oracle `java_latest` is.
+PAIMON_S3 = "org.apache.paimon:paimon-s3:1.4.2"
 HERE = Path(__file__).parent
 POMS = {
     "hadoop": HERE / "hdfs" / "pom.xml",
@@ -31,6 +33,10 @@ def install(folder: Path) -> None:
         "azurite": ["npm", "install", "--no-audit", "--no-fund", "--prefix", "azurite", AZURITE],
         "bin": ["go", "install", FAKE_GCS],
         "minio": ["go", "install", "-trimpath", "-ldflags=-s -w", MINIO],
+        "paimon-s3": [
+            *("mvn", "--batch-mode", "--quiet", "dependency:copy"),
+            *(f"-Dartifact={PAIMON_S3}", f"-DoutputDirectory={folder / 'paimon-s3'}"),
+        ],
         **{name: _copied(pom, folder / name) for name, pom in POMS.items()},
     }
     failed = []

@@ -23,14 +23,14 @@ FORMER_KEYS = ("dt",)
 FINER_KEYS = ("dt", "origin")
 
 
-def keys_to_give(table: Table) -> tuple[tuple[str, ...], ...]:
-    """The partition keys that the demo has still to give the table, in order."""
-    if table.schema.partition_keys == FINER_KEYS:
+def keys_to_give(table: Table, finer: tuple[str, ...] = FINER_KEYS) -> tuple[tuple[str, ...], ...]:
+    """The partition keys that the demo has still to give a table by day, in order."""
+    if table.schema.partition_keys == finer:
         return (FORMER_KEYS,)
     known = table.inspect.schemas().column("partition_keys").to_pylist()
-    if list(FINER_KEYS) in [json.loads(each) for each in known]:
+    if list(finer) in [json.loads(each) for each in known]:
         return ()
-    return (FINER_KEYS, FORMER_KEYS)
+    return (finer, FORMER_KEYS)
 
 
 def give_keys(server: DagsterServer, name: str, keys: tuple[str, ...]) -> str:

@@ -8,7 +8,7 @@
    weather and delays get their December.
 5. Change the schema of flights (`evolution.py`).
 6. Change its partition keys, and change them back (`partition_keys.py`). The weather of December
-   goes from days to days and hours (`hourly_weather.py`).
+   goes from days to days and hours, and back (`hourly_weather.py`).
 7. Expire snapshots.
 8. Print the changes.
 
@@ -39,7 +39,7 @@ from lakewright.demo.evolution import (
     seen,
     seen_lines,
 )
-from lakewright.demo.hourly_weather import HOURLY_WEATHER, give_hours, is_by_hour
+from lakewright.demo.hourly_weather import HOURLY_WEATHER, give_hours, hours_to_give
 from lakewright.demo.partition_keys import all_rows, give_keys, keys_to_give, told
 from lakewright.demo.report import Change, TableState, render_changes, render_health, state_of
 from lakewright.demo.workspace import Workspace, find_workspace
@@ -311,9 +311,9 @@ class Story:
 
     def _give_hours(self) -> None:
         """In this process, by the command line."""
-        self.say.step(f"{HOURLY_WEATHER} goes from days to days and hours")
-        if is_by_hour(self.catalog):
-            self.say.note("it has them")
+        self.say.step(f"{HOURLY_WEATHER} goes from days to days and hours, and back")
+        if not hours_to_give(self.catalog):
+            self.say.note("it has been there, and is back")
             return
         with self._changes("partition keys", (HOURLY_WEATHER,)):
             give_hours(self.catalog, self.say.line)

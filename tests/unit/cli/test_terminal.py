@@ -75,6 +75,7 @@ def test_no_line_is_wider_than_the_terminal(
     assert not [line for line in wide if "file://" not in line]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("command", "title"),
     [("top --once", "table"), ("ls", "table"), ("explain db.t --policy {policy}", "setting")],

@@ -58,6 +58,7 @@ KEYED = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("keys", "options"),
     [

@@ -348,6 +348,7 @@ warehouse:
 """
 
 
+@pytest.mark.deep
 def test_what_comes_due_beside_a_long_run_is_done_as_it_was_live(tmp_path: Path) -> None:
     tables = kept(tmp_path, LONG)
     minutes = {"compact": 5, "expire_snapshots": 160}
@@ -360,7 +361,9 @@ def test_what_comes_due_beside_a_long_run_is_done_as_it_was_live(tmp_path: Path)
 
 
 # Each example is a day of a warehouse: shrinking one would take minutes.
-@settings(max_examples=3, phases=(Phase.explicit, Phase.generate))
+@settings(
+    max_examples=max(1, settings().max_examples // 50), phases=(Phase.explicit, Phase.generate)
+)
 @given(
     # A compaction ends before the next write: a longer one would join here what its plan lacked.
     st.fixed_dictionaries({"compact": st.integers(1, 45), "expire_snapshots": st.integers(1, 500)}),

@@ -23,7 +23,7 @@ from tests.support.tables.key_rows import groups_of, schema_of
 
 KINDS = list(RowKind)
 # Tables of many columns try many things with each example.
-BROAD = settings(max_examples=max(25, settings.default.max_examples // 4))
+BROAD = settings(max_examples=max(15, settings.default.max_examples // 4))
 INSERTS = [RowKind.INSERT, RowKind.UPDATE_AFTER]
 
 

@@ -103,7 +103,7 @@ def test_merging_any_stretch_first_changes_nothing(name: str) -> None:
     schema = schema_of(TYPES, options)
     function = merge_function(read_merge_spec(schema), schema.fields)
 
-    @settings(max_examples=max(40, settings.default.max_examples // 2))
+    @settings(max_examples=max(20, settings.default.max_examples // 2))
     @given(given_events=events(kinds), data=st.data())
     def compared(given_events: list[Event], data: st.DataObject) -> None:
         start = data.draw(st.integers(0, len(given_events) - 1))

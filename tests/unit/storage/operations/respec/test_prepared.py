@@ -77,6 +77,7 @@ def changed_beside(
     return catalog.table(table.name)
 
 
+@pytest.mark.sampled(each="keys")
 @pytest.mark.parametrize("hours", [1, 2], ids=["one value a file", "several values a file"])
 @pytest.mark.parametrize("keys", [[], ["dt", "hh"], ["hh"]], ids=str)
 def test_keys_change_beside_a_writer_that_commits_before_the_whole_can_be_restated_once(

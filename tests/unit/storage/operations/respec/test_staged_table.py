@@ -187,7 +187,7 @@ def compacting(act: Callable[[Table], object], engine: str) -> Callable[[Table],
     return both
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 @pytest.mark.mission("PT3", "PT4")
 @pytest.mark.parametrize("keys", KEYS, ids=["finer", "coarser"])
 @pytest.mark.parametrize("kind", KINDS)
@@ -363,7 +363,7 @@ def test_a_snapshot_that_holds_other_files_than_were_staged_is_told(catalog: Cat
 
 
 @pytest.mark.parametrize(
-    "step", [pytest.param(17, id="some"), pytest.param(1, id="all", marks=pytest.mark.deep)]
+    "step", [pytest.param(37, id="some"), pytest.param(1, id="all", marks=pytest.mark.deep)]
 )
 @pytest.mark.parametrize("keys", KEYS, ids=["finer", "coarser"])
 @pytest.mark.mission("PT50", "FS9")
