@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -19,11 +18,10 @@ from pathlib import Path
 from benchmarks.manifest_tables import make_table
 from benchmarks.planned_files import DATABASE, TABLE, day
 from benchmarks.processes import ROOT, command
+from tests.support.processes.traced import files_read, tracing, why_untraced
 
 _CLIENTS = ("lakewright", "pypaimon", "rust")
 _ENTRIES = (100_000, 5_000)
-_OPENED = re.compile(r'openat\(.*"([^"]+)".* = \d+')
-_READ = re.compile(r"(?:read|pread64)\(\d+<([^>]+)>.* = (\d+)$")
 
 
 def measure(client: str, folder: Path, partitions: int) -> dict[str, object]:
@@ -34,10 +32,9 @@ def measure(client: str, folder: Path, partitions: int) -> dict[str, object]:
         "table": f"{DATABASE}.{TABLE}",
         "day": day(partitions // 2),
     }
-    log = folder.with_suffix(".strace")
-    traced = ["strace", "-f", "-y", "-s", "0", "-e", "trace=openat,read,pread64", "-o", str(log)]
+    log = folder.with_name(f"{client}-calls")
     answer = subprocess.run(
-        [*traced, *command(client, ROOT / ".oracles")],
+        [*tracing(log), *command(client, ROOT / ".oracles")],
         input=json.dumps(request) + "\n",
         cwd=ROOT,
         env=dict(os.environ) if client == "lakewright" else {"PATH": os.environ["PATH"]},
@@ -47,18 +44,14 @@ def measure(client: str, folder: Path, partitions: int) -> dict[str, object]:
     )
     found = json.loads(answer.stdout.strip().rpartition("\n")[2])
     assert found.get("rows", 0) in (1, None), found
-    opened, read = set(), 0
-    for line in log.read_text().splitlines():
-        if (match := _OPENED.search(line)) and match[1].startswith(str(folder)):
-            opened.add(match[1])
-        if (match := _READ.search(line)) and match[1].startswith(str(folder)):
-            read += int(match[2])
-    files = [each for each in opened if Path(each).is_file()]
-    return {"client": client, "files_opened": len(files), "bytes_read": read}
+    read = files_read(log, str(folder))
+    return {"client": client, "files_opened": len(read), "bytes_read": sum(read.values())}
 
 
 def main() -> None:
     """Measure each layout and client."""
+    if (why := why_untraced()) is not None:
+        sys.exit(why)
     for partitions in map(int, sys.argv[1:]):
         for entries in _ENTRIES:
             with tempfile.TemporaryDirectory() as made:

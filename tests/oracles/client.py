@@ -15,6 +15,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -119,6 +120,13 @@ class Oracle:
         """The data files that a read with this filter would open, and their bytes."""
         conditions = [list(condition) for condition in where]
         return dict(self._call("planned_files", warehouse, table, where=conditions))
+
+    def started_by(self, *command: str) -> Self:
+        """The same client in a process of its own, which this command starts, such as a tracer."""
+        made = copy(self)
+        made._command = (*command, *self._command)
+        made._process = None
+        return made
 
     def close(self) -> None:
         """End the process. A later call starts a new one."""
