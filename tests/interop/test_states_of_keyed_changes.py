@@ -80,7 +80,7 @@ class States:
 
 @pytest.mark.parametrize("keys", [("dt", "hh"), (), ("hh",)], ids=["finer", "coarser", "replaced"])
 @pytest.mark.parametrize("buckets", list(BUCKETS))
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_four_clients_read_equal_rows_in_every_state_of_a_change_that_is_continued(
     catalog: Catalog,
     request: pytest.FixtureRequest,

@@ -177,6 +177,8 @@ class KeyedChange:
             self.files = self.files.at_schema(before[1].schema_id)
         files = self.files
         now = replace(files, schema=self._schema_after())
+        staging = Staging.begun(files, now)
+        self.snapshot_ids += staging.snapshot_ids
         return StagedTable(
             files,
             now,
@@ -185,7 +187,7 @@ class KeyedChange:
             self.verify,
             self._run_ids,
             self.rewritten,
-            Staging.begun(files, now),
+            staging,
         )
 
     def _hold_writers(self) -> None:

@@ -306,7 +306,7 @@ class _Run:
         for keys in plan.steps:
             now = self.step(now, keys)
         if not plan.steps:
-            give_up(now)
+            self.snapshot_ids += give_up(now)
         if not plan.steps and plan.split.files:
             self.split(now, plan.keys, [dict(task.partition) for task in plan.splits.tasks])
         return now

@@ -131,6 +131,7 @@ class Staging:
     number: int
     change: StagedChange
     ready: dict[bytes, list[StagedPartition]] = field(default_factory=dict)
+    snapshot_ids: list[int] = field(default_factory=list)
 
     @classmethod
     def begun(cls, files: TableFiles, now: TableFiles) -> Staging:
@@ -271,7 +272,8 @@ class Staging:
                 )
             return Change(manifests=metas, statistics=latest.statistics)
 
-        commit_bridging(self.files, build)
+        made = commit_bridging(self.files, build).snapshot
+        self.snapshot_ids += [] if made is None else [made.id]
 
     def _recorded(self) -> dict[int, list[StagedPartition]]:
         """What is recorded up to this change, by number."""
@@ -378,14 +380,19 @@ def staged_so_far(
     return found, gone
 
 
-def give_up(files: TableFiles) -> None:
+def give_up(files: TableFiles) -> list[int]:
     """Delete what a run that was stopped has staged, in a table that keeps its keys.
+
+    Returns the snapshots that it took.
 
     Raises:
         StalePlan: another process publishes its change right now.
     """
-    if files.staged_changes.listed():
-        Staging.begun(files, files).give_up()
+    if not files.staged_changes.listed():
+        return []
+    staging = Staging.begun(files, files)
+    staging.give_up()
+    return staging.snapshot_ids
 
 
 def _change_of(files: TableFiles, after: TableSchema) -> StagedChange:
