@@ -6,20 +6,25 @@
 * `text`: a text of one value a file becomes a key; statistics of texts prove no value, so each file
   is opened, once by the plan and once by the run.
 * `keyed`: a key goes from a primary-key table, whose rows are written anew.
+* `continued`: the same, of which a killed process had staged half of the partitions.
 
 With `--beside`, another process appends a row every 0.6 s, and waits as every writer does. Of
 `keyed` it also replaces one, of another partition each time. A line of JSON for each case and
-count: seconds, CPU seconds, those of the plan before, growth of memory, bytes of metadata written,
-snapshots made, the time between those for which writers wait, and how long the longest append took.
-Every thirtieth append joins manifests, which takes longer without a change, too. Files of `goes`
-and `comes` are named in manifests only; no verb opens them.
+count: seconds, CPU seconds, those of the plan before, growth of memory, bytes of metadata and of
+data written, files written and taken up, snapshots made, the time between those for which writers
+wait, and how long the longest append took. Every thirtieth append joins manifests, which takes
+longer without a change, too. Files of `goes` and `comes` are named in manifests only; no verb opens
+them.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
+import os
 import resource
 import select
+import signal
 import subprocess
 import sys
 import tempfile
@@ -27,6 +32,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -34,6 +40,8 @@ from benchmarks.manifest_tables import make_table
 from benchmarks.planned_files import DATABASE, TABLE
 from lakewright.storage import AddColumn, Catalog, Table
 from lakewright.storage.errors import SchemaMoved
+from lakewright.storage.files import table_files
+from lakewright.storage.files.staged_change_store import StagedChangeStore
 
 NAME = f"{DATABASE}.{TABLE}"
 _EVERY_SECONDS = 0.6
@@ -100,6 +108,7 @@ CASES: dict[str, tuple[Callable[[int, Path], Table], list[str]]] = {
     "split": (_split, ["day", "hour"]),
     "text": (_text, ["day", "hour"]),
     "keyed": (_keyed, ["hour"]),
+    "continued": (_keyed, ["hour"]),
 }
 
 
@@ -111,6 +120,12 @@ def measure(case: str, files: int, *, beside: bool) -> dict[str, object]:
         command = [sys.executable, "-m", "benchmarks.respec_cost", "make", case, str(files), folder]
         subprocess.run(command, check=True)
         table = Catalog.open(folder).table(NAME)
+        if case == "continued":
+            killed = subprocess.run(
+                [sys.executable, "-m", "benchmarks.respec_cost", "stage", str(files // 2), folder],
+                check=False,
+            )
+            assert killed.returncode == -signal.SIGKILL
         paths = table.table_files.paths
         planning = time.process_time()
         plan = table.upkeep.plan_respec(
@@ -137,8 +152,14 @@ def measure(case: str, files: int, *, beside: bool) -> dict[str, object]:
             "planning_cpu_seconds": round(planning, 2),
             "growth_bytes": 1024 * growth,
             "metadata_bytes": sum(written),
+            "data_bytes": result.bytes_written,
+            "files_written": result.files_written,
+            "files_continued": result.files_continued,
             "snapshots": len(result.snapshot_ids),
-            "window_seconds": window_seconds(table, result.snapshot_ids),
+            # The first snapshot of a run that goes on takes the change over, and no writer waits.
+            "window_seconds": window_seconds(
+                table, result.snapshot_ids[1 if case == "continued" else 0 :]
+            ),
         }
         if beside:
             during = [each for each in appends if each[0] < ended and sum(each[:2]) >= began]
@@ -210,12 +231,34 @@ def _is_over() -> bool:
     return bool(ready)
 
 
+def stage(partitions: int, folder: Path) -> None:
+    """Change the keys of a keyed table until so many partitions are staged, and die."""
+    count = itertools.count(1)
+
+    class Deadly(StagedChangeStore):
+        def put_partitions(self, *given: Any) -> None:
+            super().put_partitions(*given)
+            if next(count) >= partitions:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    table_files.StagedChangeStore = Deadly  # type: ignore[misc]
+    plan = (
+        Catalog.open(str(folder))
+        .table(NAME)
+        .upkeep.plan_respec(CASES["keyed"][1], most_files=10**7, most_partitions=10**7)
+    )
+    Catalog.open(str(folder)).table(NAME).upkeep.run(plan)
+
+
 def main() -> None:
     """Measure each case and count in a process of its own."""
     arguments = [each for each in sys.argv[1:] if each != "--beside"]
     beside = "--beside" in sys.argv
     if arguments[0] == "append":
         append(Path(arguments[1]))
+        return
+    if arguments[0] == "stage":
+        stage(int(arguments[1]), Path(arguments[2]))
         return
     if arguments[0] == "make":
         CASES[arguments[1]][0](int(arguments[2]), Path(arguments[3]))

@@ -167,10 +167,11 @@ def _measures(_: Table, done: Done) -> Measures:
     plan, result = done.plan, done.result
     if _is_idle(plan):
         return Measures()
+    left = plan.split.bytes - plan.staged.bytes
     cost = Cost(
-        bytes=plan.split.bytes,
-        files=plan.split.files,
-        bytes_written=plan.split.bytes,
+        bytes=left,
+        files=plan.split.files - plan.staged.files,
+        bytes_written=left,
         files_named=0 if _only_splits(plan) else plan.restate.files,
     )
     if result is not None:
@@ -226,6 +227,7 @@ def _report(table: Table, done: Done, *, declared: PartitionScheme | None = None
             "files_written": result.files_written,
             "bytes_written": result.bytes_written,
             "rows_written": result.rows_written,
+            **({"files_continued": result.files_continued} if result.files_continued else {}),
             **({"nulled_values": result.nulled_values} if result.nulled_values else {}),
         }
         record |= {
@@ -277,6 +279,12 @@ def _planned(plan: RespecPlan) -> str:
         )
     if plan.changes_nothing:
         return f"{plan.table} has {_keys_text(plan.keys)}"
+    if not plan.steps and plan.gives_up and not plan.split.files:
+        partitions = counted(plan.gives_up, "partition")
+        return (
+            f"{plan.table} keeps {_keys_text(plan.keys)}{at}: a change that was stopped is given "
+            f"up, and what it had staged of {partitions} goes"
+        )
     steps = " → ".join(
         _brackets(each) for each in (plan.former_keys, *(plan.steps or (plan.keys,)))
     )
@@ -285,6 +293,8 @@ def _planned(plan: RespecPlan) -> str:
 
 def _told(plan: RespecPlan, result: RespecResult) -> str:
     told = f"{counted(result.files_split, 'file')} {'written anew' if plan.is_keyed else 'split'}"
+    if result.files_continued:
+        told += f", {counted(result.files_continued, 'new file')} taken up from a run that stopped"
     if not _only_splits(plan) and not plan.is_keyed:
         told += f", {counted(result.files_restated, 'file')} restated where they lie"
     return (
@@ -297,7 +307,7 @@ def _notes(plan: RespecPlan) -> tuple[str, ...]:
     if _is_idle(plan) or _only_splits(plan):
         return ()
     files = (
-        (f"written anew: {_layout_text(plan.split)}",)
+        (f"written anew: {_layout_text(plan.split)}", *_staged_notes(plan))
         if plan.is_keyed
         else (
             f"restated where they lie: {_layout_text(plan.restate)}",
@@ -314,6 +324,13 @@ def _notes(plan: RespecPlan) -> tuple[str, ...]:
         *_told_of_history(plan),
         f"limits: {plan.most_partitions:,} partitions, {plan.most_files:,} files",
     )
+
+
+def _staged_notes(plan: RespecPlan) -> tuple[str, ...]:
+    """What a run that was stopped has left: what goes on from there, and what goes."""
+    staged = f"staged already, and taken up: {_layout_text(plan.staged)}"
+    gone = f"staged in vain, and deleted: what came of {counted(plan.gives_up, 'partition')}"
+    return (*((staged,) if plan.staged.files else ()), *((gone,) if plan.gives_up else ()))
 
 
 def _told_of_history(plan: RespecPlan) -> tuple[str, ...]:
@@ -385,6 +402,8 @@ def _record(plan: RespecPlan, result: RespecResult | None) -> dict[str, object]:
         "only_splits": _only_splits(plan),
         "to_restate": asdict(plan.restate),
         "to_split": asdict(plan.split),
+        "staged": asdict(plan.staged),
+        "gives_up": plan.gives_up,
         **({} if plan.changes_nothing else counted_files),
         "max_partitions": plan.most_partitions,
         "max_files": plan.most_files,

@@ -155,6 +155,17 @@ class TablePaths:
         return f"{self.pending_dir}/user-{escape_path(user)}/batch-{identifier}"
 
     @property
+    def staged_change_dir(self) -> str:
+        """The folder of what a change of partition keys has staged; each branch has its own."""
+        return f"{self.metadata_root}/{UPKEEP_FOLDER}/respec"
+
+    def staged_change(self, number: int) -> str:
+        return f"{self.staged_change_dir}/change-{number}"
+
+    def staged_partitions(self, number: int, record_id: str) -> str:
+        return f"{self.staged_change_dir}/staged-{number}-{record_id}"
+
+    @property
     def stream_dir(self) -> str:
         """The folder of the records of streams; each branch has its own."""
         return f"{self.metadata_root}/{UPKEEP_FOLDER}/streams"

@@ -24,6 +24,7 @@ from lakewright.storage.files.quarantine_store import QuarantineStore
 from lakewright.storage.files.reference_store import ReferenceStore
 from lakewright.storage.files.schema_registry import SchemaRegistry
 from lakewright.storage.files.seen_files import SeenFiles
+from lakewright.storage.files.staged_change_store import StagedChangeStore
 from lakewright.storage.files.stream_store import StreamStore
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.file_names import written_pattern
@@ -98,6 +99,10 @@ class TableFiles:
     @property
     def pending(self) -> PendingStore:
         return PendingStore(self.fs, self.paths)
+
+    @property
+    def staged_changes(self) -> StagedChangeStore:
+        return StagedChangeStore(self.fs, self.paths)
 
     @property
     def streams(self) -> StreamStore:

@@ -11,7 +11,12 @@ from typing import Any
 import pytest
 
 from lakewright.storage import Catalog, Table
-from tests.support.processes.killing import Place, change_keys, killed_while
+from tests.support.processes.killing import (
+    Place,
+    change_keys,
+    killed_as_it_stages,
+    killed_while,
+)
 from tests.support.processes.ordeals import sweep
 from tests.support.tables.builders import content, new_table, rows
 from tests.support.tables.invariants import assert_nothing_missing, assert_sound
@@ -73,6 +78,41 @@ def test_a_change_of_keys_that_is_killed_at_any_moment_is_resumed_without_loss(
     sweep(place.open())
     assert content(place.open()) == due
     assert_sound(place.open())
+
+
+@pytest.mark.parametrize("keys", [("dt", "hh"), ()], ids=["finer", "coarser"])
+@pytest.mark.parametrize("kind", ["keyed", "in dynamic buckets"])
+@pytest.mark.mission("PT1", "PT50")
+def test_what_a_killed_process_had_staged_is_not_written_again(
+    warehouse: str, tmp_path: Path, kind: str, keys: tuple[str, ...]
+) -> None:
+    table = new_table(Catalog.open(warehouse), COLUMNS, partitions=["dt"], **KINDS[kind])
+    days = "abcdefgh"
+    given = [
+        {"dt": day, "hh": hour, "id": each, "v": day}
+        for day in days
+        for hour in range(3)
+        for each in range(4)
+    ]
+    table.write(rows(table, given))
+    due = content(table)
+    place = Place(warehouse, table.name, str(tmp_path))
+    killed_as_it_stages(place, keys, 3)
+    assert content(place.open()) == due
+    assert_nothing_missing(place.open())
+    # Files of partitions that were being written are orphans, and those of records are not.
+    sweep(place.open())
+    plan = place.open().upkeep.plan_respec(keys)
+    # Several tasks may have been at work.
+    assert 3 * 12 <= plan.staged.rows < plan.split.rows == len(due)
+    result = place.open().upkeep.respec(keys)
+    assert result.files_continued > 0
+    assert result.rows_written == len(due) - plan.staged.rows
+    now = place.open()
+    assert now.schema.partition_keys == keys
+    assert content(now) == due
+    sweep(now)
+    assert_sound(now)
 
 
 def check_and_write(place: Place, keys: tuple[str, ...], due: list[str], number: int) -> list[str]:

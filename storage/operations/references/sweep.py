@@ -51,11 +51,19 @@ def delete_unpublished(
     ]
     made = [file.creation_time for message in messages for file in message.written_files]
     began_ms = min((time or 0 for time in made), default=0)
-    return _delete_but_published(files, paths, since_snapshot_id, began_ms)
+    return delete_but_published(files, paths, since_snapshot_id, began_ms)
 
 
-def sweep(files: TableFiles, write_id: str, *, since_snapshot_id: int | None) -> int:
+def sweep(
+    files: TableFiles,
+    write_id: str,
+    *,
+    since_snapshot_id: int | None,
+    but: Collection[str] = (),
+) -> int:
     """Delete every unpublished file of a failed write; return how many were deleted.
+
+    Files with the names `but` stay.
 
     This finds the files of dead tasks too, since file names carry the id of their write. It lists
     the whole table, so it is for failures only.
@@ -63,10 +71,14 @@ def sweep(files: TableFiles, write_id: str, *, since_snapshot_id: int | None) ->
     # Files in quarantine are left to the purge.
     hidden = files.paths.upkeep_dir + "/"
     listed = files.fs.list_tree(files.paths.root)
-    found = [each for each in listed if write_id in each.name and not each.path.startswith(hidden)]
+    found = [
+        each
+        for each in listed
+        if write_id in each.name and each.name not in but and not each.path.startswith(hidden)
+    ]
     began_ms = min((each.modified_ms for each in found), default=0)
     paths = [each.path for each in found]
-    return _delete_but_published(files, paths, since_snapshot_id, began_ms)
+    return delete_but_published(files, paths, since_snapshot_id, began_ms)
 
 
 def sweep_repeated(
@@ -95,22 +107,27 @@ def sweep_repeated(
         found = [each for each in listed if write_id in each.name and each.name not in named]
         began_ms = min((each.modified_ms for each in found), default=0)
         paths = [each.path for each in found]
-        return _delete_but_published(files, paths, since_snapshot_id, began_ms)
+        return delete_but_published(files, paths, since_snapshot_id, began_ms)
     return 0
 
 
 def sweep_after_failure(
-    files: TableFiles, write_ids: Iterable[str], *, since_snapshot_id: int | None
+    files: TableFiles,
+    write_ids: Iterable[str],
+    *,
+    since_snapshot_id: int | None,
+    but: Collection[str] = (),
 ) -> None:
     """Delete the files of failed writes; a store failure here does not hide why they failed."""
     for write_id in write_ids:
         with suppress(StorageError):
-            sweep(files, write_id, since_snapshot_id=since_snapshot_id)
+            sweep(files, write_id, since_snapshot_id=since_snapshot_id, but=but)
 
 
-def _delete_but_published(
+def delete_but_published(
     files: TableFiles, paths: Sequence[str], since_snapshot_id: int | None, began_ms: int
 ) -> int:
+    """Delete files, except those that a commit since a snapshot or a time may have published."""
     if not paths:
         return 0
     names = {_name(path) for path in paths}

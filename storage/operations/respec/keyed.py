@@ -29,10 +29,12 @@ from lakewright.storage.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
     FilesGone,
+    InvalidRequestError,
     RetriesExhausted,
     SchemaMoved,
     StorageError,
     UnsupportedError,
+    VerificationFailed,
 )
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.commit_loop import commit_bridging, end_change_of_keys
@@ -42,9 +44,11 @@ from lakewright.storage.operations.respec.keyed_checks import with_primary_key
 from lakewright.storage.operations.respec.respec_plan import Rewritten
 from lakewright.storage.operations.respec.schemas import Schemas, unchanged, with_keys
 from lakewright.storage.operations.respec.staged_table import StagedTable
+from lakewright.storage.operations.respec.staging import Staging
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.state.latest import is_latest, read_latest
 from lakewright.storage.operations.state.live_files import LiveFiles, live_entries
+from lakewright.storage.operations.state.staged_changes import can_go_on
 from lakewright.storage.operations.write.verify import VerifyLevel
 from lakewright.storage.spec.commit import Change
 from lakewright.storage.spec.schema import TableSchema
@@ -54,6 +58,9 @@ from lakewright.storage.spec.snapshot import Snapshot
 # many of these rounds writers wait.
 _MOST_ROUNDS = 10
 _ROUNDS_BESIDE_WRITERS = 3
+
+# After these no run can go on from what is staged.
+_REFUSALS = (InvalidRequestError, UnsupportedError, VerificationFailed, SchemaMoved)
 
 
 class ChangeTakenBack(CommitConflictError):
@@ -103,8 +110,22 @@ class KeyedChange:
             # A process that is interrupted may have made a snapshot that names the manifests.
             if self._staged is not None and isinstance(error, StorageError):
                 self._staged.discard()
-            sweep_after_failure(self.files, self._run_ids, since_snapshot_id=base_id)
+            with suppress(StorageError):
+                self._clean_up(error, base_id)
             raise
+
+    def _clean_up(self, error: BaseException, base_id: int | None) -> None:
+        """Delete what no run can go on from: all, if the change is refused or is published."""
+        kept: frozenset[str] = frozenset()
+        if self._staged is not None:
+            staging = self._staged.staging
+            if self._staged.is_published:
+                staging.end()
+            elif isinstance(error, _REFUSALS):
+                staging.give_up()
+            else:
+                kept = staging.read_again(self._staged.names)
+        sweep_after_failure(self.files, self._run_ids, since_snapshot_id=base_id, but=kept)
 
     def _carried_out(self) -> Swap:
         for number in range(_MOST_ROUNDS):
@@ -121,6 +142,7 @@ class KeyedChange:
                 return self._swap(self._staged)
             except ChangeTakenBack:
                 # Snapshots name the staged files now, and new ones may name another schema.
+                self._staged.staging.end()
                 self._staged = None
                 self.files = unchanged(files)
             except FilesGone:
@@ -128,7 +150,8 @@ class KeyedChange:
                     raise
         raise CommitConflictError(
             f"other clients committed to {self.files.name} {_MOST_ROUNDS} times while its rows "
-            "were written under new partition keys; run it again when fewer writers commit",
+            "were written under new partition keys; what is staged stays: run it again when fewer "
+            "writers commit",
             table=self.files.name,
         )
 
@@ -148,15 +171,23 @@ class KeyedChange:
         )
 
     def _begin(self) -> StagedTable:
+        before = self.files.staged_changes.latest()
+        if before is not None and before[1].keys == self.keys and can_go_on(self.files, before[1]):
+            # Where keys go, the run that was stopped may have made a copy of this schema.
+            self.files = self.files.at_schema(before[1].schema_id)
         files = self.files
+        now = replace(files, schema=self._schema_after())
+        staging = Staging.begun(files, now)
+        self.snapshot_ids += staging.snapshot_ids
         return StagedTable(
             files,
-            replace(files, schema=self._schema_after()),
+            now,
             files.schema.id + 1 if self._goes else files.schema.id,
             self.engine,
             self.verify,
             self._run_ids,
             self.rewritten,
+            staging,
         )
 
     def _hold_writers(self) -> None:
@@ -208,6 +239,7 @@ class KeyedChange:
                 self._end(files.at_schema(files.schemas.latest_id(table=files.name)))
             raise
         staged.discard_parts()
+        staged.staging.end()
         # Writers wait no more.
         for snapshot in (first, *last):
             staged.check_swapped(present, snapshot)

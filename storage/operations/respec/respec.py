@@ -38,7 +38,6 @@ from lakewright.storage.operations.respec.keyed_checks import (
 )
 from lakewright.storage.operations.respec.late_files import LateFiles
 from lakewright.storage.operations.respec.moved_table import find_moved, name_places_of_today
-from lakewright.storage.operations.respec.new_places import bucket_count_for
 from lakewright.storage.operations.respec.prepared import Prepared, SeveralValues
 from lakewright.storage.operations.respec.respec_checks import (
     check_columns_stay,
@@ -56,11 +55,12 @@ from lakewright.storage.operations.respec.respec_plan import (
     Rewritten,
     becomings,
     check_size,
+    count_files_after,
     layout_of,
 )
 from lakewright.storage.operations.respec.schemas import unchanged
 from lakewright.storage.operations.respec.split_files import planned_splits, split_files
-from lakewright.storage.operations.rewrite.compaction_plan import CompactionPlan
+from lakewright.storage.operations.respec.staging import give_up, staged_so_far
 from lakewright.storage.operations.running.engine import Engine, LocalEngine
 from lakewright.storage.operations.state.bridged_files import has_bridged_rows, late_entries
 from lakewright.storage.operations.state.latest import is_latest, read_latest
@@ -70,7 +70,6 @@ from lakewright.storage.operations.state.rewrite_schema import check_current_sch
 from lakewright.storage.operations.write.verify import VerifyLevel
 from lakewright.storage.spec.arguments import whole_number
 from lakewright.storage.spec.manifest import ManifestEntry
-from lakewright.storage.spec.options import BucketMode
 from lakewright.storage.spec.schema import listed_names
 from lakewright.storage.spec.schema_difference import differences
 from lakewright.storage.spec.snapshot import Snapshot
@@ -146,24 +145,28 @@ def plan_respec(
     # Late files lie in buckets of other keys, and are not split.
     names = set() if late else {each.file.file_name for each in several}
     splits = planned_splits(files, names, keys, partitions)
+    steps = (
+        steps_between(files.schema.partition_keys, keys)
+        if keyed
+        else ()
+        if partitions is not None
+        else _steps(files, keys, several)
+    )
+    staged, gives_up = staged_so_far(files, snapshot, entries, steps, keys, primary)
     plan = RespecPlan(
         table=files.name,
         schema_id=files.schema.id,
         snapshot_id=None if snapshot is None else snapshot.id,
         keys=keys,
         former_keys=files.schema.partition_keys,
-        steps=(
-            steps_between(files.schema.partition_keys, keys)
-            if keyed
-            else ()
-            if partitions is not None
-            else _steps(files, keys, several)
-        ),
+        steps=steps,
         restate=layout_of(single),
         split=layout_of(several),
         splits=splits,
-        files_after=_files_after(files, single, several, values, splits),
+        files_after=count_files_after(files, single, several, values, splits),
         becomes=becomings(files, entries, values),
+        staged=staged,
+        gives_up=gives_up,
         partition_count=len({r for e in entries for r in values.found[e.file.file_name]}),
         most_partitions=most_partitions,
         most_files=most_files,
@@ -248,6 +251,7 @@ def run_respec(
         bytes_written=run.rewritten.bytes_written,
         rows_written=run.rewritten.rows_written,
         nulled_values=run.rewritten.nulled_values,
+        files_continued=run.rewritten.files_continued,
     )
 
 
@@ -301,6 +305,8 @@ class _Run:
         now = self.end_change_of_keys()
         for keys in plan.steps:
             now = self.step(now, keys)
+        if not plan.steps:
+            self.snapshot_ids += give_up(now)
         if not plan.steps and plan.split.files:
             self.split(now, plan.keys, [dict(task.partition) for task in plan.splits.tasks])
         return now
@@ -459,40 +465,3 @@ def _steps(
     if shared == old:
         return steps_between(old, keys)
     return tuple(dict.fromkeys((*steps_between(old, shared), *steps_between(shared, keys))))
-
-
-def _files_after(
-    files: TableFiles,
-    single: Sequence[ManifestEntry],
-    several: Sequence[ManifestEntry],
-    values: KeyValues,
-    splits: CompactionPlan,
-) -> int:
-    """How many files there will be; of a primary-key table at most, if none reaches its size.
-
-    A split joins the rows of a bucket that have the same values. Of a primary-key table whose keys
-    go, each present partition may have rows for each bucket of its new one.
-    """
-    if not files.schema.has_primary_key:
-        joined = {name for task in splits.tasks for name in task.files}
-        apart = [each for each in several if each.file.file_name not in joined]
-        split = sum(
-            len({row for name in task.files for row in values.found[name]})
-            + sum(task.file_sizes) // files.options.target_file_size
-            for task in splits.tasks
-        )
-        return len(single) + split + sum(len(values.found[each.file.file_name]) for each in apart)
-    found: dict[bytes, set[KeyRow]] = {}
-    rows: dict[bytes, int] = {}
-    for each in several:
-        found.setdefault(each.partition, set()).update(values.found[each.file.file_name])
-        rows[each.partition] = rows.get(each.partition, 0) + each.file.row_count
-    if files.options.bucket_mode is BucketMode.FIXED:
-        return sum(map(len, found.values())) * files.options.bucket
-    target = files.options.dynamic_bucket_target_row_num
-    if any(len(each) > 1 for each in found.values()):
-        return sum(len(found[each]) + rows[each] // target for each in found)
-    together: dict[KeyRow, int] = {}
-    for partition, (row,) in found.items():
-        together[row] = together.get(row, 0) + rows[partition]
-    return sum(bucket_count_for(files, together[row]) for (row,) in found.values())

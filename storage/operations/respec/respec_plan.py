@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.read.key_values import KeyRow, KeyValues
+from lakewright.storage.operations.respec.new_places import bucket_count_for
 from lakewright.storage.operations.rewrite.compaction_plan import CompactionPlan
 from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
+from lakewright.storage.spec.options import BucketMode
 from lakewright.storage.spec.partition import Partition, partition_path
 from lakewright.storage.spec.partition_text import partition_text
 from lakewright.storage.spec.schema import TableSchema
@@ -54,6 +56,8 @@ class RespecPlan(Plan["RespecResult"]):
     committed under former keys. `primary_key` is the new one, if it changes, too. If the table
     `crosses_partitions` afterwards, rows move between them, and it can only be read here.
     `partition_count` is that of the new ones: null and empty texts share a folder, and are several.
+    A run that was stopped has `staged` the rows of some files in `split`, which are not written
+    again. `gives_up` is how many partitions are staged for another change, and go.
     """
 
     table: str
@@ -74,6 +78,8 @@ class RespecPlan(Plan["RespecResult"]):
     primary_key: tuple[str, ...] | None = None
     crosses_partitions: bool = False
     partition_count: int = 0
+    staged: Layout = Layout(files=0, bytes=0, rows=0)
+    gives_up: int = 0
 
     @property
     def partitions_before(self) -> int:
@@ -85,8 +91,9 @@ class RespecPlan(Plan["RespecResult"]):
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether the table has the keys, and no file of another layout."""
-        return not self.steps and not self.restate.files and not self.split.files
+        """Whether the table has the keys, no file of another layout, and none that is staged."""
+        layouts = self.restate.files, self.split.files, self.gives_up
+        return not self.steps and not any(layouts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +101,8 @@ class RespecResult(Shown):
     """What a change of the partition keys did; `schema` is the current one.
 
     `files_split` files of `bytes_rewritten` were replaced by those written. `nulled_values` did not
-    fit their columns' types, and are null for good now.
+    fit their columns' types, and are null for good now. `files_continued` new files had been staged
+    by a run that was stopped.
     """
 
     schema: TableSchema
@@ -110,6 +118,7 @@ class RespecResult(Shown):
     bytes_written: int = 0
     rows_written: int = 0
     nulled_values: int = 0
+    files_continued: int = 0
 
 
 @dataclass
@@ -122,6 +131,7 @@ class Rewritten:
     bytes_written: int = 0
     rows_written: int = 0
     nulled_values: int = 0
+    files_continued: int = 0
 
     def read(self, files: Iterable[DataFileMeta]) -> None:
         """Count files that are replaced."""
@@ -201,3 +211,40 @@ def check_size(plan: RespecPlan) -> None:
                 f"and the limit is {limit:,}; take coarser keys, or raise "
                 f"most_{what} (--max-{what}, in a policy max_{what})"
             )
+
+
+def count_files_after(
+    files: TableFiles,
+    single: Sequence[ManifestEntry],
+    several: Sequence[ManifestEntry],
+    values: KeyValues,
+    splits: CompactionPlan,
+) -> int:
+    """How many files there will be; of a primary-key table at most, if none reaches its size.
+
+    A split joins the rows of a bucket that have the same values. Of a primary-key table whose keys
+    go, each present partition may have rows for each bucket of its new one.
+    """
+    if not files.schema.has_primary_key:
+        joined = {name for task in splits.tasks for name in task.files}
+        apart = [each for each in several if each.file.file_name not in joined]
+        split = sum(
+            len({row for name in task.files for row in values.found[name]})
+            + sum(task.file_sizes) // files.options.target_file_size
+            for task in splits.tasks
+        )
+        return len(single) + split + sum(len(values.found[each.file.file_name]) for each in apart)
+    found: dict[bytes, set[KeyRow]] = {}
+    rows: dict[bytes, int] = {}
+    for each in several:
+        found.setdefault(each.partition, set()).update(values.found[each.file.file_name])
+        rows[each.partition] = rows.get(each.partition, 0) + each.file.row_count
+    if files.options.bucket_mode is BucketMode.FIXED:
+        return sum(map(len, found.values())) * files.options.bucket
+    target = files.options.dynamic_bucket_target_row_num
+    if any(len(each) > 1 for each in found.values()):
+        return sum(len(found[each]) + rows[each] // target for each in found)
+    together: dict[KeyRow, int] = {}
+    for partition, (row,) in found.items():
+        together[row] = together.get(row, 0) + rows[partition]
+    return sum(bucket_count_for(files, together[row]) for (row,) in found.values())

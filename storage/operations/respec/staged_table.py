@@ -36,13 +36,14 @@ from lakewright.storage.operations.respec.keyed_checks import (
     check_told,
     is_in_order,
 )
-from lakewright.storage.operations.respec.move_partitions import Move, Moved, move_partition
+from lakewright.storage.operations.respec.move_partitions import Move, Moved
 from lakewright.storage.operations.respec.new_places import (
     NewPlaces,
     bucket_count_for,
     merged_indexes,
 )
 from lakewright.storage.operations.respec.respec_plan import Rewritten
+from lakewright.storage.operations.respec.staging import Staging, StagingTask, stage_partition
 from lakewright.storage.operations.respec.swap_manifests import SwapManifests
 from lakewright.storage.operations.running.delete_files import discard_files
 from lakewright.storage.operations.running.engine import Engine
@@ -54,6 +55,7 @@ from lakewright.storage.operations.state.live_files import (
     index_entries,
     live_entries,
 )
+from lakewright.storage.operations.state.staged_changes import base_of
 from lakewright.storage.operations.write.verify import VerifyLevel
 from lakewright.storage.spec.bridge_record import BridgeRecord
 from lakewright.storage.spec.commit import Change, PreparedBase
@@ -92,8 +94,11 @@ class StagedTable:
     verify: VerifyLevel
     run_ids: list[str]
     rewritten: Rewritten
+    staging: Staging
     at: Snapshot | None = None
     is_published: bool = False
+    # Partitions that this run wrote, and did not take up.
+    written: set[bytes] = field(default_factory=set)
     _partitions: dict[bytes, _Partition] = field(default_factory=dict)
     # Numbers of dynamic buckets of new partitions whose rows come from several tasks.
     _counts: dict[bytes, int] = field(default_factory=dict)
@@ -113,8 +118,15 @@ class StagedTable:
 
     @property
     def moved(self) -> list[Moved]:
-        """What came of each partition."""
-        return [part.moved for part in self._partitions.values()]
+        """What this run wrote of each partition."""
+        return [part.moved for row, part in self._partitions.items() if row in self.written]
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of all new files and indexes."""
+        moved = [part.moved for part in self._partitions.values()]
+        files = (each.entry.file.file_name for own in moved for each in own.staged)
+        return frozenset(files) | {e.file.file_name for own in moved for e in own.indexes}
 
     @property
     def indexes(self) -> tuple[IndexEntry, ...]:
@@ -149,6 +161,8 @@ class StagedTable:
                 "partition keys; plan again",
                 table=self.files.name,
             )
+        # After `latest` was read: a process that takes the change over commits a snapshot.
+        self.staging.check_own()
         self._discard_attempt()
         self._exact = self._manifests.exact(self._attempted)
         record = BridgeRecord(
@@ -257,7 +271,9 @@ class StagedTable:
             self._manifests = self._manifests.anew()
             self._manifests.add(live, self.staged)
         self.at = latest
+        self.staging.check_own()
         self._discard_files(before)
+        self.staging.drop_rest()
 
     def _check_own_keys(self, added: Sequence[ManifestEntry]) -> None:
         """Check that the table's keys are those of files that others added.
@@ -333,22 +349,36 @@ class StagedTable:
         run_id = files.env.new_id()
         self.run_ids.append(run_id)
         level = files.options.max_level if is_in_order(files.schema, self.now.schema) else 0
+        bases = {row: base_of(held, indexes.get(row, ())) for row, held in after.items() if held}
+        self.staging.load_counts(bases, self._counts)
         self._count_buckets(entry for held in after.values() for entry in held.values())
+        found: dict[bytes, Moved] = {}
+        tasks = []
+        for move in moves:
+            row = move.partition
+            moved = self.staging.take(row, bases[row], self.verify, self._counts)
+            if moved is None:
+                tasks.append(StagingTask(move, bases[row]))
+            else:
+                found[row] = moved
+                self.rewritten.files_continued += len(moved.staged)
         places = NewPlaces(self.now, self._counts)
-        move = partial(move_partition, files, places, run_id, level, self.verify)
+        number = self.staging.number
+        stage = partial(stage_partition, files, places, run_id, level, self.verify, number)
         try:
-            moved = self.engine.map(move, moves)
+            done = self.engine.map(stage, tasks)
         except (FilesGone, FileMissing):
-            # The next round does not know what other tasks of this one have written.
-            sweep_after_failure(files, [run_id], since_snapshot_id=latest.id)
+            # The next round takes up what other tasks of this one have written.
+            kept = self.staging.read_again(self.names)
+            sweep_after_failure(files, [run_id], since_snapshot_id=latest.id, but=kept)
             raise
-        for task in moves:
-            self.rewritten.read(file for split in task.splits for file in split.files)
+        for task, moved in zip(tasks, done, strict=True):
+            self.rewritten.read(file for split in task.move.splits for file in split.files)
+            found[task.move.partition] = moved
+            self.written.add(task.move.partition)
         return {
-            task.partition: _Partition(
-                after[task.partition], indexes.get(task.partition, frozenset()), own
-            )
-            for task, own in zip(moves, moved, strict=True)
+            row: _Partition(after[row], indexes.get(row, frozenset()), moved)
+            for row, moved in found.items()
         }
 
     def _count_buckets(self, entries: Iterable[ManifestEntry]) -> None:

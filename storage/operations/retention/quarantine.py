@@ -43,6 +43,7 @@ from lakewright.storage.operations.retention.orphan_candidates import OrphanCand
 from lakewright.storage.operations.running.delete_files import delete_files, remove_empty_folders
 from lakewright.storage.operations.running.plan import UnreachableFile
 from lakewright.storage.operations.state.branch_files import on_branch
+from lakewright.storage.operations.state.staged_changes import can_go_on, paths_of
 from lakewright.storage.spec.arguments import text_argument
 from lakewright.storage.spec.file_names import is_place_below
 from lakewright.storage.spec.quarantine import QuarantinedFile, QuarantineManifest
@@ -254,7 +255,21 @@ class References:
                     for message in seen.pending.read(path).messages:
                         kept.update(seen.written_paths(message))
             self._read_batches.update(new)
+            kept.update(self._newly_staged(seen))
         return self._wanted(kept)
+
+    def _newly_staged(self, files: TableFiles) -> set[str]:
+        """Files that a change of partition keys has staged, if a run can go on from them."""
+        store = files.staged_changes
+        if not (changes := store.changes()):
+            return set()
+        stands = {number for number, each in changes.items() if can_go_on(files, each)}
+        kept: set[str] = set()
+        for path, number in store.records().items():
+            if number in stands and path not in self._read_batches:
+                kept.update(paths_of(files, changes[number], store.read(path)))
+                self._read_batches.add(path)
+        return kept
 
     def _kept(self, roots: Sequence[Root]) -> set[str]:
         if not roots or not (self.paths or self.candidates):

@@ -59,6 +59,7 @@ from lakewright.storage.operations.running.concurrency import map_ahead
 from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.operations.running.plan import DeletionPlan, UnreachableFile
 from lakewright.storage.operations.state.branch_files import on_branch
+from lakewright.storage.operations.state.staged_changes import can_go_on
 from lakewright.storage.operations.state.store_clock import check_clock, read_store_clock
 from lakewright.storage.operations.state.time_travel import moment_text
 from lakewright.storage.spec.arguments import whole_or_none
@@ -81,7 +82,7 @@ _METADATA = r"(manifest|index|statistics)/[^/]+"
 _UNFINISHED_MARK = r"\._SUCCESS\.[^/]+\.tmp"
 _UNFINISHED = (
     r"(branch/branch-[^/]+/)?(schema|snapshot|tag|consumer|changelog|\.lakewright/pending/[^/]+"
-    r"|\.lakewright/streams)"
+    r"|\.lakewright/streams|\.lakewright/respec)"
     rf"/{UNFINISHED.pattern}"
 )
 
@@ -95,8 +96,8 @@ class OrphansPlan(DeletionPlan["OrphansResult"]):
     """Files that no root keeps and that were written no later than `older_than_ms`.
 
     `wanted` are quarantined files that a root needs by now. `leftovers` are unfinished files in
-    the hidden folder, which no reader uses. `further` is the number of files beyond the most that
-    the plan was to hold.
+    the hidden folder, and records of a change of keys that ended; no reader uses them. `further` is
+    the number of files beyond the most that the plan was to hold.
     """
 
     older_than_ms: int
@@ -330,9 +331,16 @@ def _owned(files: TableFiles) -> re.Pattern[str]:
 
 def _leftovers(files: TableFiles, aside: Aside, oldest: int) -> tuple[UnreachableFile, ...]:
     below = files.paths.root + "/"
+    staged = files.staged_changes
+    # No run goes on from a change that the table's schema has left behind.
+    goes_on = any(can_go_on(files, each) for each in staged.changes().values())
     return tuple(
         UnreachableFile(status.path.removeprefix(below), status.size)
-        for status in (*files.quarantine.unfinished_elsewhere(), *aside.unfinished)
+        for status in (
+            *files.quarantine.unfinished_elsewhere(),
+            *aside.unfinished,
+            *(() if goes_on else staged.listed()),
+        )
         if status.modified_ms <= oldest and is_place_below(status.path.removeprefix(below))
     )
 
@@ -418,7 +426,8 @@ def _check_no_changelogs_to_come(files: TableFiles) -> None:
 def _check_files(files: TableFiles, plan: OrphansPlan) -> None:
     """Check that the planned files can be orphans of this table, since a plan may be edited."""
     owned, upkeep = _owned(files), files.paths.upkeep_dir.removeprefix(files.paths.root + "/")
-    hidden = re.compile(rf"{re.escape(upkeep)}/(.+/)?{UNFINISHED.pattern}")
+    staged = r"respec/(change|staged)-[^/]+"
+    hidden = re.compile(rf"{re.escape(upkeep)}/((.+/)?{UNFINISHED.pattern}|{staged})")
     for file in plan.files:
         is_owned = owned.fullmatch(file.path) and is_place_below(file.path)
         if not is_owned or file.modified_ms > plan.older_than_ms:

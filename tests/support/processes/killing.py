@@ -287,3 +287,27 @@ def begin(place: Place, work: Callable[..., object], *given: Any) -> None:
 
 def change_keys(table: Table, keys: tuple[str, ...]) -> None:
     table.upkeep.respec(keys)
+
+
+def killed_as_it_stages(place: Place, keys: tuple[str, ...], partitions: int) -> None:
+    """Kill a process that changes keys as soon as it has recorded so many staged partitions."""
+    process = quick_starts().Process(
+        target=run_in,
+        args=(dict(os.environ), begin, place, change_keys_until_staged, keys, partitions),
+    )
+    process.start()
+    process.join(_PATIENCE_SECONDS)
+    assert process.exitcode == -signal.SIGKILL, "\n".join(place.told("began")[-30:])
+
+
+def change_keys_until_staged(table: Table, keys: tuple[str, ...], partitions: int) -> None:
+    recorded: list[str] = []
+
+    def look(call: Call) -> None:
+        if call.name == "put_if_absent" and "/.lakewright/respec/staged-" in call.path:
+            recorded.append(call.path)
+            if len(recorded) >= partitions:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    files = table.table_files
+    Table(replace(files, fs=WatchedFiles(files.fs, after=look))).upkeep.respec(keys)

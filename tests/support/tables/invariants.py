@@ -36,10 +36,12 @@ _METADATA = re.compile(
     r"|([^/]+=[^/]*/)+_SUCCESS"
     r"|(branch/branch-[^/]+/)?\.lakewright/pending/user-[^/]+/batch-\d+"
     r"|(branch/branch-[^/]+/)?\.lakewright/streams/stream-[^/]+"
+    r"|(branch/branch-[^/]+/)?\.lakewright/respec/(change-\d+|staged-\d+-[^/]+)"
     # Spark's own, of a declared stream.
     r"|\.lakewright/checkpoint/.+"
 )
 _PENDING = re.compile(r".*\.lakewright/pending/.*")
+_STAGED = re.compile(r".*\.lakewright/respec/staged-[^/]+")
 _MAIN_SNAPSHOT = re.compile(r"snapshot/snapshot-\d+")
 _ROOT = re.compile(
     r"(branch/branch-[^/]+/)?(snapshot/snapshot-\d+|tag/tag-[^/]+|changelog/changelog-\d+)"
@@ -198,12 +200,16 @@ class RawTable:
         return found
 
     def awaited(self) -> Reachable:
-        """The files of pending batches."""
+        """The files of pending batches, and those staged by a change of keys that was stopped."""
         found = Reachable()
         for path in self.paths():
             if _PENDING.fullmatch(path) and _METADATA.fullmatch(path):
                 for message in self.json(path)["messages"]:
                     self._add_staged(found, message)
+            if _STAGED.fullmatch(path):
+                for partition in self.json(path)["partitions"]:
+                    for message in partition["messages"]:
+                        self._add_staged(found, message)
         return found
 
     def _add_staged(self, found: Reachable, message: Json) -> None:

@@ -10,7 +10,10 @@ import pytest
 from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.storage import AddColumn, Catalog, RespecPlan, Table
 from tests.support.tables.builders import content, new_table, rows
+from tests.support.tables.invariants import assert_only_reachable_files
 from tests.unit.cli.conftest import Lakewright
+from tests.unit.storage.operations.respec.test_staged_table import many_partitions
+from tests.unit.storage.operations.respec.test_staging import die_after
 
 COLUMNS = {"dt": "STRING", "hh": "INT", "origin": "STRING", "v": "BIGINT"}
 BY_HOUR = ("respec", "db.t", "--keys", "dt,hh")
@@ -296,3 +299,35 @@ def test_a_moved_table_is_told_how_to_find_its_files_again(
     assert (done.code, done.err) == (0, "")
     assert content(moved.table("db.t")) == due
     former.mkdir()
+
+
+@pytest.mark.mission("PT1", "PT50")
+def test_a_change_that_was_stopped_is_told_continued_and_given_up(
+    catalog: Catalog, lakewright: Lakewright
+) -> None:
+    many_partitions(catalog, days=4)
+    die_after(catalog, "db.t", ("dt", "hh"), 3)
+    planned = lakewright(catalog, *BY_HOUR, "--dry-run")
+    assert any("  staged already, and taken up: 6 files, " in each for each in planned.lines)
+    summary = lakewright(catalog, *BY_HOUR, "--dry-run", "--format", "json").json["summary"]
+    assert (summary["staged"]["files"], summary["to_split"]["files"]) == (6, 8)
+    # A file of each day lies in the bytes that are left to read.
+    left = summary["to_split"]["bytes"] - summary["staged"]["bytes"]
+    assert summary["estimate"]["bytes_read"] == left > 0
+
+    kept = lakewright(catalog, "respec", "db.t", "--keys", "dt", "--dry-run")
+    told = "db.t keeps the partition keys dt, at snapshot 2: a change that was stopped is given up"
+    assert any(told in each for each in kept.lines), kept.lines
+    assert lakewright(catalog, "respec", "db.t", "--keys", "dt").code == 0
+    table = catalog.table("db.t")
+    assert_only_reachable_files(table)
+    assert not table.table_files.staged_changes.listed()
+    again = lakewright(catalog, "respec", "db.t", "--keys", "dt")
+    assert again.lines == ["db.t has the partition keys dt"]
+
+    die_after(catalog, "db.t", ("dt", "hh"), 3)
+    done = lakewright(catalog, *BY_HOUR)
+    assert (done.code, done.err) == (0, "")
+    told = "db.t: 2 files written anew, 6 new files taken up from a run that stopped, in "
+    assert any(told in each for each in done.lines), done.lines
+    assert catalog.table("db.t").schema.partition_keys == ("dt", "hh")

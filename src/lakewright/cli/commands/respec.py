@@ -11,6 +11,8 @@ Other files are split first, with --split-only as many partitions at a time as a
 that open the table read it at every moment; those that have it open must open it again
 (docs/changing-partition-keys.md). When the command ends, the table has the new keys.
 All files of a table with a primary key are written anew: they are sorted by its other columns.
+A run that is stopped meanwhile is continued by the same command; with the present keys as --keys it
+is given up, and what it had staged is deleted.
 Partition keys must be in the primary key, which --primary-key lets them join.
 """,
     examples="""

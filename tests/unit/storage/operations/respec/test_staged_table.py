@@ -15,6 +15,7 @@ from lakewright.storage.errors import InvalidRequestError, StorageError, Verific
 from lakewright.storage.operations.respec.cut_over import keys_stand
 from lakewright.storage.operations.respec.respec_plan import Rewritten
 from lakewright.storage.operations.respec.staged_table import StagedTable
+from lakewright.storage.operations.respec.staging import Staging
 from lakewright.storage.operations.running.engine import LocalEngine
 from lakewright.storage.operations.write.verify import VerifyLevel
 from lakewright.storage.spec.bridge_record import BridgeRecord
@@ -344,14 +345,16 @@ def test_rows_without_a_value_that_come_meanwhile_keep_a_column_out_of_the_prima
 def test_a_snapshot_that_holds_other_files_than_were_staged_is_told(catalog: Catalog) -> None:
     files = many_partitions(catalog, days=3).table_files
     schema = replace(files.schema, id=files.schema.id + 1, partition_keys=("dt", "hh"))
+    now = replace(files, schema=schema)
     staged = StagedTable(
         files,
-        replace(files, schema=schema),
+        now,
         files.schema.id,
         LocalEngine(env=files.env),
         VerifyLevel.CHECKSUMS,
         [],
         Rewritten(),
+        Staging.begun(files, now),
     )
     staged.catch_up()
     latest = files.snapshots.latest()
@@ -359,7 +362,8 @@ def test_a_snapshot_that_holds_other_files_than_were_staged_is_told(catalog: Cat
     with pytest.raises(VerificationFailed, match=r"6 were written .* rollback db.t --snapshot 2"):
         staged.check_swapped(files, latest)
     staged.discard()
-    remove_orphans(catalog.table(files.name))
+    staged.staging.give_up()
+    assert_only_reachable_files(catalog.table(files.name))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,99 @@
+"""Records of a staged change of partition keys: JSON ↔ values. No other client reads them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from typing import Any, TypeVar
+
+from lakewright.storage.codec.commit_json import decode_message, encode_message
+from lakewright.storage.codec.json_values import (
+    as_list,
+    as_object,
+    as_text,
+    as_whole,
+    read_object,
+)
+from lakewright.storage.codec.typed_json import value_of
+from lakewright.storage.errors import CorruptionError, UnsupportedError
+from lakewright.storage.spec.staged_change import StagedChange, StagedPartition
+
+_VERSION = 1
+_T = TypeVar("_T")
+
+
+def encode_change(change: StagedChange) -> bytes:
+    """The file of a change."""
+    return json.dumps({"version": _VERSION, **asdict(change)}).encode()
+
+
+def decode_change(data: bytes, *, name: str) -> StagedChange:
+    """Read the file of a change.
+
+    Raises:
+        UnsupportedError: a later version of lakewright wrote the file.
+        CorruptionError: the file is another.
+    """
+    return _decoded(data, name, lambda read: value_of(StagedChange, read))
+
+
+def encode_partitions(partitions: Iterable[StagedPartition]) -> bytes:
+    """The file of some staged partitions."""
+    told = [
+        {
+            "partition": each.partition.hex(),
+            "base": each.base,
+            "verify": each.verify,
+            "messages": [json.loads(encode_message(message)) for message in each.messages],
+            "bucket_counts": {row.hex(): count for row, count in each.bucket_counts.items()},
+            "nulled_values": each.nulled_values,
+        }
+        for each in partitions
+    ]
+    return json.dumps({"version": _VERSION, "partitions": told}).encode()
+
+
+def decode_partitions(data: bytes, *, name: str) -> tuple[StagedPartition, ...]:
+    """Read the file of some staged partitions.
+
+    Raises:
+        UnsupportedError: a later version of lakewright wrote the file.
+        CorruptionError: the file is another.
+    """
+
+    def decode(read: dict[str, Any]) -> tuple[StagedPartition, ...]:
+        return tuple(_partition(as_object(each)) for each in as_list(read["partitions"]))
+
+    return _decoded(data, name, decode)
+
+
+def _partition(data: dict[str, Any]) -> StagedPartition:
+    counts = as_object(data["bucket_counts"]).items()
+    return StagedPartition(
+        partition=bytes.fromhex(as_text(data["partition"])),
+        base=as_text(data["base"]),
+        verify=as_text(data["verify"]),
+        messages=tuple(decode_message(json.dumps(each)) for each in as_list(data["messages"])),
+        bucket_counts={bytes.fromhex(row): as_whole(count) for row, count in counts},
+        nulled_values=as_whole(data["nulled_values"]),
+    )
+
+
+def _decoded(data: bytes, name: str, decode: Callable[[dict[str, Any]], _T]) -> _T:
+    try:
+        read = read_object(data)
+        version = as_whole(read.pop("version"))
+        if version > _VERSION:
+            raise UnsupportedError(
+                f"{name} is of version {version}, and this release reads {_VERSION}; "
+                "upgrade lakewright",
+                path=name,
+            )
+        return decode(read)
+    except (ValueError, KeyError) as error:
+        raise CorruptionError(
+            f"{name} is no record of a staged change of partition keys: {error!r}; delete it, and "
+            "what it names is staged again",
+            path=name,
+        ) from error

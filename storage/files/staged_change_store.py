@@ -1,0 +1,82 @@
+"""Records of a staged change of partition keys.
+
+    <table>/.lakewright/respec/change-<n>             the change, and the process that stages it
+    <table>/.lakewright/respec/staged-<n>-<id>        partitions that this process has staged
+
+The greatest number counts. Files never change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from lakewright.storage.codec.staged_change_json import (
+    decode_change,
+    decode_partitions,
+    encode_change,
+    encode_partitions,
+)
+from lakewright.storage.env import FileStatus, FileSystem
+from lakewright.storage.errors import FileMissing
+from lakewright.storage.files.paths import TablePaths, numbered, whole_number
+from lakewright.storage.spec.staged_change import StagedChange, StagedPartition
+
+_CHANGE = "change-"
+_STAGED = "staged-"
+
+
+@dataclass(frozen=True, slots=True)
+class StagedChangeStore:
+    """Creates and reads records."""
+
+    fs: FileSystem
+    paths: TablePaths
+
+    def listed(self) -> list[FileStatus]:
+        """All records."""
+        found = self.fs.list_dir(self.paths.staged_change_dir)
+        return [each for each in found if each.name.startswith((_CHANGE, _STAGED))]
+
+    def changes(self) -> dict[int, StagedChange]:
+        """The changes that have a record, by their numbers."""
+        found = {}
+        for each in self.listed():
+            number = numbered(each.name, _CHANGE)
+            if number is not None:
+                # It may have ended since the listing.
+                with suppress(FileMissing):
+                    found[number] = decode_change(self.fs.read_bytes(each.path), name=each.path)
+        return found
+
+    def latest(self) -> tuple[int, StagedChange] | None:
+        """The number and the change that count; None if no change is staged."""
+        return max(self.changes().items(), key=lambda each: each[0], default=None)
+
+    def put_change(self, number: int, change: StagedChange) -> bool:
+        """Create the record of a change; False if the number is taken."""
+        return self.fs.put_if_absent(self.paths.staged_change(number), encode_change(change))
+
+    def put_partitions(
+        self, number: int, record_id: str, partitions: Iterable[StagedPartition]
+    ) -> None:
+        """Create a record of staged partitions."""
+        path = self.paths.staged_partitions(number, record_id)
+        self.fs.put_if_absent(path, encode_partitions(partitions))
+
+    def records(self) -> dict[str, int]:
+        """Paths of the records of staged partitions, with their numbers."""
+        found = {}
+        for each in self.listed():
+            text = each.name.removeprefix(_STAGED).split("-")[0]
+            number = whole_number(text) if each.name.startswith(_STAGED) else None
+            if number is not None:
+                found[each.path] = number
+        return found
+
+    def read(self, path: str) -> tuple[StagedPartition, ...]:
+        """The partitions of a record; none if it is gone."""
+        with suppress(FileMissing):
+            return decode_partitions(self.fs.read_bytes(path), name=path)
+        return ()
