@@ -23,6 +23,7 @@ from lakewright.storage.errors import (
     CommitOutcomeUnknownError,
     InvalidRequestError,
     PartitionExists,
+    SchemaMoved,
     StalePlan,
     TableNotFound,
     UnsupportedError,
@@ -250,7 +251,8 @@ def run_exchange_partition(
     Raises:
         StalePlan: another commit changed a partition. Nothing is moved; or, if the message says so,
             the rows are in both tables until another call.
-        SchemaMoved: this table's schema changed since it was opened.
+        SchemaMoved: the schema of one of them changed since it was opened. Nothing is moved; or, if
+            the message says so, the rows are in both tables.
         CommitOutcomeUnknownError: the store failed during a commit; call again.
     """
     started = files.env.now_ms()
@@ -356,10 +358,15 @@ def _drop(files: TableFiles, other: TableFiles, there: HeldNow, due: HeldNames) 
     """
     try:
         snapshot, _ = commit_partitions(other, due, user=files.env.new_id(), base=there.snapshot)
-    except StalePlan as error:
-        raise StalePlan(
+    except (StalePlan, SchemaMoved) as error:
+        way = (
+            "exchange again, which copies what is new"
+            if isinstance(error, StalePlan)
+            else f"drop it in {files.name}, and exchange again when both have the same keys"
+        )
+        raise type(error)(
             f"{error}; {files.name} has copies by now of what {other.name} held: as long as both "
-            "have the partition, its rows are in both; exchange again, which copies what is new",
+            f"have the partition, its rows are in both; {way}",
             table=files.name,
         ) from error
     return snapshot

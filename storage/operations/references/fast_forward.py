@@ -193,10 +193,12 @@ def run_fast_forward(files: TableFiles, plan: FastForwardPlan) -> BranchResult:
         StalePlan: a new plan is another one, for example since main has new snapshots.
     """
     started = files.env.now_ms()
-    plan = _checked(files, plan)
     seen = on_branch(files, plan.branch)
-    _delete_of_other_schemas(files, seen, plan)
+    # Before the keys are checked: a schema that the branch gets later may have others, which the
+    # planned snapshots have not.
     schema_ids = seen.schemas.ids()
+    plan = _checked(files, plan)
+    _delete_of_other_schemas(files, seen, plan)
     main_goes_further = _close_schemas(files, seen.schemas.read(schema_ids[-1]))
     # The latest first: an alter sees by its base whether that version was replaced.
     for each in reversed(schema_ids):

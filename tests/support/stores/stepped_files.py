@@ -163,7 +163,7 @@ class SteppedFiles:
         return "stepped"
 
     def uri(self, path: str) -> str:
-        return f"stepped:/{path}"
+        return f"memory:/{path}"
 
     def read_bytes(self, path: str) -> bytes:
         data: bytes = _found(self.perform(Call(Verb.READ, path)), path)

@@ -14,6 +14,7 @@ from lakewright.storage.errors import (
     InvalidRequestError,
     PartitionExists,
     PartitionNotFound,
+    SchemaMoved,
     StalePlan,
     TableNotFound,
     UnsupportedError,
@@ -430,3 +431,32 @@ def test_a_copy_of_a_file_that_was_taken_over_does_not_tell_that_it_has_its_colu
     table.upkeep.run(table.upkeep.plan_sort_compact(["id"]))
     table.upkeep.respec([])
     assert content(catalog.table("db.t")) == due
+
+
+@pytest.mark.parametrize("layout", ["append", "keyed"])
+def test_an_exchange_whose_source_gets_other_keys_meanwhile_says_where_the_rows_are(
+    catalog: Catalog, layout: str
+) -> None:
+    settings = LAYOUTS[layout]
+    source = new_table(catalog, HOURLY, name="db.staged", partitions=("dt", "hh"), **settings)
+    source.write(rows(source, [{"dt": d, "hh": 7, "id": 1, "v": d} for d in "ab"]))
+    table = new_table(catalog, HOURLY, partitions=("dt", "hh"), **settings)
+    due, done = content(source), []
+
+    def change(call: Call) -> None:
+        if puts_snapshot_of(table)(call) and not done:
+            done.append(catalog.table("db.staged").upkeep.respec(["dt"]))
+
+    asked = [{"dt": "a", "hh": 7}]
+    seen = over(table, WatchedFiles(table.table_files.fs, before=change))
+    with pytest.raises(SchemaMoved, match=r"its rows are in both; drop it in db\.t, and exchange"):
+        seen.upkeep.exchange_partition("db.staged", asked)
+    assert content(catalog.table("db.staged")) == due
+    # The way out that the message names.
+    table.upkeep.drop_partitions(partitions=asked)
+    table.upkeep.respec(["dt"])
+    table = catalog.table("db.t")
+    table.upkeep.exchange_partition("db.staged", [{"dt": "a"}])
+    assert sorted(content(table) + content(catalog.table("db.staged"))) == due
+    for name in ("db.t", "db.staged"):
+        remove_orphans(catalog.table(name))
