@@ -6,22 +6,23 @@ nothing behind that could hold a table back.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import dagster as dg
+from dagster._core.storage.dagster_run import RunRecord
 
 from lakewright.platform.orchestration.in_flight import work_in_flight
 from lakewright.platform.orchestration.names import DEFERRED_TAG, UpkeepNames, tables_of_tag
 from lakewright.platform.orchestration.run_life import RunLife
 from lakewright.platform.orchestration.runs import op_configs, tables_of
 from lakewright.platform.warehouse.intents import Cost
-from lakewright.platform.warehouse.known_work import Past, Try
+from lakewright.platform.warehouse.known_work import LONGEST_DELAY_MS, Past, Try
 from lakewright.platform.warehouse.savings import sum_of_costs
 
-# Runs of a verb that are looked at, newest first.
-_RUNS = 200
+# Runs of a verb that are looked at, newest first; more only as long as a delay may depend on them.
+_RUNS, _MOST_RUNS = 200, 2_000
 _GOOD = dg.DagsterRunStatus.SUCCESS
 _MS = 1000
 
@@ -37,14 +38,12 @@ def past_runs(
     The first run that died in a state of a table, by one policy, is no try: another one is asked
     for at once.
     """
-    instance = life.instance
     tries: dict[tuple[str, str], Try] = {}
     died: set[tuple[str, str]] = set()
     done: dict[tuple[str, str], int] = {}
     promised: dict[str, Cost] = {}
     for verb in verbs:
-        filters = dg.RunsFilter(job_name=names.job(verb))
-        for record in instance.get_run_records(filters=filters, limit=_RUNS):
+        for record in _records(life, names.job(verb)):
             run = record.dagster_run
             if not run.is_finished:
                 if life.cause_of_death(record) is not None:
@@ -85,6 +84,19 @@ def past_runs(
         in_flight=work_in_flight(life, tables),
         spent=promised,
     )
+
+
+def _records(life: RunLife, job: str) -> Iterator[RunRecord]:
+    """Runs of a job, newest first."""
+    filters = dg.RunsFilter(job_name=job)
+    cursor = None
+    for _ in range(0, _MOST_RUNS, _RUNS):
+        some = life.instance.get_run_records(filters=filters, limit=_RUNS, cursor=cursor)
+        yield from some
+        oldest_ms = some[-1].create_timestamp.timestamp() * _MS if some else 0
+        if len(some) < _RUNS or oldest_ms < life.now_ms - LONGEST_DELAY_MS:
+            return
+        cursor = some[-1].dagster_run.run_id
 
 
 def _asked(run: dg.DagsterRun) -> Mapping[str, Mapping[str, Any]]:

@@ -58,7 +58,7 @@ from lakewright.platform.warehouse.kept_verbs import (
     SORT_COMPACT,
     waits_for,
 )
-from lakewright.platform.warehouse.known_work import Past, Try
+from lakewright.platform.warehouse.known_work import LONGEST_DELAY_MS, Past, Try
 from lakewright.platform.warehouse.surveys import LEAST_EXPIRED_OF_OWN, OWN_TABLES
 from lakewright.platform.warehouse.table_state import TableState
 from lakewright.platform.warehouse.taken_back import TakenBack, policy_digest
@@ -66,7 +66,7 @@ from lakewright.storage.spec.known_options import Use
 
 # The first delay before a verb is asked for again in an unchanged state; it doubles each time, up
 # to a day: its cause may be mended without a trace in the table.
-_ASKED_AGAIN_AFTER_MS, _AT_LATEST_AFTER_MS = 600_000, 86_400_000
+_ASKED_AGAIN_AFTER_MS = 600_000
 _MOST_DOUBLINGS = 8
 # A table is not ill because of work that its schedule asked for so shortly ago.
 _LATE_AFTER_MS = 3_600_000
@@ -595,7 +595,7 @@ class _Look:
         if not tried.times or tried.policy not in ("", intent.policy):
             return intent
         delay_ms = _ASKED_AGAIN_AFTER_MS << min(tried.times - 1, _MOST_DOUBLINGS)
-        again_ms = tried.ended_ms + min(delay_ms, _AT_LATEST_AFTER_MS)
+        again_ms = tried.ended_ms + min(delay_ms, LONGEST_DELAY_MS)
         if self.clock.now_ms >= again_ms:
             return intent
         error = f"; it ended with {tried.error}" if tried.error else ""

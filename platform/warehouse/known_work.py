@@ -10,6 +10,9 @@ from lakewright.platform.warehouse.intents import Cost
 from lakewright.platform.warehouse.reads import DailyReads
 from lakewright.platform.warehouse.taken_back import TakenBack
 
+# The longest delay before a verb is asked for again in an unchanged state.
+LONGEST_DELAY_MS = 86_400_000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Try:
