@@ -71,7 +71,7 @@ def adopted_spec(
 def _kept_by(resolved: ResolvedPolicy) -> str:
     """What is known of a table without a comment."""
     by = f"`{resolved.layers[-1].file}`" if resolved.layers else "the defaults"
-    return f"Written by other clients; kept by {by}, mode {resolved.policy.mode.value}."
+    return f"Kept by {by}, mode {resolved.policy.mode.value}; no declaration names it."
 
 
 def _partitions(adopted: AdoptedTable) -> dg.PartitionsDefinition[str] | None:

@@ -27,7 +27,13 @@ from lakewright.platform.orchestration.run_identity import origin_of
 from lakewright.platform.orchestration.upkeep_links import upkeep_links
 from lakewright.platform.upkeep.measures import Benefit
 from lakewright.platform.upkeep.retention import age_text, holder_text
-from lakewright.platform.upkeep.words import counted, duration_text, size_text, time_text
+from lakewright.platform.upkeep.words import (
+    counted,
+    duration_text,
+    size_text,
+    small_text,
+    time_text,
+)
 from lakewright.platform.warehouse.action import Action, Verdict
 from lakewright.platform.warehouse.intents import Decision, Declined, Intent, WhyNot
 from lakewright.platform.warehouse.kept_tables import KeptTable
@@ -397,7 +403,7 @@ def _summary(survey: TableSurvey) -> str:
         return "nothing was ever committed"
     parts = [f"{size_text(files.bytes)} in {counted(files.files, 'file')}"]
     if files.small_files:
-        parts.append(f"{files.small_files:,} small")
+        parts.append(small_text(files.files, files.small_files))
     if survey.keyed:
         parts.append(f"at most {counted(files.sorted_runs, 'sorted run')} in a bucket")
     if files.waiting_rows:

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from html import escape
 
 from lakewright.platform.upkeep.health import PartitionHealth
-from lakewright.platform.upkeep.words import counted, size_text, time_text
+from lakewright.platform.upkeep.words import counted, size_text, small_text, time_text
 from lakewright.platform.warehouse.survey import FileFigures
 from lakewright.platform.warehouse.trend import Trend
 
+_SMALL = "small file"
 _WIDTH = 640
 _ROW_HEIGHT = 92
 _MARGIN = 12
@@ -84,8 +85,8 @@ def _file_lines(
     counts = {each.key: each.sorted_runs if keyed else each.small_files for each in partitions}
     worst = sorted(partitions, key=lambda each: -counts[each.key])
     shown = worst[:most] if any(each.key for each in worst) else []
-    lines = [("the table", table.small_files, table.files, "small file")]
-    what = "sorted run" if keyed else "small file"
+    lines = [("the table", table.small_files, table.files, _SMALL)]
+    what = "sorted run" if keyed else _SMALL
     lines += [
         (each.key, min(counts[each.key], each.file_count), each.file_count, what) for each in shown
     ]
@@ -204,7 +205,8 @@ def _short(name: str) -> str:
 
 
 def _file_counts(files: int, small: int, what: str) -> str:
-    return f"{counted(files, 'file')}, {counted(small, what)}"
+    found = counted(small, what) if what != _SMALL else small_text(files, small)
+    return f"{counted(files, 'file')}, {found}"
 
 
 def _row(sizes: Sequence[int], tallest: int, position: int, name: str, color: str) -> str:

@@ -81,7 +81,7 @@ def _report(_: Table, done: Outcome[OptionsT, AlterPlan, AlterResult]) -> Report
             f"schema {plan.schema_id} of {plan.table} to change: {count}; {verdict_text(plan)}"
         )
     else:
-        summary = f"{plan.table} has schema {result.schema.id}: {count} to {plan.schema_id}"
+        summary = f"{plan.table} has schema {result.schema.id}: {count} to schema {plan.schema_id}"
         facts |= {"schema_id": result.schema.id, "previous_schema_id": result.previous_schema_id}
         facts["findings"] = found
     return Report(

@@ -38,6 +38,7 @@ from lakewright.platform.upkeep.verb import (
 from lakewright.platform.upkeep.words import (
     counted,
     duration_text,
+    named,
     nulled_text,
     size_text,
     snapshots_text,
@@ -356,7 +357,7 @@ def _layout_text(layout: Layout) -> str:
 
 
 def _keys_text(keys: Sequence[str]) -> str:
-    return f"the partition keys {', '.join(keys)}" if keys else "no partition keys"
+    return f"the {named('partition key', keys)}" if keys else "no partition keys"
 
 
 def _brackets(keys: Sequence[str]) -> str:

@@ -37,6 +37,13 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun if count == 1 else noun + 's'}"
 
 
+def small_text(files: int, small: int) -> str:
+    """How many of some files are small: `2 small`, `all small`; of one, `small`."""
+    if small != files or not files:
+        return f"{small:,} small"
+    return "small" if files == 1 else "all small"
+
+
 def not_meeting(count: int) -> str:
     """`1 row does not meet it`, `3 rows do not meet it`."""
     return f"{counted(count, 'row')} {'does' if count == 1 else 'do'} not meet it"

@@ -256,7 +256,7 @@ def test_assets_link_the_jobs_and_the_sensor_that_keep_them(project: Path, order
         assert metadata["job of compact"] == dg.MetadataValue.job("compact", "our lake")
     # It has no comment.
     told = graph.get(dg.AssetKey(["crm", "notes"])).description
-    assert told == f"Written by other clients; kept by `{policy}`, mode live."
+    assert told == f"Kept by `{policy}`, mode live; no declaration names it."
 
 
 def test_the_sensor_asks_for_a_run_that_makes_an_asset_of_a_new_table(

@@ -58,8 +58,8 @@ def test_the_check_says_what_is_due_with_numbers_a_picture_and_what_is_not(
         "- **compact**: partition dt=2024-01-02: 3 small files ≥ 3: compact",
         "",
         "```",
-        f"the table   {'█' * 30} 4 files, 4 small files",
-        f"2024-01-02  {'█' * 23} 3 files, 3 small files",
+        f"the table   {'█' * 30} 4 files, all small",
+        f"2024-01-02  {'█' * 23} 3 files, all small",
         "```",
     ]
     metadata = found.metadata
@@ -72,10 +72,10 @@ def test_the_check_says_what_is_due_with_numbers_a_picture_and_what_is_not(
     assert metadata["job of compact"].value == "compact"
     assert metadata["files"].value.startswith("![small files by partition](data:image/svg+xml")
     picture = base64.b64decode(metadata["files"].value.split("base64,")[1].rstrip(")")).decode()
-    assert ">4 files, 4 small files<" in picture
-    assert ">3 files, 3 small files<" in picture
+    assert ">4 files, all small<" in picture
+    assert ">3 files, all small<" in picture
     assert metadata["lakewright/small_files"].value == 4
-    assert "4 files, 4 small, 2 partitions, 3 snapshots" in metadata["summary"].value
+    assert "4 files, all small, 2 partitions, 3 snapshots" in metadata["summary"].value
     declined = [each.data for each in metadata["not due"].records]
     assert {"expire snapshots", "remove orphans"} <= {each["verb"] for each in declined}
     assert all(each["reason"] for each in declined)

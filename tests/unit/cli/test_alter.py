@@ -37,7 +37,7 @@ def test_a_table_is_altered_and_the_change_is_told(
         "owner=me",
     )
     assert said.code == 0
-    assert "db.t has schema 1: 4 differences to 0" in said.out
+    assert "db.t has schema 1: 4 differences to schema 0" in said.out
     assert "+ column amount: DECIMAL(10, 2) DEFAULT '0'" in said.out
     altered = catalog.table("db.t")
     assert altered.schema.field_names == ("id", "amount", "value")
