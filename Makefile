@@ -86,6 +86,7 @@ lock: setup ## Compile the lock files from pyproject.toml (ARGS=--upgrade takes 
 		-o tests/stores/requirements.lock
 	$(COMPILE) $(ARGS) --no-annotate tests/mutation/requirements.in -o tests/mutation/requirements.lock
 	$(COMPILE) $(ARGS) --no-annotate benchmarks/lakehouses.in -o benchmarks/lakehouses.lock
+	$(COMPILE) $(ARGS) --no-annotate benchmarks/spark-lakehouses.in -o benchmarks/spark-lakehouses.lock
 	$(RUN) tools/build_requirements.py | $(COMPILE) $(ARGS) --no-annotate - -o requirements-build.lock
 
 .PHONY: clean

@@ -15,9 +15,26 @@ from pathlib import Path
 from typing import IO, Any
 
 from benchmarks.environments import installed
+from tests.oracles.install import Jar, fetch
 
 ROOT = Path(__file__).resolve().parent.parent
 _LAKEHOUSES = Path(__file__).with_name("lakehouses.lock")
+_SPARK_LAKEHOUSES = Path(__file__).with_name("spark-lakehouses.lock")
+# The connectors for the Spark of that lock file; Maven brings them.
+_CONNECTORS = (
+    Jar(
+        artifact="org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.10.0",
+        sha256="0480f1248e0a8b50ae2a730d7ad3e1a727351c362ca63f4a0c35182087a49323",
+    ),
+    Jar(
+        artifact="io.delta:delta-spark_2.13:4.0.0",
+        sha256="538511702aae0ef6973a6a70af3d4543c9009f8edbed786a00737e2d3cd7f04e",
+    ),
+    Jar(
+        artifact="io.delta:delta-storage:4.0.0",
+        sha256="9bdb9fb450f1e119eba53feb427f331b0d09072d26485b8273883ad72c9a2e1d",
+    ),
+)
 _STDERR_TAIL_CHARACTERS = 400
 
 
@@ -69,6 +86,23 @@ def lakehouse_python(environments: Path) -> str:
         return str(installed(environments / "lakehouses", _LAKEHOUSES) / "python")
     except (OSError, subprocess.CalledProcessError) as error:
         raise Failed(f"lakehouses.lock cannot be installed: {error}") from error
+
+
+def spark_lakehouses(environments: Path) -> list[str]:
+    """The command that starts Iceberg and Delta on their own Spark, installed when first asked for.
+
+    Raises:
+        Failed: it cannot be installed.
+    """
+    home = environments / "spark-lakehouses"
+    try:
+        python = str(installed(home, _SPARK_LAKEHOUSES) / "python")
+        for jar in _CONNECTORS:
+            if not (home / "jars" / "{1}-{2}.jar".format(*jar.artifact.split(":"))).is_file():
+                fetch(jar, home.absolute() / "jars")
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise Failed(f"Iceberg and Delta on Spark cannot be installed: {error}") from error
+    return [python, "-m", "benchmarks.contestants.lakehouses_on_spark"]
 
 
 class ContestantProcess:

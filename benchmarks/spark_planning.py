@@ -9,8 +9,9 @@ readers take turns.
 `handed` is Spark's own reader, which is told the files: the route of files of 1 MiB and more.
 `packed` reads packed splits in Arrow tasks, the route of many smaller files. `listed` is Spark's
 reader where it lists the files, as it does behind Spark Connect. `floor` hands Spark a list of
-paths that exists before, and plans nothing. With `--jars`, Java Paimon (paimon-bundle) and Iceberg
-(iceberg-spark-runtime) plan the same files.
+paths that exists before, and plans nothing. With `--jars`, Java Paimon (paimon-bundle) plans the
+same files. With `--lakehouses`, so do Iceberg and Delta, each in a process with a JVM and a Spark
+of its own, for which they have connectors: `benchmarks/spark-lakehouses.lock`.
 """
 
 from __future__ import annotations
@@ -21,20 +22,20 @@ import os
 import statistics
 import sys
 import tempfile
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # no stubs
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.contestants import planners_on_spark as peers
 from benchmarks.measure import measured
+from benchmarks.processes import ROOT, ContestantProcess, spark_lakehouses
 from lakewright.storage import Catalog, Table
 from lakewright.storage.operations.read.split_columns import split_columns
 from lakewright.storage.spark import build_session, planned_files, read
@@ -51,9 +52,12 @@ _MOST_LISTED = 10_000
 _TIMES = 11
 # For readers that take seconds.
 _TIMES_OF_SLOW = 3
-_PEERS = {"Java Paimon, splits alone": "paimon-bundle", "Iceberg": "iceberg-spark-runtime"}
+_JAVA_PAIMON, _JAR = "Java Paimon, splits alone", "paimon-bundle"
+_LAKEHOUSES = {"iceberg": "Iceberg on Spark 4.0", "delta": "Delta on Spark 4.0"}
+_LAKEHOUSE_SECONDS = 1800
 
 Reader = Callable[[], DataFrame]
+Times = dict[str, Any]
 
 
 def make_table(files: int, folder: str, *, large: bool) -> Table:
@@ -132,44 +136,60 @@ def tasks_of(frame: DataFrame) -> int:
 class Measured:
     """The times of one reader."""
 
-    def __init__(self, work: Callable[[], DataFrame | int], times: int) -> None:
-        self._work = work
+    def __init__(self, once: Callable[[], Mapping[str, Times]], times: int) -> None:
+        self._once = once
         self._times = times
-        self._taken: dict[str, list[dict[str, Any]]] = {}
-        self._frame: DataFrame | None = None
+        self._taken: list[Mapping[str, Times]] = []
 
     def once(self) -> None:
-        """One plan, and its tasks if it is one of Spark; nothing after enough times."""
-        if len(self._taken.get("plan", ())) == self._times:
-            return
-        found, plan = measured(self._work)
-        self._taken.setdefault("plan", []).append(plan)
-        if isinstance(found, DataFrame):
-            self._frame = found
-            _, tasks = measured(lambda: tasks_of(found))
-            self._taken.setdefault("tasks", []).append(tasks)
+        """One plan; nothing after enough of them."""
+        if len(self._taken) < self._times:
+            self._taken.append(self._once())
 
-    def figures(self, expected: int | None) -> dict[str, object]:
-        """The means; and of one read, if its sum is known."""
+    def figures(self) -> dict[str, object]:
+        """The first times, and the means of those after it."""
         found: dict[str, object] = {}
-        for name, times in self._taken.items():
+        for name in self._taken[0]:
             for key in ("seconds", "cpu_seconds"):
-                values = [each[key] for each in times]
+                values = [each[name][key] for each in self._taken]
                 found[f"{name}_{key}"] = round(statistics.mean(values[1:]), 3)
                 found[f"first_{name}_{key}"] = round(values[0], 3)
-        if expected is not None and (frame := self._frame) is not None:
-            total, run = measured(lambda: frame.selectExpr("sum(id)").collect()[0][0])
-            assert total == expected
-            found |= {f"read_{key}": round(run[key], 2) for key in ("seconds", "cpu_seconds")}
         return found
 
 
-def peer_of(
-    spark: SparkSession, table: Table, folder: str, name: str, peer: str
-) -> Callable[[], DataFrame | int]:
-    """The plan of another client over the same files."""
-    if peer != "Iceberg":
-        return lambda: peers.java_paimon_splits(spark, folder, _NAME)
+def planned_and_tasks(reader: Reader) -> Callable[[], Mapping[str, Times]]:
+    """From the call to a DataFrame, and from there to Spark's tasks."""
+
+    def once() -> Mapping[str, Times]:
+        frame, plan = measured(reader)
+        return {"plan": plan, "tasks": measured(lambda: tasks_of(frame))[1]}
+
+    return once
+
+
+def planned_by_java(spark: SparkSession, folder: str) -> Callable[[], Mapping[str, Times]]:
+    """A plan up to splits, in the JVM of our session."""
+    return lambda: {"plan": measured(lambda: peers.java_paimon_splits(spark, folder, _NAME))[1]}
+
+
+def planned_by(
+    peer: ContestantProcess, form: str, table: Table
+) -> Callable[[], Mapping[str, Times]]:
+    """The same of a client in its own process, over the same files."""
+    name = f"{form}_{len(table.scan().splits)}"
+    ask = partial(peer.ask, timeout_seconds=_LAKEHOUSE_SECONDS)
+    ask({"operation": "make", "form": form, "name": name, **files_of(table)})
+
+    def once() -> Mapping[str, Times]:
+        return {
+            step: ask({"operation": step, "form": form, "name": name}) for step in ("plan", "tasks")
+        }
+
+    return once
+
+
+def files_of(table: Table) -> dict[str, Any]:
+    """The paths of a table's files by the folder of their partition, and the size of each."""
     files = table.table_files
     size = 0
     paths: dict[str, list[str]] = {}
@@ -178,38 +198,52 @@ def peer_of(
         for file in split.files:
             below.append(files.readable_path(split.place, file))
             size = file.file_size
-    peers.make_iceberg_table(spark, f"{folder}/..", name, paths, size)
-    return lambda: peers.iceberg_frame(spark, name)
+    return {"files": paths, "size": size}
 
 
-def measure_all(spark: SparkSession, base: str, count: int, *, large: bool, jars: str) -> None:
-    """Measure all readers of a table, by turns."""
-    folder = f"{base}/w{count}"
-    table = make_table(count, folder, large=large)
-    table.scan("day = 0").to_spark(spark).count()
-    expected = None
-    if count <= _MOST_READ and not large:
-        expected = int(table.read(columns=["id"])["id"].to_numpy().sum())
-    readers = {
-        name: Measured(reader, _TIMES_OF_SLOW if name == "listed" else _TIMES)
-        for name, reader in own_readers(spark, folder, count, large=large).items()
-    }
-    for peer, jar in _PEERS.items():
-        if jar not in jars:
-            show(count, peer, {"not to be had": f"there is no {jar} among --jars"})
-            continue
-        try:
-            readers[peer] = Measured(peer_of(spark, table, folder, f"n{count}.t", peer), _TIMES)
-            readers[peer].once()
-        except (Py4JError, PySparkException, TypeError) as error:
-            # A jar for another Spark fails in its own ways.
-            readers.pop(peer, None)
-            show(count, peer, {"not to be had": str(error).partition("\n")[0]})
-    for _ in range(_TIMES):
-        for reader in readers.values():
-            reader.once()
-    for name, reader in readers.items():
-        show(count, name, reader.figures(expected))
+def read_sum(frame: DataFrame, expected: int) -> dict[str, object]:
+    """What a read takes, whose sum is known."""
+    total, run = measured(lambda: frame.selectExpr("sum(id)").collect()[0][0])
+    assert total == expected
+    return {f"read_{key}": round(run[key], 2) for key in ("seconds", "cpu_seconds")}
+
+
+@dataclass(frozen=True)
+class Session:
+    """Where the readers run: our session, and the process of others if it was asked for."""
+
+    spark: SparkSession
+    has_java: bool
+    peer: ContestantProcess | None
+
+    def measure(self, folder: str, count: int, *, large: bool) -> None:
+        """Measure all readers of a table, by turns."""
+        spark = self.spark
+        table = make_table(count, folder, large=large)
+        table.scan("day = 0").to_spark(spark).count()
+        own = own_readers(spark, folder, count, large=large)
+        readers = {
+            name: Measured(
+                planned_and_tasks(reader), _TIMES_OF_SLOW if name == "listed" else _TIMES
+            )
+            for name, reader in own.items()
+        }
+        if self.has_java:
+            readers[_JAVA_PAIMON] = Measured(planned_by_java(spark, folder), _TIMES)
+        for form, title in _LAKEHOUSES.items() if self.peer else ():
+            assert self.peer is not None
+            readers[title] = Measured(planned_by(self.peer, form, table), _TIMES)
+        for _ in range(_TIMES):
+            for reader in readers.values():
+                reader.once()
+        expected = None
+        if count <= _MOST_READ and not large:
+            expected = int(table.read(columns=["id"])["id"].to_numpy().sum())
+        for name, reader in readers.items():
+            figures = reader.figures()
+            if expected is not None and name in own:
+                figures |= read_sum(own[name](), expected)
+            show(count, name, figures)
 
 
 def main() -> None:
@@ -217,13 +251,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="plans of many files in Spark")
     parser.add_argument("counts", nargs="+", type=int, help="hundreds of files")
     parser.add_argument("--large", action="store_true", help="files of 1 MiB")
-    parser.add_argument("--jars", nargs="*", type=Path, default=[], help="jars of the others")
+    parser.add_argument("--jars", nargs="*", type=Path, default=[], help="paimon-bundle")
+    parser.add_argument("--lakehouses", action="store_true", help="Iceberg and Delta, too")
+    parser.add_argument(
+        "--environments", type=Path, default=ROOT / ".oracles", help="where these are installed"
+    )
     arguments = parser.parse_args()
     jars = [each for each in arguments.jars if each.is_file()]
-    with tempfile.TemporaryDirectory() as base:
-        spark = build_session("spark-planning", master="local[2]", conf=peers.settings(jars, base))
-        for count in arguments.counts:
-            measure_all(spark, base, count, large=arguments.large, jars=str(jars))
+    peer = None
+    if arguments.lakehouses:
+        peer = ContestantProcess(spark_lakehouses(arguments.environments))
+    try:
+        with tempfile.TemporaryDirectory() as base:
+            spark = build_session("spark-planning", master="local[2]", conf=peers.settings(jars))
+            session = Session(spark, any(_JAR in each.name for each in jars), peer)
+            for count in arguments.counts:
+                session.measure(f"{base}/w{count}", count, large=arguments.large)
+    finally:
+        if peer is not None:
+            peer.close()
 
 
 def show(files: int, reader: str, figures: dict[str, object]) -> None:

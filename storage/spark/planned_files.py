@@ -116,16 +116,20 @@ def _asked(env: Env, found: Sequence[FilesOfFolder]) -> array[int]:
     """
     batches = list(_batches(found))
     numbers = array("q")
-    asked = 0
+    asked, next_together = 0, _ASKED_AT_ONCE
     while asked < len(batches):
         began = env.now_ms()
         numbers += _sizes_and_times(batches[asked])
         asked += 1
-        if env.now_ms() - began > _QUICK_MS:
-            together = batches[asked : asked + _MOST_TOGETHER]
-            for part in map_ahead(env, _sizes_and_times, together, at_once=_ASKED_AT_ONCE):
-                numbers += part
-            asked += len(together)
+        if env.now_ms() - began <= _QUICK_MS:
+            next_together = _ASKED_AT_ONCE
+            continue
+        # A busy machine also looks slow for a moment, and threads cost it more than they save.
+        together = batches[asked : asked + next_together]
+        for part in map_ahead(env, _sizes_and_times, together, at_once=_ASKED_AT_ONCE):
+            numbers += part
+        asked += len(together)
+        next_together = min(2 * next_together, _MOST_TOGETHER)
     return numbers
 
 

@@ -291,6 +291,39 @@ def test_threads_ask_a_slow_store_alone_and_files_keep_their_order(
     assert (asking == {get_ident()}) == isinstance(env, QuickClock)
 
 
+@dataclass(frozen=True)
+class HaltingClock(SystemEnv):
+    """A clock by which the first call of a store takes a tenth of a second, and no other one."""
+
+    told: list[int] = field(default_factory=list)
+
+    def cores(self) -> int:
+        return 2
+
+    def now_ms(self) -> int:
+        self.told.append(0)
+        return 100 if len(self.told) > 1 else 0
+
+
+def test_a_moment_in_which_a_disk_seems_slow_lets_threads_ask_for_few_files_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threads that wait for each other take more of a processor than the calls themselves."""
+    found = [FilesOfFolder(str(tmp_path), ["data"] * 250) for _ in range(100)]
+    (tmp_path / "data").write_bytes(b"x")
+    by_threads: list[int] = []
+
+    def seen(folder: str, names: Sequence[str]) -> array[int]:
+        if get_ident() != main:
+            by_threads.append(len(names))
+        return sizes_and_times(folder, names)
+
+    main = get_ident()
+    monkeypatch.setattr(planned_files, "sizes_and_times", seen)
+    assert len(planned_files._asked(HaltingClock(), found)) == 2 * 250 * 100
+    assert 0 < sum(by_threads) <= 16 * 250
+
+
 @pytest.mark.parametrize("others", [1, 20])
 def test_sizes_of_a_folder_name_the_file_that_is_missing(tmp_path: Path, others: int) -> None:
     names = [f"data-{number}" for number in range(others)]
