@@ -294,7 +294,7 @@ class Staging:
             frozenset(path.removeprefix(root) for path in paths_of(self.files, self.change, [each]))
             for each in found
         ]
-        there = self.files.quarantine.there(frozenset().union(*wanted)).keys()
+        there = self.files.quarantine.there(sorted(frozenset().union(*wanted))).keys()
         known = {
             (each.partition, each.base, paths): each
             for each, paths in zip(found, wanted, strict=True)
