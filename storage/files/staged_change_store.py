@@ -1,14 +1,14 @@
 """Records of a staged change of partition keys.
 
     <table>/.lakewright/respec/change-<n>             the change, and the process that stages it
-    <table>/.lakewright/respec/staged-<n>-<id>        partitions that this process has staged
+    <table>/.lakewright/respec/staged-<n>-<change>.<id>   partitions that this process has staged
 
 The greatest number counts. Files never change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -59,21 +59,32 @@ class StagedChangeStore:
         return self.fs.put_if_absent(self.paths.staged_change(number), encode_change(change))
 
     def put_partitions(
-        self, number: int, record_id: str, partitions: Iterable[StagedPartition]
+        self, number: int, change_id: str, record_id: str, partitions: Iterable[StagedPartition]
     ) -> None:
-        """Create a record of staged partitions."""
-        path = self.paths.staged_partitions(number, record_id)
+        """Create a record of partitions that a change has staged."""
+        path = self.paths.staged_partitions(number, f"{change_id}.{record_id}")
         self.fs.put_if_absent(path, encode_partitions(partitions))
 
-    def records(self) -> dict[str, int]:
-        """Paths of the records of staged partitions, with their numbers."""
+    def records(self) -> dict[str, tuple[int, str]]:
+        """Paths of the records of staged partitions, with the numbers and ids of their changes.
+
+        A process that was taken over may leave a record whose number another change has by now.
+        """
         found = {}
         for each in self.listed():
-            text = each.name.removeprefix(_STAGED).split("-")[0]
+            text, _, rest = each.name.removeprefix(_STAGED).partition("-")
             number = whole_number(text) if each.name.startswith(_STAGED) else None
             if number is not None:
-                found[each.path] = number
+                found[each.path] = number, rest.partition(".")[0]
         return found
+
+    def counted(self, changes: Mapping[int, StagedChange]) -> dict[str, int]:
+        """Paths of the records of these changes, with their numbers."""
+        return {
+            path: number
+            for path, (number, change_id) in self.records().items()
+            if number in changes and changes[number].id == change_id
+        }
 
     def read(self, path: str) -> tuple[StagedPartition, ...]:
         """The partitions of a record; none if it is gone."""

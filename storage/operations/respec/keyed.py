@@ -121,6 +121,9 @@ class KeyedChange:
             staging = self._staged.staging
             if self._staged.is_published:
                 staging.end()
+            elif staging.is_over():
+                # Before what snapshots publish is asked: a record goes after its snapshot is there.
+                kept = staging.names_of_others()
             elif isinstance(error, _REFUSALS):
                 staging.give_up()
             else:

@@ -363,8 +363,8 @@ class StagedTable:
                 found[row] = moved
                 self.rewritten.files_continued += len(moved.staged)
         places = NewPlaces(self.now, self._counts)
-        number = self.staging.number
-        stage = partial(stage_partition, files, places, run_id, level, self.verify, number)
+        of = self.staging.number, self.staging.change.id
+        stage = partial(stage_partition, files, places, run_id, level, self.verify, *of)
         try:
             done = self.engine.map(stage, tasks)
         except (FilesGone, FileMissing):

@@ -66,6 +66,7 @@ def stage_partition(
     level: int,
     verify: VerifyLevel,
     number: int,
+    change_id: str,
     task: StagingTask,
 ) -> Moved:
     """Write a partition anew, and record it for the change of that number.
@@ -88,7 +89,7 @@ def stage_partition(
         bucket_counts={row: count for row, count in places.counts.items() if row in rows},
         nulled_values=moved.nulled_values,
     )
-    files.staged_changes.put_partitions(number, files.env.new_id(), [staged])
+    files.staged_changes.put_partitions(number, change_id, files.env.new_id(), [staged])
     return moved
 
 
@@ -214,6 +215,29 @@ class Staging:
         )
         return self._names(found)
 
+    def is_over(self) -> bool:
+        """Whether another process has taken the change over, and knows what it takes up of it.
+
+        No change has what was recorded since, and its records go.
+        """
+        store = self.files.staged_changes
+        if any(each.id == self.change.id for each in store.changes().values()):
+            return False
+        records = store.records().items()
+        own = [path for path, (_, change_id) in records if change_id == self.change.id]
+        discard_files(self.files.fs, own)
+        return True
+
+    def names_of_others(self) -> frozenset[str]:
+        """The files that records of other changes name."""
+        store = self.files.staged_changes
+        changes = store.changes()
+        found: set[str] = set()
+        for path, number in store.counted(changes).items():
+            paths = paths_of(self.files, changes[number], store.read(path))
+            found.update(each.rsplit("/", 1)[-1] for each in paths)
+        return frozenset(found)
+
     def end(self) -> None:
         """Delete the records of a change that is over; its files belong to snapshots."""
         self._forget()
@@ -246,7 +270,7 @@ class Staging:
         ]
         if same:
             whole = self._whole(same)
-            store.put_partitions(self.number, files.env.new_id(), whole)
+            store.put_partitions(self.number, self.change.id, files.env.new_id(), whole)
             self.ready = _by_partition(whole)
         self._forget(but_own=True)
         for number, others in found.items():
@@ -279,7 +303,7 @@ class Staging:
         """What is recorded up to this change, by number."""
         store = self.files.staged_changes
         found: dict[int, list[StagedPartition]] = defaultdict(list)
-        for path, number in store.records().items():
+        for path, number in store.counted(store.changes()).items():
             if number <= self.number:
                 found[number] += store.read(path)
         return dict(found)
@@ -294,7 +318,7 @@ class Staging:
             frozenset(path.removeprefix(root) for path in paths_of(self.files, self.change, [each]))
             for each in found
         ]
-        there = self.files.quarantine.there(frozenset().union(*wanted)).keys()
+        there = self.files.quarantine.there(sorted(frozenset().union(*wanted))).keys()
         known = {
             (each.partition, each.base, paths): each
             for each, paths in zip(found, wanted, strict=True)
@@ -331,7 +355,7 @@ class Staging:
     def _forget_records(self, *, but_own: bool = False) -> None:
         last = self.number - but_own
         records = self.files.staged_changes.records().items()
-        discard_files(self.files.fs, [path for path, number in records if number <= last])
+        discard_files(self.files.fs, [path for path, (number, _) in records if number <= last])
 
 
 def staged_so_far(
@@ -370,7 +394,7 @@ def staged_so_far(
     }
     staged: set[bytes] = set()
     gone = 0
-    for path, number in store.records().items():
+    for path, number in store.counted(changes).items():
         for each in store.read(path):
             if number in useful and bases.get(each.partition) == each.base:
                 staged.add(each.partition)

@@ -265,7 +265,7 @@ class References:
             return set()
         stands = {number for number, each in changes.items() if can_go_on(files, each)}
         kept: set[str] = set()
-        for path, number in store.records().items():
+        for path, number in store.counted(changes).items():
             if number in stands and path not in self._read_batches:
                 kept.update(paths_of(files, changes[number], store.read(path)))
                 self._read_batches.add(path)
