@@ -79,7 +79,7 @@ from lakewright.storage.operations.retention.quarantine import (
 from lakewright.storage.operations.retention.remove_orphans import (
     OrphansPlan,
     OrphansResult,
-    plan_orphan_steps,
+    orphan_steps,
     plan_remove_orphans,
     run_remove_orphans,
 )
@@ -400,7 +400,7 @@ class Upkeep:
 
     remove_orphans = AtOnce(plan_remove_orphans)
 
-    def plan_orphan_steps(
+    def orphan_steps(
         self,
         *,
         max_files: int,
@@ -411,7 +411,7 @@ class Upkeep:
         looked: Callable[[int], object] | None = None,
     ) -> Generator[OrphansPlan, None, None]:
         """Plans of one listing, to be run one by one; see `retention.remove_orphans`."""
-        return plan_orphan_steps(
+        return orphan_steps(
             self.table_files,
             older_than_ms=older_than_ms,
             age_ms=age_ms,

@@ -144,7 +144,7 @@ def _orphan_steps(
 ) -> Steps[OrphansOptions, OrphansPlan, OrphansResult]:
     """Look once, and remove in steps, so that memory holds the files of one."""
     done: Outcome[OrphansOptions, OrphansPlan, OrphansResult] | None = None
-    plans = table.upkeep.plan_orphan_steps(
+    plans = table.upkeep.orphan_steps(
         max_files=_STEP_FILES,
         age_ms=options.older_than_ms,
         even_recent=options.even_recent,

@@ -826,6 +826,10 @@ READERS: dict[str, Callable[[Place], object]] = {
         at.table.at().statistics(),
         at.table.at().partition_properties(),
     ),
+    "orphans": lambda at: (
+        list(at.table.upkeep.orphan_steps(max_files=1, age_ms=0, even_recent=True)),
+        list(at.table.upkeep.each_quarantine()),
+    ),
     "validate_rows": lambda at: (
         at.table.upkeep.plan_validate_rows(),
         at.table.upkeep.validate_rows(),

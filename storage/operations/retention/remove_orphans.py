@@ -13,7 +13,7 @@
    request. Restore files of earlier runs that a root needs by now.
 
 Memory: about 100 bytes per old file of the table, 32 bytes per file in quarantine and 1 KB per file
-of a plan, plus the listing of one folder and the roots. `plan_orphan_steps` plans a removal in
+of a plan, plus the listing of one folder and the roots. `orphan_steps` plans a removal in
 parts, after one listing.
 Source: Paimon `OrphanFilesClean`.
 """
@@ -157,7 +157,7 @@ def plan_remove_orphans(
         ClockJumped: a file is dated in the future, so ages are unknown.
         CorruptionError: metadata that the plan depends on cannot be read.
     """
-    plans = plan_orphan_steps(
+    plans = orphan_steps(
         files,
         older_than_ms=older_than_ms,
         age_ms=age_ms,
@@ -170,7 +170,7 @@ def plan_remove_orphans(
         return next(plans)
 
 
-def plan_orphan_steps(
+def orphan_steps(
     files: TableFiles,
     *,
     older_than_ms: int | None = None,

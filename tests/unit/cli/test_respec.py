@@ -316,14 +316,14 @@ def test_a_change_that_was_stopped_is_told_continued_and_given_up(
     assert summary["estimate"]["bytes_read"] == left > 0
 
     kept = lakewright(catalog, "respec", "db.t", "--keys", "dt", "--dry-run")
-    told = "db.t keeps the partition keys dt, at snapshot 2: a change that was stopped is given up"
+    told = "db.t keeps the partition key dt, at snapshot 2: a change that was stopped is given up"
     assert any(told in each for each in kept.lines), kept.lines
     assert lakewright(catalog, "respec", "db.t", "--keys", "dt").code == 0
     table = catalog.table("db.t")
     assert_only_reachable_files(table)
     assert not table.table_files.staged_changes.listed()
     again = lakewright(catalog, "respec", "db.t", "--keys", "dt")
-    assert again.lines == ["db.t has the partition keys dt"]
+    assert again.lines == ["db.t has the partition key dt"]
 
     die_after(catalog, "db.t", ("dt", "hh"), 3)
     done = lakewright(catalog, *BY_HOUR)

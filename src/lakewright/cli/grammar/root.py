@@ -92,7 +92,7 @@ COMMANDS: dict[str, dict[str, str]] = {
     },
 }
 # Commands with a second name: the module is that of the other one.
-_SAME = {"history": "ledger", "restore": "undo"}
+SAME = {"history": "ledger", "restore": "undo"}
 _NOTES = """
 Commands that change a table take --dry-run, which prints what would be done; --save-plan FILE,
 which saves it as a plan; and --plan FILE, which carries out a saved plan.
@@ -129,7 +129,7 @@ class Root(DescribedGroup):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.list_commands(ctx):
             return None
-        name = _SAME.get(cmd_name, cmd_name).replace("-", "_")
+        name = SAME.get(cmd_name, cmd_name).replace("-", "_")
         found: click.Command = getattr(import_module(f"lakewright.cli.commands.{name}"), name)
         return found
 
