@@ -139,6 +139,8 @@ def survey_snapshot(table: Table, snapshot: Snapshot, *, worst: int = 0) -> Tabl
     Raises:
         StorageError: the snapshot or its manifests cannot be read.
     """
+    # Keys and options of that time: its partitions have values for no other keys.
+    table = replace(table, table_files=table.table_files.at_schema(snapshot.schema_id))
     known = replace(_known(table), taken_ms=snapshot.time_millis)
     layout = Inspection(table.table_files, snapshot).layout()
     span = table.history.span()

@@ -103,3 +103,37 @@ def test_an_expiry_by_java_deletes_files_outside_of_the_table_and_ours_does_not(
     java_latest.expire_snapshots(catalog.root, "db.t", retain_min=1, retain_max=1)
     assert [path.parent.name for path in root.rglob("*.parquet")] == ["day=a"] * 2
     assert catalog.table("db.t").read().num_rows == 1
+
+
+@pytest.mark.parametrize("left_by", ["drop", "revert", "overwrite", "sync"])
+@pytest.mark.mission("PT20", "PT37", "PT66")
+def test_clients_read_files_that_a_table_let_go_and_took_over_again(
+    catalog: Catalog,
+    java_latest: LatestJavaOracle,
+    released_pypaimon: Oracle,
+    tmp_path: Path,
+    left_by: str,
+) -> None:
+    root = land_days(tmp_path / "landed")
+    table = taken_over(catalog, root)
+    match left_by:
+        case "drop":
+            table.upkeep.drop_partitions("day = 'a'")
+        case "revert":
+            table.history.revert(1)
+        case "overwrite":
+            table.write(rows(table, [{"id": 1, "v": "own", "day": "a"}]), mode="overwrite")
+            table.upkeep.drop_partitions("day = 'a'")
+        case _:
+            (root / "day=a").rename(tmp_path / "away")
+            table.upkeep.repair_partitions(mode="sync", age_ms=0)
+            (tmp_path / "away").rename(root / "day=a")
+    assert catalog.table("db.t").read().num_rows < 12
+    table = catalog.table("db.t")
+    if left_by == "sync":
+        table.upkeep.repair_partitions(mode="sync", age_ms=0)
+    else:
+        table.upkeep.add_partitions(str(root), age_ms=0)
+    table = catalog.table("db.t")
+    assert table.read().num_rows == 12
+    assert_read_alike([java_latest, released_pypaimon], catalog, table)

@@ -1,6 +1,7 @@
 """Commits files that no process of the table wrote, and removes entries of files that are gone.
 
-1. Leave out files that the latest snapshot has, and removed ones that it does not have.
+1. Leave out files that the latest snapshot has, by name or by the path outside of the table, and
+   removed ones that it does not have.
 2. Refuse partitions that got other files since the plan, as far as the plan rests on that.
 3. Commit all of it as one snapshot: APPEND, or OVERWRITE if entries are removed.
 """
@@ -52,9 +53,12 @@ def commit_registered(
         rows = {entry.partition for entry in (*added, *removed)}
         live = live_files.entries(latest, partitions=rows)
         known = {entry.identity for entry in live}
-        new = [entry for entry in added if entry.identity not in known]
-        _check_joins(files, new, live, joins)
         gone = [entry.removed() for entry in removed if entry.identity in known]
+        leaving = {entry.identity for entry in gone}
+        # Each takeover names files anew, so one that another took meanwhile is known by its path.
+        lies = {_place(entry) for entry in live if entry.identity not in leaving} - {None}
+        new = [e for e in added if e.identity not in known and _place(e) not in lies]
+        _check_joins(files, new, live, joins)
         return Change(entries=[*gone, *new])
 
     return commit_change(
@@ -67,6 +71,12 @@ def commit_registered(
             base_id=base_snapshot_id,
         ),
     )
+
+
+def _place(entry: ManifestEntry) -> tuple[bytes, str] | None:
+    """Where an entry's file lies, if it lies where its own name does not say."""
+    path = entry.file.external_path
+    return None if path is None else (entry.partition, path)
 
 
 def _check_joins(

@@ -336,8 +336,8 @@ def run_add_partitions(files: TableFiles, plan: AddPartitionsPlan) -> AddPartiti
     if not plan.copy:
         files = allowing(files, folder_path(files, plan.folder))
     files = files.reading_once()
-    metas = describe_planned(files, plan.partitions, copy=plan.copy)
     write_id = files.env.new_id()
+    metas = describe_planned(files, plan.partitions, copy=plan.copy, taking=write_id)
     base = plan.snapshot_id
     try:
         if plan.copy:
@@ -381,9 +381,9 @@ _Described = list[tuple[Partition, DataFileMeta]]
 
 
 def describe_planned(
-    files: TableFiles, partitions: Sequence[AddedPartition], *, copy: bool
+    files: TableFiles, partitions: Sequence[AddedPartition], *, copy: bool, taking: str
 ) -> _Described:
-    """The metadata of planned files, read anew.
+    """The metadata of planned files, read anew, under names of this takeover.
 
     Raises:
         StalePlan: a file is not the one that was planned.
@@ -393,7 +393,7 @@ def describe_planned(
     def read(item: tuple[Partition, ExternalFile]) -> tuple[Partition, DataFileMeta]:
         partition, file = item
         uri = None if copy else external_uri(files.fs, file.path)
-        meta = described.describe(partition, file.path, uri=uri)
+        meta = described.describe(partition, file.path, uri=uri, taking=taking)
         if (meta.file_size, meta.row_count) != (file.bytes, file.rows):
             raise StalePlan(
                 f"file {file.path} had {file.bytes} bytes and {file.rows} rows when its takeover "

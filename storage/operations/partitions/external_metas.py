@@ -63,8 +63,12 @@ class ExternalFiles:
         self._files = files
         self._versions: dict[str, list[_Version]] = {}
 
-    def describe(self, partition: Partition, path: str, *, uri: str | None) -> DataFileMeta:
+    def describe(
+        self, partition: Partition, path: str, *, uri: str | None, taking: str = ""
+    ) -> DataFileMeta:
         """The metadata of a file; with a `uri` it stays where it lies.
+
+        `taking` is of one takeover alone, and so are the names that manifests give its files.
 
         Raises:
             InvalidSchema: the file has other columns than every version of the table.
@@ -87,7 +91,7 @@ class ExternalFiles:
         schema = self._version(path, format_name, footer)
         self._check_values(schema, partition, path, footer)
         return DataFileMeta(
-            file_name=_name(uri or path, format_name),
+            file_name=_name(uri or path, taking, format_name),
             file_size=footer.file_size,
             row_count=footer.row_count,
             value_stats=self._stats(schema, partition, footer),
@@ -201,12 +205,15 @@ class ExternalFiles:
         return SimpleStats(encode_row(low, types), encode_row(high, types), tuple(nulls))
 
 
-def _name(uri: str, format_name: str) -> str:
+def _name(uri: str, taking: str, format_name: str) -> str:
     """The name of a file in manifests: its own may be that of files in other folders too.
 
-    Readers open the external path, and tell files of a table apart by their names.
+    Readers open the external path, and tell files of a table apart by their names. pypaimon hides
+    a file whose identifier any manifest deletes, so a file that was dropped never gets its name
+    again.
     """
-    return f"taken-{blake2b(uri.encode(), digest_size=16).hexdigest()}.{format_name}"
+    said = f"{taking} {uri}".encode()
+    return f"taken-{blake2b(said, digest_size=16).hexdigest()}.{format_name}"
 
 
 def _constant_stats(field: DataField, value: Value, footer: Footer) -> ColumnStats:

@@ -386,13 +386,14 @@ def run_repair_partitions(files: TableFiles, plan: RepairPlan) -> RepairResult:
     for uri in plan.folders if plan.to_add else ():
         files = allowing(files, folder_path(files, uri))
     files = files.reading_once()
-    added = entries_of(describe_planned(files, plan.to_add, copy=False))
+    write_id = files.env.new_id()
+    added = entries_of(describe_planned(files, plan.to_add, copy=False, taking=write_id))
     removed = _live_of(files, {uri for each in plan.to_drop for uri in each.files})
     result = commit_registered(
         files,
         added,
         removed,
-        user=files.env.new_id(),
+        user=write_id,
         base_snapshot_id=plan.snapshot_id,
         joins=Joins.FOREIGN,
     )

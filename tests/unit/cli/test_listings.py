@@ -299,3 +299,25 @@ def test_an_unpartitioned_table_is_one_partition(catalog: Catalog, lakewright: L
     assert lakewright(catalog, "partitions", "db.t").lines[2].startswith("(unpartitioned)")
     assert lakewright(catalog, "files", "db.t").lines[2].startswith("(unpartitioned)")
     assert lakewright(catalog, "partitions", "db.t", "--format", "json").json[0]["partition"] == {}
+
+
+# --- after a change of the partition keys ------------------------------------------------------
+
+
+@pytest.mark.parametrize("keys", [["id"], ["id", "day"], []])
+def test_listings_of_the_past_have_the_partition_keys_of_their_time(
+    catalog: Catalog, lakewright: Lakewright, keys: list[str]
+) -> None:
+    table = new_table(catalog, EVENTS, partitions=["day"])
+    table.write(rows(table, [*events(0, 2, day="a"), *events(0, 1, day="b")]))
+    table.upkeep.respec(keys)
+    for verb in ("files", "partitions"):
+        past = ("--snapshot", "1")
+        lines = lakewright(catalog, verb, "db.t", *past).lines
+        assert (lines[0].split()[0], [line.split()[0] for line in lines[2:]]) == ("day", ["a", "b"])
+        found = lakewright(catalog, verb, "db.t", *past, "--format", "json").json
+        assert [each["partition"] for each in found] == [{"day": "a"}, {"day": "b"}]
+        found = lakewright(catalog, verb, "db.t", *past, "--where", "day = 'b'", "--format", "json")
+        assert [each["partition"] for each in found.json] == [{"day": "b"}]
+        now = lakewright(catalog, verb, "db.t", "--format", "json").json
+        assert {tuple(each["partition"]) for each in now} == {tuple(keys)}

@@ -15,8 +15,9 @@ from lakewright.cli.output.text import Cell, iso_time, time_text
 from lakewright.platform.upkeep.words import size_text
 
 if TYPE_CHECKING:
-    from lakewright.storage import Table
+    from lakewright.storage.files.table_files import TableFiles
     from lakewright.storage.spec.manifest import DataFileMeta
+    from lakewright.storage.table_at import TableAt
 
     # Partition, bucket, file.
     _File = tuple[bytes, int, DataFileMeta]
@@ -35,11 +36,14 @@ lakewright files nyc.flights --snapshot 12 --format csv
 def files(call: Call, *, where: str | None, snapshot: int | None) -> Answer:
     """List a table's data files."""
     table = call.table()
-    found = sorted(_files(table, where, snapshot), key=lambda file: _place(table, *file))
+    # A state of the past has the partition keys of its time.
+    state = table.at(snapshot=snapshot)
+    at = state.table_files
+    found = sorted(_files(state, where), key=lambda file: _place(at, *file))
     return listed(
         found,
         [
-            *partition_columns(table.schema),
+            *partition_columns(state.schema),
             TextColumn("bucket", right=True),
             TextColumn("level", right=True),
             TextColumn("rows", right=True),
@@ -47,33 +51,35 @@ def files(call: Call, *, where: str | None, snapshot: int | None) -> Answer:
             TextColumn("created (UTC)"),
             TextColumn("file"),
         ],
-        cells=lambda file: _cells(table, *file),
-        record=lambda file: _record(table, *file),
+        cells=lambda file: _cells(at, *file),
+        record=lambda file: _record(at, *file),
         empty="no data files",
     )
 
 
-def _files(table: Table, where: str | None, snapshot: int | None) -> Iterator[_File]:
-    wanted = filter_of(where, table.schema)
+def _files(state: TableAt, where: str | None) -> Iterator[_File]:
+    wanted = filter_of(where, state.schema)
     if wanted is None:
-        for entry in table.at(snapshot=snapshot).files():
+        for entry in state.files():
             yield entry.partition, entry.bucket, entry.file
         return
-    for split in table.at(snapshot=snapshot).scan(wanted).plan.splits:
+    for split in state.scan(wanted).plan.splits:
         for file in split.files:
             yield split.partition, split.bucket, file
 
 
-def _place(table: Table, partition: bytes, bucket: int, file: DataFileMeta) -> tuple[object, ...]:
-    values = table.table_files.partitions.of_row(partition).values
+def _place(
+    files: TableFiles, partition: bytes, bucket: int, file: DataFileMeta
+) -> tuple[object, ...]:
+    values = files.partitions.of_row(partition).values
     ordered = tuple((value is not None, value) for value in values)
     age = (file.min_sequence_number, file.creation_time or 0)
     return ordered, bucket, file.level, *age, file.file_name
 
 
-def _cells(table: Table, partition: bytes, bucket: int, file: DataFileMeta) -> list[Cell]:
+def _cells(files: TableFiles, partition: bytes, bucket: int, file: DataFileMeta) -> list[Cell]:
     return [
-        *partition_cells(table.table_files.partitions.of_row(partition).spec),
+        *partition_cells(files.partitions.of_row(partition).spec),
         str(bucket),
         str(file.level),
         file.row_count,
@@ -83,15 +89,17 @@ def _cells(table: Table, partition: bytes, bucket: int, file: DataFileMeta) -> l
     ]
 
 
-def _record(table: Table, partition: bytes, bucket: int, file: DataFileMeta) -> dict[str, object]:
+def _record(
+    files: TableFiles, partition: bytes, bucket: int, file: DataFileMeta
+) -> dict[str, object]:
     from lakewright.storage.spec.partition import Place
 
-    path = table.table_files.readable_path(Place(partition, bucket), file)
+    path = files.readable_path(Place(partition, bucket), file)
     return {
-        "partition": plain_spec(table.table_files.partitions.of_row(partition).spec),
+        "partition": plain_spec(files.partitions.of_row(partition).spec),
         "bucket": bucket,
-        "path": path.removeprefix(table.table_files.paths.root + "/"),
-        "uri": table.table_files.fs.uri(path),
+        "path": path.removeprefix(files.paths.root + "/"),
+        "uri": files.fs.uri(path),
         "file_name": file.file_name,
         "size_bytes": file.file_size,
         "row_count": file.row_count,

@@ -66,10 +66,11 @@ def partitions(
     from lakewright.storage.spec.options import BucketMode
 
     table = call.table()
-    named = named_partitions(table, partitions)
-    keyed = table.schema.has_primary_key
-    bucketed = table.options.bucket_mode is BucketMode.FIXED
+    # A state of the past has the partition keys of its time.
     state = table.at(snapshot=snapshot)
+    named = named_partitions(state, partitions)
+    keyed = state.schema.has_primary_key
+    bucketed = state.table_files.options.bucket_mode is BucketMode.FIXED
     found = state.partitions(where, named=named, last_update=last_update)
     held: dict[int, PartitionProperties] = {}
     if properties:
@@ -78,7 +79,7 @@ def partitions(
     return listed(
         found,
         [
-            *partition_columns(table.schema),
+            *partition_columns(state.schema),
             TextColumn("rows in files" if keyed else "rows", right=True),
             TextColumn("files", right=True),
             TextColumn("small", right=True),

@@ -14,6 +14,7 @@ from lakewright.platform.declare.variables import WAREHOUSE_VARIABLE
 if TYPE_CHECKING:
     from lakewright.storage import Catalog, Table, TableSchema
     from lakewright.storage.spec.predicate import Predicate
+    from lakewright.storage.table_at import TableAt
 
 # What the address of a Hive metastore begins with, which is a warehouse too.
 METASTORE = "thrift://"
@@ -103,10 +104,10 @@ def filter_of(text: str | None, schema: TableSchema) -> Predicate | None:
 
 
 def named_partitions(
-    table: Table, given: Sequence[Mapping[str, object]]
+    table: Table | TableAt, given: Sequence[Mapping[str, object]]
 ) -> tuple[dict[str, object], ...] | None:
     """The partitions of `--partition`, where the name of the default partition is null."""
-    null = table.options.partition_default_name
+    null = table.table_files.options.partition_default_name
     return (
         tuple(
             {name: None if text == null else text for name, text in spec.items()} for spec in given

@@ -11,7 +11,11 @@ import pytest
 
 from lakewright.platform.upkeep.health import read_health
 from lakewright.platform.warehouse.survey import TableSurvey
-from lakewright.platform.warehouse.take_survey import survey_table, survey_warehouse
+from lakewright.platform.warehouse.take_survey import (
+    survey_snapshot,
+    survey_table,
+    survey_warehouse,
+)
 from lakewright.storage import Catalog, SetOption, Table
 from tests.support.stores.watched_files import WatchedFiles, watched
 from tests.support.tables.builders import compact, events, expire, new_table, rows
@@ -283,3 +287,16 @@ def test_an_expiry_that_takes_the_snapshot_meanwhile_is_outlived(catalog: Catalo
     assert done
     assert found.problem is None
     assert found.files.files == len(table.at().files())
+
+
+def test_a_survey_of_the_past_has_the_partition_keys_of_its_time(catalog: Catalog) -> None:
+    table = new_table(catalog, partitions=["day"])
+    for _ in range(2):
+        first = table.write(rows(table, events(0, 2, day="a"))).snapshot
+    assert first is not None
+    table.upkeep.respec(["id"])
+    found = survey_snapshot(catalog.table("db.t"), first, worst=2)
+    assert (found.partition_keys, [each.spec for each in found.worst]) == (("day",), [{"day": "a"}])
+    latest = catalog.table("db.t").history.latest_snapshot()
+    assert latest is not None
+    assert survey_snapshot(catalog.table("db.t"), latest).partition_keys == ("id",)

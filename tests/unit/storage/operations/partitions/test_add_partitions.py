@@ -105,6 +105,22 @@ def test_taking_the_same_folder_again_plans_nothing(catalog: Catalog, tmp_path: 
 
 
 @pytest.mark.mission("PT37")
+def test_files_that_are_taken_over_again_never_get_the_name_of_a_deleted_one(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    root = str(land_days(tmp_path / "landed"))
+    table = landed_table(catalog)
+    names = set[str]()
+    for _ in range(3):
+        table.upkeep.add_partitions(root, **NOW)
+        table = catalog.table("db.t")
+        assert table.upkeep.plan_add_partitions(root, **NOW).known_files == 4
+        names |= {entry.file.file_name for entry in table.at().files()}
+        table.upkeep.drop_partitions("day IN ('a', 'b')")
+    assert len(names) == 12
+
+
+@pytest.mark.mission("PT37")
 def test_two_takeovers_of_one_folder_at_once_add_it_once(catalog: Catalog, tmp_path: Path) -> None:
     root = str(land_days(tmp_path / "landed"))
     table = landed_table(catalog)
