@@ -176,7 +176,7 @@ def plan_add_partitions(
         )
     snapshot = files.snapshots.latest()
     live = live_entries(files, snapshot)
-    unknown = files_to_add(files, found, live, copy=copy, into_existing=into_existing)
+    unknown = files_to_add(files, found, live, into_existing=into_existing)
     described = ExternalFiles(files)
     partitions = tuple(
         described_partition(files, described, each) for each in unknown if each.files
@@ -253,7 +253,6 @@ def files_to_add(
     found: Sequence[FoundPartition],
     live: Sequence[ManifestEntry],
     *,
-    copy: bool,
     into_existing: bool,
 ) -> list[FoundPartition]:
     """The found partitions with the files that the table lacks.
@@ -281,14 +280,14 @@ def files_to_add(
                 f"and its rows would count again in {each.partition.text}; leave the folder out",
                 table=files.name,
             )
-        left = tuple(s for s in each.files if copy or lies[s.path] not in taken)
+        left = tuple(s for s in each.files if lies[s.path] not in taken)
         if left and counts[row] and not into_existing:
             raise PartitionExists(
                 f"partition {each.partition.text or '(all)'} of {files.name} exists, with "
                 f"{counts[row]} files, and {len(left)} of the {len(each.files)} files in "
                 f"{each.folder} are not among them; if they hold further rows, add them into "
-                "the existing partition; if a compaction may have merged them, their rows are "
-                "there already",
+                "the existing partition (--into-existing, into_existing); if a compaction may "
+                "have merged them, their rows are there already",
                 table=files.name,
             )
         unknown.append(replace(each, files=left))

@@ -128,7 +128,7 @@ def plan_expire_partitions(
     if expiration_ms is None:
         raise InvalidOption(
             f"{files.name} has no {TIME_OPTION}; set it, or say how old partitions may become "
-            "(older_than)",
+            "(--older-than, older_than_ms)",
             table=files.name,
             option=TIME_OPTION,
         )

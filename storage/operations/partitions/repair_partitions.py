@@ -343,7 +343,7 @@ class _Drift:
             return (
                 f"{unknown} files are unknown, and the partition has files of the table's own, "
                 "which may hold their rows already, as after a compaction; if they do not, use "
-                "add-partitions into the existing partition"
+                "add-partitions --into-existing"
             )
         return None
 

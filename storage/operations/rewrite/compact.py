@@ -84,7 +84,9 @@ def plan_compact(
     if buckets is not None:
         buckets = [whole_number(each, "bucket") for each in buckets]
     if min_file_num is not None and min_file_num < 2:
-        raise InvalidRequestError(f"min_file_num is {min_file_num}; compaction needs at least 2")
+        raise InvalidRequestError(
+            f"min_file_num (--min-files) is {min_file_num}; compaction needs at least 2"
+        )
 
     def pick(
         metas: Sequence[DataFileMeta], indexes: Sequence[IndexFileMeta]

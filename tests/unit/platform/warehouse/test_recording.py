@@ -350,4 +350,6 @@ def test_what_a_decision_asked_for_is_recorded_also_if_its_plan_is_refused(
     past = LedgerPast(Ledger(catalog)).past(day_begins_ms=0)
     tried = past.tries[table.name, "compact"]
     assert (tried.state, tried.times) == ("a state", 1)
-    assert tried.error == ("InvalidRequestError: min_file_num is 0; compaction needs at least 2")
+    assert tried.error == (
+        "InvalidRequestError: min_file_num (--min-files) is 0; compaction needs at least 2"
+    )

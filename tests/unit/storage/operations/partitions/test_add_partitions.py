@@ -104,6 +104,18 @@ def test_taking_the_same_folder_again_plans_nothing(catalog: Catalog, tmp_path: 
     assert table.read().num_rows == 12
 
 
+def test_files_that_the_table_refers_to_are_not_copied_into_it_too(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    table, root = landed_table(catalog), land_days(tmp_path / "landed")
+    table.upkeep.add_partitions(str(root), **NOW)
+    before = days(catalog.table(table.name))
+    again = catalog.table(table.name).upkeep
+    assert not again.plan_add_partitions(str(root), copy=True, into_existing=True, **NOW).partitions
+    again.add_partitions(str(root), copy=True, into_existing=True, **NOW)
+    assert days(catalog.table(table.name)) == before
+
+
 @pytest.mark.mission("PT37")
 def test_files_that_are_taken_over_again_never_get_the_name_of_a_deleted_one(
     catalog: Catalog, tmp_path: Path
