@@ -11,11 +11,9 @@ import dagster as dg
 
 from lakewright.platform.orchestration.cron import last_tick_ms
 from lakewright.platform.orchestration.failures import failures_for_dagster
+from lakewright.platform.orchestration.health_background import read_background
 from lakewright.platform.orchestration.health_reports import (
     HEALTHY,
-    MOST_FILES_DRAWN,
-    MOST_SNAPSHOTS_READ,
-    Background,
     HealthEvaluation,
     absent,
     evaluate_health,
@@ -25,16 +23,13 @@ from lakewright.platform.orchestration.past_runs import past_runs
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import WarehouseResource
 from lakewright.platform.orchestration.run_life import RunLife
-from lakewright.platform.upkeep.retention import read_outlook
 from lakewright.platform.warehouse.clock import Clock
 from lakewright.platform.warehouse.decide import decide
 from lakewright.platform.warehouse.kept_tables import KeptTables
 from lakewright.platform.warehouse.ledger import Ledger
-from lakewright.platform.warehouse.past import LedgerPast, day_of, recent_actions
+from lakewright.platform.warehouse.past import LedgerPast, day_of
 from lakewright.platform.warehouse.table_state import read_state
-from lakewright.platform.warehouse.trend import read_trend
 from lakewright.storage.env import SystemEnv
-from lakewright.storage.operations.retention.retention_outlook import RetentionOutlook
 
 
 def build_health_check(
@@ -97,20 +92,7 @@ def build_health_check(
                 catalog, table, now_ms=now_ms, sort=kept.policy.sort, respec=kept.policy.respec
             )
             decisions = decide(state, kept.policy, past, clock, declared_keys=kept.declared_keys)
-            outlook: Sequence[RetentionOutlook] = ()
-            files: list[tuple[int, int]] = []
-            if state.survey.problem is None:
-                opened = catalog.table(table)
-                outlook = read_outlook(opened, most_snapshots=MOST_SNAPSHOTS_READ)
-                if state.survey.files.files <= MOST_FILES_DRAWN:
-                    found = (each.file for each in opened.at().files())
-                    files = [(each.level, each.file_size) for each in found]
-            beside = Background(
-                trend=read_trend(catalog, table),
-                outlook=outlook,
-                files=files,
-                actions=recent_actions(catalog, table),
-            )
+            beside = read_background(catalog, state)
             return evaluate_health(state, decisions, kept, upkeep, location=location, beside=beside)
 
         for table in wanted:

@@ -20,11 +20,8 @@ from typing import Any, TypeAlias
 import dagster as dg
 
 from lakewright.platform.declare.partition_keys import describe_partition
-from lakewright.platform.orchestration.health_reports import (
-    Background,
-    evaluate_health,
-    health_told,
-)
+from lakewright.platform.orchestration.health_background import read_at_a_look
+from lakewright.platform.orchestration.health_reports import evaluate_health, health_told
 from lakewright.platform.orchestration.names import UpkeepNames
 from lakewright.platform.orchestration.partition_news import (
     MOST_EVENTS,
@@ -42,9 +39,7 @@ from lakewright.platform.upkeep.health import PartitionHealth
 from lakewright.platform.upkeep.words import counted, size_text
 from lakewright.platform.warehouse.kept_tables import KeptTable, KeptTables
 from lakewright.platform.warehouse.look import Look, Watch
-from lakewright.platform.warehouse.past import recent_actions
 from lakewright.platform.warehouse.table_state import TableState
-from lakewright.platform.warehouse.trend import read_trend
 from lakewright.storage import Catalog, PartitionStats, Snapshot, Table
 from lakewright.storage.errors import StorageError
 from lakewright.storage.spec.snapshot import CommitKind
@@ -129,9 +124,7 @@ class TableNews:
                     kept,
                     self.names,
                     location=location,
-                    beside=Background(
-                        trend=read_trend(catalog, name), actions=recent_actions(catalog, name)
-                    ),
+                    beside=read_at_a_look(catalog, state),
                 )
                 found.append(health.event(self.names.of(name)))
             is_late = until_ms is not None and catalog.env.now_ms() >= until_ms

@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 from lakewright.platform.declare.upkeep_policies import EngineChoice
 from lakewright.storage import Engine, LocalEngine
+from lakewright.storage.operations.running.engine import TaskCounts
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -34,26 +35,26 @@ def prefers_spark(choice: EngineChoice, *, size_bytes: int = 0, row_count: int =
 
 
 def compaction_engine(
-    choice: EngineChoice, *, size_bytes: int, session: Callable[[], Any]
+    choice: EngineChoice,
+    *,
+    size_bytes: int,
+    session: Callable[[], Any],
+    counts: TaskCounts | None = None,
 ) -> Engine:
-    """The engine for rewriting that many bytes; `session` is called only for Spark."""
+    """The engine for rewriting that many bytes; `session` is called only for Spark.
+
+    It tells `counts` each finished task.
+    """
     if prefers_spark(choice, size_bytes=size_bytes):
         from lakewright.storage.spark import SparkEngine
 
-        return SparkEngine(session())
-    return LocalEngine()
+        return SparkEngine(session(), counts=counts)
+    engine = LocalEngine()
+    return engine if counts is None else CountedEngine(engine, counts)
 
 
-class Counts(Protocol):
-    """The receiver of the number of tasks that are done."""
-
-    def begin(self, total: int) -> None:
-        """Begin with so many tasks."""
-        ...
-
-    def advance(self) -> None:
-        """One more task is done; called in any thread."""
-        ...
+class Counts(TaskCounts, Protocol):
+    """The receiver of the number of tasks that are done, and of what a plan has looked at."""
 
     def reach(self, done: int, of: str, total: int | None = None) -> None:
         """So many things are done, which `of` names; without a total it is not known."""
@@ -65,7 +66,7 @@ class CountedEngine:
     """An engine of this process that tells each finished task."""
 
     engine: Engine
-    counts: Counts
+    counts: TaskCounts
 
     @property
     def name(self) -> str:

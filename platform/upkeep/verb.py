@@ -25,10 +25,10 @@ from typing import (
 
 from lakewright.platform.declare.partition_keys import describe_partition
 from lakewright.platform.declare.upkeep_policies import EngineChoice
-from lakewright.platform.upkeep.engines import CountedEngine, Counts, compaction_engine
+from lakewright.platform.upkeep.engines import Counts, compaction_engine
 from lakewright.platform.upkeep.leases import maintaining
 from lakewright.platform.upkeep.measures import Measures
-from lakewright.storage import Engine, Lease, LeaseKind, LocalEngine, Snapshot, Table
+from lakewright.storage import Engine, Lease, LeaseKind, Snapshot, Table
 from lakewright.storage.operations.leases.leases import whole_table
 from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.spec.lease import LeaseScope
@@ -160,7 +160,7 @@ class Work:
     """The context of a running verb.
 
     `run` names the lease's holder. `session` starts Spark; a verb calls it only for Spark work.
-    `counts` is told of tasks of this process, and of what a plan has looked at.
+    `counts` is told of tasks, in this process and on Spark, and of what a plan has looked at.
     """
 
     run: str
@@ -170,10 +170,9 @@ class Work:
 
     def engine(self, choice: EngineChoice, size_bytes: int) -> Engine:
         """The engine for rewriting that many bytes."""
-        engine = compaction_engine(choice, size_bytes=size_bytes, session=self.session)
-        if self.counts is not None and isinstance(engine, LocalEngine):
-            return CountedEngine(engine, self.counts)
-        return engine
+        return compaction_engine(
+            choice, size_bytes=size_bytes, session=self.session, counts=self.counts
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from lakewright.storage.env import Env, SystemEnv
 from lakewright.storage.errors import StorageError
+from lakewright.storage.operations.running.engine import TaskCounts
 from lakewright.storage.spark.pickling import dumps, loads
+from lakewright.storage.spark.task_progress import tasks_told
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -24,10 +28,12 @@ _RESULT_SCHEMA = "id long, result binary"
 
 @dataclass(frozen=True)
 class SparkEngine:
-    """Runs tasks on the executors of a session."""
+    """Runs tasks on the executors of a session, and tells `counts` how many are done."""
 
     spark: SparkSession
     name: str = "spark"
+    counts: TaskCounts | None = None
+    env: Env = field(default_factory=SystemEnv)
 
     @property
     def may_repeat(self) -> bool:
@@ -44,12 +50,20 @@ class SparkEngine:
                     yield _result_batch(index, _run_one(payloads[index]))
 
         count = len(tasks)
-        rows = self.spark.range(0, count, 1, count).mapInArrow(run, _RESULT_SCHEMA).collect()
+        frame = self.spark.range(0, count, 1, count).mapInArrow(run, _RESULT_SCHEMA)
+        with self._told(count):
+            rows = frame.collect()
         results: dict[int, Any] = {row["id"]: loads(bytes(row["result"])) for row in rows}
         for index in range(count):
             if isinstance(results[index], StorageError):
                 raise results[index]
         return [results[index] for index in range(count)]
+
+    def _told(self, count: int) -> AbstractContextManager[None]:
+        if self.counts is None:
+            return nullcontext()
+        tag = f"lakewright tasks {self.env.new_id()}"
+        return tasks_told(self.spark, tag, count, self.counts)
 
 
 def may_repeat(spark: SparkSession) -> bool:

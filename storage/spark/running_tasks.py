@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # no stubs
-from pyspark import SparkContext
+from pyspark import SparkContext, SparkStageInfo
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -54,23 +54,20 @@ def context_of(spark: SparkSession) -> SparkContext | None:
         return None
 
 
-def _wait_for_tasks(context: SparkContext, tag: str, env: Env) -> None:
+def stages_of(context: SparkContext, tag: str) -> Iterator[SparkStageInfo]:
+    """The stages of the jobs under a tag, as far as Spark still knows them."""
     tracker = context.statusTracker()
     java = context._jsc.sc()  # noqa: SLF001 - Python's tracker knows groups, which are the caller's
-    jobs = java.statusTracker().getJobIdsForTag(tag)
-    stages = {
-        stage
-        for job in jobs
-        if (found := tracker.getJobInfo(job)) is not None
-        for stage in found.stageIds
-    }
+    for job in java.statusTracker().getJobIdsForTag(tag):
+        if (found := tracker.getJobInfo(job)) is not None:
+            for stage in found.stageIds:
+                if (info := tracker.getStageInfo(stage)) is not None:
+                    yield info
+
+
+def _wait_for_tasks(context: SparkContext, tag: str, env: Env) -> None:
     until_ms = env.now_ms() + _LONGEST_WAIT_MS
     while env.now_ms() < until_ms:
-        running = [
-            info.numActiveTasks
-            for stage in stages
-            if (info := tracker.getStageInfo(stage)) is not None
-        ]
-        if not any(running):
+        if not any(stage.numActiveTasks for stage in stages_of(context, tag)):
             return
         env.sleep_ms(_LOOK_EVERY_MS)

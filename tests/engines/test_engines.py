@@ -88,11 +88,22 @@ def test_one_session_reads_and_compacts_two_tables(
     sys.stdout.write(f"{kind}: {seen['seconds']}, {seen['processes']} processes\n")
 
 
+def test_tasks_over_spark_connect_are_told_while_others_still_work(tmp_path: Path) -> None:
+    with engine("connect", tmp_path) as settings:
+        told = printed("tests.support.processes.told_tasks", str(tmp_path), settings)
+    assert told == {"results": [0, 10, 20, 30], "totals": [4], "done": [4]}
+
+
 def done(warehouse: str, settings: dict[str, str]) -> Any:
     """What a process of the platform does with an engine."""
+    return printed("tests.engines.on_two_tables", warehouse, settings)
+
+
+def printed(module: str, argument: str, settings: dict[str, str]) -> Any:
+    """What a module prints that runs in a process of its own."""
     path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
     ended = subprocess.run(
-        [sys.executable, "-m", "tests.engines.on_two_tables", warehouse],
+        [sys.executable, "-m", module, argument],
         env={**os.environ, "PYTHONPATH": path, **settings},
         capture_output=True,
         text=True,

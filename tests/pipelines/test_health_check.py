@@ -9,6 +9,7 @@ import pytest
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
 from lakewright.definitions import build_definitions
+from lakewright.platform.orchestration import health_background
 from lakewright.platform.upkeep.measures import Benefit
 from lakewright.platform.warehouse.action import Action, Verdict
 from lakewright.platform.warehouse.ledger import Ledger
@@ -118,6 +119,27 @@ def test_the_check_draws_the_health_that_looks_recorded(fragmented: Lake) -> Non
     assert (run["verb"], run["result"], run["files"]) == ("compact", "done", "2 fewer")
     assert "debt: 3 files, then at most 5, now 5" in drawn
     assert "files in the table: 4 files, then at most 6, now 6" in drawn
+
+
+def test_the_sensor_shows_sizes_and_other_retention_times_without_a_run(
+    fragmented: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the executed check shows them; of more files or snapshots it says where they are."""
+    fragmented.table().history.create_tag("q3")
+    (event,) = fragmented.tick().asset_events
+    executed = fragmented.check(CHECK).checks[CHECK].metadata
+    for shown in ("sizes and levels", "other retention times"):
+        assert event.metadata[shown] == executed[shown]
+    sizes = event.metadata["sizes and levels"].value
+    assert ">4 files, " in base64.b64decode(sizes.split("base64,")[1].rstrip(")")).decode()
+    assert [each.data["keep"] for each in event.metadata["other retention times"].records]
+
+    monkeypatch.setattr(health_background, "MOST_SNAPSHOTS_AT_A_LOOK", 2)
+    monkeypatch.setattr(health_background, "MOST_FILES_AT_A_LOOK", 3)
+    fragmented.forget_what_was_read()
+    (event,) = fragmented.tick().asset_events
+    assert event.metadata["sizes and levels"].value == "a picture, once this check is executed"
+    assert "so does this check" in event.metadata["other retention times"].value
 
 
 def test_the_sensor_reports_a_check_only_when_what_is_due_changes(fragmented: Lake) -> None:

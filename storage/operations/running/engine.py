@@ -36,6 +36,18 @@ class Engine(Protocol):
         ...
 
 
+class TaskCounts(Protocol):
+    """The receiver of the number of tasks that are done."""
+
+    def begin(self, total: int) -> None:
+        """Begin with so many tasks."""
+        ...
+
+    def advance(self) -> None:
+        """One more task is done; called in any thread."""
+        ...
+
+
 @dataclass(frozen=True)
 class LocalEngine:
     """Runs tasks in this process, one on each core; suits small work."""

@@ -197,7 +197,7 @@ def _parts(data: dict[str, object]) -> Sequence[Mapping[str, object]]:
 
 @dataclass(frozen=True, slots=True)
 class _Bar:
-    """Tasks of this process, counted on a terminal."""
+    """Tasks, in this process or on Spark, counted on a terminal."""
 
     steps: Steps
     step: str

@@ -160,7 +160,7 @@ def test_partitions_with_one_reason_are_one_line(tmp_path: Path) -> None:
     assert "- **compact**: partition day=d9: 3 small files < 5: leave" in told
 
 
-def test_what_only_an_executed_check_shows_is_named_in_the_report_of_the_sensor(
+def test_what_was_not_read_for_a_report_is_named_as_what_the_executed_check_shows(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "policy.yaml").write_text(POLICY)
