@@ -193,11 +193,8 @@ _STALE = frozenset({"SchemaMoved", "StalePlan"})
 _FORWARDS = frozenset({"UnsupportedError", "StalePlan"})
 _EXCHANGES = _STALE | {"InvalidRequestError", "PartitionNotFound"}
 PAIRS = {
-    # Of main's own keys; for primary-key tables see "Where it ends" of
-    # docs/changing-partition-keys.md.
-    "fast-forward": Pair(
-        branched, forward, _FORWARDS, kinds=("append",), passed=(2, 3), has_way_out=True
-    ),
+    # Of main's own keys.
+    "fast-forward": Pair(branched, forward, _FORWARDS, passed=(2, 3), has_way_out=True),
     "fast-forward to it": Pair(branched, forward, _FORWARDS, of=SIDE, passed=(2, 3)),
     "exchange from it": Pair(paired, exchange, _EXCHANGES, of=STAGED),
     "exchange to it": Pair(paired, exchange, _STALE),
