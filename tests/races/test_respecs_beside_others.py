@@ -8,6 +8,7 @@ and said so. Then the table is whole, takes a write, and holds no file that noth
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakewright.storage import Catalog, Table
-from lakewright.storage.errors import StorageError
+from lakewright.storage.errors import StalePlan, StorageError, UnsupportedError
 from lakewright.storage.operations.running.engine import LocalEngine
 from tests.races.outcomes import told
 from tests.races.serial import one_by_one
@@ -184,14 +185,16 @@ class Pair:
     numbers: tuple[int, ...] = (0, 1)
     # Snapshots of before that are the latest of main for a while.
     passed: tuple[int, ...] = ()
+    # The change may have to be planned again, and errors of the verb name a way that ends it well.
+    has_way_out: bool = False
 
 
 _STALE = frozenset({"SchemaMoved", "StalePlan"})
 _FORWARDS = frozenset({"UnsupportedError", "StalePlan"})
 _EXCHANGES = _STALE | {"InvalidRequestError", "PartitionNotFound"}
 PAIRS = {
-    # The branch's keys change; beside a change of main's own, see "Where it ends" of
-    # docs/changing-partition-keys.md.
+    # Of main's own keys.
+    "fast-forward": Pair(branched, forward, _FORWARDS, passed=(2, 3), has_way_out=True),
     "fast-forward to it": Pair(branched, forward, _FORWARDS, of=SIDE, passed=(2, 3)),
     "exchange from it": Pair(paired, exchange, _EXCHANGES, of=STAGED),
     "exchange to it": Pair(paired, exchange, _STALE),
@@ -261,7 +264,8 @@ class Judge:
     def _check_end(self, state: State) -> None:
         outcomes = tuple(told(each) for each in state.outcomes)
         self.ends[outcomes] += 1
-        if outcomes[0] != "done" or outcomes[1] not in {"done", *self.pair.may_end}:
+        may_end = {"done", *(_STALE if self.pair.has_way_out else ())}
+        if outcomes[0] not in may_end or outcomes[1] not in {"done", *self.pair.may_end}:
             self._found("is no way to end", state)
         ended = zip(self.actors, outcomes, strict=True)
         done = frozenset(each.name for each, how in ended if how == "done")
@@ -270,10 +274,30 @@ class Judge:
         only = self._serial[frozenset({self.actors[1].name})][0]
         if _IN_BOTH in error:
             due = [{**each, T: only[T]} for each in due]
-        found = self.rows(state.content)
+        content = state.content
+        found = self.rows(content)
+        if error and found not in due and self.pair.has_way_out:
+            content = self._on_the_way_out(content, error)
+            due, found = [only], self.rows(content)
         if found not in due:
             self._found(f"rows of no serial order: {found}", state)
-        self._go_on(state.content)
+        self._go_on(content)
+
+    def _on_the_way_out(self, content: Content, error: str) -> Content:
+        """Do what the errors of a fast-forward say, until it is done."""
+        files = DictFiles(content, LATER_MS)
+        catalog = self.ring.catalog(files, 62, LATER_MS)
+        for _ in range(4):
+            told_id = re.search(r"roll back to (\d+)|rollback db\.t --snapshot (\d+)", error)
+            if told_id:
+                catalog.table(T).history.rollback(snapshot=int(told_id[1] or told_id[2]))
+            try:
+                forward(catalog.table(T))
+            except (StalePlan, UnsupportedError) as again:
+                error = str(again)
+            else:
+                return files.content
+        raise AssertionError(f"the way out does not end: {error}")
 
     def _go_on(self, content: Content) -> None:
         """Let a writer come later, and orphans be removed: all is there, and nothing else."""

@@ -131,14 +131,20 @@ class Restatement:
         return [(entry, self._entry(entry, partition.row)) for partition, entry in found]
 
     def _check_rows(self, live: Sequence[ManifestEntry]) -> None:
-        """Check that entries which keep their rows have those of the table's keys."""
-        arity = len(self.files.partitions.keys.fields)
-        if self.keys is None and any(row_arity(each.partition) != arity for each in live):
-            raise StalePlan(
-                f"another process is changing the partition keys of {self.files.name}; wait for "
-                "its end, and plan again",
-                table=self.files.name,
-            )
+        """Check that entries which keep their rows have those of the table's keys, or their own.
+
+        A client that opened the table before its keys changed gives its files rows of their own.
+        """
+        if self.keys is not None:
+            return
+        partitions = self.files.partitions
+        for each in live:
+            if row_arity(each.partition) != len(partitions.of_entry(each).keys.fields):
+                raise StalePlan(
+                    f"another process is changing the partition keys of {self.files.name}; wait "
+                    "for its end, and plan again",
+                    table=self.files.name,
+                )
 
     def _partition(
         self, entry: ManifestEntry, values: Mapping[str, Mapping[str, Value]]

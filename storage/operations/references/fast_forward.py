@@ -3,9 +3,10 @@
 1. Plan: choose the snapshots, tags and changelogs of main to delete. These are the ones from the
    start of the branch on that the branch does not have, and older ones that do not lead to the
    branch or whose schema it does not share. Find the files that only these roots reach.
-2. Run: delete the lost snapshots whose schema the branch does not share. Copy the schemas and
-   then the snapshots of the branch to main, the latest snapshot first. A reader sees the old
-   table or the new one.
+2. Run: delete the lost snapshots beyond the branch's last one, and those whose schema it does not
+   share, the latest first. A commit that followed the latest is seen then, which is put back; a
+   later one finds its base gone. Copy the schemas and then the snapshots of the branch to main, the
+   latest snapshot first. A reader sees the old table or the new one.
 3. Delete the changelogs and tags that the plan names, copy the tags of the branch, and set back
    consumers. Then delete the files that no root keeps.
 
@@ -14,7 +15,7 @@ Source: Paimon specification, chapter Manage Branches; `FileSystemBranchManager`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from lakewright.storage.errors import InvalidRequestError, StalePlan
@@ -45,7 +46,7 @@ from lakewright.storage.operations.references.roots import (
 )
 from lakewright.storage.operations.references.stale_roots import stale_when_roots_go
 from lakewright.storage.operations.references.whole_snapshots import is_same
-from lakewright.storage.operations.running.delete_files import delete_files
+from lakewright.storage.operations.running.delete_files import delete_files, take_files
 from lakewright.storage.operations.running.plan import DeletionPlan
 from lakewright.storage.operations.state.branch_files import FIRST_SCHEMA_ID, on_branch
 from lakewright.storage.spec.reference_names import MAIN_BRANCH
@@ -198,8 +199,13 @@ def run_fast_forward(files: TableFiles, plan: FastForwardPlan) -> BranchResult:
     # planned snapshots have not.
     schema_ids = seen.schemas.ids()
     plan = _checked(files, plan)
-    _delete_of_other_schemas(files, seen, plan)
+    of_others = _of_other_schemas(files, seen, plan)
+    _delete_first(files, plan, of_others.snapshots)
+    delete_files(files.fs, [files.paths.tag(each) for each in of_others.tags])
+    if of_others.has_changelogs:
+        delete_changelogs_from(files, plan.lost_changelog_ids)
     main_goes_further = _close_schemas(files, seen.schemas.read(schema_ids[-1]))
+    _check_keys_stayed(files, seen, plan)
     # The latest first: an alter sees by its base whether that version was replaced.
     for each in reversed(schema_ids):
         files.schemas.restore(each, seen.schemas.read_file(each))
@@ -244,26 +250,54 @@ def _checked(files: TableFiles, plan: FastForwardPlan) -> FastForwardPlan:
     return checked
 
 
-def _delete_of_other_schemas(files: TableFiles, seen: TableFiles, plan: FastForwardPlan) -> None:
-    """Delete the roots that main loses and that the branch's schemas cannot read.
+@dataclass(frozen=True, slots=True)
+class _OfOtherSchemas:
+    """The roots that main loses and that the branch's schemas cannot read."""
 
-    Main first returns to its state before its schema changed, and then becomes the branch.
-    """
+    snapshots: tuple[int, ...] = ()
+    tags: tuple[str, ...] = ()
+    has_changelogs: bool = False
+
+
+def _of_other_schemas(
+    files: TableFiles, seen: TableFiles, plan: FastForwardPlan
+) -> _OfOtherSchemas:
     shared = _schemas_shared(files, seen)
     if not any(each >= shared for each in files.schemas.ids()):
+        return _OfOtherSchemas()
+    changelogs = {each.id for each in files.references.changelogs() if each.schema_id >= shared}
+    return _OfOtherSchemas(
+        tuple(e for e in plan.lost_snapshot_ids if files.snapshots.read(e).schema_id >= shared),
+        tuple(e for e in plan.lost_tags if files.references.tag(e).snapshot.schema_id >= shared),
+        bool(changelogs & set(plan.lost_changelog_ids)),
+    )
+
+
+def _delete_first(files: TableFiles, plan: FastForwardPlan, of_others: Collection[int]) -> None:
+    """Delete the snapshots that main loses before it gets any of the branch, the latest first.
+
+    Main first returns to a state that the branch's schemas can read, and then becomes the branch.
+
+    Raises:
+        StalePlan: another commit followed the latest, which is there again.
+    """
+    last, latest_id = max(plan.new_snapshot_ids), max(plan.snapshot_ids, default=0)
+    going = {*of_others, *(each for each in plan.snapshot_ids if each > last)}
+    if not going:
         return
-    lost = sorted(plan.lost_snapshot_ids, reverse=True)
-    of_others = [each for each in lost if files.snapshots.read(each).schema_id >= shared]
-    tags = [
-        each for each in plan.lost_tags if files.references.tag(each).snapshot.schema_id >= shared
-    ]
-    changelogs = [each.id for each in files.references.changelogs() if each.schema_id >= shared]
-    if of_others:
-        delete_files(files.fs, [files.paths.latest_hint])
-    delete_files(files.fs, [files.paths.snapshot(each) for each in of_others])
-    delete_files(files.fs, [files.paths.tag(each) for each in tags])
-    if set(changelogs) & set(plan.lost_changelog_ids):
-        delete_changelogs_from(files, plan.lost_changelog_ids)
+    # Without this hint, readers list the snapshots and take the highest id.
+    delete_files(files.fs, [files.paths.latest_hint])
+    if latest_id in going:
+        taken = take_files(files.fs, [files.paths.snapshot(latest_id)])
+        newer = [each for each in files.snapshots.ids() if each > latest_id]
+        if newer and any(files.snapshots.put_back(latest_id, each) for each in taken.values()):
+            raise StalePlan(
+                f"snapshot {newer[-1]} was committed to {files.name} just before it was forwarded "
+                f"to branch {plan.branch}; nothing was changed: plan again",
+                table=files.name,
+            )
+    rest = sorted(going - {latest_id}, reverse=True)
+    delete_files(files.fs, [files.paths.snapshot(each) for each in rest])
 
 
 def _close_schemas(files: TableFiles, last: TableSchema) -> bool:
@@ -284,13 +318,33 @@ def _close_schemas(files: TableFiles, last: TableSchema) -> bool:
     return True
 
 
+def _check_keys_stayed(files: TableFiles, seen: TableFiles, plan: FastForwardPlan) -> None:
+    """Check that no change of main's keys came after the plan was checked.
+
+    Snapshots of such a change name its schemas, so these must stay.
+
+    Raises:
+        StalePlan: main has other keys; nothing of the branch was copied.
+    """
+    own, its = (each.schemas.latest(table=files.name) for each in (files, seen))
+    if own.partition_keys != its.partition_keys:
+        raise StalePlan(
+            f"the partition keys of {files.name} became "
+            f"{', '.join(own.partition_keys) or 'none'} while it was forwarded to branch "
+            f"{plan.branch}, from a snapshot that both have or that main keeps; forward it again, "
+            "which names what to do first",
+            table=files.name,
+        )
+
+
 def _delete_schemas_beyond(files: TableFiles, last_id: int) -> None:
     """Delete main's own versions, the latest last, and those that alters add to them meanwhile.
 
     Older ones may have other partition keys, so none of them is the latest for a moment.
     """
     surplus = [each for each in files.schemas.ids() if each > last_id]
-    while surplus:
+    keys = files.schemas.read(last_id).partition_keys
+    while surplus and files.schemas.latest(table=files.name).partition_keys == keys:
         delete_files(files.fs, [files.paths.schema(each) for each in surplus])
         surplus = [each for each in files.schemas.ids() if each > last_id]
         if last_id + 1 in surplus:
@@ -303,8 +357,6 @@ def _copy_snapshots(files: TableFiles, seen: TableFiles, plan: FastForwardPlan) 
     last = max(plan.new_snapshot_ids)
     # Without this hint, readers list the snapshots and take the highest id.
     delete_files(files.fs, [files.paths.latest_hint])
-    beyond = sorted((each for each in plan.snapshot_ids if each > last), reverse=True)
-    delete_files(files.fs, [files.paths.snapshot(each) for each in beyond])
     # These go before the branch's first snapshot exists, since it does not follow them.
     first = min(plan.new_snapshot_ids)
     lost = sorted(each for each in plan.lost_snapshot_ids if each < first)
