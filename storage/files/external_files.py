@@ -56,7 +56,8 @@ def external_file_path(
         raise UnsupportedError(
             f"{table}: data file {uri} lies outside of the table and below no path of its option "
             f"{_OPTION} ({', '.join(roots) or 'not set'}); add its path there if it may be "
-            f"read, or open the table again if add-partitions has just added it; {_if_moved(table)}",
+            f"read, or open the table again if add-partitions has just added it; "
+            f"{_if_moved(table)}",
             table=table,
             option=_OPTION,
         )

@@ -266,8 +266,8 @@ def _check_age(files: TableFiles, oldest: int, now: int, *, even_recent: bool) -
     if oldest > now - _LEAST_AGE_MS and not even_recent:
         raise InvalidRequestError(
             f"files of {files.name} younger than an hour may belong to a write under way; name "
-            "an age of an hour or more, or allow recent files (--even-recent, even_recent) if no process "
-            "writes to the table"
+            "an age of an hour or more, or allow recent files (--even-recent, even_recent) if no "
+            "process writes to the table"
         )
 
 
