@@ -29,6 +29,7 @@ from lakewright.storage.codec.binary_row import decode_row, encode_row, row_arit
 from lakewright.storage.errors import SnapshotNotFound, UnsupportedError
 from lakewright.storage.files.external_files import external_uri
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.commit.restamp import numbered_on_top
 from lakewright.storage.operations.commit.restated_base import has_rows_of
 from lakewright.storage.operations.state.bridged_files import is_bridged_row, late_entries, ways_out
 from lakewright.storage.operations.state.live_files import (
@@ -204,7 +205,7 @@ def _prepared_in(
     lists = files.manifests.read_list(record.prepared.list_name, size=record.prepared.list_size)
     prepared = fold_entries(files.manifests.entries(lists)).values()
     kept = [each for each in prepared if each.file.file_name in names]
-    entries = [*kept, *added]
+    entries = [*kept, *numbered_on_top(files, added, kept)]
     rows = sum(each.file.row_count for each in entries)
     return RestatedBase(keys=None, entries=entries, rows=rows)
 
@@ -257,7 +258,7 @@ def _restored(
     kept = [each for each in old if files.partitions.of_entry(each).values not in removed]
     vectors = [e for e in index_entries(files, before) if e.file.index_type != HASH_INDEX]
     indexes = [*vectors, *hash_indexes]
-    entries = [*kept, *added]
+    entries = [*kept, *numbered_on_top(files, added, kept)]
     return Change(
         base=RestatedBase(
             keys=None,

@@ -8,6 +8,7 @@ with higher numbers before it commits. The result equals two writes, one after t
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -25,8 +26,9 @@ from lakewright.storage.operations.state.live_files import LiveFiles
 from lakewright.storage.operations.write.rolling_writer import BucketTarget, RollingWriter
 from lakewright.storage.operations.write.verify import Proof, Written
 from lakewright.storage.spec.commit import CommitMessage, StagedWrite, WriteMode
-from lakewright.storage.spec.manifest import DataFileMeta, FileSource
+from lakewright.storage.spec.manifest import DataFileMeta, FileSource, ManifestEntry
 from lakewright.storage.spec.options import BucketMode
+from lakewright.storage.spec.partition import Place
 from lakewright.storage.spec.schema import SEQUENCE_NUMBER
 from lakewright.storage.spec.snapshot import Snapshot
 
@@ -123,6 +125,40 @@ def _renumbered(
             writer.abandon()
         raise
     return replace(staged, messages=tuple(messages))
+
+
+def numbered_on_top(
+    files: TableFiles, added: Sequence[ManifestEntry], base: Sequence[ManifestEntry]
+) -> list[ManifestEntry]:
+    """Entries of another client's files, with sequence numbers above those of a base.
+
+    The client did not find the base in its buckets, so it began to count anew. Its files are
+    written again where their numbers are not high enough. Files of other partition keys stay.
+    """
+    following = next_sequences(base)
+    by_place: dict[tuple[Place, int], list[ManifestEntry]] = defaultdict(list)
+    for each in added:
+        by_place[each.place, each.file.schema_id].append(each)
+    found: list[ManifestEntry] = []
+    writers: list[RollingWriter] = []
+    try:
+        for (place, schema_id), entries in by_place.items():
+            message = CommitMessage(
+                partition=place.partition,
+                bucket=place.bucket,
+                total_buckets=entries[0].total_buckets,
+                new_files=tuple(each.file for each in entries),
+            )
+            shift = following.get(place, 0) - _first_number(message)
+            of_files = files.at_schema(schema_id)
+            if shift > 0 and of_files.schema.partition_keys == files.schema.partition_keys:
+                message = _shifted(of_files, message, shift, writers)
+            found += message.entries(message.new_files)
+    except BaseException:
+        for writer in writers:
+            writer.abandon()
+        raise
+    return found
 
 
 def _first_number(message: CommitMessage) -> int:

@@ -15,7 +15,7 @@ A process deletes staged files only while the number is its own. Records go befo
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -110,6 +110,13 @@ def _messages(moved: Moved) -> tuple[CommitMessage, ...]:
         )
         for place, entries in staged.items()
     )
+
+
+def _sizes(message: CommitMessage) -> Iterator[tuple[str, int]]:
+    for file in message.written_files:
+        yield file.file_name, file.file_size
+    for index in message.new_indexes:
+        yield index.file_name, index.file_size
 
 
 def _moved(staged: StagedPartition) -> Moved:
@@ -309,16 +316,25 @@ class Staging:
         return dict(found)
 
     def _whole(self, found: Sequence[StagedPartition]) -> list[StagedPartition]:
-        """The partitions of which each file is there, once each.
+        """The partitions of which each file is there in its whole length, once each.
 
-        A process that stopped while it took a change over leaves two records of the same files.
+        A power loss may shorten files of a store that does not flush them. A process that stopped
+        while it took a change over leaves two records of the same files.
         """
         root = f"{self.files.paths.root}/"
         wanted = [
             frozenset(path.removeprefix(root) for path in paths_of(self.files, self.change, [each]))
             for each in found
         ]
-        there = self.files.quarantine.there(sorted(frozenset().union(*wanted))).keys()
+        sizes = {
+            name: size for each in found for own in each.messages for name, size in _sizes(own)
+        }
+        looked_at = self.files.quarantine.there(sorted(frozenset().union(*wanted)))
+        there = {
+            path
+            for path, status in looked_at.items()
+            if status.size == sizes.get(status.name, status.size)
+        }
         known = {
             (each.partition, each.base, paths): each
             for each, paths in zip(found, wanted, strict=True)

@@ -43,7 +43,7 @@ from lakewright.storage.operations.retention.orphan_candidates import OrphanCand
 from lakewright.storage.operations.running.delete_files import delete_files, remove_empty_folders
 from lakewright.storage.operations.running.plan import UnreachableFile
 from lakewright.storage.operations.state.branch_files import on_branch
-from lakewright.storage.operations.state.staged_changes import can_go_on, paths_of
+from lakewright.storage.operations.state.staged_changes import keeps_files, paths_of
 from lakewright.storage.spec.arguments import text_argument
 from lakewright.storage.spec.file_names import is_place_below
 from lakewright.storage.spec.quarantine import QuarantinedFile, QuarantineManifest
@@ -263,7 +263,7 @@ class References:
         store = files.staged_changes
         if not (changes := store.changes()):
             return set()
-        stands = {number for number, each in changes.items() if can_go_on(files, each)}
+        stands = {number for number, each in changes.items() if keeps_files(files, each)}
         kept: set[str] = set()
         for path, number in store.counted(changes).items():
             if number in stands and path not in self._read_batches:

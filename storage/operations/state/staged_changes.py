@@ -31,6 +31,20 @@ def can_go_on(files: TableFiles, change: StagedChange) -> bool:
     Where keys go, the change makes a schema for its entries before it is published, and above it a
     copy of the present one.
     """
+    if not keeps_files(files, change):
+        return False
+    first = change.schema_id
+    if files.schemas.latest_id(table=files.name) == first:
+        return True
+    return first + 1 in files.schemas.ids()
+
+
+def keeps_files(files: TableFiles, change: StagedChange) -> bool:
+    """Whether what a change staged may still be published, so that it is no orphan.
+
+    The copy of the schema comes before the schema for entries. A process that stands still between
+    the two will go on; no other process can go on from there.
+    """
     present = files.schemas.latest_id(table=files.name)
     first = change.schema_id
     if present not in (first, first + 2) or first not in files.schemas.ids():
@@ -40,11 +54,13 @@ def can_go_on(files: TableFiles, change: StagedChange) -> bool:
         return False
     if present == first:
         return True
-    if first + 1 not in files.schemas.ids():
+    copy = files.schemas.read(first + 2)
+    if replace(copy, id=source.id, time_millis=source.time_millis) != source:
         return False
-    helper, copy = (files.schemas.read(first + number) for number in (1, 2))
-    is_copy = replace(copy, id=source.id, time_millis=source.time_millis) == source
-    return is_copy and helper.partition_keys == change.keys
+    try:
+        return files.schemas.read(first + 1).partition_keys == change.keys
+    except SchemaNotFound:
+        return True
 
 
 def paths_of(

@@ -6,12 +6,20 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from lakewright.storage import Catalog, RespecResult, SetOption, Table
 from lakewright.storage.errors import StalePlan, StorageError
-from tests.support.stores.watched_files import Call, Crashed, Fault, WatchedFiles, puts_snapshot
+from tests.support.stores.watched_files import (
+    Call,
+    Crashed,
+    Fault,
+    WatchedFiles,
+    looked_at,
+    puts_snapshot,
+)
 from tests.support.tables.builders import compact, content, expire, remove_orphans
 from tests.support.tables.invariants import (
     assert_nothing_missing,
@@ -284,3 +292,39 @@ def stopped_again(catalog: Catalog, keys: tuple[str, ...], fail_at: int, fault: 
     assert content(now) == model.texts, told
     assert_only_reachable_files(now)
     return fs.counted
+
+
+@pytest.mark.parametrize("length", [0, 0.5])
+def test_a_staged_file_that_lost_bytes_is_staged_again(catalog: Catalog, length: float) -> None:
+    table, model = made(catalog, "fixed")
+    live = data_files(table)
+    die_after(catalog, "db.t", KEYS[0], 3)
+    (damaged, *_) = sorted(data_files(table) - live)
+    cut = Path(catalog.root, damaged.removeprefix(catalog.root).lstrip("/"))
+    cut.write_bytes(cut.read_bytes()[: int(cut.stat().st_size * length)])
+    go_on(catalog, "db.t", KEYS[0])
+    remove_orphans(catalog.table("db.t"))
+    check_done(catalog, model, KEYS[0])
+
+
+def test_orphans_that_are_removed_between_the_schemas_of_a_change_leave_what_it_takes_up(
+    catalog: Catalog,
+) -> None:
+    table, model = made(catalog, "fixed")
+    live = data_files(table)
+    die_after(catalog, "db.t", (), DAYS)
+    staged = data_files(table) - live
+    removed = []
+
+    def look(call: Call) -> None:
+        if call.path.endswith("/schema/schema-2") and not removed:
+            now = catalog.table("db.t")
+            removed.append(now.upkeep.plan_remove_orphans(age_ms=0, even_recent=True))
+            going = tuple(each.path for each in removed[0].files)
+            assert staged
+            assert not any(each.endswith(going) for each in staged)
+
+    watched = replace(catalog, fs=WatchedFiles(catalog.fs, after=looked_at(look)))
+    watched.table("db.t").upkeep.respec(())
+    assert removed
+    check_done(catalog, model, ())
