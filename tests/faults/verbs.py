@@ -436,6 +436,11 @@ def _run(name: str, *args: Any, **plan: Any) -> Callable[[Place], object]:
     return verb
 
 
+def _orphans_in_steps(at: Place) -> object:
+    steps = at.table.upkeep.orphan_steps(max_files=1, **EVERY_ORPHAN)
+    return [at.table.upkeep.run(each) for each in steps]
+
+
 def _delete_orphans(at: Place) -> object:
     table = at.table
     return table.upkeep.run(table.upkeep.plan_remove_orphans(**EVERY_ORPHAN), quarantine=False)
@@ -647,6 +652,13 @@ CASES = (
         cleans_up=False,
     ),
     Case(
+        "remove orphans in steps",
+        _orphans_in_steps,
+        ("keyed",),
+        _orphans,
+        cleans_up=False,
+    ),
+    Case(
         "delete orphans",
         _delete_orphans,
         ("keyed", "append"),
@@ -826,10 +838,7 @@ READERS: dict[str, Callable[[Place], object]] = {
         at.table.at().statistics(),
         at.table.at().partition_properties(),
     ),
-    "orphans": lambda at: (
-        list(at.table.upkeep.orphan_steps(max_files=1, age_ms=0, even_recent=True)),
-        list(at.table.upkeep.each_quarantine()),
-    ),
+    "each_quarantine": lambda at: list(at.table.upkeep.each_quarantine()),
     "validate_rows": lambda at: (
         at.table.upkeep.plan_validate_rows(),
         at.table.upkeep.validate_rows(),

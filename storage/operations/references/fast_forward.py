@@ -205,7 +205,7 @@ def run_fast_forward(files: TableFiles, plan: FastForwardPlan) -> BranchResult:
     if of_others.has_changelogs:
         delete_changelogs_from(files, plan.lost_changelog_ids)
     main_goes_further = _close_schemas(files, seen.schemas.read(schema_ids[-1]))
-    _check_keys_stayed(files, seen, plan)
+    _check_keys_stayed(files, seen.schemas.read(schema_ids[-1]), plan)
     # The latest first: an alter sees by its base whether that version was replaced.
     for each in reversed(schema_ids):
         files.schemas.restore(each, seen.schemas.read_file(each))
@@ -318,16 +318,17 @@ def _close_schemas(files: TableFiles, last: TableSchema) -> bool:
     return True
 
 
-def _check_keys_stayed(files: TableFiles, seen: TableFiles, plan: FastForwardPlan) -> None:
+def _check_keys_stayed(files: TableFiles, copied: TableSchema, plan: FastForwardPlan) -> None:
     """Check that no change of main's keys came after the plan was checked.
 
-    Snapshots of such a change name its schemas, so these must stay.
+    Snapshots of such a change name its schemas, so these must stay. `copied` is the last schema
+    that main gets of the branch, whose keys may change meanwhile.
 
     Raises:
         StalePlan: main has other keys; nothing of the branch was copied.
     """
-    own, its = (each.schemas.latest(table=files.name) for each in (files, seen))
-    if own.partition_keys != its.partition_keys:
+    own = files.schemas.latest(table=files.name)
+    if own.partition_keys != copied.partition_keys:
         raise StalePlan(
             f"the partition keys of {files.name} became "
             f"{', '.join(own.partition_keys) or 'none'} while it was forwarded to branch "

@@ -326,7 +326,9 @@ def test_less_than_an_hour_is_refused_unless_it_is_meant(catalog: Catalog) -> No
     table.stage(rows(table, events(7, 9)))
     age(table, 0.5)
     for plan in ({"age_ms": HOUR // 2}, {"older_than_ms": int(time.time() * 1000) - HOUR // 2}):
-        with pytest.raises(InvalidRequestError, match=r"allow recent files \(even_recent\) if no"):
+        with pytest.raises(
+            InvalidRequestError, match=r"allow recent files \(--even-recent, even_recent\) if no"
+        ):
             table.upkeep.plan_remove_orphans(**plan)
     assert table.upkeep.plan_remove_orphans(age_ms=HOUR).files == ()
     plan = table.upkeep.plan_remove_orphans(age_ms=HOUR // 3, even_recent=True)
