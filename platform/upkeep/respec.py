@@ -3,6 +3,8 @@
 All files of a primary-key table are written anew, and none is split before.
 
 With `split_only` the keys stay, and a later run finds less to split.
+
+The file is long since it holds all that is told of one plan: report, measures and words.
 """
 
 from __future__ import annotations

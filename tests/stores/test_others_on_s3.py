@@ -25,7 +25,10 @@ def java_on_s3() -> Iterator[LatestJavaOracle]:
     """Java Paimon 1.4.2 with its plugin for S3."""
     plugins = INSTALLED / "paimon-s3"
     if not plugins.is_dir():
-        pytest.skip(f"paimon-s3 is not in {plugins}; run make test-stores where mvn is installed")
+        pytest.skip(
+            f"paimon-s3 is not in {plugins}; run make test-stores where mvn is installed; "
+            "on a local disk Java reads these states otherwise"
+        )
     yield from running(lambda home: start_java_latest(home, plugins=plugins), "java_latest")
 
 

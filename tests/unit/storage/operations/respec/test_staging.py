@@ -27,6 +27,7 @@ from tests.support.tables.invariants import (
     assert_readable_history,
 )
 from tests.unit.storage.operations.respec.test_staged_table import (
+    FAULTS,
     KEYS,
     Model,
     many_partitions,
@@ -258,9 +259,6 @@ def test_a_run_that_goes_on_and_stops_at_any_call_loses_no_row_and_no_file(
     for fail_at in range(1, calls + 1, step):
         stopped_again(catalog, keys, fail_at, FAULTS[fail_at % len(FAULTS)])
     assert calls > 100
-
-
-FAULTS = (Fault.DIES_BEFORE, Fault.DIES_AFTER, Fault.FAILS_BEFORE, Fault.FAILS_AFTER)
 
 
 def stopped_again(catalog: Catalog, keys: tuple[str, ...], fail_at: int, fault: Fault) -> int:
