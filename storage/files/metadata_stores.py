@@ -58,8 +58,17 @@ class SchemaStore:
 
         Raises:
             TableNotFound: no schema file exists, and so no table.
+            SchemaNotFound: the file is listed, and cannot be found.
         """
-        return self.read(self.latest_id(table=table))
+        latest_id = self.latest_id(table=table)
+        while True:
+            try:
+                return self.read(latest_id)
+            except SchemaNotFound:
+                # An alter takes its version back if a fast-forward replaced the one before it.
+                listed_id, latest_id = latest_id, self.latest_id(table=table)
+                if latest_id == listed_id:
+                    raise
 
     def latest_id(self, *, table: str) -> int:
         """The id of the current schema.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -103,8 +104,6 @@ def test_a_table_without_snapshots_is_empty(catalog: Catalog) -> None:
 
 @pytest.mark.mission("SE25")
 def test_schemas_are_put_once_and_the_highest_is_current(table: Table) -> None:
-    from dataclasses import replace
-
     store = table.table_files.schemas
     assert store.put_schema(replace(table.schema, id=1, comment="new")) is True
     assert store.put_schema(replace(table.schema, id=1, comment="other")) is False
@@ -113,6 +112,21 @@ def test_schemas_are_put_once_and_the_highest_is_current(table: Table) -> None:
     assert store.read(0) == table.schema
     with pytest.raises(SchemaNotFound, match="schema 7 is missing"):
         store.read(7)
+
+
+@pytest.mark.mission("SE22")
+def test_the_latest_schema_is_found_though_the_listed_one_was_taken_back(table: Table) -> None:
+    """An alter does so if a fast-forward replaced the version before."""
+    schemas = table.table_files.schemas
+    schemas.put_schema(replace(table.schema, id=1))
+    path = Path(table.table_files.paths.schema(1))
+    beside, taken_back = interrupted(
+        table,
+        when=lambda call: call.name == "read_bytes" and call.path == str(path),
+        meanwhile=path.unlink,
+    )
+    assert beside.table_files.schemas.latest(table="db.t") == table.schema
+    assert taken_back.has_happened
 
 
 DAMAGES = {
