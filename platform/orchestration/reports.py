@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -68,8 +69,11 @@ def column_schema(
 
 def code_reference(file: str, line: int) -> Metadata:
     """A line of a file, for the link to an editor or to source control."""
-    place = dg.LocalFileCodeReference(file_path=str(Path(file).resolve()), line_number=line)
-    return {"dagster/code_references": dg.CodeReferencesMetadataValue(code_references=[place])}
+    with warnings.catch_warnings():
+        # Else a terminal gets four lines of Dagster's for each table.
+        warnings.simplefilter("ignore", dg.BetaWarning)
+        place = dg.LocalFileCodeReference(file_path=str(Path(file).resolve()), line_number=line)
+        return {"dagster/code_references": dg.CodeReferencesMetadataValue(code_references=[place])}
 
 
 def schema_metadata(schema: TableSchema) -> dg.TableSchema:

@@ -102,5 +102,6 @@ def run_up(warehouse: str, port: int) -> None:
     sys.stdout.flush()
     os.environ.update(workspace.environment)
     heed_interrupts()
-    command = dagster_dev_command(workspace.file, port)
+    # Each tick of each sensor is told otherwise; the pages show them.
+    command = [*dagster_dev_command(workspace.file, port), "--log-level", "warning"]
     os.execv(command[0], command)  # noqa: S606  # no shell is wanted
