@@ -130,6 +130,11 @@ def test_quarantines_are_listed_restored_and_purged(
     assert listed.lines[2].startswith(quarantine.id)
     assert listed.lines[2].endswith("remove-orphans      1   4 B")
     (shown,) = lakewright(catalog, "quarantine", "list", "db.t", "--format", "json").json
+    assert (shown["file_count"], shown["size_bytes"]) == (1, 4)
+    assert "files" not in shown
+    named = lakewright(catalog, "quarantine", "list", "db.t", "--files")
+    assert named.lines[-1].split() == [quarantine.id, ORPHAN, "4", "B"]
+    (shown,) = lakewright(catalog, "quarantine", "list", "db.t", "--files", "--format", "json").json
     assert shown["files"] == [
         {
             "path": ORPHAN,
