@@ -435,4 +435,3 @@ def test_while_a_policy_file_is_wrong_no_upkeep_is_asked_for_and_tables_are_writ
     lake.definitions_are(loaded)
     assert lake.materialize(partitions="2024-01-01").success
     assert "policy.yaml:1: " in lake.run("compact").failure
-    assert len(lake.table().at().files()) > 1
