@@ -144,6 +144,18 @@ def test_files_that_the_snapshot_does_not_name_are_estimated(unchecked_catalog: 
     assert again == table.inspect.unnamed_files(layout, most_folders=1, seed=5)
 
 
+def test_files_of_another_partition_in_the_same_folder_are_no_orphans(catalog: Catalog) -> None:
+    """Null and the empty text share one; a sample may have drawn one of them alone."""
+    table = new_table(catalog, {"k": "INT", "p": "STRING"}, partitions=["p"])
+    for value in (None, "", "x", None, ""):
+        table.write(rows(table, [{"k": 1, "p": value}]))
+    layout = table.inspect.layout()
+    for most in (1, 3):
+        for seed in range(9):
+            found = table.inspect.unnamed_files(layout, most_folders=most, seed=seed)
+            assert found.count == 0
+
+
 def test_the_length_of_a_history_costs_one_listing(catalog: Catalog) -> None:
     table = appended(catalog, times=3)
     calls = []
