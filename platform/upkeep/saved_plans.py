@@ -15,6 +15,7 @@ from lakewright.storage import RespecPlan, SortCompactionPlan, Table
 from lakewright.storage.codec.json_values import read_json
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.operations.running.plan import Plan
+from lakewright.storage.spec.partition_words import name_partition
 
 # The verb that made a plan; a plan that Python saved has no such key.
 _VERB = "verb"
@@ -124,6 +125,7 @@ def _check_partitions(where: str, plan: Plan[Any], table: Table) -> None:
     for part in (*getattr(plan, "tasks", ()), *getattr(plan, "skipped", ())):
         if list(table.table_files.partitions.stored(part.partition)) != keys:
             raise InvalidRequestError(
-                f"{where} is no plan of {table.name}: it names the partition {part.partition}, and "
-                f"the partition keys are {', '.join(keys) or 'none'}"
+                f"{where} is no plan of {table.name}: it names "
+                f"{name_partition(part.partition)}, and the partition keys are "
+                f"{', '.join(keys) or 'none'}"
             )
