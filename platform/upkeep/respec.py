@@ -144,7 +144,8 @@ def _plan(table: Table, options: RespecOptions) -> RespecPlan:
 
 def _lease(table: Table, plan: RespecPlan) -> LeaseNeed | None:
     """The whole table while its keys change, or the partitions whose files are split."""
-    if _is_idle(plan):
+    # Under a later schema, a plan is done or stale.
+    if _is_idle(plan) or plan.schema_id != table.schema.id:
         return None
     scope = plan_scope(table, plan.splits) if _only_splits(plan) else partitions_scope(table, None)
     return LeaseNeed(kind=LeaseKind.COMPACT, scope=scope)
@@ -165,10 +166,15 @@ def _is_idle(plan: RespecPlan) -> bool:
     return plan.changes_nothing or (_only_splits(plan) and not plan.splits.tasks)
 
 
+def _was_done(plan: RespecPlan, result: RespecResult | None) -> bool:
+    """Whether a run found that its plan had been carried out before."""
+    return result is not None and result.previous_schema_id != plan.schema_id
+
+
 def _measures(_: Table, done: Done) -> Measures:
     """Split files are rewritten; restated ones stay as they are."""
     plan, result = done.plan, done.result
-    if _is_idle(plan):
+    if _is_idle(plan) or _was_done(plan, result):
         return Measures()
     left = plan.split.bytes - plan.staged.bytes
     cost = Cost(
@@ -214,6 +220,8 @@ def _files_after(plan: RespecPlan, result: RespecResult | None) -> int:
 
 def _report(table: Table, done: Done, *, declared: PartitionScheme | None = None) -> Report:
     plan, result = done.plan, done.result
+    if result is not None and _was_done(plan, result):
+        return _nothing_left(result, plan)
     facts, record = _facts(plan, result), _record(plan, result)
     summary, notes = _planned(plan), _notes(plan)
     rows = _becomes(plan, table, declared)
@@ -261,6 +269,23 @@ def _report(table: Table, done: Done, *, declared: PartitionScheme | None = None
         partitions=tuple(tasks[0].partition for tasks in _by_partition(plan.splits))
         if _only_splits(plan)
         else (),
+    )
+
+
+def _nothing_left(result: RespecResult, plan: RespecPlan) -> Report:
+    return Report(
+        summary=f"nothing to do: {plan.table} has {_keys_text(plan.keys)} of this plan already, "
+        f"by schema {result.schema.id}",
+        facts={"keys_after": _brackets(plan.keys)},
+        record={
+            "keys_before": list(plan.keys),
+            "keys_after": list(plan.keys),
+            "keys": list(plan.keys),
+            "schema_id": result.schema.id,
+            "previous_schema_id": result.schema.id,
+            "snapshots": [],
+        },
+        is_empty=True,
     )
 
 

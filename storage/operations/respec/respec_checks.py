@@ -189,7 +189,8 @@ def check_nothing_waits(files: TableFiles) -> None:
     if waiting:
         raise UnsupportedError(
             f"{files.name} has {len(waiting)} pending batches, staged under its present partition "
-            f"keys (the first by {waiting[0].commit_user}); commit or abort them first",
+            f"keys (the first by {waiting[0].commit_user}); commit or abort them first (lakewright "
+            f"pending commit {files.name} {waiting[0].commit_user}, or abort)",
             table=files.name,
         )
     latest = files.snapshots.latest_id() or 0
@@ -199,7 +200,8 @@ def check_nothing_waits(files: TableFiles) -> None:
         raise UnsupportedError(
             f"consumer {name} of {files.name} reads from snapshot {position}, and the latest is "
             f"{latest}; other clients decode the snapshots between them by the new keys, which are "
-            "not theirs: let it read to the end, or delete it, first",
+            "not theirs: let it read to the end, or delete it (lakewright consumer delete "
+            f"{files.name} {name}), first",
             table=files.name,
         )
 

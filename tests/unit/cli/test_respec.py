@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from lakewright.platform.warehouse.action import Verdict
 from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.storage import AddColumn, Catalog, RespecPlan, Table
 from tests.support.tables.builders import content, new_table, rows
 from tests.support.tables.invariants import assert_only_reachable_files
+from tests.support.tables.late_commits import commit_late
 from tests.unit.cli.conftest import Lakewright
 from tests.unit.storage.operations.respec.test_staged_table import many_partitions
 from tests.unit.storage.operations.respec.test_staging import die_after
@@ -194,9 +196,14 @@ def test_partitions_are_split_before_and_never_again(
     assert (last["files_split"], last["files_restated"]) == (0, 5)
 
 
-def test_a_saved_plan_is_carried_out_once(
-    catalog: Catalog, lakewright: Lakewright, days: Table, tmp_path: Path
+@pytest.mark.parametrize("primary_key", [(), ("id", "dt", "hh")])
+def test_a_saved_plan_is_carried_out_once_and_found_done_afterwards(
+    catalog: Catalog, lakewright: Lakewright, tmp_path: Path, primary_key: tuple[str, ...]
 ) -> None:
+    table = new_table(catalog, {"id": "INT", **COLUMNS}, keys=primary_key, partitions=["dt"])
+    Ledger(catalog).create()
+    given = [{"id": hour, "dt": "a", "hh": hour, "origin": "JFK", "v": 1} for hour in (1, 2)]
+    table.write(rows(table, given))
     plan = tmp_path / "plan.json"
     saved = lakewright(catalog, *BY_HOUR, "--save-plan", str(plan))
     assert saved.lines[-1].endswith(f"carry it out with: lakewright respec db.t --plan {plan}")
@@ -204,23 +211,56 @@ def test_a_saved_plan_is_carried_out_once(
     both = lakewright(catalog, *BY_HOUR, "--plan", str(plan))
     assert (both.code, "leave --keys out" in both.err) == (2, True)
     assert lakewright(catalog, "respec", "db.t", "--plan", str(plan)).code == 0
-    assert catalog.table("db.t").schema.partition_keys == ("dt", "hh")
-    late = lakewright(catalog, "respec", "db.t", "--plan", str(plan))
-    assert late.code != 0
-    assert "the partition keys are dt, hh" in late.err
+    table = catalog.table("db.t")
+    assert table.schema.partition_keys == ("dt", "hh")
+
+    state = len(table.history.snapshots()), table.schema.id
+    again = lakewright(catalog, "respec", "db.t", "--plan", str(plan))
+    assert (again.code, again.err, len(again.lines)) == (0, "", 1)
+    assert again.lines[0].startswith(
+        "nothing to do: db.t has the partition keys dt, hh of this plan "
+    )
+    found = lakewright(catalog, "respec", "db.t", "--plan", str(plan), "--format", "json").json
+    assert (found["keys"], found["snapshots"]) == (["dt", "hh"], [])
+    table = catalog.table("db.t")
+    assert (len(table.history.snapshots()), table.schema.id) == state
+    verdicts = [each.verdict for each in Ledger(catalog).actions(table="db.t")]
+    assert verdicts.count(Verdict.NOTHING_TO_DO) == 2
 
 
-def test_a_plan_of_another_schema_is_stale(
+def test_a_plan_of_another_schema_is_stale_and_says_what_changed(
     catalog: Catalog, lakewright: Lakewright, tmp_path: Path
 ) -> None:
     table = new_table(catalog, COLUMNS, partitions=["dt"])
-    write(table, "a", 1)
+    write(table, "a", 1, 2)
     plan = tmp_path / "plan.json"
     lakewright(catalog, *BY_HOUR, "--save-plan", str(plan))
     table.alter(AddColumn("w", "INT"))
     late = lakewright(catalog, "respec", "db.t", "--plan", str(plan))
     assert late.code == 5
-    assert "was made for schema 0, and the table has schema 1; plan again" in late.err
+    assert (
+        "was made for schema 0, and the table has schema 1 (+ column w: INT); plan again"
+        in late.err
+    )
+    lakewright(catalog, "respec", "db.t", "--keys", "origin")
+    late = lakewright(catalog, "respec", "db.t", "--plan", str(plan))
+    assert late.code == 5
+    assert "(+ column w: INT; ~ partition keys: dt -> origin); plan again" in late.err
+
+
+def test_a_plan_is_not_called_done_while_late_files_have_former_keys(
+    catalog: Catalog, lakewright: Lakewright, days: Table, tmp_path: Path
+) -> None:
+    plan = tmp_path / "plan.json"
+    lakewright(catalog, *BY_HOUR, "--save-plan", str(plan))
+    assert lakewright(catalog, "respec", "db.t", "--plan", str(plan)).code == 0
+    given = [{"dt": "b", "hh": hour, "origin": "JFK", "v": hour} for hour in (8, 9)]
+    commit_late(days, days.stage(rows(days, given)))
+    late = lakewright(catalog, "respec", "db.t", "--plan", str(plan))
+    assert late.code == 5
+    assert "which has these keys; files of others are left" in late.err
+    assert lakewright(catalog, *BY_HOUR).code == 0
+    assert lakewright(catalog, "respec", "db.t", "--plan", str(plan)).code == 0
 
 
 def test_a_table_loses_its_keys_and_gets_others(
