@@ -165,12 +165,16 @@ def _way_out(files: TableFiles, keys: tuple[str, ...], primary_key: tuple[str, .
 
 
 def _commands(files: TableFiles, way: list[tuple[tuple[str, ...], tuple[str, ...] | None]]) -> str:
-    found = []
-    for keys, primary in way:
-        words = ["lakewright", "respec", files.name, "--keys", ",".join(keys)]
-        words += [] if primary is None else ["--primary-key", ",".join(primary)]
-        found.append(shlex.join(words))
-    return "; then ".join(found)
+    return "; then ".join(respec_command(files.name, *each) for each in way)
+
+
+def respec_command(
+    table: str, keys: tuple[str, ...], primary_key: tuple[str, ...] | None = None
+) -> str:
+    """The command that gives a table these keys, for a shell."""
+    words = ["lakewright", "respec", table, "--keys", ",".join(keys)]
+    words += [] if primary_key is None else ["--primary-key", ",".join(primary_key)]
+    return shlex.join(words)
 
 
 def check_rows_have_key(
