@@ -20,6 +20,7 @@ from lakewright.platform.declare.wrong_places import Finding
 
 # A key that is read as another one may have wrong values, and these may hold misspelt keys.
 _MOST_ROUNDS = 9
+_UNKNOWN, _MISSING = "extra_forbidden", "missing"
 # No other part of a declaration is judged by these.
 _LOOSE = frozenset(
     ("maintenance", "expectations", "schema", "owners", "kinds", "tags", "comment", "description")
@@ -58,6 +59,11 @@ class _Reading:
                 return TableDeclaration.model_validate(self.value)
             except ValidationError as error:
                 details = error.errors()
+            # A key that is misspelt is not missing, too.
+            meant = {self._meant(each["loc"]) for each in details if each["type"] == _UNKNOWN}
+            details = [
+                each for each in details if each["type"] != _MISSING or each["loc"] not in meant
+            ]
             for detail in details:
                 place, message = explain(detail, TableDeclaration)
                 if not any(_overlap(place, each) for each in self._gone):
@@ -85,25 +91,31 @@ class _Reading:
 
     def _cure(self, detail: ErrorDetails) -> bool:
         place: Place = tuple(detail["loc"])
-        if detail["type"] == "extra_forbidden":
+        if detail["type"] == _UNKNOWN:
             return self._rename(place)
-        wrong = place[:-1] if detail["type"] == "missing" else place
+        wrong = place[:-1] if detail["type"] == _MISSING else place
         # The places of the others in a list would move.
         in_list = [at for at, part in enumerate(wrong) if isinstance(part, int)]
         return self._leave_out(wrong[: in_list[0]] if in_list else wrong)
 
-    def _rename(self, place: Place) -> bool:
+    def _meant(self, place: Place) -> Place | None:
+        """The place of the key that a misspelt one stands for; None if none is like it, or free."""
         known = known_keys(TableDeclaration, place[:-1])
         near = difflib.get_close_matches(str(place[-1]), known, n=1, cutoff=0.6)
         there = _at(self.value, place[:-1])
+        is_free = isinstance(there, dict) and bool(near) and near[0] not in there
+        return (*place[:-1], near[0]) if is_free else None
+
+    def _rename(self, place: Place) -> bool:
+        meant, there = self._meant(place), _at(self.value, place[:-1])
         if not isinstance(there, dict):
             return False
-        new = near[0] if near and near[0] not in there else None
+        new = None if meant is None else meant[-1]
         renamed = {new if key == place[-1] else key: each for key, each in there.items()}
         renamed.pop(None, None)
         self.value = _with(self.value, place[:-1], renamed)
-        if new is not None:
-            self._written[*place[:-1], new] = str(place[-1])
+        if meant is not None:
+            self._written[meant] = str(place[-1])
         return True
 
     def _leave_out(self, place: Place) -> bool:

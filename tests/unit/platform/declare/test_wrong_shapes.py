@@ -78,6 +78,14 @@ def test_a_part_that_is_left_out_makes_no_other_part_wrong(
     assert all(problem.startswith(each) for problem, each in zip(found, said, strict=True)), found
 
 
+def test_a_needed_key_that_is_misspelt_is_not_told_as_missing(tmp_path: Path) -> None:
+    text = "partition_keys: [dt]\npartitions: {dynamic: {column: dx}}\nsource: {csv: x.csv}\n"
+    assert problems(tmp_path, text) == [
+        "4 partitions.dynamic.column: 'dx' is not a list; write [dx]",
+        "4 partitions.dynamic.column: unknown key 'column'; did you mean 'columns'?",
+    ]
+
+
 def test_columns_of_a_wrong_shape_are_told_alone(tmp_path: Path) -> None:
     file = tmp_path / "orders.yaml"
     file.write_text("table: a.b\ncolumns: {id: INT}\nprimary_key: [id]\nsourse: {csv: x.csv}\n")
