@@ -175,6 +175,30 @@ def test_keys_of_two_dimensions_and_new_ones_of_a_dynamic_one_are_written(lake: 
     assert "2024-01-02|%C3%85 (whose key is 2024-01-02|Å)" in refused.failure
 
 
+def test_a_source_of_crossed_partitions_is_asked_for_the_chosen_pairs_alone(lake: Lake) -> None:
+    lake.declare(
+        EVENTS.replace("partition_keys: [dt]", "partition_keys: [dt, shop]")
+        .replace("- {name: amount", "- {name: shop, type: STRING NOT NULL}\n      - {name: amount")
+        .replace(
+            "daily: {column: dt, start: 2024-01-01, end: 2024-02-01}",
+            "daily: {column: dt, start: 2024-01-01, end: 2024-02-01}\n"
+            "      static: {column: shop, values: [north, south]}",
+        )
+    )
+    lake.give([{**row, "shop": "north"} for row in events("2024-01-02", 0, 3)])
+    sources.REQUESTS.clear()
+    _backfill(lake, partitions=["2024-01-02|north", "2024-01-03|south"])
+    (request,) = sources.REQUESTS
+    assert request.partitions == (
+        {"dt": "2024-01-02", "shop": "north"},
+        {"dt": "2024-01-03", "shop": "south"},
+    )
+    assert (request.values("dt"), request.values("shop")) == (
+        ("2024-01-02", "2024-01-03"),
+        ("north", "south"),
+    )
+
+
 def test_partitions_without_rows_in_the_source_are_told_and_reasons_stand_once(lake: Lake) -> None:
     lake.declare(EVENTS)
     lake.give(events("2024-01-01", 0, 2))

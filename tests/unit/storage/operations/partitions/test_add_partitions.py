@@ -93,6 +93,17 @@ def test_the_properties_of_a_partition_name_folders_of_others(
     }
 
 
+def test_a_handle_that_was_open_before_reads_no_file_and_says_to_open_the_table_again(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    table, other = landed_table(catalog), catalog.table("db.t")
+    table.upkeep.add_partitions(str(land_days(tmp_path / "landed")), **NOW)
+    for each in (table, other):
+        with pytest.raises(UnsupportedError, match="open the table again if add-partitions"):
+            each.read()
+    assert catalog.table("db.t").read().num_rows == 12
+
+
 @pytest.mark.mission("PT37")
 def test_taking_the_same_folder_again_plans_nothing(catalog: Catalog, tmp_path: Path) -> None:
     root = str(land_days(tmp_path / "landed"))
