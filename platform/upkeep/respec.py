@@ -59,6 +59,7 @@ from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.operations.respec.respec_checks import wanted_keys
 from lakewright.storage.operations.respec.respec_plan import MOST_FILES, MOST_PARTITIONS, Layout
 from lakewright.storage.operations.rewrite.compaction_plan import CompactionTask
+from lakewright.storage.spec.partition_words import describe_partition
 
 # A table without partition keys is one partition, whose path is empty.
 _WHOLE = "the table"
@@ -262,7 +263,7 @@ def _report(table: Table, done: Done, *, declared: PartitionScheme | None = None
         facts=facts,
         record=record,
         rows=rows,
-        tables=_tables(plan, rows, is_done=result is not None),
+        tables=_tables(plan, table, rows, is_done=result is not None),
         notes=notes,
         is_empty=_is_idle(plan),
         # Under other keys they are other partitions.
@@ -439,7 +440,7 @@ def _record(plan: RespecPlan, result: RespecResult | None) -> dict[str, object]:
 
 
 def _tables(
-    plan: RespecPlan, rows: list[dict[str, Any]], *, is_done: bool
+    plan: RespecPlan, table: Table, rows: list[dict[str, Any]], *, is_done: bool
 ) -> dict[str, list[dict[str, object]]]:
     """What becomes of each partition, and the ledger of what is to split."""
     if _is_idle(plan):
@@ -447,15 +448,37 @@ def _tables(
     ledger = [] if is_done else list(_to_split(plan.splits))
     if _only_splits(plan):
         return {"to split": ledger}
+    # People do not write a day as its folder does, `dt=20454`.
+    before, after = _words(table, plan.former_keys), _words(table, plan.keys)
     becomes: list[dict[str, object]] = [
         {
             **row,
-            "becomes": first_few(row["becomes"]),
+            "partition": before(each.key, each.partition),
+            "becomes": first_few(
+                list(map(after, each.keys or [""] * len(each.becomes), each.becomes))
+            ),
             "dagster_becomes": first_few([each or _NO_KEY for each in row["dagster_becomes"]]),
         }
-        for row in rows
+        for row, each in zip(rows, plan.becomes, strict=True)
     ]
     return {"partitions": becomes, "to split": ledger}
+
+
+def _words(table: Table, keys: Sequence[str]) -> Callable[[str, str], str]:
+    """What messages call a partition of the keys, given its text, and its folder."""
+    fields = table.schema.fields_of(keys)
+    columns = [PartitionColumn(each.name, each.type) for each in fields]
+
+    @cache
+    def words_of(text: str, folder: str) -> str:
+        try:
+            words = describe_partition(decode_partition(text, columns)) if text else folder
+            return words or _WHOLE
+        except InvalidPartitionKeyError:
+            # A saved plan may have been edited.
+            return folder
+
+    return words_of
 
 
 def _becomes(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from dataclasses import replace
 from pathlib import Path
 
@@ -47,8 +48,9 @@ def test_a_change_is_shown_before_it_is_made_and_the_command_ends_with_the_new_k
         ["partitions", "2", "5"],
     ]
     assert planned[5] == "partition keys of db.t to change, at snapshot 3: (dt) → (dt, hh)"
-    becomes = ["dt=a/hh=1;", "dt=a/hh=2;", "dt=a/hh=3"]
-    assert planned[9].split() == ["dt=a", *becomes, "3", "a", *becomes]
+    words = ["dt=a,hh=1;", "dt=a,hh=2;", "dt=a,hh=3"]
+    texts = [each.replace(",", "/") for each in words]
+    assert planned[9].split() == ["dt=a", *words, "3", "a", *texts]
     assert planned[12].startswith("  it takes about 75 ms, to read ")
     assert planned[13].startswith("  restated where they lie: 1 file, ")
     assert planned[14].startswith("  split first: 2 files, ")
@@ -158,6 +160,27 @@ partitions:
         line.split()[-4:] == ["2", "2024-01-01", "2024-01-01-01:00;", "2024-01-01-02:00"]
         for line in lines
     )
+
+
+def test_a_plan_shows_values_as_people_write_them_and_json_the_folders(
+    catalog: Catalog, lakewright: Lakewright
+) -> None:
+    table = new_table(catalog, {"dt": "DATE", "c": "STRING", "v": "INT"}, partitions=["dt"])
+    day = dt.date(2026, 1, 1)
+    table.write(rows(table, [{"dt": day, "c": c, "v": 1} for c in ("50%", None, "x")]))
+    asked = ("respec", "db.t", "--keys", "dt,c", "--dry-run")
+    planned = lakewright(catalog, *asked)
+    due = 'dt=2026-01-01,c=50%; dt=2026-01-01,c=x; {"dt": "2026-01-01", "c": null}'
+    line = planned.lines[9]
+    assert line.startswith("dt=2026-01-01  ")
+    assert sorted(line.split("  ")[1].split("; ")) == sorted(due.split("; "))
+    assert "20454" not in planned.out
+    (becomes,) = lakewright(catalog, *asked, "--format", "json").json["becomes"]
+    assert becomes["partition"] == "dt=20454"
+    assert "dt=20454/c=50%25" in becomes["becomes"]
+    assert lakewright(catalog, *asked[:-1]).out.count("dt=2026-01-01,c=x") == 1
+    gone = lakewright(catalog, "respec", "db.t", "--keys", "", "--dry-run")
+    assert any(each.split()[:3] == ["dt=2026-01-01,c=x", "the", "table"] for each in gone.lines)
 
 
 def test_a_plan_of_many_partitions_shows_the_first_and_their_number(
