@@ -333,8 +333,10 @@ def _told(plan: RespecPlan, result: RespecResult) -> str:
 
 
 def _notes(plan: RespecPlan) -> tuple[str, ...]:
-    if _is_idle(plan) or _only_splits(plan):
+    if _is_idle(plan):
         return ()
+    if _only_splits(plan):
+        return _told_of_consumers(plan)
     files = (
         (f"written anew: {_layout_text(plan.split)}", *_staged_notes(plan))
         if plan.is_keyed
@@ -351,6 +353,7 @@ def _notes(plan: RespecPlan) -> tuple[str, ...]:
         *files,
         *((moves,) if plan.crosses_partitions else ()),
         *_told_of_history(plan),
+        *_told_of_consumers(plan),
         f"limits: {plan.most_partitions:,} partitions, {plan.most_files:,} files",
     )
 
@@ -370,6 +373,18 @@ def _told_of_history(plan: RespecPlan) -> tuple[str, ...]:
         "afterwards other clients cannot read the changes in snapshots of before: they fail, or "
         f"miss rows, so let their streams read to snapshot {plan.snapshot_id}; only lakewright "
         "expires these snapshots without leaving files behind"
+    )
+    return (told,)
+
+
+def _told_of_consumers(plan: RespecPlan) -> tuple[str, ...]:
+    """What the snapshots of the run itself are to consumers, which next time bar a change."""
+    if plan.snapshot_id is None or not (plan.steps or plan.splits.tasks):
+        return ()
+    told = (
+        f"its own snapshots have no rows for streams: a consumer that has read to snapshot "
+        f"{plan.snapshot_id} is behind after it, which bars the next change of the keys, until its "
+        f"reader goes on or `lakewright consumer set {plan.table} CONSUMER N` moves it"
     )
     return (told,)
 

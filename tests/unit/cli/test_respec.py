@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from tests.unit.storage.operations.respec.test_staging import die_after
 
 COLUMNS = {"dt": "STRING", "hh": "INT", "origin": "STRING", "v": "BIGINT"}
 BY_HOUR = ("respec", "db.t", "--keys", "dt,hh")
+BY_DAY = ("respec", "db.t", "--keys", "dt")
 
 
 def write(table: Table, day: str, *hours: int) -> None:
@@ -310,6 +312,32 @@ def test_keys_are_added_and_dropped_without_naming_the_others(
     table.upkeep.respec(add=["dt"], drop=["hh"])
     table = catalog.table("db.t")
     assert (table.schema.partition_keys, content(table)) == (("dt",), rows_before)
+
+
+def test_a_consumer_that_compactions_of_a_change_leave_behind_is_told_before_and_moved_past_them(
+    catalog: Catalog, lakewright: Lakewright, days: Table
+) -> None:
+    days.history.set_consumer("reader", 4)
+    split = lakewright(catalog, *BY_HOUR, "--split-only", "--dry-run")
+    planned = lakewright(catalog, *BY_HOUR, "--dry-run")
+    told = "a consumer that has read to snapshot 3 is behind after it, which bars the next change"
+    assert told in split.out
+    assert told in planned.out
+
+    assert lakewright(catalog, *BY_HOUR, "--split-only").code == 0
+    refused = lakewright(catalog, *BY_HOUR)
+    assert refused.code == 4
+    way = re.search(r"\(lakewright (consumer set db\.t reader \d+)\)", refused.err)
+    assert way is not None, refused.err
+    assert lakewright(catalog, *way[1].split()).code == 0
+    assert lakewright(catalog, *BY_HOUR).code == 0
+
+    # The next change meets it again, and rows that it has not read are told as before.
+    assert "compactions without rows for it" in lakewright(catalog, *BY_DAY).err
+    write(catalog.table("db.t"), "c", 1)
+    refused = lakewright(catalog, *BY_DAY)
+    assert "consumer reader of db.t reads from snapshot" in refused.err
+    assert "without rows" not in refused.err
 
 
 @pytest.mark.parametrize(
