@@ -17,7 +17,7 @@ from pydantic import Field, create_model
 
 from lakewright.jobs.signs_of_life import SignsOfLife
 from lakewright.platform.declare.declarations import TableDeclaration
-from lakewright.platform.declare.partition_keys import describe_partition, partition_identity
+from lakewright.platform.declare.partition_keys import partition_identity
 from lakewright.platform.declare.yaml_files import DeclarationError
 from lakewright.platform.orchestration.asset_partitions import partitions_def
 from lakewright.platform.orchestration.failures import failures_for_dagster
@@ -62,6 +62,7 @@ from lakewright.storage import Catalog, Table
 from lakewright.storage.env import SystemEnv
 from lakewright.storage.errors import InvalidRequestError, LeaseHeld, SnapshotNotFound
 from lakewright.storage.operations.running.plan import Plan
+from lakewright.storage.spec.partition_words import describe_partition
 
 # The sensor that asked for the run.
 SENSOR_TAG = "lakewright/asked_by"

@@ -143,7 +143,7 @@ def plan_exchange_partition(
             f"{source}; to exchange again, drop it here"
         )
         raise PartitionExists(
-            f"{files.name} has a partition {files.partitions.of_row(row).spec} with rows {what}",
+            f"{files.name} has {files.partitions.of_row(row).named} with rows {what}",
             table=files.name,
         )
     begun = {entry.partition for entry in here.entries}
@@ -265,8 +265,8 @@ def run_exchange_partition(
     changed = _changed_here(here, there.entries)
     if changed is not None:
         raise StalePlan(
-            f"{files.name} has changes of its own in partition "
-            f"{files.partitions.of_row(changed[0]).spec} by now; plan again",
+            f"{files.name} has changes of its own in "
+            f"{files.partitions.of_row(changed[0]).named} by now; plan again",
             table=files.name,
         )
     taken, due = here.names(planned), there.names(planned)
