@@ -368,6 +368,7 @@ def test_what_runs_in_flight_may_read_counts_as_spent(lake: Lake) -> None:
     )
     answer = lake.tick()
     assert not answer.run_requests
+    assert ": shop.t1: " in answer.skip_message
     assert "left of the day's budget" in answer.skip_message
 
 
