@@ -1,14 +1,19 @@
-"""Records of a staged change of partition keys: JSON ↔ values. No other client reads them."""
+"""Records of a staged change of partition keys: JSON ↔ values. No other client reads them.
+
+Each has the CRC-32 of its other values: what a damaged record names would be published as rows.
+"""
 
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import Any, TypeVar
 
 from lakewright.storage.codec.commit_json import decode_message, encode_message
 from lakewright.storage.codec.json_values import (
+    MalformedJson,
     as_list,
     as_object,
     as_text,
@@ -19,13 +24,14 @@ from lakewright.storage.codec.typed_json import value_of
 from lakewright.storage.errors import CorruptionError, UnsupportedError
 from lakewright.storage.spec.staged_change import StagedChange, StagedPartition
 
-_VERSION = 1
+# Records of version 1 had no checksum.
+_VERSION = 2
 _T = TypeVar("_T")
 
 
 def encode_change(change: StagedChange) -> bytes:
     """The file of a change."""
-    return json.dumps({"version": _VERSION, **asdict(change)}).encode()
+    return _encoded(asdict(change))
 
 
 def decode_change(data: bytes, *, name: str) -> StagedChange:
@@ -51,7 +57,7 @@ def encode_partitions(partitions: Iterable[StagedPartition]) -> bytes:
         }
         for each in partitions
     ]
-    return json.dumps({"version": _VERSION, "partitions": told}).encode()
+    return _encoded({"partitions": told})
 
 
 def decode_partitions(data: bytes, *, name: str) -> tuple[StagedPartition, ...]:
@@ -80,9 +86,22 @@ def _partition(data: dict[str, Any]) -> StagedPartition:
     )
 
 
+def _encoded(values: dict[str, Any]) -> bytes:
+    data = {"version": _VERSION, **values}
+    return json.dumps({**data, "crc32": _crc32(data)}).encode()
+
+
+def _crc32(data: dict[str, Any]) -> str:
+    return f"{zlib.crc32(json.dumps(data).encode()):08x}"
+
+
 def _decoded(data: bytes, name: str, decode: Callable[[dict[str, Any]], _T]) -> _T:
     try:
         read = read_object(data)
+        # Before the version: a damaged one is not that of a later release.
+        told, computed = as_text(read.pop("crc32")), _crc32(read)
+        if told != computed:
+            raise MalformedJson(f"its checksum is {computed}, and {told} was written")
         version = as_whole(read.pop("version"))
         if version > _VERSION:
             raise UnsupportedError(
@@ -91,9 +110,7 @@ def _decoded(data: bytes, name: str, decode: Callable[[dict[str, Any]], _T]) -> 
                 path=name,
             )
         return decode(read)
-    except (ValueError, KeyError) as error:
+    except (ValueError, KeyError, CorruptionError) as error:
         raise CorruptionError(
-            f"{name} is no record of a staged change of partition keys: {error!r}; delete it, and "
-            "what it names is staged again",
-            path=name,
+            f"{name} is no record of a staged change of partition keys: {error!r}", path=name
         ) from error

@@ -59,7 +59,7 @@ from lakewright.storage.operations.running.concurrency import map_ahead
 from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.operations.running.plan import DeletionPlan, UnreachableFile
 from lakewright.storage.operations.state.branch_files import on_branch
-from lakewright.storage.operations.state.staged_changes import keeps_files
+from lakewright.storage.operations.state.staged_changes import keeps_files, read_changes
 from lakewright.storage.operations.state.store_clock import check_clock, read_store_clock
 from lakewright.storage.operations.state.time_travel import moment_text
 from lakewright.storage.spec.arguments import whole_or_none
@@ -333,7 +333,7 @@ def _leftovers(files: TableFiles, aside: Aside, oldest: int) -> tuple[Unreachabl
     below = files.paths.root + "/"
     staged = files.staged_changes
     # No run goes on from a change that the table's schema has left behind.
-    goes_on = any(keeps_files(files, each) for each in staged.changes().values())
+    goes_on = any(keeps_files(files, each) for each in read_changes(files).values())
     return tuple(
         UnreachableFile(status.path.removeprefix(below), status.size)
         for status in (
