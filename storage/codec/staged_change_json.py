@@ -1,30 +1,28 @@
 """Records of a staged change of partition keys: JSON ↔ values. No other client reads them.
 
-Each has the CRC-32 of its other values: what a damaged record names would be published as rows.
+Each is sealed: what a damaged record names would be published as rows.
 """
 
 from __future__ import annotations
 
 import json
-import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import Any, TypeVar
 
 from lakewright.storage.codec.commit_json import decode_message, encode_message
 from lakewright.storage.codec.json_values import (
-    MalformedJson,
     as_list,
     as_object,
     as_text,
     as_whole,
     read_object,
 )
+from lakewright.storage.codec.sealed_json import sealed, unsealed
 from lakewright.storage.codec.typed_json import value_of
 from lakewright.storage.errors import CorruptionError, UnsupportedError
 from lakewright.storage.spec.staged_change import StagedChange, StagedPartition
 
-# Records of version 1 had no checksum.
 _VERSION = 2
 _T = TypeVar("_T")
 
@@ -87,21 +85,13 @@ def _partition(data: dict[str, Any]) -> StagedPartition:
 
 
 def _encoded(values: dict[str, Any]) -> bytes:
-    data = {"version": _VERSION, **values}
-    return json.dumps({**data, "crc32": _crc32(data)}).encode()
-
-
-def _crc32(data: dict[str, Any]) -> str:
-    return f"{zlib.crc32(json.dumps(data).encode()):08x}"
+    return json.dumps(sealed({"version": _VERSION, **values})).encode()
 
 
 def _decoded(data: bytes, name: str, decode: Callable[[dict[str, Any]], _T]) -> _T:
     try:
-        read = read_object(data)
-        # Before the version: a damaged one is not that of a later release.
-        told, computed = as_text(read.pop("crc32")), _crc32(read)
-        if told != computed:
-            raise MalformedJson(f"its checksum is {computed}, and {told} was written")
+        # Each release that wrote records sealed them.
+        read = unsealed(read_object(data), since=0)
         version = as_whole(read.pop("version"))
         if version > _VERSION:
             raise UnsupportedError(
