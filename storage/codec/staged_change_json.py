@@ -74,11 +74,17 @@ def decode_partitions(data: bytes, *, name: str) -> tuple[StagedPartition, ...]:
 
 def _partition(data: dict[str, Any]) -> StagedPartition:
     counts = as_object(data["bucket_counts"]).items()
+    messages = tuple(decode_message(json.dumps(each)) for each in as_list(data["messages"]))
+    for message in messages:
+        places = [each.external_path for each in message.written_files]
+        places += [each.external_path for each in message.new_indexes]
+        if any(each is not None for each in places):
+            raise ValueError("a staged file lies outside of the table")
     return StagedPartition(
         partition=bytes.fromhex(as_text(data["partition"])),
         base=as_text(data["base"]),
         verify=as_text(data["verify"]),
-        messages=tuple(decode_message(json.dumps(each)) for each in as_list(data["messages"])),
+        messages=messages,
         bucket_counts={bytes.fromhex(row): as_whole(count) for row, count in counts},
         nulled_values=as_whole(data["nulled_values"]),
     )

@@ -161,10 +161,16 @@ def test_partitions_of_other_types_are_told(changes: dict[str, Any]) -> None:
         decode(resealed(data, partitions=[{**partition, **changes}]))
 
 
-@pytest.mark.parametrize("name", ["../index", "/etc/passwd", "a/b", "", ".."])
-def test_an_index_outside_of_the_folder_is_told(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("file_name", each) for each in ("../index", "/etc/passwd", "a/b", "", "..")),
+        ("external_path", "file:///etc/passwd"),
+    ],
+)
+def test_an_index_outside_of_the_folder_is_told(name: str, value: str) -> None:
     _, data, decode = RECORDS["partitions"]
     (partition,) = json.loads(data)["partitions"]
-    partition["messages"][0]["new_indexes"][0]["file_name"] = name
+    partition["messages"][0]["new_indexes"][0][name] = value
     with pytest.raises(CorruptionError, match=r"^r is no record"):
         decode(resealed(data, partitions=[partition]))
