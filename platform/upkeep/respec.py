@@ -308,7 +308,7 @@ def _planned(plan: RespecPlan) -> str:
         )
     if plan.changes_nothing:
         return f"{plan.table} has {_keys_text(plan.keys)}"
-    if not plan.steps and plan.gives_up and not plan.split.files:
+    if not plan.steps and (plan.gives_up or plan.damaged) and not plan.split.files:
         partitions = counted(plan.gives_up, "partition")
         return (
             f"{plan.table} keeps {_keys_text(plan.keys)}{at}: a change that was stopped is given "
@@ -362,7 +362,11 @@ def _staged_notes(plan: RespecPlan) -> tuple[str, ...]:
     """What a run that was stopped has left: what goes on from there, and what goes."""
     staged = f"staged already, and taken up: {_layout_text(plan.staged)}"
     gone = f"staged in vain, and deleted: what came of {counted(plan.gives_up, 'partition')}"
-    return (*((staged,) if plan.staged.files else ()), *((gone,) if plan.gives_up else ()))
+    return (
+        *((staged,) if plan.staged.files else ()),
+        *((gone,) if plan.gives_up else ()),
+        *(f"a damaged record goes: {each}" for each in plan.damaged),
+    )
 
 
 def _told_of_history(plan: RespecPlan) -> tuple[str, ...]:
@@ -448,6 +452,7 @@ def _record(plan: RespecPlan, result: RespecResult | None) -> dict[str, object]:
         "to_split": asdict(plan.split),
         "staged": asdict(plan.staged),
         "gives_up": plan.gives_up,
+        "damaged": list(plan.damaged),
         **({} if plan.changes_nothing else counted_files),
         "max_partitions": plan.most_partitions,
         "max_files": plan.most_files,

@@ -243,7 +243,10 @@ def _restored(
     added: Sequence[ManifestEntry],
     hash_indexes: Sequence[IndexEntry],
 ) -> Change:
-    """The files of before, but those of removed partitions, and what others added since."""
+    """The files of before, but those of removed partitions, and what others added since.
+
+    They come back in a base of their own, which has none of the manifests that removed them.
+    """
     try:
         before = files.snapshots.read(record.before_id)
     except SnapshotNotFound as error:

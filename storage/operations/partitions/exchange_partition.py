@@ -8,8 +8,10 @@ Each table changes in one commit. Between the two, readers see the rows in both 
 none. After a crash there, or if another commit changes the source there, another call finds the
 copies by their names, copies what is new, and goes on.
 
-Files are copied, and not named by `_EXTERNAL_PATH`: an expiry or a drop of the source would delete
-files that the target reads, and readers before Paimon 1.0 know no external paths.
+Each call names its copies anew, so a partition that goes to and fro adds no file that a manifest of
+the same state removes. Files are copied, and not named by `_EXTERNAL_PATH`: an expiry or a drop of
+the source would delete files that the target reads, and readers before Paimon 1.0 know no external
+paths.
 """
 
 from __future__ import annotations

@@ -153,7 +153,7 @@ def plan_respec(
         if partitions is not None
         else _steps(files, keys, several)
     )
-    staged, gives_up = staged_so_far(files, snapshot, entries, steps, keys, primary)
+    staged, gives_up, damaged = staged_so_far(files, snapshot, entries, steps, keys, primary)
     plan = RespecPlan(
         table=files.name,
         schema_id=files.schema.id,
@@ -168,6 +168,7 @@ def plan_respec(
         becomes=becomings(files, entries, values),
         staged=staged,
         gives_up=gives_up,
+        damaged=damaged,
         partition_count=len({r for e in entries for r in values.found[e.file.file_name]}),
         most_partitions=most_partitions,
         most_files=most_files,

@@ -393,6 +393,37 @@ def test_a_moved_table_is_told_how_to_find_its_files_again(
 
 
 @pytest.mark.mission("PT1", "PT50")
+def test_a_damaged_record_of_a_stopped_change_is_told_with_the_way_out_and_goes(
+    catalog: Catalog, lakewright: Lakewright
+) -> None:
+    table = many_partitions(catalog, days=4)
+    die_after(catalog, "db.t", ("dt", "hh"), 3)
+    record = Path(
+        next(e.path for e in table.table_files.staged_changes.listed() if "staged-" in e.path)
+    )
+    record.write_bytes(record.read_bytes()[:-9])
+    way_out = "lakewright respec db.t --keys 'dt'"
+    for verb in ("remove-orphans", "quarantine purge"):
+        ended = lakewright(catalog, *verb.split(), "db.t")
+        assert ended.code != 0
+        assert str(record) in ended.err
+        assert way_out in ended.err
+    for keys in (BY_HOUR, ("respec", "db.t", "--keys", "dt")):
+        planned = lakewright(catalog, *keys, "--dry-run")
+        assert any(f"  a damaged record goes: {record} is no " in each for each in planned.lines)
+        summary = lakewright(catalog, *keys, "--dry-run", "--format", "json").json["summary"]
+        assert len(summary["damaged"]) == 1
+    assert lakewright(catalog, "respec", "db.t", "--keys", "dt").code == 0
+    again = lakewright(catalog, "respec", "db.t", "--keys", "dt")
+    assert again.lines == ["db.t has the partition key dt"]
+    assert (
+        lakewright(catalog, "remove-orphans", "db.t", "--older-than", "0s", "--even-recent").code
+        == 0
+    )
+    assert_only_reachable_files(table)
+
+
+@pytest.mark.mission("PT1", "PT50")
 def test_a_change_that_was_stopped_is_told_continued_and_given_up(
     catalog: Catalog, lakewright: Lakewright
 ) -> None:

@@ -201,6 +201,26 @@ def test_without_a_registry_the_folders_are_the_partitions(catalog: Catalog) -> 
     assert [each["day"] for each in table.partitions()] == ["b"]
 
 
+@pytest.mark.parametrize(
+    "damaged",
+    ["", "[]", "{}", "[" * 100_000, '{"version": 1, "partitions": [1]}', '{"version": 1'],
+    ids=range(6),
+)
+def test_a_damaged_registry_names_its_file_and_the_one_before_counts_without_it(
+    catalog: Catalog, damaged: str
+) -> None:
+    table = made(catalog, options=REGISTERED)
+    for day in ("a", "b"):
+        table.add_partitions({"day": day})
+    (registry,) = Path(catalog.root).rglob("partitions")
+    latest = registry / "registry-2"
+    latest.write_text(damaged)
+    with pytest.raises(CorruptionError, match=r"registry-2 is no registry .*; delete it"):
+        table.partitions()
+    latest.unlink()
+    assert len(table.partitions()) == 1
+
+
 def test_two_processes_change_the_registry_and_none_is_lost(catalog: Catalog) -> None:
     table = made(catalog, options=REGISTERED)
     other = catalog.format_table("db.f")
