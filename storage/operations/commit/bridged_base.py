@@ -33,7 +33,12 @@ from lakewright.storage.files.external_files import external_uri
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.restamp import numbered_on_top
 from lakewright.storage.operations.commit.restated_base import has_rows_of
-from lakewright.storage.operations.state.bridged_files import is_bridged_row, late_entries, ways_out
+from lakewright.storage.operations.state.bridged_files import (
+    has_bridged_rows,
+    is_bridged_row,
+    late_entries,
+    ways_out,
+)
 from lakewright.storage.operations.state.live_files import (
     LiveFiles,
     index_entries,
@@ -287,8 +292,9 @@ def _restored(
     except SnapshotNotFound as error:
         raise UnsupportedError(
             f"a change of the partition keys of {files.name} was stopped, and snapshot "
-            f"{record.before_id}, which it began with, is gone; run respec with the keys "
-            f"{', '.join(record.keys) or 'none'}",
+            f"{record.before_id}, which it began with, is gone, since another client expired it; "
+            "roll back to a tag of before, or write the rows to a new table: what was committed "
+            "since may be there beside the rows that it replaces",
             table=files.name,
         ) from error
     of_row = files.partitions.of_row
@@ -329,6 +335,16 @@ def _hash_indexes(
     more = [each for each in now if each.place in written and each.file.file_name not in names]
     replaced = {each.place for each in more}
     return (*(each for each in own if each.place not in replaced), *more)
+
+
+def needed_from(files: TableFiles, latest: Snapshot) -> int | None:
+    """The first snapshot that the end of a change under way may need; None if none is."""
+    if not files.schema.has_primary_key:
+        return None
+    if not has_bridged_rows(files, snapshot_manifests(files, latest)):
+        return None
+    found = next(_recorded(files, latest), None)
+    return None if found is None else found[1].before_id
 
 
 def _is_bridged(files: TableFiles, entry: ManifestEntry) -> bool:
