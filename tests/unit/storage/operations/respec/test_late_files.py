@@ -63,9 +63,6 @@ def test_late_rows_are_moved_as_if_they_had_been_committed_before_the_change(
                 table.write(rows(table, [event("a", 1, 2, w=1)]))
             assert not table.upkeep.plan_respec(keys).changes_nothing
             table.upkeep.respec(keys)
-            if "deletion_vectors.enabled" in options:
-                # A plan refuses such tables while files wait in level 0.
-                compact(table)
             assert table.upkeep.plan_respec(keys).changes_nothing
             assert {each.partition_keys for each in [table.schema]} == {keys}
         else:
@@ -78,38 +75,6 @@ def test_late_rows_are_moved_as_if_they_had_been_committed_before_the_change(
         compact(table, full=True)
         assert content(table) == made[-1]
         # Snapshots of late files are refused, also later.
-        expire(table)
-        remove_orphans(table)
-        assert_only_reachable_files(table)
-    assert made[0] == made[1]
-
-
-@pytest.mark.parametrize("keys", [("dt", "hh"), (), ("hh",)], ids=str)
-@pytest.mark.sampled(1)
-def test_late_rows_replace_rows_of_files_with_deletion_vectors(
-    catalog: Catalog, keys: tuple[str, ...]
-) -> None:
-    made = []
-    for is_late in (False, True):
-        place = replace(catalog, root=f"{catalog.root}/{is_late}")
-        table = opened = by_day(place, **{"deletion-vectors.enabled": "true"})
-        compact(table, full=True)
-        table.write(rows(table, [event("a", 1, 3, v="marked", w=4), event("b", 1, 3, w=4)]))
-        compact(table)
-        assert len(content(table)) == 20
-        late = staged(table, deletes=True)
-        if is_late:
-            table = respec(place, table, *keys)
-            commit_late(opened, late)
-            table.upkeep.respec(keys)
-            assert table.upkeep.plan_respec(keys).changes_nothing
-        else:
-            table.commit(late)
-        # Rows of such tables are visible once they are compacted.
-        compact(table)
-        made.append(content(table))
-        compact(table, full=True)
-        assert content(table) == made[-1]
         expire(table)
         remove_orphans(table)
         assert_only_reachable_files(table)
