@@ -161,7 +161,8 @@ class Places:
     def lost_schema(self, name: str) -> str | None:
         """What is left of a table whose schema files are gone; None if there is no snapshot."""
         fs, path = self.table(*split_name(name))
-        if not (ids := SnapshotStore(fs, TablePaths(path)).ids()):
+        ids = SnapshotStore(fs, TablePaths(path)).ids()
+        if not ids or self.holds(*split_name(name)):
             return None
         return (
             f"its folder {path} holds {len(ids)} snapshot{'s' * (len(ids) != 1)} and no schema, so "

@@ -412,10 +412,11 @@ def test_while_a_policy_file_is_wrong_no_upkeep_is_asked_for_and_tables_are_writ
     lake.give(events("2024-01-01", 0, 3))
     policy = lake.folder / "policy.yaml"
 
-    def load() -> dg.Definitions:
-        return build_definitions(
-            [lake.folder / "tables"], warehouse=lake.warehouse, policies=[policy]
-        )
+    def load(load_type: DefinitionsLoadType = DefinitionsLoadType.INITIALIZATION) -> dg.Definitions:
+        with DefinitionsLoadContext.scoped(DefinitionsLoadContext(load_type=load_type)):
+            return build_definitions(
+                [lake.folder / "tables"], warehouse=lake.warehouse, policies=[policy]
+            )
 
     policy.write_text("warehouse: {mode: live}\n")
     lake.definitions_are(load())
@@ -430,9 +431,6 @@ def test_while_a_policy_file_is_wrong_no_upkeep_is_asked_for_and_tables_are_writ
         load()
 
     # The process of a run loads them anew.
-    in_run = DefinitionsLoadContext(load_type=DefinitionsLoadType.RECONSTRUCTION)
-    with DefinitionsLoadContext.scoped(in_run):
-        loaded = load()
-    lake.definitions_are(loaded)
+    lake.definitions_are(load(DefinitionsLoadType.RECONSTRUCTION))
     assert lake.materialize(partitions="2024-01-01").success
     assert "policy.yaml:1: " in lake.run("compact").failure
