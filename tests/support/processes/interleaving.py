@@ -16,6 +16,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import re
 import sys
 import threading
@@ -24,6 +25,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from lakewright.storage.codec.sealed_json import sealed
 from tests.support.stores.stepped_files import (
     Call,
     Content,
@@ -209,9 +211,20 @@ def _without_chance(call: Call) -> Call:
     Records of staged partitions hold such files in base64.
     """
     data = _IN_BASE64.sub(_marked_alike, call.data)
+    if data != call.data:
+        data = _sealed_again(data)
     if call.data.startswith(_AVRO):
         data = _without_mark(call.data)
     return call if data == call.data else Call(call.verb, call.path, data, call.target)
+
+
+def _sealed_again(data: bytes) -> bytes:
+    """A record whose Avro files are others, with the checksum of these."""
+    if b'"crc32": ' not in data:
+        return data
+    record = json.loads(data)
+    del record["crc32"]
+    return json.dumps(sealed(record)).encode()
 
 
 def _marked_alike(found: re.Match[bytes]) -> bytes:
