@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from lakewright.platform.declare.partition_keys import first_few
 from lakewright.platform.upkeep.clean import RESTORE, RestoreOptions
 from lakewright.platform.upkeep.respec import RESPEC
 from lakewright.platform.upkeep.revert import REVERT, RevertOptions
@@ -67,7 +68,6 @@ _ENDED = {
     Verdict.SHADOW: "was decided in shadow, and not carried out",
 }
 _CHANGED_NOTHING = (Verdict.NOTHING_TO_DO, Verdict.SHADOW)
-_MOST_TOLD = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,10 +293,10 @@ def _did_nothing(
     where = f" in {', '.join(names)}" if names else ""
     here = [each for each in own if not names or each.table in names]
     if not here:
-        elsewhere = sorted({each.table for each in own})
-        return f"did nothing{where}; it worked on {_some(elsewhere)}{_also_unread(unread)}"
+        elsewhere = first_few(sorted({each.table for each in own}), between=", ")
+        return f"did nothing{where}; it worked on {elsewhere}{_also_unread(unread)}"
     endings = sorted({(each.table, each.verb, _ENDED[each.verdict]) for each in here})
-    told = _some([f"{verb} of {table} {ended}" for table, verb, ended in endings], "; ")
+    told = first_few([f"{verb} of {table} {ended}" for table, verb, ended in endings])
     idle = {*_CHANGED_NOTHING, Verdict.BEATEN} >= {each.verdict for each in here}
     what = "did nothing" if idle else "did nothing that can be undone"
     return f"{what}{where}: {told}{_also_unread(unread)}"
@@ -305,13 +305,8 @@ def _did_nothing(
 def _also_unread(unread: Sequence[LeftAlone]) -> str:
     if not unread:
         return ""
-    names = _some([each.table for each in unread])
+    names = first_few([each.table for each in unread], between=", ")
     return f"; {counted(len(unread), 'table')} cannot be read: {names}"
-
-
-def _some(told: Sequence[str], between: str = ", ") -> str:
-    more = len(told) - _MOST_TOLD
-    return between.join([*told[:_MOST_TOLD], *([f"{more} more"] if more > 0 else [])])
 
 
 def _snapshots(
