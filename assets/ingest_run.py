@@ -12,11 +12,7 @@ from lakewright.assets.check_history import CheckHistory
 from lakewright.assets.checks import JudgedRows
 from lakewright.platform.declare.declarations import TableDeclaration, WriteKind
 from lakewright.platform.declare.open_declared import open_declared
-from lakewright.platform.declare.partition_keys import (
-    InvalidPartitionKeyError,
-    describe_partition,
-    first_few,
-)
+from lakewright.platform.declare.partition_keys import InvalidPartitionKeyError, first_few
 from lakewright.platform.declare.partition_schemes import DynamicDimension
 from lakewright.platform.declare.schema_drift import SchemaDrift, Writing
 from lakewright.platform.declare.source_variables import values_hidden, with_source_variables
@@ -51,6 +47,7 @@ from lakewright.platform.upkeep.engines import prefers_spark
 from lakewright.platform.upkeep.words import counted
 from lakewright.storage import Table
 from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.spec.partition_words import describe_partition
 
 
 class WriteConfig(dg.Config):

@@ -11,7 +11,6 @@ from lakewright.assets.hooks import AssetHooks, TableRun
 from lakewright.assets.ingest_run import IngestConfig, IngestRun
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.open_declared import check_rows_fit
-from lakewright.platform.declare.partition_keys import describe_partition
 from lakewright.platform.ingest.drain_stream import StreamDrain
 from lakewright.platform.ingest.expectations import ExpectationOutcome, ValidationReport
 from lakewright.platform.ingest.publication import Published, Rejected, totals_of
@@ -21,6 +20,7 @@ from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
 from lakewright.platform.orchestration.schema_reports import evaluate_schema
 from lakewright.platform.upkeep.words import counted
+from lakewright.storage.spec.partition_words import describe_partition
 from lakewright.storage.spec.stream import CommittedBatch
 
 # So many partitions that are done stand in an event.

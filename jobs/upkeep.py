@@ -17,7 +17,8 @@ from pydantic import Field, create_model
 
 from lakewright.jobs.signs_of_life import SignsOfLife
 from lakewright.platform.declare.declarations import TableDeclaration
-from lakewright.platform.declare.partition_keys import describe_partition, partition_identity
+from lakewright.platform.declare.partition_keys import partition_identity
+from lakewright.platform.declare.yaml_files import DeclarationError
 from lakewright.platform.orchestration.asset_partitions import partitions_def
 from lakewright.platform.orchestration.failures import failures_for_dagster
 from lakewright.platform.orchestration.names import (
@@ -61,6 +62,7 @@ from lakewright.storage import Catalog, Table
 from lakewright.storage.env import SystemEnv
 from lakewright.storage.errors import InvalidRequestError, LeaseHeld, SnapshotNotFound
 from lakewright.storage.operations.running.plan import Plan
+from lakewright.storage.spec.partition_words import describe_partition
 
 # The sensor that asked for the run.
 SENSOR_TAG = "lakewright/asked_by"
@@ -119,6 +121,12 @@ def build_upkeep_job(
         if not config.tables:
             told = "the run names no table; write for example tables: {database.table: {}}"
             raise dg.Failure(told, allow_retries=False)
+        try:
+            tables.files.current()
+        except DeclarationError as error:
+            raise dg.Failure(
+                f"{error}\nno upkeep is done until this is right", allow_retries=False
+            ) from error
         # The sensor sees by the process whether the run lives, whatever launched it.
         tags = {TABLE_TAG: table_tag(config.tables), PROCESS_TAG: process_identity(os.getpid())}
         context.instance.add_run_tags(context.run_id, tags)

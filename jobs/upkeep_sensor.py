@@ -56,8 +56,9 @@ def build_upkeep_sensor(
     names: UpkeepNames | None = None,
     resources: ResourceKeys | None = None,
     shown: Sequence[AdoptedTable] | None = None,
+    is_run: bool = False,
 ) -> dg.SensorDefinition:
-    """The sensor of all kept tables.
+    """The sensor of all kept tables; `is_run` says that a run loads it, which never looks.
 
     `shown` are the adopted tables that are assets. Of further tables, and of those that have other
     partition keys by now, it asks for a run of the job `refresh_assets`, which then is one of the
@@ -73,7 +74,7 @@ def build_upkeep_sensor(
     @dg.sensor(
         name=names.sensor,
         jobs=list(jobs),
-        minimum_interval_seconds=max(_interval_ms(tables) // 1000, 1),
+        minimum_interval_seconds=max(_interval_ms(tables, is_run=is_run) // 1000, 1),
         default_status=dg.DefaultSensorStatus.RUNNING,
         required_resource_keys={keys.warehouse},
         description=(
@@ -105,15 +106,15 @@ def build_upkeep_sensor(
         if is_recording():
             with suppress(StorageError):
                 watch.record(catalog, look, now_ms=now_ms)
-        for problem in tables.problems:
-            context.log.warning("%s; the policies of before hold", problem)
+        problems = tables.problems
+        for problem in problems:
+            context.log.warning("%s; no upkeep is asked for until this is right", problem)
         for told in look.news[:_MOST_LOGGED]:
             context.log.info("%s", told)
         seconds = tables.warehouse.max_runtime // 1000
-        requests = [
-            _request(context.instance, batch, names, seconds)
-            for batch in batches(look.choice.chosen)
-        ]
+        # The process of a run reads the files anew, and would find no policy for its tables.
+        asked = [] if problems else batches(look.choice.chosen)
+        requests = [_request(context.instance, batch, names, seconds) for batch in asked]
         if shown is not None:
             # Our own tables appear with the next one: the first look makes them.
             assets = {each.table for each in shown}
@@ -122,7 +123,7 @@ def build_upkeep_sensor(
             new += [each for each in _moved(shown, watch) if each not in tables.declarations]
             refresh = refresh_request(context, new, names, now_ms=now_ms)
             requests += [] if refresh is None else [refresh]
-        skipped = None if requests else look.summary
+        skipped = None if requests else "; ".join(map(str, problems)) or look.summary
         if skipped is not None and not look.news:
             # The log of a quiet tick says what was looked at.
             context.log.info("%s", skipped)
@@ -157,12 +158,12 @@ def _moved(shown: Iterable[AdoptedTable], watch: Watch) -> Iterator[str]:
             yield each.table
 
 
-def _interval_ms(tables: KeptTables) -> int:
+def _interval_ms(tables: KeptTables, *, is_run: bool) -> int:
     """How often the sensor looks: as often as the warehouse or any declaration says.
 
     The default holds only if none of them says it.
     """
-    warehouse = tables.warehouse
+    warehouse = tables.files.shown(is_run=is_run).warehouse
     sections: list[CompactionPolicy | WarehousePolicy] = [
         warehouse,
         *(each.maintenance.compaction for each in tables.declarations.values()),

@@ -57,7 +57,7 @@ from lakewright.storage.operations.retention.expire_changelogs import ExpireChan
 from lakewright.storage.operations.retention.expire_snapshots import ExpirePlan, ExpireResult
 from lakewright.storage.operations.retention.purge_quarantine import PurgePlan
 from lakewright.storage.operations.retention.quarantine import Quarantine
-from lakewright.storage.operations.retention.remove_orphans import OrphansPlan
+from lakewright.storage.operations.retention.remove_orphans import OrphanSearch, OrphansPlan
 from lakewright.storage.operations.retention.restore_files import RestorePlan
 from lakewright.storage.operations.revert.revert import RevertPlan, RevertResult
 from lakewright.storage.operations.rewrite.compact_written import WriterCompaction, WriteResult
@@ -171,6 +171,7 @@ __all__ = [
     "MarkDonePlan",
     "MarkDoneResult",
     "MoveColumn",
+    "OrphanSearch",
     "OrphansPlan",
     "PartProfile",
     "PartitionProperties",

@@ -495,5 +495,6 @@ class Catalog:
         there = f"databases there: {', '.join(self.list_databases()) or 'none'}"
         if database in self.list_databases():
             there = f"tables of {database}: {', '.join(self.list_tables(database)) or 'none'}"
-        there = self._places.why_not_listed(name) or there
-        return TableNotFound(f"no table {name} in {self.root}; {there}", table=name)
+        lost = self._places.lost_schema(name)
+        there = lost or self._places.why_not_listed(name) or there
+        return TableNotFound(f"no table {name} in {self.root}; {there}", table=name, lost=lost)

@@ -12,7 +12,7 @@ from lakewright.storage.files.catalog_names import DatabaseNames, FolderNames, N
 from lakewright.storage.files.external_files import external_uri
 from lakewright.storage.files.hive_client import was_answered
 from lakewright.storage.files.hive_names import HiveNames
-from lakewright.storage.files.metadata_stores import SchemaStore
+from lakewright.storage.files.metadata_stores import SchemaStore, SnapshotStore
 from lakewright.storage.files.paths import DATABASE_SUFFIX, TablePaths
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.respec.moved_table import check_can_move, name_all_places
@@ -156,6 +156,16 @@ class Places:
             f"{error.message}; {self.listed.what} does not list it: its creation or drop died "
             f"halfway, or goes on; {_SYNC_HINT}",
             table=name,
+        )
+
+    def lost_schema(self, name: str) -> str | None:
+        """What is left of a table whose schema files are gone; None if there is no snapshot."""
+        fs, path = self.table(*split_name(name))
+        if not (ids := SnapshotStore(fs, TablePaths(path)).ids()):
+            return None
+        return (
+            f"its folder {path} holds {len(ids)} snapshot{'s' * (len(ids) != 1)} and no schema, so "
+            "no client can read it; put its folder schema back, or delete the whole"
         )
 
     def why_not_listed(self, name: str) -> str | None:

@@ -77,6 +77,7 @@ from lakewright.storage.operations.retention.quarantine import (
     list_quarantines,
 )
 from lakewright.storage.operations.retention.remove_orphans import (
+    OrphanSearch,
     OrphansPlan,
     OrphansResult,
     orphan_steps,
@@ -387,39 +388,23 @@ class Upkeep:
         max_files: int | None = None,
         looked: Callable[[int], object] | None = None,
     ) -> OrphansPlan:
-        """Move unreferenced files to quarantine; see `retention.remove_orphans`."""
-        return plan_remove_orphans(
-            self.table_files,
+        """Move unreferenced files to quarantine; see `retention.remove_orphans.OrphanSearch`."""
+        search = OrphanSearch(
             older_than_ms=older_than_ms,
             age_ms=age_ms,
             even_recent=even_recent,
             inventory=inventory,
-            max_files=max_files,
             looked=looked,
         )
+        return plan_remove_orphans(self.table_files, search, max_files=max_files)
 
     remove_orphans = AtOnce(plan_remove_orphans)
 
     def orphan_steps(
-        self,
-        *,
-        max_files: int,
-        older_than_ms: int | None = None,
-        age_ms: int | None = None,
-        even_recent: bool = False,
-        inventory: str | None = None,
-        looked: Callable[[int], object] | None = None,
+        self, search: OrphanSearch, *, max_files: int
     ) -> Generator[OrphansPlan, None, None]:
         """Plans of one listing, to be run one by one; see `retention.remove_orphans`."""
-        return orphan_steps(
-            self.table_files,
-            older_than_ms=older_than_ms,
-            age_ms=age_ms,
-            even_recent=even_recent,
-            inventory=inventory,
-            max_files=max_files,
-            looked=looked,
-        )
+        return orphan_steps(self.table_files, search, max_files=max_files)
 
     def each_quarantine(self) -> Iterator[Quarantine]:
         """The quarantines, oldest first; memory holds one."""

@@ -50,6 +50,10 @@ _SOURCES = ("python", "parquet", "orc", "avro", "csv", "json", "stream")
 _TEXT_SETTINGS = frozenset({"encoding", "date_format", "timestamp_format"})
 _CSV_SETTINGS = frozenset({"delimiter", "header", "nulls"})
 
+_OF_SCHEMA = frozenset(
+    ((), ("table",), ("columns",), ("partition_keys",), ("primary_key",), ("partitions",))
+)
+
 
 def check_declaration(declaration: TableDeclaration) -> Iterator[Finding]:
     """Every problem of one declaration, without regard to other declarations."""
@@ -68,10 +72,11 @@ def check_declaration(declaration: TableDeclaration) -> Iterator[Finding]:
     findings = [finding for check in checks for finding in check(declaration)]
     yield from findings
     # The following checks read types and keys, so these must be valid first.
-    if not findings and declaration.columns:
+    are_valid = not any(place[:1] in _OF_SCHEMA for place, _ in findings)
+    if are_valid and declaration.columns:
         of_partitions = (*_check_schema(declaration), *check_partitions(declaration))
         yield from of_partitions
-        if not of_partitions:
+        if not findings and not of_partitions:
             yield from check_times(declaration)
 
 

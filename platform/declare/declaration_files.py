@@ -16,9 +16,9 @@ from lakewright.platform.declare.declaration_checks import check_declaration, ch
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.document_kinds import DocumentKind, kind_of
 from lakewright.platform.declare.marked_yaml import Place
-from lakewright.platform.declare.model_errors import explain
 from lakewright.platform.declare.variables import POLICY_VARIABLE
 from lakewright.platform.declare.wrong_places import Finding
+from lakewright.platform.declare.wrong_shapes import findings_of
 from lakewright.platform.declare.yaml_files import (
     DeclarationError,
     Problem,
@@ -69,12 +69,16 @@ def read_declarations(
 ) -> tuple[DeclaredTable, ...]:
     """The declarations in documents, by table name; adds to `problems` what is wrong."""
     found: list[DeclaredTable] = []
+
+    def whole(declaration: TableDeclaration) -> Iterator[Finding]:
+        yield from check_declaration(declaration)
+        yield from check(declaration)
+
     for document in documents:
         for table in _tables(document, problems):
-            _read_table(table, found, problems)
+            _read_table(table, found, problems, whole)
     for each in found:
-        findings = (*check_declaration(each.declaration), *check(each.declaration))
-        problems += [each.problem(*finding) for finding in findings]
+        problems += [each.problem(*finding) for finding in whole(each.declaration)]
     problems += _repeated(found)
     if not problems:
         together = check_together([each.declaration for each in found])
@@ -103,11 +107,13 @@ def _tables(document: Written, problems: list[Problem]) -> Iterator[Written]:
         yield replace(document, value=table, place=("tables", at))
 
 
-def _read_table(written: Written, found: list[DeclaredTable], problems: list[Problem]) -> None:
+def _read_table(
+    written: Written, found: list[DeclaredTable], problems: list[Problem], check: Check
+) -> None:
     try:
         declaration = TableDeclaration.model_validate(written.value)
-    except ValidationError as err:
-        problems += [written.problem(*explain(detail, TableDeclaration)) for detail in err.errors()]
+    except ValidationError:
+        problems += [written.problem(*each) for each in findings_of(written.value, check)]
         return
     found.append(DeclaredTable(declaration, written))
 

@@ -72,7 +72,9 @@ def read_marked(text: str) -> Iterator[MarkedDocument]:
     except yaml.MarkedYAMLError as err:
         mark = err.problem_mark or err.context_mark
         problem = " ".join(part for part in (err.context, err.problem) if part)
-        raise MalformedYamlError(problem, mark.line + 1 if mark else 1) from err
+        raise MalformedYamlError(
+            f"{problem}{_way_out(problem)}", mark.line + 1 if mark else 1
+        ) from err
     except RecursionError:
         message = "lists and mappings are nested too deeply; leave brackets out"
         raise MalformedYamlError(message, 1) from None
@@ -80,6 +82,14 @@ def read_marked(text: str) -> Iterator[MarkedDocument]:
         raise MalformedYamlError(str(err).splitlines()[0], 1) from err
     finally:
         loader.dispose()
+
+
+def _way_out(problem: str) -> str:
+    if "an alias" in problem:
+        return "; put a text that begins with * in quotes"
+    if "'\\t'" in problem:
+        return "; indent with spaces"
+    return ""
 
 
 class _Reader:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import typing
 from collections.abc import Mapping
+from difflib import get_close_matches
 from enum import Enum
 
 from pydantic import BaseModel
@@ -30,7 +31,14 @@ def explain(detail: ErrorDetails, model: type[BaseModel]) -> Finding:
         case "value_error":
             return place, str(context.get("error", detail["msg"]))
         case "enum":
-            return place, f"{given!r} is not one of {context.get('expected', '')}".replace("'", "")
+            expected = str(context.get("expected", "")).replace("'", "")
+            near = get_close_matches(str(given), re.split(r", | or ", expected), n=1)
+            meant = f"; did you mean {near[0]}?" if near else ""
+            return place, f"{given} is not one of {expected}{meant}"
+        case "bool_parsing" | "bool_type":
+            return place, f"{given!r} is neither true nor false"
+        case "int_parsing" | "int_type" | "int_from_float":
+            return place, f"{given!r} is not a whole number"
         case "string_type" if given is None:
             return place, 'null is not text; write "null" in quotes for the word, or leave it out'
         case "string_type":

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.spec.data_types import DataType
-from lakewright.storage.spec.partition_text import partition_text, read_partition_text, value_text
+from lakewright.storage.spec.partition_text import partition_text, read_partition_text
 from lakewright.storage.spec.values import from_python, order_key, to_python
 
 # So many names stand in a message.
@@ -62,15 +62,6 @@ def decode_partition(key: str, columns: Sequence[PartitionColumn]) -> dict[str, 
         column.name: to_python(value, column.type)
         for column, value in zip(columns, values, strict=True)
     }
-
-
-def describe_partition(spec: Mapping[str, object]) -> str:
-    """A partition as messages name it: `dt=2013-12-03`, or `the table` without partition keys."""
-    if not spec:
-        return "the table"
-    return ", ".join(
-        f"{name}={'null' if value is None else value_text(value)}" for name, value in spec.items()
-    )
 
 
 def partition_identity(spec: Mapping[str, object]) -> tuple[tuple[str, object], ...]:

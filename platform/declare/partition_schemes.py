@@ -17,12 +17,12 @@ from lakewright.platform.declare.partition_keys import (
     InvalidPartitionKeyError,
     PartitionColumn,
     decode_partition,
-    describe_partition,
     encode_partition,
 )
 from lakewright.storage.env import SystemEnv
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.spec.data_types import AtomicType, TypeRoot
+from lakewright.storage.spec.partition_words import describe_partition
 from lakewright.storage.spec.values import from_python, to_python
 
 # The separator that Dagster puts between the keys of two dimensions.

@@ -26,7 +26,7 @@ class PolicyFiles:
     """Policies over the declarations of a workspace, as their files are at the moment.
 
     A file that becomes invalid, or that is gone, leaves the policies of before in force, so that a
-    typing mistake neither stops upkeep nor brings defaults back that delete more.
+    typing mistake brings no defaults back that delete more.
     """
 
     def __init__(
@@ -62,6 +62,22 @@ class PolicyFiles:
             self._current = CurrentPolicies(policies)
         self._stamps = stamps
         return self._current
+
+    def shown(self, *, is_run: bool) -> PolicySet:
+        """The policies by which definitions are loaded.
+
+        The process of a run loads them anew, for a job that may need no policy. So wrong files
+        fail what asks for the policies there (`current`), and not the loading.
+
+        Raises:
+            DeclarationError: something is wrong, and this is no process of a run.
+        """
+        try:
+            return self.current().policies
+        except DeclarationError:
+            if not is_run:
+                raise
+            return load_policies((), workspace=self._workspace)
 
 
 def _stamps(paths: Sequence[Path]) -> list[_Stamp]:

@@ -22,11 +22,11 @@ import pyarrow as pa
 
 from lakewright.platform.declare.declarations import ExpectationDeclaration, Severity
 from lakewright.platform.declare.expectation_catalog import EXPECTATION_KINDS
-from lakewright.platform.declare.partition_keys import describe_partition
 from lakewright.platform.ingest.deferred_imports import deferred
 from lakewright.platform.upkeep.words import counted
 from lakewright.storage import StorageError, Table
 from lakewright.storage.env import Env, SystemEnv
+from lakewright.storage.spec.partition_words import describe_partition
 from lakewright.storage.sql import BATCH, COUNT_COLUMN, parse_row_query
 
 SAMPLE_ROWS = 10

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakewright.platform.declare.declarations import ExpectationDeclaration
-from lakewright.platform.declare.partition_keys import describe_partition, partition_identity
+from lakewright.platform.declare.partition_keys import partition_identity
 from lakewright.platform.ingest.expectations import (
     ExpectationOutcome,
     ValidationReport,
@@ -21,6 +21,7 @@ from lakewright.platform.upkeep.words import not_meeting
 from lakewright.storage import StagedWrite, Table
 from lakewright.storage.env import Env
 from lakewright.storage.operations.write.split_staged import split_staged
+from lakewright.storage.spec.partition_words import describe_partition
 
 Spec = Mapping[str, object]
 

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from lakewright.platform.declare.partition_keys import (
-    describe_partition,
-    first_few,
-    partition_identity,
-)
+from lakewright.platform.declare.partition_keys import first_few, partition_identity
 from lakewright.storage import Table
 from lakewright.storage.errors import InvalidRows
 from lakewright.storage.spec.data_types import DataType
+from lakewright.storage.spec.partition_words import describe_partition
 from lakewright.storage.spec.values import from_python
 
 Spec = Mapping[str, object]

@@ -26,11 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakewright.platform.declare.declarations import TableDeclaration, WriteKind
-from lakewright.platform.declare.partition_keys import (
-    describe_partition,
-    first_few,
-    partition_identity,
-)
+from lakewright.platform.declare.partition_keys import first_few, partition_identity
 from lakewright.platform.declare.schema_drift import Writing, check_other_columns
 from lakewright.platform.declare.upkeep_policies import EngineChoice
 from lakewright.platform.ingest.expectations import ValidationReport
@@ -77,6 +73,7 @@ from lakewright.storage.operations.rewrite.compact_written import check_writer_m
 from lakewright.storage.rows import is_dataframe
 from lakewright.storage.spec.merge_spec import MergeEngine
 from lakewright.storage.spec.options import BucketMode
+from lakewright.storage.spec.partition_words import describe_partition
 
 _LOG = logging.getLogger(__name__)
 # The identifier of the commit that completes a write; commits before it have smaller ones.

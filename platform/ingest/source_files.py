@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewright.platform.declare.declarations import TableDeclaration
-from lakewright.platform.declare.partition_keys import describe_partition, first_few
+from lakewright.platform.declare.partition_keys import first_few
 from lakewright.platform.declare.source_declarations import SourceDeclaration
 from lakewright.platform.declare.source_paths import SourcePath
 from lakewright.platform.ingest.find_files import FileSearch, FoundFile
@@ -33,6 +33,7 @@ from lakewright.storage.errors import (
     UnsupportedError,
 )
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
+from lakewright.storage.spec.partition_words import describe_partition
 from lakewright.storage.spec.schema import new_schema
 from lakewright.storage.spec.values import from_python, same_value, to_python
 

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakewright.platform.declare.declarations import TableDeclaration
-from lakewright.platform.declare.partition_keys import describe_partition, first_few
+from lakewright.platform.declare.partition_keys import first_few
 from lakewright.platform.declare.source_declarations import SourceDeclaration
 from lakewright.platform.ingest.source_files import (
     Partitions,
@@ -31,6 +31,7 @@ from lakewright.storage.codec.arrow_timestamps import holds_timestamps
 from lakewright.storage.codec.arrow_types import to_arrow_type
 from lakewright.storage.errors import InvalidRequestError, InvalidRows, NotFoundError
 from lakewright.storage.spec.data_types import DataType
+from lakewright.storage.spec.partition_words import describe_partition
 from lakewright.storage.spec.predicate import And, Leaf, Operator, Or, Predicate
 from lakewright.storage.spec.values import Value, from_python, to_python
 

@@ -139,7 +139,7 @@ def _by_key(scheme: PartitionScheme, table: Table) -> tuple[dict[str, PartitionS
         try:
             found[scheme.key_of(each.spec)] = each
         except InvalidPartitionKeyError:
-            outside.append(each.partition.path)
+            outside.append(each.partition.words)
     return found, outside
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -29,8 +30,17 @@ def tables_of_tag(value: str) -> tuple[str, ...]:
 
 
 def usual_key(table: str) -> dg.AssetKey:
-    """The key of a table's asset, unless a component gives it another one."""
-    return dg.AssetKey(table.split("."))
+    """The key of a table's asset, unless a component gives it another one.
+
+    Dagster makes names of ops and outputs from keys, of ASCII letters, digits, _ and -. A part with
+    other characters gets _ for each, and a checksum, which tells it from the names it resembles.
+    """
+    return dg.AssetKey([_as_key_part(each) for each in table.split(".")])
+
+
+def _as_key_part(name: str) -> str:
+    plain = re.sub(r"[^A-Za-z0-9_-]", "_", name)
+    return name if plain == name else f"{plain}_{zlib.crc32(name.encode()):08x}"
 
 
 class AssetKeys:
@@ -130,8 +140,8 @@ class TableNames:
 
     @property
     def identifier(self) -> str:
-        """The table's name with letters, digits and _ only: `nyc__flights`."""
-        return self.table.replace(".", "__").replace("-", "_")
+        """The table's name with ASCII letters, digits and _ only: `nyc__flights`."""
+        return usual_key(self.table).to_python_identifier()
 
     @property
     def pool(self) -> str:

@@ -60,18 +60,19 @@ def chosen_partitions(
         InvalidRequestError: nothing is chosen by, a key is none of the asset, or the filter is
             wrong.
     """
-    if choice.is_empty:
-        raise InvalidRequestError(
-            f"no partitions of {declaration.table} are chosen; name partitions, or a filter in "
-            "where, or ask for those missing or failed",
-            table=declaration.table,
-        )
     names = names or TableNames(declaration.table)
     keys = _known(declaration, names, catalog, instance)
     if not keys and not choice.keys and declaration.scheme.is_found_in_data:
         raise InvalidRequestError(
-            f"no partition of {declaration.table} is known yet; {only_in_source(declaration)}, or "
-            f"name partitions by keys such as {declaration.scheme.key_form}",
+            f"no partition of {declaration.table} is known yet; {only_in_source(declaration)}; or "
+            f"name partitions (lakewright backfill {declaration.table} --partitions KEY,KEY, in "
+            f"run config `partitions`), by keys such as {declaration.scheme.key_form}",
+            table=declaration.table,
+        )
+    if choice.is_empty:
+        raise InvalidRequestError(
+            f"no partitions of {declaration.table} are chosen; name partitions, or a filter in "
+            "where, or ask for those missing or failed",
             table=declaration.table,
         )
     if choice.keys:
@@ -89,10 +90,12 @@ def chosen_partitions(
 
 def only_in_source(declaration: TableDeclaration) -> str:
     """How partitions become known that only the source of a table has."""
+    job = TableNames(declaration.table).job("ingest")
     return (
         "partitions that are found in data are known once they are written: run the job "
-        f"{TableNames(declaration.table).job('ingest')} without a partition, which writes all of "
-        "the source and registers what it found"
+        f"{job} without a partition, which writes all of the source and registers what it found "
+        f"(in a shell: dagster job execute -m lakewright.definitions -j {job}, with "
+        "$LAKEWRIGHT_TABLES and $LAKEWRIGHT_WAREHOUSE)"
     )
 
 

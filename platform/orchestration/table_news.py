@@ -19,7 +19,6 @@ from typing import Any, TypeAlias
 
 import dagster as dg
 
-from lakewright.platform.declare.partition_keys import describe_partition
 from lakewright.platform.orchestration.health_background import read_at_a_look
 from lakewright.platform.orchestration.health_reports import evaluate_health, health_told
 from lakewright.platform.orchestration.names import UpkeepNames
@@ -42,6 +41,7 @@ from lakewright.platform.warehouse.look import Look, Watch
 from lakewright.platform.warehouse.table_state import TableState
 from lakewright.storage import Catalog, PartitionStats, Snapshot, Table
 from lakewright.storage.errors import StorageError
+from lakewright.storage.spec.partition_words import describe_partition
 from lakewright.storage.spec.snapshot import CommitKind
 
 Event = dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation

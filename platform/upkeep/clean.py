@@ -6,7 +6,7 @@ None of them leases anything: what they touch, no commit refers to.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Generator, Iterable
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 
@@ -18,7 +18,7 @@ from lakewright.platform.upkeep.words import counted, duration_text, size_text
 from lakewright.storage import OrphansPlan, PurgePlan, RestorePlan, Table
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.operations.retention.purge_quarantine import PurgeResult
-from lakewright.storage.operations.retention.remove_orphans import OrphansResult
+from lakewright.storage.operations.retention.remove_orphans import OrphanSearch, OrphansResult
 from lakewright.storage.operations.retention.restore_files import RestoreResult
 
 # --- orphans -----------------------------------------------------------------------------------
@@ -118,17 +118,20 @@ def _orphans_measures(
 def _plan_orphans(
     table: Table, options: OrphansOptions, counts: Counts | None = None
 ) -> OrphansPlan:
-    return table.upkeep.plan_remove_orphans(
+    with closing(_plans(table, options, counts)) as plans:
+        return next(plans)
+
+
+def _plans(
+    table: Table, options: OrphansOptions, counts: Counts | None
+) -> Generator[OrphansPlan, None, None]:
+    search = OrphanSearch(
         age_ms=options.older_than_ms,
         even_recent=options.even_recent,
         inventory=options.inventory,
-        max_files=_STEP_FILES,
-        looked=_looked(counts),
+        looked=None if counts is None else lambda done: counts.reach(done, "files looked at"),
     )
-
-
-def _looked(counts: Counts | None) -> Callable[[int], object] | None:
-    return None if counts is None else lambda done: counts.reach(done, "files looked at")
+    return table.upkeep.orphan_steps(search, max_files=_STEP_FILES)
 
 
 def _run_orphans(
@@ -144,14 +147,7 @@ def _orphan_steps(
 ) -> Steps[OrphansOptions, OrphansPlan, OrphansResult]:
     """Look once, and remove in steps, so that memory holds the files of one."""
     done: Outcome[OrphansOptions, OrphansPlan, OrphansResult] | None = None
-    plans = table.upkeep.orphan_steps(
-        max_files=_STEP_FILES,
-        age_ms=options.older_than_ms,
-        even_recent=options.even_recent,
-        inventory=options.inventory,
-        looked=_looked(work.counts),
-    )
-    with closing(plans):
+    with closing(_plans(table, options, work.counts)) as plans:
         for plan in plans:
             result = _run_orphans(table, plan, options, work)
             if done is None or done.result is None:

@@ -59,6 +59,7 @@ from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.operations.respec.respec_checks import wanted_keys
 from lakewright.storage.operations.respec.respec_plan import MOST_FILES, MOST_PARTITIONS, Layout
 from lakewright.storage.operations.rewrite.compaction_plan import CompactionTask
+from lakewright.storage.spec.partition_words import describe_partition
 
 # A table without partition keys is one partition, whose path is empty.
 _WHOLE = "the table"
@@ -144,7 +145,8 @@ def _plan(table: Table, options: RespecOptions) -> RespecPlan:
 
 def _lease(table: Table, plan: RespecPlan) -> LeaseNeed | None:
     """The whole table while its keys change, or the partitions whose files are split."""
-    if _is_idle(plan):
+    # Under a later schema, a plan is done or stale.
+    if _is_idle(plan) or plan.schema_id != table.schema.id:
         return None
     scope = plan_scope(table, plan.splits) if _only_splits(plan) else partitions_scope(table, None)
     return LeaseNeed(kind=LeaseKind.COMPACT, scope=scope)
@@ -165,10 +167,15 @@ def _is_idle(plan: RespecPlan) -> bool:
     return plan.changes_nothing or (_only_splits(plan) and not plan.splits.tasks)
 
 
+def _was_done(plan: RespecPlan, result: RespecResult | None) -> bool:
+    """Whether a run found that its plan had been carried out before."""
+    return result is not None and result.previous_schema_id != plan.schema_id
+
+
 def _measures(_: Table, done: Done) -> Measures:
     """Split files are rewritten; restated ones stay as they are."""
     plan, result = done.plan, done.result
-    if _is_idle(plan):
+    if _is_idle(plan) or _was_done(plan, result):
         return Measures()
     left = plan.split.bytes - plan.staged.bytes
     cost = Cost(
@@ -214,6 +221,8 @@ def _files_after(plan: RespecPlan, result: RespecResult | None) -> int:
 
 def _report(table: Table, done: Done, *, declared: PartitionScheme | None = None) -> Report:
     plan, result = done.plan, done.result
+    if result is not None and _was_done(plan, result):
+        return _nothing_left(result, plan)
     facts, record = _facts(plan, result), _record(plan, result)
     summary, notes = _planned(plan), _notes(plan)
     rows = _becomes(plan, table, declared)
@@ -254,13 +263,30 @@ def _report(table: Table, done: Done, *, declared: PartitionScheme | None = None
         facts=facts,
         record=record,
         rows=rows,
-        tables=_tables(plan, rows, is_done=result is not None),
+        tables=_tables(plan, table, rows, is_done=result is not None),
         notes=notes,
         is_empty=_is_idle(plan),
         # Under other keys they are other partitions.
         partitions=tuple(tasks[0].partition for tasks in _by_partition(plan.splits))
         if _only_splits(plan)
         else (),
+    )
+
+
+def _nothing_left(result: RespecResult, plan: RespecPlan) -> Report:
+    return Report(
+        summary=f"nothing to do: {plan.table} has {_keys_text(plan.keys)} of this plan already, "
+        f"by schema {result.schema.id}",
+        facts={"keys_after": _brackets(plan.keys)},
+        record={
+            "keys_before": list(plan.keys),
+            "keys_after": list(plan.keys),
+            "keys": list(plan.keys),
+            "schema_id": result.schema.id,
+            "previous_schema_id": result.schema.id,
+            "snapshots": [],
+        },
+        is_empty=True,
     )
 
 
@@ -282,7 +308,7 @@ def _planned(plan: RespecPlan) -> str:
         )
     if plan.changes_nothing:
         return f"{plan.table} has {_keys_text(plan.keys)}"
-    if not plan.steps and plan.gives_up and not plan.split.files:
+    if not plan.steps and (plan.gives_up or plan.damaged) and not plan.split.files:
         partitions = counted(plan.gives_up, "partition")
         return (
             f"{plan.table} keeps {_keys_text(plan.keys)}{at}: a change that was stopped is given "
@@ -307,8 +333,10 @@ def _told(plan: RespecPlan, result: RespecResult) -> str:
 
 
 def _notes(plan: RespecPlan) -> tuple[str, ...]:
-    if _is_idle(plan) or _only_splits(plan):
+    if _is_idle(plan):
         return ()
+    if _only_splits(plan):
+        return _told_of_consumers(plan)
     files = (
         (f"written anew: {_layout_text(plan.split)}", *_staged_notes(plan))
         if plan.is_keyed
@@ -325,6 +353,7 @@ def _notes(plan: RespecPlan) -> tuple[str, ...]:
         *files,
         *((moves,) if plan.crosses_partitions else ()),
         *_told_of_history(plan),
+        *_told_of_consumers(plan),
         f"limits: {plan.most_partitions:,} partitions, {plan.most_files:,} files",
     )
 
@@ -333,7 +362,11 @@ def _staged_notes(plan: RespecPlan) -> tuple[str, ...]:
     """What a run that was stopped has left: what goes on from there, and what goes."""
     staged = f"staged already, and taken up: {_layout_text(plan.staged)}"
     gone = f"staged in vain, and deleted: what came of {counted(plan.gives_up, 'partition')}"
-    return (*((staged,) if plan.staged.files else ()), *((gone,) if plan.gives_up else ()))
+    return (
+        *((staged,) if plan.staged.files else ()),
+        *((gone,) if plan.gives_up else ()),
+        *(f"a damaged record goes: {each}" for each in plan.damaged),
+    )
 
 
 def _told_of_history(plan: RespecPlan) -> tuple[str, ...]:
@@ -344,6 +377,18 @@ def _told_of_history(plan: RespecPlan) -> tuple[str, ...]:
         "afterwards other clients cannot read the changes in snapshots of before: they fail, or "
         f"miss rows, so let their streams read to snapshot {plan.snapshot_id}; only lakewright "
         "expires these snapshots without leaving files behind"
+    )
+    return (told,)
+
+
+def _told_of_consumers(plan: RespecPlan) -> tuple[str, ...]:
+    """What the snapshots of the run itself are to consumers, which next time bar a change."""
+    if plan.snapshot_id is None or not (plan.steps or plan.splits.tasks):
+        return ()
+    told = (
+        f"its own snapshots have no rows for streams: a consumer that has read to snapshot "
+        f"{plan.snapshot_id} is behind after it, which bars the next change of the keys, until its "
+        f"reader goes on or `lakewright consumer set {plan.table} CONSUMER N` moves it"
     )
     return (told,)
 
@@ -407,6 +452,7 @@ def _record(plan: RespecPlan, result: RespecResult | None) -> dict[str, object]:
         "to_split": asdict(plan.split),
         "staged": asdict(plan.staged),
         "gives_up": plan.gives_up,
+        "damaged": list(plan.damaged),
         **({} if plan.changes_nothing else counted_files),
         "max_partitions": plan.most_partitions,
         "max_files": plan.most_files,
@@ -414,7 +460,7 @@ def _record(plan: RespecPlan, result: RespecResult | None) -> dict[str, object]:
 
 
 def _tables(
-    plan: RespecPlan, rows: list[dict[str, Any]], *, is_done: bool
+    plan: RespecPlan, table: Table, rows: list[dict[str, Any]], *, is_done: bool
 ) -> dict[str, list[dict[str, object]]]:
     """What becomes of each partition, and the ledger of what is to split."""
     if _is_idle(plan):
@@ -422,15 +468,37 @@ def _tables(
     ledger = [] if is_done else list(_to_split(plan.splits))
     if _only_splits(plan):
         return {"to split": ledger}
+    # People do not write a day as its folder does, `dt=20454`.
+    before, after = _words(table, plan.former_keys), _words(table, plan.keys)
     becomes: list[dict[str, object]] = [
         {
             **row,
-            "becomes": first_few(row["becomes"]),
+            "partition": before(each.key, each.partition),
+            "becomes": first_few(
+                list(map(after, each.keys or [""] * len(each.becomes), each.becomes))
+            ),
             "dagster_becomes": first_few([each or _NO_KEY for each in row["dagster_becomes"]]),
         }
-        for row in rows
+        for row, each in zip(rows, plan.becomes, strict=True)
     ]
     return {"partitions": becomes, "to split": ledger}
+
+
+def _words(table: Table, keys: Sequence[str]) -> Callable[[str, str], str]:
+    """What messages call a partition of the keys, given its text, and its folder."""
+    fields = table.schema.fields_of(keys)
+    columns = [PartitionColumn(each.name, each.type) for each in fields]
+
+    @cache
+    def words_of(text: str, folder: str) -> str:
+        try:
+            words = describe_partition(decode_partition(text, columns)) if text else folder
+            return words or _WHOLE
+        except InvalidPartitionKeyError:
+            # A saved plan may have been edited.
+            return folder
+
+    return words_of
 
 
 def _becomes(

@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, replace
 from math import ceil
 from typing import Any, TypeVar
 
-from lakewright.platform.declare.partition_keys import describe_partition
 from lakewright.platform.declare.upkeep_policies import EngineChoice
 from lakewright.platform.upkeep.engines import prefers_spark
 from lakewright.platform.upkeep.leases import plan_scope
@@ -56,6 +55,7 @@ from lakewright.storage.operations.rewrite.rescale import RescaleTask
 from lakewright.storage.operations.rewrite.runner import RewriteResult
 from lakewright.storage.operations.running.plan import Plan, RewritePlan
 from lakewright.storage.spec.options import BucketMode
+from lakewright.storage.spec.partition_words import describe_partition
 
 ResultT = TypeVar("ResultT")
 

@@ -15,6 +15,7 @@ from lakewright.storage import RespecPlan, SortCompactionPlan, Table
 from lakewright.storage.codec.json_values import read_json
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.operations.running.plan import Plan
+from lakewright.storage.spec.partition_words import name_partition
 
 # The verb that made a plan; a plan that Python saved has no such key.
 _VERB = "verb"
@@ -117,6 +118,9 @@ def _verb_of(data: Mapping[str, Any], verbs: Sequence[AnyVerb], where: str) -> A
 def _check_partitions(where: str, plan: Plan[Any], table: Table) -> None:
     """Refuse a plan whose parts name other partition columns than the table has."""
     if isinstance(plan, SortCompactionPlan | RespecPlan):
+        if isinstance(plan, RespecPlan) and plan.schema_id != table.schema.id:
+            # Its partitions are those of another schema; the run tells what became of that.
+            return
         inner = plan.files if isinstance(plan, SortCompactionPlan) else plan.splits
         _check_partitions(where, inner, table)
         return
@@ -124,6 +128,7 @@ def _check_partitions(where: str, plan: Plan[Any], table: Table) -> None:
     for part in (*getattr(plan, "tasks", ()), *getattr(plan, "skipped", ())):
         if list(table.table_files.partitions.stored(part.partition)) != keys:
             raise InvalidRequestError(
-                f"{where} is no plan of {table.name}: it names the partition {part.partition}, and "
-                f"the partition keys are {', '.join(keys) or 'none'}"
+                f"{where} is no plan of {table.name}: it names "
+                f"{name_partition(part.partition)}, and the partition keys are "
+                f"{', '.join(keys) or 'none'}"
             )

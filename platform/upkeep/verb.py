@@ -23,7 +23,6 @@ from typing import (
     get_type_hints,
 )
 
-from lakewright.platform.declare.partition_keys import describe_partition
 from lakewright.platform.declare.upkeep_policies import EngineChoice
 from lakewright.platform.upkeep.engines import Counts, compaction_engine
 from lakewright.platform.upkeep.leases import maintaining
@@ -32,6 +31,7 @@ from lakewright.storage import Engine, Lease, LeaseKind, Snapshot, Table
 from lakewright.storage.operations.leases.leases import whole_table
 from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.spec.lease import LeaseScope
+from lakewright.storage.spec.partition_words import describe_partition
 
 OptionsT = TypeVar("OptionsT")
 PlanT = TypeVar("PlanT", bound=Plan[Any])

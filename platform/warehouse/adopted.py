@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from lakewright.platform.warehouse.kept_tables import names_of_tables
 from lakewright.storage import Catalog
-from lakewright.storage.errors import StorageError
+from lakewright.storage.errors import CorruptionError, StorageError
 
 _FORMAT = 1
 
@@ -57,9 +58,23 @@ def write_adopted(tables: Sequence[AdoptedTable]) -> str:
     return json.dumps({"format": _FORMAT, "tables": [asdict(each) for each in tables]})
 
 
-def parse_adopted(text: str) -> tuple[AdoptedTable, ...]:
-    """The tables of a state file; a file of another version has none, until it is refreshed."""
-    state = json.loads(text)
+def parse_adopted(text: str, *, name: str = "the state file") -> tuple[AdoptedTable, ...]:
+    """The tables of a state file; a file of another version has none, until it is refreshed.
+
+    Raises:
+        CorruptionError: the file is another one.
+    """
+    try:
+        return _parsed(json.loads(text))
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise CorruptionError(
+            f"{name} does not hold the adopted tables: {error!r}; write it again, with `dg utils "
+            "refresh-defs-state` in the folder of the project",
+            path=name,
+        ) from error
+
+
+def _parsed(state: dict[str, Any]) -> tuple[AdoptedTable, ...]:
     if state["format"] != _FORMAT:
         return ()
     return tuple(

@@ -111,11 +111,13 @@ class _Left:
 
     @property
     def bytes(self) -> int | None:
-        return None if self.budget.bytes is None else self.budget.bytes - self.spent.bytes
+        limit = self.budget.bytes
+        return None if limit is None else max(limit - self.spent.bytes, 0)
 
     @property
     def milliseconds(self) -> int | None:
-        return None if self.budget.time is None else self.budget.time - self.spent.milliseconds
+        limit = self.budget.time
+        return None if limit is None else max(limit - self.spent.milliseconds, 0)
 
     @property
     def bytes_text(self) -> str:
@@ -172,7 +174,7 @@ def _shortage(intent: Intent, lefts: Sequence[_Left]) -> tuple[WhyNot, str] | No
     """Why something must wait for the next day: the budget that has the least left for it."""
     cost = intent.cost
     short = [
-        (max(left, 0), each)
+        (left, each)
         for each in lefts
         if (left := each.bytes) is not None and not _fits(cost.bytes, left, each.budget.bytes or 0)
     ]
@@ -181,10 +183,10 @@ def _shortage(intent: Intent, lefts: Sequence[_Left]) -> tuple[WhyNot, str] | No
         told = f"waits, {size_text(cost.bytes)} of {size_text(left)} left of {each.bytes_text}"
         return WhyNot.OUT_OF_BYTES, told + _larger(intent, cost.bytes, each.budget.bytes)
     late = [
-        (max(left, 0), each)
+        (left, each)
         for each in lefts
         if (left := each.milliseconds) is not None
-        and (left <= 0 or not _fits(cost.milliseconds, left, each.budget.time or 0))
+        and (left == 0 or not _fits(cost.milliseconds, left, each.budget.time or 0))
     ]
     if late:
         left, each = min(late, key=lambda pair: pair[0])

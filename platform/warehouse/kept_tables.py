@@ -44,7 +44,7 @@ class KeptTables:
     """Declared tables, and tables of the warehouse whose names match one of the patterns.
 
     Policy files that change are read again; `problems` are those of the last reading, and until
-    they are put right the policies of before hold.
+    they are put right tables are looked at by the policies of before.
     """
 
     files: PolicyFiles

@@ -76,7 +76,9 @@ class Look:
         told = []
         if waiting:
             more, wait = len(waiting) - 1, "waits" if len(waiting) == 2 else "wait"
-            told.append(waiting[0].reason + (f"; and {more} more {wait}" if more else ""))
+            first = waiting[0].reason.removeprefix(f"{waiting[0].table}: ")
+            rest = f"; and {more} more {wait}" if more else ""
+            told.append(f"{waiting[0].table}: {first}{rest}")
         elif not self.shadows:
             told.append("nothing is due")
         if self.shadows:

@@ -172,8 +172,11 @@ def _survey_named(catalog: Catalog, name: str, worst: int) -> TableSurvey | None
     problem: str
     try:
         return _survey_opened(catalog.table(name), worst)
-    except TableNotFound:
-        return None
+    except TableNotFound as error:
+        lost = error.details.get("lost")
+        if lost is None:
+            return None
+        problem = str(lost)
     except StorageError as error:
         problem = error.message
     except Exception as error:  # noqa: BLE001 - whatever is wrong with one table hides no other

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import re
-import shlex
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,8 +23,9 @@ from lakewright.platform.upkeep.words import counted, named, snapshots_text
 from lakewright.platform.warehouse.action import Action, Verdict
 from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.platform.warehouse.recording import Recorder, is_recording
-from lakewright.storage import Catalog, StorageError, Table
+from lakewright.storage import Catalog, StorageError, Table, TableSchema
 from lakewright.storage.errors import InvalidRequestError, NotFoundError
+from lakewright.storage.operations.respec.keyed_checks import respec_command
 from lakewright.storage.operations.retention.remove_orphans import SET_ASIDE
 from lakewright.storage.operations.running.plan import Plan
 
@@ -320,6 +320,10 @@ def _snapshots(
     if not ids:
         return None
     what = snapshots_text(ids)
+    before, after = _schema_at(table, ids[0] - 1), _schema_at(table, ids[-1])
+    if before and after and before.partition_keys != after.partition_keys:
+        # The ledger does not tell of the change; its snapshots do.
+        return LeftAlone(table=table.name, what=what, why=_keys_back(table, before), is_final=True)
     try:
         plan = table.history.plan_revert(*ids)
     except StorageError as error:
@@ -389,16 +393,25 @@ def _why_not(table: Table, action: Action) -> str:
         return f"it {_ENDED[action.verdict]}; of what it did before that: {told}"
     if action.verb != RESPEC.name or at is None:
         return told
+    before = _schema_at(table, at)
+    return told if before is None else _keys_back(table, before)
+
+
+def _schema_at(table: Table, snapshot_id: int) -> TableSchema | None:
+    """The schema of a snapshot; None if there is no such snapshot."""
     try:
-        before = table.at(snapshot=at).schema
+        return table.at(snapshot=snapshot_id).schema if snapshot_id > 0 else None
     except StorageError:
-        return told
+        return None
+
+
+def _keys_back(table: Table, before: TableSchema) -> str:
+    """The way back from a change of keys, as a command."""
     if before.partition_keys == table.schema.partition_keys:
         return "the table has the partition keys of before again"
-    command = ["lakewright", "respec", table.name, "--keys", ",".join(before.partition_keys)]
-    if before.primary_keys != table.schema.primary_keys:
-        command += ["--primary-key", ",".join(before.primary_keys)]
-    return f"the partition keys changed with the schema: `{shlex.join(command)}` changes them back"
+    primary = None if before.primary_keys == table.schema.primary_keys else before.primary_keys
+    command = respec_command(table.name, before.partition_keys, primary)
+    return f"the partition keys changed with the schema: `{command}` changes them back"
 
 
 def _all_tables(catalog: Catalog) -> list[str]:

@@ -176,7 +176,7 @@ class LakehouseTables(dg.StateBackedComponent, dg.Model, dg.Resolvable):
             adopted=self.adopt,
             adopted_tables=()
             if state_path is None
-            else parse_adopted(state_path.read_text(encoding="utf-8")),
+            else parse_adopted(state_path.read_text(encoding="utf-8"), name=str(state_path)),
             group=re.sub(r"\W", "_", folder.name),
             hooks=self,
             refresh=functools.partial(self._refresh, context.project_root) if self.adopt else None,

@@ -127,7 +127,11 @@ def build_definitions(
     shown = None if refresh is None else adopted_tables
     if refresh is not None:
         keeping.append(build_refresh_job(refresh, names=names))
-    sensors.append(build_upkeep_sensor(tables, keeping, names=names, resources=keys, shown=shown))
+    sensors.append(
+        build_upkeep_sensor(
+            tables, keeping, names=names, resources=keys, shown=shown, is_run=_is_run()
+        )
+    )
     jobs += keeping
     if any(can_be_backfilled(each) for each in workspace.declarations):
         jobs.append(
@@ -198,6 +202,11 @@ def build_definitions(
     )
 
 
+def _is_run() -> bool:
+    """Whether this process loads the definitions that another one has, to carry out a run."""
+    return DefinitionsLoadContext.get().load_type is DefinitionsLoadType.RECONSTRUCTION
+
+
 def _validating(
     workspace: Workspace, names: UpkeepNames, keys: ResourceKeys
 ) -> tuple[list[dg.JobDefinition], list[dg.ScheduleDefinition]]:
@@ -225,7 +234,7 @@ def _shown(
 
     The names have the keys of both, and know those of tables that the warehouse gets later.
     """
-    policies = tables.files.current().policies
+    policies = tables.files.shown(is_run=_is_run())
     location = DefinitionsLoadContext.get().code_location_name
 
     def adopted(table: AdoptedTable) -> dg.AssetSpec:

@@ -19,6 +19,7 @@ from lakewright.storage.codec.json_values import (
     read_object,
 )
 from lakewright.storage.codec.manifest_avro import decode_manifest, encode_manifest
+from lakewright.storage.codec.sealed_json import sealed, unsealed
 from lakewright.storage.codec.typed_json import value_of
 from lakewright.storage.errors import CorruptionError, UnreadableManifest, UnsupportedError
 from lakewright.storage.spec.commit import CommitMessage, OverwriteScope, StagedWrite
@@ -27,7 +28,8 @@ from lakewright.storage.spec.index import IndexFileMeta
 from lakewright.storage.spec.manifest import EMPTY_ROW, DataFileMeta, FileKind, ManifestEntry
 from lakewright.storage.spec.values import Value
 
-_VERSION = 1
+# Batches of version 1 had no checksum.
+_VERSION = 2
 
 
 def encode_staged(staged: StagedWrite) -> bytes:
@@ -59,7 +61,7 @@ def encode_staged(staged: StagedWrite) -> bytes:
 
 
 def _dumped(data: dict[str, Any]) -> bytes:
-    return json.dumps(data, allow_nan=False).encode()
+    return json.dumps(sealed(data), allow_nan=False).encode()
 
 
 def decode_staged(data: bytes, *, name: str) -> StagedWrite:
@@ -71,7 +73,7 @@ def decode_staged(data: bytes, *, name: str) -> StagedWrite:
     """
     try:
         # Batches of before {"float": "nan"} hold a bare NaN or Infinity.
-        read = read_object(data, only_finite=False)
+        read = unsealed(read_object(data, only_finite=False), since=2)
         if as_whole(read.pop("version")) > _VERSION:
             raise UnsupportedError(
                 f"{name} was written by a later version of lakewright; upgrade, and try again",

@@ -1,4 +1,7 @@
-"""Records of a staged change of partition keys: JSON ↔ values. No other client reads them."""
+"""Records of a staged change of partition keys: JSON ↔ values. No other client reads them.
+
+Each is sealed: what a damaged record names would be published as rows.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +18,18 @@ from lakewright.storage.codec.json_values import (
     as_whole,
     read_object,
 )
+from lakewright.storage.codec.sealed_json import sealed, unsealed
 from lakewright.storage.codec.typed_json import value_of
 from lakewright.storage.errors import CorruptionError, UnsupportedError
 from lakewright.storage.spec.staged_change import StagedChange, StagedPartition
 
-_VERSION = 1
+_VERSION = 2
 _T = TypeVar("_T")
 
 
 def encode_change(change: StagedChange) -> bytes:
     """The file of a change."""
-    return json.dumps({"version": _VERSION, **asdict(change)}).encode()
+    return _encoded(asdict(change))
 
 
 def decode_change(data: bytes, *, name: str) -> StagedChange:
@@ -51,7 +55,7 @@ def encode_partitions(partitions: Iterable[StagedPartition]) -> bytes:
         }
         for each in partitions
     ]
-    return json.dumps({"version": _VERSION, "partitions": told}).encode()
+    return _encoded({"partitions": told})
 
 
 def decode_partitions(data: bytes, *, name: str) -> tuple[StagedPartition, ...]:
@@ -70,19 +74,30 @@ def decode_partitions(data: bytes, *, name: str) -> tuple[StagedPartition, ...]:
 
 def _partition(data: dict[str, Any]) -> StagedPartition:
     counts = as_object(data["bucket_counts"]).items()
+    messages = tuple(decode_message(json.dumps(each)) for each in as_list(data["messages"]))
+    for message in messages:
+        places = [each.external_path for each in message.written_files]
+        places += [each.external_path for each in message.new_indexes]
+        if any(each is not None for each in places):
+            raise ValueError("a staged file lies outside of the table")
     return StagedPartition(
         partition=bytes.fromhex(as_text(data["partition"])),
         base=as_text(data["base"]),
         verify=as_text(data["verify"]),
-        messages=tuple(decode_message(json.dumps(each)) for each in as_list(data["messages"])),
+        messages=messages,
         bucket_counts={bytes.fromhex(row): as_whole(count) for row, count in counts},
         nulled_values=as_whole(data["nulled_values"]),
     )
 
 
+def _encoded(values: dict[str, Any]) -> bytes:
+    return json.dumps(sealed({"version": _VERSION, **values})).encode()
+
+
 def _decoded(data: bytes, name: str, decode: Callable[[dict[str, Any]], _T]) -> _T:
     try:
-        read = read_object(data)
+        # Each release that wrote records sealed them.
+        read = unsealed(read_object(data), since=0)
         version = as_whole(read.pop("version"))
         if version > _VERSION:
             raise UnsupportedError(
@@ -91,9 +106,7 @@ def _decoded(data: bytes, name: str, decode: Callable[[dict[str, Any]], _T]) -> 
                 path=name,
             )
         return decode(read)
-    except (ValueError, KeyError) as error:
+    except (ValueError, KeyError, CorruptionError) as error:
         raise CorruptionError(
-            f"{name} is no record of a staged change of partition keys: {error!r}; delete it, and "
-            "what it names is staged again",
-            path=name,
+            f"{name} is no record of a staged change of partition keys: {error!r}", path=name
         ) from error

@@ -6,16 +6,18 @@ import json
 from dataclasses import asdict
 
 from lakewright.storage.codec.json_values import as_whole, read_object
+from lakewright.storage.codec.sealed_json import sealed, unsealed
 from lakewright.storage.codec.typed_json import value_of
 from lakewright.storage.errors import CorruptionError, UnsupportedError
 from lakewright.storage.spec.stream import StreamRecord
 
-_VERSION = 1
+# Records of version 1 had no checksum.
+_VERSION = 2
 
 
 def encode_record(record: StreamRecord) -> bytes:
     """The file of a record."""
-    return json.dumps({"version": _VERSION, **asdict(record)}, indent=1).encode()
+    return json.dumps(sealed({"version": _VERSION, **asdict(record)}), indent=1).encode()
 
 
 def decode_record(data: bytes, *, name: str) -> StreamRecord:
@@ -26,7 +28,7 @@ def decode_record(data: bytes, *, name: str) -> StreamRecord:
         CorruptionError: the file is no record of a stream.
     """
     try:
-        read = read_object(data)
+        read = unsealed(read_object(data), since=2)
         version = as_whole(read.pop("version"))
         if version > _VERSION:
             raise UnsupportedError(
@@ -36,7 +38,7 @@ def decode_record(data: bytes, *, name: str) -> StreamRecord:
         return value_of(StreamRecord, read)
     except (ValueError, KeyError) as error:
         raise CorruptionError(
-            f"{name} is not the record of a stream: {error!r}; without it, a batch that the "
-            "stream repeats is found by its snapshot alone",
+            f"{name} is not the record of a stream: {error!r}; delete it while no stream writes to "
+            "the table, and a batch that the stream repeats is found by its snapshot alone",
             path=name,
         ) from error

@@ -39,20 +39,32 @@ class StagedChangeStore:
         found = self.fs.list_dir(self.paths.staged_change_dir)
         return [each for each in found if each.name.startswith((_CHANGE, _STAGED))]
 
-    def changes(self) -> dict[int, StagedChange]:
-        """The changes that have a record, by their numbers."""
-        found = {}
-        for each in self.listed():
-            number = numbered(each.name, _CHANGE)
-            if number is not None:
-                # It may have ended since the listing.
-                with suppress(FileMissing):
-                    found[number] = decode_change(self.fs.read_bytes(each.path), name=each.path)
-        return found
+    def numbers(self) -> list[int]:
+        """The numbers of the changes that have a record, ascending."""
+        found = (numbered(each.name, _CHANGE) for each in self.listed())
+        return sorted(each for each in found if each is not None)
 
-    def latest(self) -> tuple[int, StagedChange] | None:
-        """The number and the change that count; None if no change is staged."""
-        return max(self.changes().items(), key=lambda each: each[0], default=None)
+    def change(self, number: int) -> StagedChange | None:
+        """The change of a number; None if it ended since it was listed.
+
+        Raises:
+            CorruptionError: the record is damaged.
+            UnsupportedError: a later version of lakewright wrote it.
+        """
+        path = self.paths.staged_change(number)
+        with suppress(FileMissing):
+            return decode_change(self.fs.read_bytes(path), name=path)
+        return None
+
+    def latest(self) -> StagedChange | None:
+        """The change that counts; None if no change is staged.
+
+        Raises:
+            CorruptionError: its record is damaged.
+            UnsupportedError: a later version of lakewright wrote it.
+        """
+        found = map(self.change, reversed(self.numbers()))
+        return next((each for each in found if each is not None), None)
 
     def put_change(self, number: int, change: StagedChange) -> bool:
         """Create the record of a change; False if the number is taken."""
@@ -87,7 +99,12 @@ class StagedChangeStore:
         }
 
     def read(self, path: str) -> tuple[StagedPartition, ...]:
-        """The partitions of a record; none if it is gone."""
+        """The partitions of a record; none if it is gone.
+
+        Raises:
+            CorruptionError: the record is damaged.
+            UnsupportedError: a later version of lakewright wrote it.
+        """
         with suppress(FileMissing):
             return decode_partitions(self.fs.read_bytes(path), name=path)
         return ()

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.spec.data_types import AtomicType, DataField, DataType, TypeRoot
 from lakewright.storage.spec.number_text import float_text, fraction_text
-from lakewright.storage.spec.partition_text import partition_text, read_partition_text
+from lakewright.storage.spec.partition_text import partition_text, read_partition_text, shown_value
+from lakewright.storage.spec.partition_words import describe_partition, name_partition
 from lakewright.storage.spec.values import (
     NANOS_PER_SECOND,
     Value,
@@ -145,6 +146,23 @@ class Partition:
     def text(self) -> str:
         """The values as one text, which `PartitionKeys.values_of` reads back."""
         return partition_text(self.values, self.keys.fields)
+
+    @property
+    def words(self) -> str:
+        """The values as messages tell them, and options take them; keys have `text`."""
+        return describe_partition(self._shown)
+
+    @property
+    def named(self) -> str:
+        """`partition dt=2026-01-31`, or `the only partition`."""
+        return name_partition(self._shown)
+
+    @property
+    def _shown(self) -> dict[str, object]:
+        return {
+            field.name: shown_value(value, field.type)
+            for field, value in zip(self.keys.fields, self.values, strict=True)
+        }
 
     @property
     def order(self) -> tuple[Any, ...]:

@@ -93,11 +93,18 @@ def value_text(value: object) -> str:
 def _encode(value: Value, data_type: DataType) -> str:
     if value is None:
         return NULL_TEXT
+    known = shown_value(value, data_type)
+    if _is_of_calendar(data_type) and isinstance(known, int):
+        return f"{_STORED}{known}"
+    return _escape(value_text(known)) or EMPTY_TEXT
+
+
+def shown_value(value: Value, data_type: DataType) -> object:
+    """A value as Python users know it; as text where Python's clock is too coarse for it."""
     known = to_python(value, data_type)
     if _is_of_calendar(data_type) and isinstance(known, int):
-        fine = _nanosecond_text(known, data_type)
-        return f"{_STORED}{known}" if fine is None else _escape(fine)
-    return _escape(value_text(known)) or EMPTY_TEXT
+        return _nanosecond_text(known, data_type) or known
+    return known
 
 
 def _nanosecond_text(nanos: int, data_type: DataType) -> str | None:

@@ -17,6 +17,7 @@ from lakewright.storage import (
     Catalog,
     ChangeComment,
     DropColumn,
+    OrphanSearch,
     SetOption,
     StagedWrite,
     StreamRecord,
@@ -437,7 +438,7 @@ def _run(name: str, *args: Any, **plan: Any) -> Callable[[Place], object]:
 
 
 def _orphans_in_steps(at: Place) -> object:
-    steps = at.table.upkeep.orphan_steps(max_files=1, **EVERY_ORPHAN)
+    steps = at.table.upkeep.orphan_steps(OrphanSearch(**EVERY_ORPHAN), max_files=1)
     return [at.table.upkeep.run(each) for each in steps]
 
 

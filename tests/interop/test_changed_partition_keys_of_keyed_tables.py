@@ -26,6 +26,9 @@ from tests.support.stores.watched_files import (
 )
 from tests.support.tables.builders import compact, content, expire, new_table, remove_orphans, rows
 from tests.support.tables.invariants import assert_only_reachable_files
+from tests.unit.storage.operations.respec.test_staging import (
+    change_with_a_partition_that_comes_back,
+)
 
 pytestmark = pytest.mark.mission("PT1")
 
@@ -497,3 +500,13 @@ def check_late_rows(table: Table, given: Sequence[dict[str, Any]], due: Sequence
     found = [json.loads(text) for text in content(table)]
     assert {key(row): row["v"] for row in found} == before | {key(r): r["v"] for r in given}
     assert len(found) == len(due) + len(given[1:])
+
+
+@pytest.mark.parametrize("reader", ["pypaimon", "java"])
+def test_they_read_each_file_of_a_change_that_staged_a_partition_twice(
+    catalog: Catalog, request: pytest.FixtureRequest, reader: str
+) -> None:
+    client: Oracle = request.getfixturevalue(reader)
+    table, model = change_with_a_partition_that_comes_back(catalog)
+    assert as_read_by(client, catalog, table) == model.texts
+    remove_orphans(table)

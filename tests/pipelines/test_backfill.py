@@ -126,6 +126,31 @@ def test_a_choice_that_names_nothing_or_what_is_no_partition_is_refused(lake: La
     assert not lake.catalog.table_exists("shop.events")
 
 
+@pytest.mark.parametrize("choice", [{}, {"missing": True}, {"where": "shop = 'north'"}])
+def test_the_first_backfill_of_partitions_found_in_data_names_the_ways_to_begin(
+    lake: Lake, choice: dict[str, Any]
+) -> None:
+    lake.declare(
+        EVENTS.replace("partition_keys: [dt]", "partition_keys: [shop]")
+        .replace("- {name: amount", "- {name: shop, type: STRING NOT NULL}\n      - {name: amount")
+        .replace(
+            "daily: {column: dt, start: 2024-01-01, end: 2024-02-01}", "dynamic: {columns: [shop]}"
+        )
+    )
+    lake.give([{**row, "shop": "north"} for row in events("2024-01-02", 0, 3)])
+
+    refused = _backfill(lake, **choice)
+    assert not refused.success
+    assert "no partition of shop.events is known yet" in refused.failure
+    job = "ingest__shop__events"
+    assert f"dagster job execute -m lakewright.definitions -j {job}, " in refused.failure
+    assert "lakewright backfill shop.events --partitions KEY,KEY, in run config" in refused.failure
+
+    # Each of both ways makes the partition known.
+    assert (lake.run_job(job, {}) if choice else _backfill(lake, partitions=["north"])).success
+    assert _backfill(lake, **(choice or {"missing": True})).success
+
+
 def test_keys_of_two_dimensions_and_new_ones_of_a_dynamic_one_are_written(lake: Lake) -> None:
     lake.declare(
         EVENTS.replace("partition_keys: [dt]", "partition_keys: [dt, shop]")
@@ -148,6 +173,30 @@ def test_keys_of_two_dimensions_and_new_ones_of_a_dynamic_one_are_written(lake: 
     refused = _backfill(lake, partitions=["2024-01-02|%C3%85"])
     assert not refused.success
     assert "2024-01-02|%C3%85 (whose key is 2024-01-02|Å)" in refused.failure
+
+
+def test_a_source_of_crossed_partitions_is_asked_for_the_chosen_pairs_alone(lake: Lake) -> None:
+    lake.declare(
+        EVENTS.replace("partition_keys: [dt]", "partition_keys: [dt, shop]")
+        .replace("- {name: amount", "- {name: shop, type: STRING NOT NULL}\n      - {name: amount")
+        .replace(
+            "daily: {column: dt, start: 2024-01-01, end: 2024-02-01}",
+            "daily: {column: dt, start: 2024-01-01, end: 2024-02-01}\n"
+            "      static: {column: shop, values: [north, south]}",
+        )
+    )
+    lake.give([{**row, "shop": "north"} for row in events("2024-01-02", 0, 3)])
+    sources.REQUESTS.clear()
+    _backfill(lake, partitions=["2024-01-02|north", "2024-01-03|south"])
+    (request,) = sources.REQUESTS
+    assert request.partitions == (
+        {"dt": "2024-01-02", "shop": "north"},
+        {"dt": "2024-01-03", "shop": "south"},
+    )
+    assert (request.values("dt"), request.values("shop")) == (
+        ("2024-01-02", "2024-01-03"),
+        ("north", "south"),
+    )
 
 
 def test_partitions_without_rows_in_the_source_are_told_and_reasons_stand_once(lake: Lake) -> None:

@@ -29,6 +29,7 @@ from lakewright.platform.declare.yaml_files import DeclarationError
 from lakewright.platform.orchestration.resources import WarehouseResource
 from lakewright.platform.warehouse.adopted import parse_adopted, read_adopted, write_adopted
 from lakewright.storage import Catalog
+from lakewright.storage.errors import CorruptionError
 from tests.pipelines import sources
 from tests.pipelines.describe import describe
 from tests.pipelines.lake import EVENTS, events
@@ -588,6 +589,9 @@ def test_the_check_of_an_adopted_table_runs_for_it_alone(project: Path, orders: 
     found = read_adopted(orders, ["crm.*"])
     assert [each.table for each in found] == ["crm.notes", "crm.orders"]
     assert parse_adopted(write_adopted(found)) == found
+    for damaged in ("", "[]", '{"format": 1}', '{"format": 1, "tables": [{"x": 1}]}', "[" * 10**5):
+        with pytest.raises(CorruptionError, match=r"^a/file does not hold .* refresh-defs-state"):
+            parse_adopted(damaged, name="a/file")
     named = read_adopted(orders, ["crm.*"], most_seconds=0)
     assert [(each.table, each.columns) for each in named] == [("crm.notes", ()), ("crm.orders", ())]
     definitions = build_definitions(

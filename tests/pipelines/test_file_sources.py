@@ -491,7 +491,7 @@ def test_folders_of_three_levels_are_registered_and_written_one_by_one(lake: Lak
     gone = lake.materialize("shop.visits", partitions=known[1])
     assert not gone.success
     assert "none of the 1 files of json" in gone.failure
-    assert "their paths tell dt=2024-01-01, region=EU, hour=7; declare" in gone.failure
+    assert "their paths tell dt=2024-01-01,region=EU,hour=7; declare" in gone.failure
     assert sorted(row["visitor"] for row in lake.rows("shop.visits")) == [2, 3]
     emptied = lake.materialize("shop.visits", partitions=known[1], config={"allow_empty": True})
     assert emptied.success, emptied.failure

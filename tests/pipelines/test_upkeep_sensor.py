@@ -6,10 +6,15 @@ import re
 
 import dagster as dg
 import pytest
+from dagster._core.definitions.definitions_load_context import (
+    DefinitionsLoadContext,
+    DefinitionsLoadType,
+)
 from dagster._core.test_utils import create_run_for_test
 
 from lakewright.definitions import build_definitions
 from lakewright.jobs import upkeep_sensor
+from lakewright.platform.declare.yaml_files import DeclarationError
 from lakewright.platform.orchestration import past_runs as past_runs_module
 from lakewright.platform.orchestration.names import UpkeepNames
 from lakewright.platform.orchestration.past_runs import _RUNS, past_runs
@@ -19,7 +24,7 @@ from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.storage import LeaseKind
 from lakewright.storage.env import SystemEnv
 from lakewright.storage.operations.leases.leases import LeaseRequest, leased, whole_table
-from tests.pipelines.lake import Lake
+from tests.pipelines.lake import EVENTS, Lake, events
 from tests.support.tables.builders import rows
 
 SHARED = "maintenance: {compaction: {min_bytes: 0 b, small_files: 3}}"
@@ -269,6 +274,8 @@ def test_policies_are_read_again_when_their_file_changes(lake: Lake) -> None:
     (request,) = lake.tick().run_requests
     assert asked(request) == ["shop.events"]
     policy.write_text("warehouse: {compaction: {small_flies: 3}}\n")
+    assert "did you mean 'small_files'" in lake.tick().skip_message
+    policy.write_text("warehouse: {compaction: {min_bytes: 0 b, small_files: 4}}\n")
     (again,) = lake.tick().run_requests
     assert asked(again) == ["shop.events"]
 
@@ -361,6 +368,7 @@ def test_what_runs_in_flight_may_read_counts_as_spent(lake: Lake) -> None:
     )
     answer = lake.tick()
     assert not answer.run_requests
+    assert ": shop.t1: " in answer.skip_message
     assert "left of the day's budget" in answer.skip_message
 
 
@@ -395,3 +403,36 @@ def test_the_cursor_is_the_time_of_the_tick_as_a_person_reads_it(many: Lake) -> 
     answer = many.tick()
     assert answer.cursor is not None
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", answer.cursor)
+
+
+def test_while_a_policy_file_is_wrong_no_upkeep_is_asked_for_and_tables_are_written(
+    lake: Lake,
+) -> None:
+    lake.declare(EVENTS)
+    lake.give(events("2024-01-01", 0, 3))
+    policy = lake.folder / "policy.yaml"
+
+    def load() -> dg.Definitions:
+        return build_definitions(
+            [lake.folder / "tables"], warehouse=lake.warehouse, policies=[policy]
+        )
+
+    policy.write_text("warehouse: {mode: live}\n")
+    lake.definitions_are(load())
+    assert lake.materialize(partitions="2024-01-01").success
+    lake.write_small_files("2024-01-01", 4)
+    policy.write_text("warehouse: {mod: live}\n")
+    ticked = lake.tick()
+    assert not ticked.run_requests
+    assert "policy.yaml:1: " in ticked.skip_message
+    assert "did you mean 'mode'" in ticked.skip_message
+    with pytest.raises(DeclarationError, match="did you mean 'mode'"):
+        load()
+
+    # The process of a run loads them anew.
+    in_run = DefinitionsLoadContext(load_type=DefinitionsLoadType.RECONSTRUCTION)
+    with DefinitionsLoadContext.scoped(in_run):
+        loaded = load()
+    lake.definitions_are(loaded)
+    assert lake.materialize(partitions="2024-01-01").success
+    assert "policy.yaml:1: " in lake.run("compact").failure

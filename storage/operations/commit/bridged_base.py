@@ -22,8 +22,10 @@ Source: Paimon `MergeTreeSplitGenerator`, `KeyValueFileStoreScan`, `BucketSelect
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from lakewright.storage.codec.binary_row import decode_row, encode_row, row_arity
 from lakewright.storage.errors import SnapshotNotFound, UnsupportedError
@@ -31,7 +33,12 @@ from lakewright.storage.files.external_files import external_uri
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.restamp import numbered_on_top
 from lakewright.storage.operations.commit.restated_base import has_rows_of
-from lakewright.storage.operations.state.bridged_files import is_bridged_row, late_entries, ways_out
+from lakewright.storage.operations.state.bridged_files import (
+    has_bridged_rows,
+    is_bridged_row,
+    late_entries,
+    ways_out,
+)
 from lakewright.storage.operations.state.live_files import (
     LiveFiles,
     index_entries,
@@ -44,12 +51,14 @@ from lakewright.storage.spec.commit import Change, RestatedBase
 from lakewright.storage.spec.data_types import AtomicType, TypeRoot
 from lakewright.storage.spec.index import HASH_INDEX, IndexEntry
 from lakewright.storage.spec.manifest import (
+    EntryIdentity,
+    FileKind,
     ManifestEntry,
     SimpleStats,
     fold_entries,
 )
-from lakewright.storage.spec.partition import PartitionKeys
-from lakewright.storage.spec.snapshot import Snapshot
+from lakewright.storage.spec.partition import PartitionKeys, Place
+from lakewright.storage.spec.snapshot import CommitKind, Snapshot
 from lakewright.storage.spec.values import Value
 
 
@@ -164,6 +173,7 @@ def ended(files: TableFiles, latest: Snapshot | None, live_files: LiveFiles) -> 
             table=files.name,
         )
     recorded, record = found
+    added = _as_committed(files, recorded, latest, added)
     gone = removed_in_vain(files, latest)
     kept = [each.file for each in live if _is_bridged(files, each)]
     kept = [each for each in kept if each.file_name not in gone]
@@ -182,6 +192,39 @@ def ended(files: TableFiles, latest: Snapshot | None, live_files: LiveFiles) -> 
         return Change(base=replace(base, indexes=indexes), statistics=latest.statistics)
     removed = frozenset() if is_whole else _removed_partitions(files, recorded, bridged)
     return _restored(files, record, removed, added, indexes)
+
+
+def _as_committed(
+    files: TableFiles, recorded: Snapshot, latest: Snapshot, added: Sequence[ManifestEntry]
+) -> list[ManifestEntry]:
+    """The files that other clients added after a bridged snapshot, before they compacted them.
+
+    Their compactions did not find the rows of the change, so they dropped deletions of these, and
+    wrote to levels in which other files have the same keys. As long as the bridged snapshot is
+    kept, no expiry has deleted what they compacted.
+    """
+    later = takewhile(lambda each: each.id > recorded.id, files.snapshots.back_from(latest))
+    standing: dict[Place, dict[EntryIdentity, ManifestEntry]] = defaultdict(dict)
+    compacted = False
+    for snapshot in reversed([*later]):
+        delta = list(files.manifests.entries(files.manifests.read_delta_list(snapshot)))
+        own = [each for each in delta if not _is_bridged(files, each)]
+        if snapshot.commit_kind is CommitKind.COMPACT:
+            if len(own) < len(delta):
+                # It took up rows of the change, too.
+                return list(added)
+            compacted = compacted or bool(own)
+            continue
+        for each in own:
+            if each.kind is FileKind.DELETE:
+                # An overwrite replaces whole partitions.
+                standing.pop(each.place, None)
+        for each in own:
+            if each.kind is FileKind.ADD:
+                standing[each.place][each.identity] = each
+    if not compacted:
+        return list(added)
+    return [each for entries in standing.values() for each in entries.values()]
 
 
 def without_removals(files: TableFiles, latest: Snapshot, live: Sequence[ManifestEntry]) -> Change:
@@ -243,14 +286,18 @@ def _restored(
     added: Sequence[ManifestEntry],
     hash_indexes: Sequence[IndexEntry],
 ) -> Change:
-    """The files of before, but those of removed partitions, and what others added since."""
+    """The files of before, but those of removed partitions, and what others added since.
+
+    They come back in a base of their own, which has none of the manifests that removed them.
+    """
     try:
         before = files.snapshots.read(record.before_id)
     except SnapshotNotFound as error:
         raise UnsupportedError(
             f"a change of the partition keys of {files.name} was stopped, and snapshot "
-            f"{record.before_id}, which it began with, is gone; run respec with the keys "
-            f"{', '.join(record.keys) or 'none'}",
+            f"{record.before_id}, which it began with, is gone, since another client expired it; "
+            "roll back to a tag of before, or write the rows to a new table: what was committed "
+            "since may be there beside the rows that it replaces",
             table=files.name,
         ) from error
     of_row = files.partitions.of_row
@@ -291,6 +338,16 @@ def _hash_indexes(
     more = [each for each in now if each.place in written and each.file.file_name not in names]
     replaced = {each.place for each in more}
     return (*(each for each in own if each.place not in replaced), *more)
+
+
+def needed_from(files: TableFiles, latest: Snapshot) -> int | None:
+    """The first snapshot that the end of a change under way may need; None if none is."""
+    if not files.schema.has_primary_key:
+        return None
+    if not has_bridged_rows(files, snapshot_manifests(files, latest)):
+        return None
+    found = next(_recorded(files, latest), None)
+    return None if found is None else found[1].before_id
 
 
 def _is_bridged(files: TableFiles, entry: ManifestEntry) -> bool:

@@ -194,8 +194,8 @@ def check_conflicts(
     if gone:
         raise FilesGone(
             f"commit to {files.name} on top of snapshot {latest.id if latest else 'none'} "
-            f"conflicts: bucket {gone[0].bucket} of partition "
-            f"{files.partitions.of_entry(gone[0]).spec} no longer holds {gone[0].file.file_name} "
+            f"conflicts: bucket {gone[0].bucket} of "
+            f"{files.partitions.of_entry(gone[0]).named} no longer holds {gone[0].file.file_name} "
             f"(and {len(gone) - 1} more); plan again from the latest snapshot",
             table=files.name,
         )
@@ -210,10 +210,10 @@ def _check_indexes(files: TableFiles, latest: Snapshot | None, change: Change) -
     present = index_entries(files, latest)
     if not _replaces_own_indexes(change.new_indexes, change.removed_indexes, present):
         first = [*change.new_indexes, *change.removed_indexes][0]
-        spec = files.partitions.of_row(first.partition).spec
+        named = files.partitions.of_row(first.partition).named
         raise IndexMoved(
             f"another writer changed the {first.file.index_type} index of bucket {first.bucket} in "
-            f"partition {spec} of {files.name} meanwhile; such a "
+            f"{named} of {files.name} meanwhile; such a "
             "table takes one writer at a time: stage the rows again",
             table=files.name,
         )
@@ -226,9 +226,9 @@ def _check_bucket_counts(files: TableFiles, entries: Iterable[ManifestEntry]) ->
             counts[entry.partition][entry.total_buckets] = entry
     for found in counts.values():
         if len(found) > 1:
-            spec = files.partitions.of_entry(next(iter(found.values()))).spec
+            named = files.partitions.of_entry(next(iter(found.values()))).named
             raise BucketCountChanged(
-                f"commit to {files.name} would leave partition {spec} with files of "
+                f"commit to {files.name} would leave {named} with files of "
                 f"{' and '.join(map(str, sorted(found)))} buckets; overwrite the partition to "
                 "change its bucket count",
                 table=files.name,
@@ -245,10 +245,10 @@ def _check_key_ranges(files: TableFiles, entries: Iterable[ManifestEntry]) -> No
         for level, metas in levels.items():
             pair = first_overlap(metas, decode)
             if pair is not None:
-                spec = files.partitions.of_entry(group[0]).spec
+                named = files.partitions.of_entry(group[0]).named
                 raise KeyRangesOverlap(
                     f"commit to {files.name} would leave {pair[0].file_name} and "
                     f"{pair[1].file_name} with common keys in level {level} of bucket "
-                    f"{place.bucket}, partition {spec}; plan again from the latest snapshot",
+                    f"{place.bucket}, {named}; plan again from the latest snapshot",
                     table=files.name,
                 )

@@ -93,7 +93,7 @@ def _check_joins(
     taken = against & {entry.partition for entry in new}
     if taken:
         raise StalePlan(
-            f"partition {files.partitions.of_row(min(taken)).text or '(all)'} of {files.name} got "
+            f"{files.partitions.of_row(min(taken)).named} of {files.name} got "
             "other files since it was planned; plan again",
             table=files.name,
         )

@@ -90,9 +90,9 @@ def stale_partitions(
     files: TableFiles, changed: Collection[bytes], since_id: int | None, latest: Snapshot | None
 ) -> str:
     """The message that other commits changed partitions since a snapshot."""
-    spec = files.partitions.of_row(min(changed)).spec
+    first = files.partitions.of_row(min(changed)).named
     others = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
     return (
-        f"other commits changed partition {spec} of {files.name}{others} since snapshot "
+        f"other commits changed {first} of {files.name}{others} since snapshot "
         f"{since_id or 'none'}; the latest is {'none' if latest is None else latest.id}; plan again"
     )

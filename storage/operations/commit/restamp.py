@@ -133,12 +133,16 @@ def numbered_on_top(
     """Entries of another client's files, with sequence numbers above those of a base.
 
     The client did not find the base in its buckets, so it began to count anew. Its files are
-    written again where their numbers are not high enough. Files of other partition keys stay.
+    written again where their numbers are not high enough; those of a bucket keep their order,
+    also across schemas. Files of other partition keys stay.
     """
     following = next_sequences(base)
+    first: dict[Place, int] = {}
     by_place: dict[tuple[Place, int], list[ManifestEntry]] = defaultdict(list)
     for each in added:
         by_place[each.place, each.file.schema_id].append(each)
+        number = each.file.min_sequence_number
+        first[each.place] = min(first.get(each.place, number), number)
     found: list[ManifestEntry] = []
     writers: list[RollingWriter] = []
     try:
@@ -149,7 +153,7 @@ def numbered_on_top(
                 total_buckets=entries[0].total_buckets,
                 new_files=tuple(each.file for each in entries),
             )
-            shift = following.get(place, 0) - _first_number(message)
+            shift = following.get(place, 0) - first[place]
             of_files = files.at_schema(schema_id)
             if shift > 0 and of_files.schema.partition_keys == files.schema.partition_keys:
                 message = _shifted(of_files, message, shift, writers)

@@ -52,9 +52,7 @@ def add_format_partitions(
     known = {each.partition for each in list_partitions(files, spec)}
     there = [each for each in wanted if each in known]
     if there and not if_not_exists:
-        raise PartitionExists(
-            f"partition {there[0].text} of {files.name} exists already", table=files.name
-        )
+        raise PartitionExists(f"{there[0].named} of {files.name} exists already", table=files.name)
     new = tuple(each for each in wanted if each not in known)
     for each in new:
         files.fs.make_dirs(folders[each])
@@ -84,7 +82,7 @@ def drop_format_partitions(
     missing = [each for each in wanted if each not in known]
     if missing and not if_exists:
         raise PartitionNotFound(
-            f"{files.name} has no partition {missing[0].text}", table=files.name
+            f"{files.name} has no partition {missing[0].words}", table=files.name
         )
     going = {each: None for each in wanted if each in known}
     if spec.is_registered and going:
@@ -135,7 +133,7 @@ def _not_its_own(files: TableFiles, spec: FormatSpec, each: PartitionFolder) -> 
         return error.message
     if own == each.folder:
         return None
-    return f"the folder of partition {each.partition.text} is {own}; move the files there"
+    return f"the folder of {each.partition.words} is {own}; move the files there"
 
 
 def _without(some: Iterable[Partition], others: Iterable[Partition]) -> Iterable[Partition]:

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from lakewright.storage.codec.json_values import as_list, as_text, read_object
 from lakewright.storage.errors import CorruptionError, FileMissing, UnavailableError
 from lakewright.storage.files.partition_registry_store import PartitionRegistryStore
 from lakewright.storage.files.table_files import TableFiles
@@ -101,15 +102,15 @@ def _encoded(registry: Registry) -> bytes:
 
 def _decoded(files: TableFiles, number: int, data: bytes) -> tuple[Partition, ...]:
     try:
-        held = json.loads(data)
+        held = read_object(data)
         if held["version"] != _VERSION:
             raise ValueError(f"version {held['version']} is not {_VERSION}")
-        keys = files.partitions.keys
-        return tuple(
-            files.partitions.of_values(keys.values_of(text)) for text in held["partitions"]
-        )
+        keys, texts = files.partitions.keys, map(as_text, as_list(held["partitions"]))
+        return tuple(files.partitions.of_values(keys.values_of(text)) for text in texts)
     except (ValueError, KeyError, TypeError) as error:
+        path = _store(files).path(number)
         raise CorruptionError(
-            f"{_store(files).path(number)} is no registry of partitions of {files.name}: {error}",
-            path=_store(files).path(number),
+            f"{path} is no registry of partitions of {files.name}: {error!r}; delete it, and the "
+            "one before it counts, then register what changed since",
+            path=path,
         ) from error

@@ -102,17 +102,20 @@ def unnamed_files(layout: Layout, *, most_folders: int, seed: int) -> UnnamedFil
     # The seed alone draws, so that a second look lists the same folders.
     dealt = (np.arange(len(buckets), dtype=np.uint64) + np.uint64(seed)) * _FACTOR
     drawn = np.argsort(dealt, kind="stable")[:most_folders].tolist()
+    folders = {_folder(layout, index): [index] for index in sorted(drawn)}
+    # Null, empty and blank values share it.
+    if any(f"={files.options.partition_default_name}" in folder for folder in folders):
+        folders = {folder: [] for folder in folders}
+        for index in range(len(buckets)):
+            folders.get(_folder(layout, index), []).append(index)
     unnamed: list[FileStatus] = []
-    for index in sorted(drawn):
-        number = int(buckets.partition[index])
-        place = Place(buckets.partition_rows[number], int(buckets.bucket[index]))
-        folder = files.bucket_dir(place, buckets.partition_schemas[number])
+    for folder, indexes in folders.items():
         listed = [
             each
             for each in files.fs.list_dir(folder)
             if not each.name.startswith((files.options.changelog_file_prefix, "."))
         ]
-        unnamed += _unnamed(listed, buckets.names_of(index))
+        unnamed += _unnamed(listed, np.concatenate([*map(buckets.names_of, indexes)]))
     return UnnamedFiles(
         folders=len(drawn),
         of_folders=len(buckets),
@@ -135,6 +138,13 @@ def refused_uses(files: TableFiles, snapshot: Snapshot | None) -> dict[Use, str]
         except (UnsupportedError, InvalidOption) as error:
             found[use] = error.message
     return found
+
+
+def _folder(layout: Layout, index: int) -> str:
+    buckets = layout.buckets
+    number = int(buckets.partition[index])
+    place = Place(buckets.partition_rows[number], int(buckets.bucket[index]))
+    return layout.files.bucket_dir(place, buckets.partition_schemas[number])
 
 
 def _unnamed(listed: list[FileStatus], live: np.ndarray) -> Iterable[FileStatus]:

@@ -276,14 +276,14 @@ def files_to_add(
         if elsewhere:
             other = files.partitions.of_row(taken[lies[elsewhere[0]]])
             raise InvalidRequestError(
-                f"file {elsewhere[0]} is part of partition {other.text} of {files.name} already, "
-                f"and its rows would count again in {each.partition.text}; leave the folder out",
+                f"file {elsewhere[0]} is part of {other.named} of {files.name} already, "
+                f"and its rows would count again in {each.partition.words}; leave the folder out",
                 table=files.name,
             )
         left = tuple(s for s in each.files if lies[s.path] not in taken)
         if left and counts[row] and not into_existing:
             raise PartitionExists(
-                f"partition {each.partition.text or '(all)'} of {files.name} exists, with "
+                f"{each.partition.named} of {files.name} exists, with "
                 f"{counts[row]} files, and {len(left)} of the {len(each.files)} files in "
                 f"{each.folder} are not among them; if they hold further rows, add them into "
                 "the existing partition (--into-existing, into_existing); if a compaction may "

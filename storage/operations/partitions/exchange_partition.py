@@ -8,8 +8,10 @@ Each table changes in one commit. Between the two, readers see the rows in both 
 none. After a crash there, or if another commit changes the source there, another call finds the
 copies by their names, copies what is new, and goes on.
 
-Files are copied, and not named by `_EXTERNAL_PATH`: an expiry or a drop of the source would delete
-files that the target reads, and readers before Paimon 1.0 know no external paths.
+Each call names its copies anew, so a partition that goes to and fro adds no file that a manifest of
+the same state removes. Files are copied, and not named by `_EXTERNAL_PATH`: an expiry or a drop of
+the source would delete files that the target reads, and readers before Paimon 1.0 know no external
+paths.
 """
 
 from __future__ import annotations
@@ -143,7 +145,7 @@ def plan_exchange_partition(
             f"{source}; to exchange again, drop it here"
         )
         raise PartitionExists(
-            f"{files.name} has a partition {files.partitions.of_row(row).spec} with rows {what}",
+            f"{files.name} has {files.partitions.of_row(row).named} with rows {what}",
             table=files.name,
         )
     begun = {entry.partition for entry in here.entries}
@@ -265,8 +267,8 @@ def run_exchange_partition(
     changed = _changed_here(here, there.entries)
     if changed is not None:
         raise StalePlan(
-            f"{files.name} has changes of its own in partition "
-            f"{files.partitions.of_row(changed[0]).spec} by now; plan again",
+            f"{files.name} has changes of its own in "
+            f"{files.partitions.of_row(changed[0]).named} by now; plan again",
             table=files.name,
         )
     taken, due = here.names(planned), there.names(planned)

@@ -53,6 +53,7 @@ from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.index import HASH_INDEX
 from lakewright.storage.spec.lease import Lease
 from lakewright.storage.spec.partition import Partition
+from lakewright.storage.spec.partition_words import describe_partition
 from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
@@ -100,7 +101,7 @@ def plan_rename_partition(
     target = _whole(files, {**whole.spec, **to})
     if target == whole:
         raise InvalidRequestError(
-            f"partition {whole.spec} of {files.name} has these values already", table=files.name
+            f"{whole.named} of {files.name} has these values already", table=files.name
         )
     _check_writable(files, target)
     asked = selection(files, partitions=[whole.spec, target.spec])
@@ -110,7 +111,7 @@ def plan_rename_partition(
         check_all_found(files, snapshot, only, [])
     if target in found:
         raise PartitionExists(
-            f"{files.name} has a partition {target.spec} with {len(found[target])} files; drop it "
+            f"{files.name} has {target.named} with {len(found[target])} files; drop it "
             "first, or choose other values",
             table=files.name,
         )
@@ -129,8 +130,8 @@ def _whole(files: TableFiles, spec: Mapping[str, object]) -> Partition:
     missing = [key for key in files.schema.partition_keys if key not in stored]
     if missing:
         raise InvalidRequestError(
-            f"{dict(spec)} names no single partition of {files.name}: give a value of "
-            f"{', '.join(missing)} too",
+            f"{describe_partition(spec)} names no single partition of {files.name}: give a "
+            f"value of {', '.join(missing)} too",
             table=files.name,
         )
     return files.partitions.of_values(tuple(stored.values()))
@@ -151,7 +152,7 @@ def _check_settled(files: TableFiles, partition: Partition, buckets: set[int]) -
     """Check that no row of the partition waits for a bucket."""
     if any(bucket < 0 for bucket in buckets):
         raise InvalidRequestError(
-            f"partition {partition.spec} of {files.name} has rows that wait for a bucket; assign "
+            f"{partition.named} of {files.name} has rows that wait for a bucket; assign "
             "them first (lakewright postpone-compact)",
             table=files.name,
         )
@@ -219,7 +220,7 @@ def run_rename_partition(
 def _check_free(files: TableFiles, now: HeldNow, target: Partition) -> None:
     if any(entry.partition == target.row for entry in now.entries):
         raise StalePlan(
-            f"{files.name} has a partition {target.spec} by now; drop it, or choose other values",
+            f"{files.name} has {target.named} by now; drop it, or choose other values",
             table=files.name,
         )
 

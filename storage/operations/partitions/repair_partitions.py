@@ -309,8 +309,8 @@ class _Drift:
             if entry is None:
                 unknown.append(status)
             elif entry.partition != found.partition.row:
-                part = self._files.partitions.of_entry(entry).text
-                self._leave(found, f"file {status.name} is part of partition {part}")
+                part = self._files.partitions.of_entry(entry).named
+                self._leave(found, f"file {status.name} is part of {part}")
                 return
             elif entry.file.file_size != status.size:
                 self._leave(

@@ -21,6 +21,8 @@ from lakewright.storage.operations.commit.restated_base import has_rows_of
 from lakewright.storage.operations.state.live_files import live_entries, snapshot_manifests
 from lakewright.storage.spec.manifest import ManifestEntry, ManifestFileMeta
 from lakewright.storage.spec.partition import Partition
+from lakewright.storage.spec.partition_text import shown_value
+from lakewright.storage.spec.partition_words import describe_partition
 from lakewright.storage.spec.predicate import And, Leaf, Operator, Or, Predicate, columns_of
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.values import Value
@@ -145,12 +147,22 @@ def check_all_found(
         {files.partitions.of_entry(each) for each in live_entries(files, snapshot)},
         key=lambda each: each.order,
     )
-    shown = "; ".join(each.text for each in there[:_MOST_SHOWN])
+    shown = "; ".join(each.words for each in there[:_MOST_SHOWN])
     more = f" and {len(there) - _MOST_SHOWN} more" if len(there) > _MOST_SHOWN else ""
-    what = f"no partition {missing[0]}" if missing else "no partition that the filter selects"
+    if not missing:
+        what = "no partition that the filter selects"
+    else:
+        wanted = _words(files, missing[0])
+        both = "" if asked.predicate is None else "that matches both the filter and "
+        what = f"no partition {both}{wanted}"
     others = f" (nor {len(missing) - 1} others asked for)" if len(missing) > 1 else ""
     have = f"there are {shown}{more}" if there else "it has none with rows"
     raise PartitionNotFound(f"{files.name} has {what}{others}; {have}", table=files.name)
+
+
+def _words(files: TableFiles, stored: Mapping[str, Value]) -> str:
+    types = {field.name: field.type for field in files.partitions.keys.fields}
+    return describe_partition({name: shown_value(stored[name], types[name]) for name in stored})
 
 
 def _equals(column: str, value: Value) -> Leaf:

@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 from lakewright.storage.codec.binary_row import row_arity
 from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.state.branch_files import shell_name
 from lakewright.storage.operations.state.live_files import snapshot_manifests
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.snapshot import Snapshot
@@ -77,7 +78,7 @@ def check_keys_agree(
 
 def _respec(seen: TableFiles, its: TableSchema, due: TableSchema) -> str:
     """The command that gives a branch the keys of another schema."""
-    command = f"lakewright respec {_named(seen)} --keys '{','.join(due.partition_keys)}'"
+    command = f"lakewright respec {shell_name(seen)} --keys '{','.join(due.partition_keys)}'"
     if its.primary_keys == due.primary_keys:
         return command
     command += f" --primary-key {','.join(due.primary_keys)}"
@@ -86,11 +87,6 @@ def _respec(seen: TableFiles, its: TableSchema, due: TableSchema) -> str:
         others = sorted(set(its.primary_keys) ^ set(due.primary_keys))
         command += f", by way of partition keys with {', '.join(others)}"
     return command
-
-
-def _named(files: TableFiles) -> str:
-    """The name of the table, or of its branch, as a shell takes it."""
-    return f"'{files.name}$branch_{files.paths.branch}'" if files.paths.branch else files.name
 
 
 def _latest(files: TableFiles) -> TableSchema:
@@ -120,10 +116,10 @@ def _check_stands(files: TableFiles, schema: TableSchema) -> None:
     metas = snapshot_manifests(files, latest)
     arity = len(schema.partition_keys)
     # A change of a primary-key table is recorded before it makes schemas, and those come first.
-    is_staged = schema.has_primary_key and bool(files.staged_changes.changes())
+    is_staged = schema.has_primary_key and bool(files.staged_changes.numbers())
     if not is_staged and all(row_arity(e.partition_stats.min_values) == arity for e in metas):
         return
-    name = _named(files)
+    name = shell_name(files)
     raise UnsupportedError(
         f"a change of the partition keys of {name} is under way, or was stopped; end it with "
         f"its present keys (lakewright respec {name} --keys '{','.join(schema.partition_keys)}'), "

@@ -14,6 +14,9 @@
 6. Restore the target if an expiry deleted it. Delete strays: snapshots on top of deleted ones.
    Then delete the pin. The next commit creates the snapshot after the target.
 
+A rollback adds no entries: what later snapshots removed is back since the target has none of their
+manifests. So no state adds a file again that it removes.
+
 Source: Paimon `RollbackHelper`.
 """
 

@@ -48,7 +48,7 @@ from lakewright.storage.operations.respec.staging import Staging
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.state.latest import is_latest, read_latest
 from lakewright.storage.operations.state.live_files import LiveFiles, live_entries
-from lakewright.storage.operations.state.staged_changes import can_go_on
+from lakewright.storage.operations.state.staged_changes import can_go_on, read_changes
 from lakewright.storage.operations.write.verify import VerifyLevel
 from lakewright.storage.spec.commit import Change
 from lakewright.storage.spec.schema import TableSchema
@@ -174,10 +174,11 @@ class KeyedChange:
         )
 
     def _begin(self) -> StagedTable:
-        before = self.files.staged_changes.latest()
-        if before is not None and before[1].keys == self.keys and can_go_on(self.files, before[1]):
+        changes = sorted(read_changes(self.files, []).items())
+        before = changes[-1][1] if changes else None
+        if before is not None and before.keys == self.keys and can_go_on(self.files, before):
             # Where keys go, the run that was stopped may have made a copy of this schema.
-            self.files = self.files.at_schema(before[1].schema_id)
+            self.files = self.files.at_schema(before.schema_id)
         files = self.files
         now = replace(files, schema=self._schema_after())
         staging = Staging.begun(files, now)

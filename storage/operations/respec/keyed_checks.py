@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
@@ -43,11 +44,13 @@ def check_keyed(
             "another value moves to another partition, which few clients write, and Lakewright "
             "only reads"
         )
+        way = way_to(schema, keys, tuple(longer.split(",")))
+        have = f"have them, too ({_commands(files, way)})" if way else "have them, too"
         raise InvalidRequestError(
             f"{outside[0]!r} is not in the primary key ({primary}) of {files.name}, and rows of "
-            "one key would lie in several partitions; take keys of the primary key, or let it "
-            f"have them, too (--primary-key {longer}), so that rows of other values replace each "
-            f"other no more{or_same if is_dynamic else ''}"
+            f"one key would lie in several partitions; take keys of the primary key, or let it "
+            f"{have}, so that rows of other values replace each other no more"
+            f"{or_same if is_dynamic else ''}"
         )
     if set(keys) == set(after.primary_keys):
         raise InvalidRequestError(
@@ -116,13 +119,62 @@ def with_primary_key(
             f"the primary key of {files.name} cannot become ({', '.join(primary_key)}) with the "
             f"partition keys ({', '.join(keys)}): it is ({', '.join(old)}), with the partition "
             f"keys ({', '.join(now)}), and only columns that come to the end of these may join "
-            "it, and those that go from there may leave it"
+            f"it, and those that go from there may leave it; {_way_out(files, keys, primary_key)}"
         )
     fields = tuple(
         replace(each, type=replace(each.type, nullable=False)) if each.name in joins else each
         for each in schema.fields
     )
     return replace(schema, primary_keys=primary_key, fields=fields)
+
+
+def way_to(
+    schema: TableSchema, keys: tuple[str, ...], primary_key: tuple[str, ...]
+) -> list[tuple[tuple[str, ...], tuple[str, ...] | None]]:
+    """The changes that lead to both keys, one after the other; none if no such changes do.
+
+    Each has partition keys, and a primary key if that changes. Columns join the primary key at the
+    end of the partition keys. Then these get their order, with those that leave at the end.
+    """
+    now, own = schema.partition_keys, schema.primary_keys
+    joins = tuple(each for each in keys if each in primary_key and each not in own)
+    leaves = tuple(each for each in now if each in own and each not in primary_key)
+    longest = (*own, *joins)
+    if {*longest} - {*leaves} != {*primary_key} or any(each in keys for each in leaves):
+        return []
+    found: list[tuple[tuple[str, ...], tuple[str, ...] | None]] = []
+    if joins:
+        now = (*now, *joins)
+        found.append((now, longest))
+    if now != (*keys, *leaves):
+        now = (*keys, *leaves)
+        found.append((now, None))
+    if leaves:
+        rest = [each for each in longest if each not in now]
+        if rest != [each for each in primary_key if each not in keys]:
+            return []
+        found.append((keys, primary_key))
+    return found
+
+
+def _way_out(files: TableFiles, keys: tuple[str, ...], primary_key: tuple[str, ...]) -> str:
+    way = way_to(files.schema, keys, primary_key)
+    if way:
+        return f"go there by {_commands(files, way)}; each writes all rows"
+    return "create a table with these keys, write the rows of this one to it, and rename it"
+
+
+def _commands(files: TableFiles, way: list[tuple[tuple[str, ...], tuple[str, ...] | None]]) -> str:
+    return "; then ".join(respec_command(files.name, *each) for each in way)
+
+
+def respec_command(
+    table: str, keys: tuple[str, ...], primary_key: tuple[str, ...] | None = None
+) -> str:
+    """The command that gives a table these keys, for a shell."""
+    words = ["lakewright", "respec", table, "--keys", ",".join(keys)]
+    words += [] if primary_key is None else ["--primary-key", ",".join(primary_key)]
+    return shlex.join(words)
 
 
 def check_rows_have_key(
@@ -237,6 +289,6 @@ def check_told(files: TableFiles, entries: Iterable[ManifestEntry]) -> None:
         raise InvalidRequestError(
             f"{files.name} holds {len(waiting)} files that wait for a compaction, which records "
             "their changes or makes their rows visible; compact the table fully first (lakewright "
-            "compact, with --full)",
+            f"compact {files.name} --full)",
             table=files.name,
         )

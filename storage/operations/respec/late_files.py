@@ -10,6 +10,9 @@ rows replace none. Readers refuse them (`state/bridged_files.py`) until this mod
    sequence numbers follow those of all other files, since they were committed later.
 3. Commit: the new files replace the late ones. A second snapshot leaves out the removals, whose
    rows of former keys other clients would misread.
+
+No file is added again that was removed: each attempt names its files by a run of its own, and what
+it removes comes back only by a rollback, which takes the removal away as well.
 """
 
 from __future__ import annotations

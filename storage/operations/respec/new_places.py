@@ -117,8 +117,8 @@ def merged_indexes(
         shared = len(together) - len(np.unique(together))
         if shared:
             raise VerificationFailed(
-                f"{shared} key hashes would lie in several buckets of partition "
-                f"{files.partitions.of_row(partition).spec} of {files.name}, so keys would be "
+                f"{shared} key hashes would lie in several buckets of "
+                f"{files.partitions.of_row(partition).named} of {files.name}, so keys would be "
                 "stored twice; nothing was committed; report it",
                 table=files.name,
             )

@@ -22,13 +22,13 @@ from lakewright.storage.errors import (
     CorruptionError,
     FileMissing,
     InvalidRequestError,
-    SchemaMoved,
     StalePlan,
     VerificationFailed,
 )
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.commit_loop import end_change_of_keys
 from lakewright.storage.operations.read.key_values import KeyRow, KeyValues
+from lakewright.storage.operations.respec.carried_out import check_carried_out
 from lakewright.storage.operations.respec.cut_over import cut_over, hold_writers, keys_stand
 from lakewright.storage.operations.respec.keyed import KeyedChange
 from lakewright.storage.operations.respec.keyed_checks import (
@@ -153,7 +153,7 @@ def plan_respec(
         if partitions is not None
         else _steps(files, keys, several)
     )
-    staged, gives_up = staged_so_far(files, snapshot, entries, steps, keys, primary)
+    staged, gives_up, damaged = staged_so_far(files, snapshot, entries, steps, keys, primary)
     plan = RespecPlan(
         table=files.name,
         schema_id=files.schema.id,
@@ -168,6 +168,7 @@ def plan_respec(
         becomes=becomings(files, entries, values),
         staged=staged,
         gives_up=gives_up,
+        damaged=damaged,
         partition_count=len({r for e in entries for r in values.found[e.file.file_name]}),
         most_partitions=most_partitions,
         most_files=most_files,
@@ -213,10 +214,10 @@ def run_respec(
     *,
     verify: VerifyLevel = VerifyLevel.CHECKSUMS,
 ) -> RespecResult:
-    """Carry a plan out: split, then cut over.
+    """Carry a plan out: split, then cut over. A plan that was carried out before does nothing.
 
     Raises:
-        SchemaMoved: the schema changed since the plan; plan again.
+        SchemaMoved: the schema changed otherwise since the plan; says how. Plan again.
         CommitConflictError: other writers add files faster than they are split; what was split
             stays split.
         VerificationFailed: rows written differ from rows read, or a restated file is missing. At
@@ -225,10 +226,16 @@ def run_respec(
     started_ms = files.env.now_ms()
     check_current_schema(files)
     if plan.schema_id != files.schema.id:
-        raise SchemaMoved(
-            f"the plan to change the partition keys of {files.name} was made for schema "
-            f"{plan.schema_id}, and the table has schema {files.schema.id}; plan again",
-            table=files.name,
+        check_carried_out(files, plan)
+        return RespecResult(
+            schema=files.schema,
+            former_keys=plan.former_keys,
+            snapshot_ids=(),
+            files_restated=0,
+            files_split=0,
+            bytes_rewritten=0,
+            duration_ms=files.env.now_ms() - started_ms,
+            previous_schema_id=files.schema.id,
         )
     if plan.moved_from is None:
         check_keys(files, plan.keys, plan.primary_key)

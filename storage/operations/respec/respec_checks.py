@@ -13,7 +13,7 @@ from lakewright.storage.spec.data_types import AtomicType
 from lakewright.storage.spec.hive_table import PARTITIONS_ARE_TOLD, hive_table
 from lakewright.storage.spec.manifest import FileKind, ManifestEntry
 from lakewright.storage.spec.schema import listed_names
-from lakewright.storage.spec.snapshot import CommitKind
+from lakewright.storage.spec.snapshot import CommitKind, Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
 
 
@@ -189,7 +189,8 @@ def check_nothing_waits(files: TableFiles) -> None:
     if waiting:
         raise UnsupportedError(
             f"{files.name} has {len(waiting)} pending batches, staged under its present partition "
-            f"keys (the first by {waiting[0].commit_user}); commit or abort them first",
+            f"keys (the first by {waiting[0].commit_user}); commit or abort them first (lakewright "
+            f"pending commit {files.name} {waiting[0].commit_user}, or abort)",
             table=files.name,
         )
     latest = files.snapshots.latest_id() or 0
@@ -199,9 +200,27 @@ def check_nothing_waits(files: TableFiles) -> None:
         raise UnsupportedError(
             f"consumer {name} of {files.name} reads from snapshot {position}, and the latest is "
             f"{latest}; other clients decode the snapshots between them by the new keys, which are "
-            "not theirs: let it read to the end, or delete it, first",
+            "not theirs: let it read to the end, or delete it (lakewright consumer delete "
+            f"{files.name} {name}), first{_past_compactions(files, name, position, latest)}",
             table=files.name,
         )
+
+
+def _past_compactions(files: TableFiles, name: str, position: int, latest: int) -> str:
+    """How a consumer gets past snapshots that have no rows for it, as those of a respec itself."""
+    ahead = range(position, latest + 1)
+    kept = set(files.snapshots.ids())
+    if not all(each in kept and _has_no_rows(files.snapshots.read(each)) for each in ahead):
+        return ""
+    return (
+        "; these snapshots are compactions without rows for it, as a change of the keys makes "
+        f"them, so it misses nothing past them (lakewright consumer set {files.name} {name} "
+        f"{latest + 1})"
+    )
+
+
+def _has_no_rows(snapshot: Snapshot) -> bool:
+    return snapshot.commit_kind is CommitKind.COMPACT and snapshot.changelog_manifest_list is None
 
 
 def check_overwrites(files: TableFiles) -> None:

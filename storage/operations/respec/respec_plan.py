@@ -57,7 +57,8 @@ class RespecPlan(Plan["RespecResult"]):
     `crosses_partitions` afterwards, rows move between them, and it can only be read here.
     `partition_count` is that of the new ones: null and empty texts share a folder, and are several.
     A run that was stopped has `staged` the rows of some files in `split`, which are not written
-    again. `gives_up` is how many partitions are staged for another change, and go.
+    again. `gives_up` is how many partitions are staged for another change, and go. `damaged` says
+    what is wrong with records of staged partitions that cannot be read, and go.
     """
 
     table: str
@@ -80,6 +81,7 @@ class RespecPlan(Plan["RespecResult"]):
     partition_count: int = 0
     staged: Layout = Layout(files=0, bytes=0, rows=0)
     gives_up: int = 0
+    damaged: tuple[str, ...] = ()
 
     @property
     def partitions_before(self) -> int:
@@ -92,7 +94,7 @@ class RespecPlan(Plan["RespecResult"]):
     @property
     def changes_nothing(self) -> bool:
         """Whether the table has the keys, no file of another layout, and none that is staged."""
-        layouts = self.restate.files, self.split.files, self.gives_up
+        layouts = self.restate.files, self.split.files, self.gives_up, len(self.damaged)
         return not self.steps and not any(layouts)
 
 

@@ -264,7 +264,7 @@ class StagedTable:
         staged = [each for part in parts.values() for each in part.moved.staged]
         dropped = [each for part in before for each in part.moved.staged]
         self._merge_indexes([*before, *parts.values()])
-        if is_sure:
+        if is_sure and self._manifests.can_add(staged):
             self._manifests.add(changed, staged, dropped)
         else:
             live = [each for part in self._partitions.values() for each in part.files.values()]

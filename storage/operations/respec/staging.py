@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from lakewright.storage.errors import StalePlan, StorageError
+from lakewright.storage.errors import CorruptionError, StalePlan, StorageError
 from lakewright.storage.files.rounds import Rounds
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.bridged_base import Staged
@@ -40,6 +40,8 @@ from lakewright.storage.operations.state.staged_changes import (
     can_go_on,
     checksum_of,
     paths_of,
+    read_changes,
+    read_partitions,
 )
 from lakewright.storage.operations.write.verify import VerifyLevel
 from lakewright.storage.spec.commit import Change, CommitMessage
@@ -155,12 +157,11 @@ class Staging:
         rounds = Rounds(files.name, "a change of its partition keys was begun")
         while True:
             rounds.begin()
-            before = store.latest()
-            number = 1 if before is None else before[0] + 1
-            if store.put_change(number, change):
+            before = max(store.numbers(), default=0)
+            if store.put_change(before + 1, change):
                 break
-        staging = cls(files, number, change)
-        if before is not None:
+        staging = cls(files, before + 1, change)
+        if before:
             staging._take_over()
         return staging
 
@@ -228,7 +229,7 @@ class Staging:
         No change has what was recorded since, and its records go.
         """
         store = self.files.staged_changes
-        if any(each.id == self.change.id for each in store.changes().values()):
+        if any(each.id == self.change.id for each in read_changes(self.files, []).values()):
             return False
         records = store.records().items()
         own = [path for path, (_, change_id) in records if change_id == self.change.id]
@@ -236,12 +237,16 @@ class Staging:
         return True
 
     def names_of_others(self) -> frozenset[str]:
-        """The files that records of other changes name."""
-        store = self.files.staged_changes
-        changes = store.changes()
+        """The files that records of other changes name.
+
+        Raises:
+            CorruptionError: a record is damaged.
+        """
+        files, changes = self.files, read_changes(self.files)
         found: set[str] = set()
-        for path, number in store.counted(changes).items():
-            paths = paths_of(self.files, changes[number], store.read(path))
+        for path, number in files.staged_changes.counted(changes).items():
+            staged = read_partitions(files, path, changes[number])
+            paths = paths_of(files, changes[number], staged)
             found.update(each.rsplit("/", 1)[-1] for each in paths)
         return frozenset(found)
 
@@ -268,7 +273,7 @@ class Staging:
             with suppress(StorageError):
                 discard_files(files.fs, [files.paths.staged_change(self.number)])
             raise
-        changes, found = store.changes(), self._recorded()
+        changes, found = read_changes(files, []), self._recorded()
         same = [
             each
             for number, change in changes.items()
@@ -307,12 +312,12 @@ class Staging:
         self.snapshot_ids += [] if made is None else [made.id]
 
     def _recorded(self) -> dict[int, list[StagedPartition]]:
-        """What is recorded up to this change, by number."""
-        store = self.files.staged_changes
+        """What is recorded up to this change, by number; damaged records name nothing."""
+        files, changes = self.files, read_changes(self.files, [])
         found: dict[int, list[StagedPartition]] = defaultdict(list)
-        for path, number in store.counted(store.changes()).items():
+        for path, number in files.staged_changes.counted(changes).items():
             if number <= self.number:
-                found[number] += store.read(path)
+                found[number] += read_partitions(files, path, changes[number], [])
         return dict(found)
 
     def _whole(self, found: Sequence[StagedPartition]) -> list[StagedPartition]:
@@ -356,7 +361,7 @@ class Staging:
 
     def _is_own(self) -> bool:
         latest = self.files.staged_changes.latest()
-        return latest is not None and latest[1].id == self.change.id
+        return latest is not None and latest.id == self.change.id
 
     def _forget(self, *, but_own: bool = False) -> None:
         """Delete records, of this change and of those before; `but_own` keeps this one's."""
@@ -364,7 +369,7 @@ class Staging:
         with suppress(StorageError):
             self._forget_records(but_own=but_own)
             last = self.number - but_own
-            going = sorted(each for each in files.staged_changes.changes() if each <= last)
+            going = [each for each in files.staged_changes.numbers() if each <= last]
             discard_files(files.fs, map(files.paths.staged_change, going))
             remove_empty_folders(files.fs, [files.paths.staged_change_dir], below=files.paths.root)
 
@@ -381,15 +386,15 @@ def staged_so_far(
     steps: tuple[tuple[str, ...], ...],
     keys: tuple[str, ...],
     primary_key: tuple[str, ...] | None,
-) -> tuple[Layout, int]:
-    """The files whose rows are staged for the first step, and how many partitions for no step.
+) -> tuple[Layout, int, tuple[str, ...]]:
+    """The files staged for the first step, how many partitions for no step, and what is damaged.
 
     `primary_key` is that of a step to `keys`.
     """
-    store = files.staged_changes
-    changes = store.changes() if files.schema.has_primary_key else {}
+    damaged: list[CorruptionError] = []
+    changes = read_changes(files, damaged) if files.schema.has_primary_key else {}
     if snapshot is None or not changes:
-        return layout_of(()), 0
+        return layout_of(()), 0, tuple(each.message for each in damaged)
     wanted = None
     for step in steps[:1]:
         primary = with_primary_key(files, keys, primary_key if step == keys else None)
@@ -410,14 +415,14 @@ def staged_so_far(
     }
     staged: set[bytes] = set()
     gone = 0
-    for path, number in store.counted(changes).items():
-        for each in store.read(path):
+    for path, number in files.staged_changes.counted(changes).items():
+        for each in read_partitions(files, path, changes[number], damaged):
             if number in useful and bases.get(each.partition) == each.base:
                 staged.add(each.partition)
             else:
                 gone += 1
     found = layout_of(entry for row in staged for entry in held[row])
-    return found, gone
+    return found, gone, tuple(each.message for each in damaged)
 
 
 def give_up(files: TableFiles) -> list[int]:

@@ -7,6 +7,9 @@ it costs what changed:
 * New files that it replaced are removed again in the manifests of their kind.
 * Old files that others removed are added before all removals, so both cancel each other out: a
   snapshot removes no file twice.
+
+A file that one of them removes is added before, and never again: clients that join all removals of
+a state before they look at what it adds would miss it. If it came back, all are written anew.
 """
 
 from __future__ import annotations
@@ -48,10 +51,15 @@ class SwapManifests:
     _written: list[str] = field(default_factory=list)
     _cancelled: set[EntryIdentity] = field(default_factory=set)
     _names: set[str] = field(default_factory=set)
+    _dropped: set[str] = field(default_factory=set)
 
     def can_follow(self, changed: Iterable[ManifestEntry]) -> bool:
         """Whether small manifests tell what changed: no file came back that had been removed."""
         return all(each.identity not in self._cancelled for each in changed)
+
+    def can_add(self, staged: Iterable[Staged]) -> bool:
+        """Whether no manifest removes one of these new files, which was staged once before."""
+        return all(each.entry.file.file_name not in self._dropped for each in staged)
 
     def anew(self) -> SwapManifests:
         """Delete what is written, to write the whole again."""
@@ -83,7 +91,9 @@ class SwapManifests:
         exact_before = [each.entry.removed() for each in dropped]
         self._exact += self._write(self.now, self.now.partitions.keys, [*exact_before, *exact])
         self._cancelled |= {each.identity for each in gone}
-        self._names -= {each.entry.file.file_name for each in dropped}
+        names = {each.entry.file.file_name for each in dropped}
+        self._dropped |= names
+        self._names -= names
         self._names |= {each.file.file_name for each in exact}
         self.rows_before += sum(map(rows_of, changed))
         self.rows += sum(map(rows_of, [*exact_before, *exact]))

@@ -1,4 +1,8 @@
-"""Chooses the snapshots that may expire, by number, age and the positions of consumers."""
+"""Chooses the snapshots that may expire, by number, age and the positions of consumers.
+
+While the keys of a primary-key table change, the snapshot before the change stays, and all later
+ones: the change may be taken back to it, and a later one says how it ends.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from dataclasses import dataclass
 
 from lakewright.storage.errors import ClockJumped, InvalidRequestError
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.commit.bridged_base import needed_from
 from lakewright.storage.operations.state.time_travel import moment_text
 from lakewright.storage.spec.arguments import whole_or_none
 from lakewright.storage.spec.option_values import duration_of_ms
@@ -99,6 +104,13 @@ def expiry_step(
             if wanted < min(allowed, retention.limit):
                 reasons.append(f"consumer {name} wants to read from snapshot {position}")
             allowed = min(allowed, wanted)
+    needed = needed_from(files, files.snapshots.read(ids[-1]))
+    if needed is not None:
+        reasons.append(
+            f"a change of the partition keys may end with snapshot {needed}; the next commit ends "
+            f"it, or respec with the keys {', '.join(files.schema.partition_keys) or 'none'}"
+        )
+        allowed = min(allowed, bisect_left(ids, needed))
     too_many = max(0, count - retention.retain_max)
     if allowed and retention.goes_by_age:
         check_clock(files, ids[-1])

@@ -43,7 +43,12 @@ from lakewright.storage.operations.retention.orphan_candidates import OrphanCand
 from lakewright.storage.operations.running.delete_files import delete_files, remove_empty_folders
 from lakewright.storage.operations.running.plan import UnreachableFile
 from lakewright.storage.operations.state.branch_files import on_branch
-from lakewright.storage.operations.state.staged_changes import keeps_files, paths_of
+from lakewright.storage.operations.state.staged_changes import (
+    keeps_files,
+    paths_of,
+    read_changes,
+    read_partitions,
+)
 from lakewright.storage.spec.arguments import text_argument
 from lakewright.storage.spec.file_names import is_place_below
 from lakewright.storage.spec.quarantine import QuarantinedFile, QuarantineManifest
@@ -261,13 +266,14 @@ class References:
     def _newly_staged(self, files: TableFiles) -> set[str]:
         """Files that a change of partition keys has staged, if a run can go on from them."""
         store = files.staged_changes
-        if not (changes := store.changes()):
+        if not (changes := read_changes(files)):
             return set()
         stands = {number for number, each in changes.items() if keeps_files(files, each)}
         kept: set[str] = set()
         for path, number in store.counted(changes).items():
             if number in stands and path not in self._read_batches:
-                kept.update(paths_of(files, changes[number], store.read(path)))
+                found = read_partitions(files, path, changes[number])
+                kept.update(paths_of(files, changes[number], found))
                 self._read_batches.add(path)
         return kept
 

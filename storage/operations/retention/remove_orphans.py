@@ -59,7 +59,7 @@ from lakewright.storage.operations.running.concurrency import map_ahead
 from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.operations.running.plan import DeletionPlan, UnreachableFile
 from lakewright.storage.operations.state.branch_files import on_branch
-from lakewright.storage.operations.state.staged_changes import keeps_files
+from lakewright.storage.operations.state.staged_changes import keeps_files, read_changes
 from lakewright.storage.operations.state.store_clock import check_clock, read_store_clock
 from lakewright.storage.operations.state.time_travel import moment_text
 from lakewright.storage.spec.arguments import whole_or_none
@@ -132,24 +132,29 @@ class OrphansResult(Shown):
         )
 
 
-def plan_remove_orphans(
-    files: TableFiles,
-    *,
-    older_than_ms: int | None = None,
-    age_ms: int | None = None,
-    even_recent: bool = False,
-    inventory: str | None = None,
-    max_files: int | None = None,
-    looked: Callable[[int], object] | None = None,
-) -> OrphansPlan:
-    """Plan the removal of orphans of an age, by default a day, or written up to a moment.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrphanSearch:
+    """Which files are looked for: those of an age, by default a day, or written up to a moment.
 
     Both are by the store's clock. `even_recent` allows less than an hour; the caller then
     guarantees that no process writes to the table. `inventory` is a file or folder that is read
-    instead of listing the table (`files/inventory.py`). The plan holds `max_files` at most, and
-    counts the further ones; what an inventory names is looked at first, so it knows no such limit.
-    `looked` is told, now and then and at the end of the listing, how many files were looked at; how
-    many there are, nothing knows before.
+    instead of listing the table (`files/inventory.py`). `looked` is told, now and then and at the
+    end of the listing, how many files were looked at; how many there are, nothing knows before.
+    """
+
+    older_than_ms: int | None = None
+    age_ms: int | None = None
+    even_recent: bool = False
+    inventory: str | None = None
+    looked: Callable[[int], object] | None = None
+
+
+def plan_remove_orphans(
+    files: TableFiles, search: OrphanSearch, *, max_files: int | None = None
+) -> OrphansPlan:
+    """Plan the removal of orphans; the plan holds `max_files` at most, and counts the further ones.
+
+    What an inventory names is looked at first, so it knows no such limit.
 
     Raises:
         InvalidRequestError: the moment is in the future, or less than an hour ago; the inventory
@@ -157,44 +162,29 @@ def plan_remove_orphans(
         ClockJumped: a file is dated in the future, so ages are unknown.
         CorruptionError: metadata that the plan depends on cannot be read.
     """
-    plans = orphan_steps(
-        files,
-        older_than_ms=older_than_ms,
-        age_ms=age_ms,
-        even_recent=even_recent,
-        inventory=inventory,
-        max_files=max_files,
-        looked=looked,
-    )
-    with closing(plans):
+    with closing(orphan_steps(files, search, max_files=max_files)) as plans:
         return next(plans)
 
 
 def orphan_steps(
-    files: TableFiles,
-    *,
-    older_than_ms: int | None = None,
-    age_ms: int | None = None,
-    even_recent: bool = False,
-    inventory: str | None = None,
-    max_files: int | None = None,
-    looked: Callable[[int], object] | None = None,
+    files: TableFiles, search: OrphanSearch, *, max_files: int | None
 ) -> Generator[OrphansPlan, None, None]:
     """Plans of `max_files` at most, which name all orphans of one listing; at least one plan.
 
-    The arguments and errors are those of `plan_remove_orphans`. Carry each plan out before the next
-    one is asked for: so memory holds one. What is committed meanwhile, the run of a plan finds.
+    The errors are those of `plan_remove_orphans`. Carry each plan out before the next one is asked
+    for: so memory holds one. What is committed meanwhile, the run of a plan finds.
     """
     check_supported(files.schema, Use.ORPHANS, table=files.name)
-    older_than_ms = whole_or_none(older_than_ms, "older_than_ms")
-    age_ms = whole_or_none(age_ms, "age_ms")
+    older_than_ms = whole_or_none(search.older_than_ms, "older_than_ms")
+    age_ms = whole_or_none(search.age_ms, "age_ms")
+    inventory = search.inventory
     with orphan_candidates() as candidates:
         with stale_if_roots_go(files, files.snapshots.kept_ids()):
             now = read_store_clock(files)
             oldest = now - (_DAY_MS if age_ms is None else age_ms)
             oldest = oldest if older_than_ms is None else older_than_ms
-            _check_age(files, oldest, now, even_recent=even_recent)
-            _look_for(files, candidates, now, oldest, inventory, looked or untold)
+            _check_age(files, oldest, now, even_recent=search.even_recent)
+            _look_for(files, candidates, now, oldest, inventory, search.looked or untold)
             aside = Aside.listed(files)
             references = References(files, aside.sought(), aside.paths, candidates)
             try:
@@ -333,7 +323,7 @@ def _leftovers(files: TableFiles, aside: Aside, oldest: int) -> tuple[Unreachabl
     below = files.paths.root + "/"
     staged = files.staged_changes
     # No run goes on from a change that the table's schema has left behind.
-    goes_on = any(keeps_files(files, each) for each in staged.changes().values())
+    goes_on = any(keeps_files(files, each) for each in read_changes(files).values())
     return tuple(
         UnreachableFile(status.path.removeprefix(below), status.size)
         for status in (

@@ -21,6 +21,7 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.references.expiry_mark import marked_as_expiring
+from lakewright.storage.operations.respec.keyed_checks import respec_command
 from lakewright.storage.operations.revert.copies import first_identity, indexes_by_first
 from lakewright.storage.operations.state.live_files import index_entries, live_entries
 from lakewright.storage.spec.arguments import whole_number
@@ -178,12 +179,18 @@ def _delta(files: TableFiles, snapshot: Snapshot) -> list[ManifestEntry]:
     Raises:
         NotRevertible: it is not a matter of data files alone.
     """
-    keys = files.at_schema(snapshot.schema_id).schema.partition_keys
+    then = files.at_schema(snapshot.schema_id).schema
+    keys = then.partition_keys
     if keys != files.schema.partition_keys:
+        primary = None if then.primary_keys == files.schema.primary_keys else then.primary_keys
+        command = respec_command(files.name, keys, primary)
         # A change names live files anew: with the keys of before, only what went can come back.
-        ways = f"with ({', '.join(keys)}) again, files that it removed can come back"
+        ways = f"with ({', '.join(keys)}) again ({command}), files that it removed can come back"
         if snapshot.id - 1 in files.snapshots.kept_ids():
-            ways += f"; or roll back to snapshot {snapshot.id - 1}, which loses all that came later"
+            ways += (
+                f"; or roll back to snapshot {snapshot.id - 1} (lakewright rollback {files.name} "
+                f"--snapshot {snapshot.id - 1}), which loses all that came later"
+            )
         raise _refused(
             files, snapshot, f"the partition keys of the table have changed since; {ways}"
         )

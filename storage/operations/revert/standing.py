@@ -149,8 +149,7 @@ class _Judge:
         rows = {entry.partition for entry in self.net.removed.values()}
         by = self._by(lambda entry: entry.partition in rows, kinds=(CommitKind.OVERWRITE,))
         if by is not None:
-            spec = self.files.partitions.of_row(min(rows)).spec
-            which = f"partition {spec}" if spec else "the table"
+            which = self.files.partitions.of_row(min(rows)).named
             raise self._error(by, f"overwrote or deleted rows of {which}")
         # An overwrite of the whole table tells nothing of partitions that were empty then.
         by = self._by(lambda entry: entry.kind is FileKind.ADD, kinds=(CommitKind.OVERWRITE,))
@@ -199,7 +198,7 @@ class _Judge:
         if behind:
             raise self._blocked(
                 lambda entry: entry.kind is FileKind.ADD and entry.partition in behind,
-                f"wrote partition {files.partitions.of_row(min(behind)).spec} with another number "
+                f"wrote {files.partitions.of_row(min(behind)).named} with another number "
                 f"of buckets than {count}, which the option bucket was and would be again",
             )
         return count

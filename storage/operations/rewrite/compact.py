@@ -50,6 +50,7 @@ from lakewright.storage.spec.index import IndexFileMeta
 from lakewright.storage.spec.lease import Lease
 from lakewright.storage.spec.manifest import DataFileMeta, FileSource
 from lakewright.storage.spec.options import BucketMode
+from lakewright.storage.spec.partition_words import name_partition
 from lakewright.storage.spec.supported_options import Use, check_supported
 
 # --- planning ---------------------------------------------------------------------------------
@@ -290,7 +291,7 @@ def _work_of(
     levels = levels_of([*metas, *rest], files.options.num_levels)
     if not 0 < task.output_level <= levels.max_level:
         raise InvalidRequestError(
-            f"a task for bucket {task.bucket} of {task.partition} writes to level "
+            f"a task for bucket {task.bucket} of {name_partition(task.partition)} writes to level "
             f"{task.output_level}, and a compaction of {files.name} writes to levels 1 to "
             f"{levels.max_level}; plan again"
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.operations.rewrite.runner import RewriteResult
 from lakewright.storage.operations.running.plan import RewritePlan
+from lakewright.storage.spec.partition_words import name_partition
 from lakewright.storage.spec.snapshot import Snapshot
 
 
@@ -33,12 +34,13 @@ class CompactionTask:
     def __post_init__(self) -> None:
         if not self.files:
             raise InvalidRequestError(
-                f"a task for bucket {self.bucket} of {self.partition} names no files; plan again"
+                f"a task for bucket {self.bucket} of {name_partition(self.partition)} names no "
+                "files; plan again"
             )
         if len(self.files) != len(self.file_sizes):
             raise InvalidRequestError(
-                f"a task for bucket {self.bucket} of {self.partition} has {len(self.files)} files "
-                f"and {len(self.file_sizes)} sizes; plan again"
+                f"a task for bucket {self.bucket} of {name_partition(self.partition)} has "
+                f"{len(self.files)} files and {len(self.file_sizes)} sizes; plan again"
             )
 
     @property

@@ -164,9 +164,9 @@ def _check_told(files: TableFiles, partition: bytes, entries: Sequence[ManifestE
     settled = _told_from_level(options)
     untold = [entry.file for entry in entries if entry.file.level < settled]
     if untold:
-        spec = files.partitions.of_row(partition).spec
+        named = files.partitions.of_row(partition).named
         raise InvalidRequestError(
-            f"partition {spec} of {files.name} holds {len(untold)} files whose changes "
+            f"{named} of {files.name} holds {len(untold)} files whose changes "
             f"changelog-producer={options.changelog_producer.value} has not recorded yet, and a "
             "rescale would lose them; compact the partition fully first (lakewright compact, "
             "with --full)",

@@ -166,9 +166,9 @@ class BucketChooser:
         files, wanted = self._files, self._files.options.bucket
         present = self._states.bucket_counts.get(partition, wanted)
         if partition in self._states.refused:
-            spec = files.partitions.of_row(partition).spec
+            named = files.partitions.of_row(partition).named
             raise BucketCountChanged(
-                f"partition {spec} of {files.name} has {present} buckets and the table's option "
+                f"{named} of {files.name} has {present} buckets and the table's option "
                 f"asks for {wanted}, so keys would be stored twice; rescale the partition "
                 f"(lakewright rescale, with --buckets {wanted}) or overwrite it, or set bucket "
                 f"back to {present}",
@@ -191,9 +191,9 @@ class BucketChooser:
     def _check_indexed(self, partition: bytes, indexes: Iterable[IndexEntry]) -> None:
         unknown = self._live_buckets[partition] - {entry.bucket for entry in indexes}
         if unknown:
-            spec = self._files.partitions.of_row(partition).spec
+            named = self._files.partitions.of_row(partition).named
             raise CorruptionError(
-                f"bucket {min(unknown)} of partition {spec} of {self._files.name} has data files "
+                f"bucket {min(unknown)} of {named} of {self._files.name} has data files "
                 "and no hash index, so its keys would be stored twice; overwrite the partition "
                 "to index its keys again",
                 table=self._files.name,

@@ -29,6 +29,11 @@ def is_whole_branch(files: TableFiles, name: str) -> bool:
     return is_first_gone and bool(on_branch(files, name).schemas.ids())
 
 
+def shell_name(files: TableFiles) -> str:
+    """The name of the table, or of its branch, as a shell takes it."""
+    return f"'{files.name}$branch_{files.paths.branch}'" if files.paths.branch else files.name
+
+
 def on_branch(files: TableFiles, branch: str) -> TableFiles:
     """The same table on a branch, empty for main; a half-made branch has main's schema."""
     if branch == files.paths.branch:

@@ -68,9 +68,23 @@ def check_keys_of_files(files: TableFiles, live: LiveColumns, *, bridged: bool) 
     if not foreign:
         return
     if bridged:
-        rows = live.texts("_PARTITION", live.rows).unique().to_pylist()
-        if all(is_bridged_row(files, row, ids[0]) for row in rows):
+        rows = live.texts("_PARTITION", live.rows).to_pylist()
+        own = live.numbers("_FILE._SCHEMA_ID", live.rows).tolist()
+        others = {
+            schema_id
+            for row, schema_id in {*zip(rows, own, strict=True)}
+            if not is_bridged_row(files, row, schema_id)
+        }
+        if not others:
             return
+        if others.isdisjoint(foreign):
+            raise UnsupportedError(
+                f"a change of the partition keys of {files.name} was stopped, and another client "
+                "committed rows meanwhile, which may replace others; the next commit to the table "
+                f"ends the change, or lakewright respec {files.name} --keys "
+                f"{','.join(files.schema.partition_keys)!r}",
+                table=files.name,
+            )
     _refuse_files_of(files, foreign)
 
 

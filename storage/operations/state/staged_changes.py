@@ -2,6 +2,10 @@
 
 A change that was published can go on no more: whichever way it ended, the table has another schema
 than that from which it was staged.
+
+A damaged record names nothing. `respec` leaves it aside and deletes it with the others; what it
+named is staged again, and the files of before are orphans then. Who must know all that is staged
+stops at such a record.
 """
 
 from __future__ import annotations
@@ -12,12 +16,102 @@ from contextlib import suppress
 from dataclasses import replace
 
 from lakewright.storage.codec.schema_json import encode_schema
-from lakewright.storage.errors import SchemaNotFound
+from lakewright.storage.errors import CorruptionError, SchemaMoved, SchemaNotFound
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.state.branch_files import shell_name
 from lakewright.storage.spec.index import IndexEntry
 from lakewright.storage.spec.manifest import EntryIdentity
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.staged_change import StagedChange, StagedPartition
+
+
+def read_changes(
+    files: TableFiles, damaged: list[CorruptionError] | None = None
+) -> dict[int, StagedChange]:
+    """The changes that have a record, by their numbers.
+
+    What is wrong with a damaged record is added to `damaged`.
+
+    Raises:
+        CorruptionError: a record is damaged, and there is no such list.
+        UnsupportedError: a later version of lakewright wrote a record.
+    """
+    store = files.staged_changes
+    found = {}
+    for number in store.numbers():
+        try:
+            change = store.change(number)
+            if change is not None:
+                _check_keys(files, number, change)
+        except CorruptionError as error:
+            _tell(files, error, damaged)
+        else:
+            if change is not None:
+                found[number] = change
+    return found
+
+
+def read_partitions(
+    files: TableFiles,
+    path: str,
+    change: StagedChange,
+    damaged: list[CorruptionError] | None = None,
+) -> tuple[StagedPartition, ...]:
+    """The partitions of a record of a change, whose files have a place in the table.
+
+    Raises:
+        CorruptionError: as `read_changes`.
+        UnsupportedError: as `read_changes`.
+    """
+    try:
+        found = files.staged_changes.read(path)
+        _check_places(files, path, change, found)
+    except CorruptionError as error:
+        _tell(files, error, damaged)
+        return ()
+    return found
+
+
+def _check_places(
+    files: TableFiles, path: str, change: StagedChange, found: Iterable[StagedPartition]
+) -> None:
+    try:
+        for _ in paths_of(files, change, found):
+            pass
+    except (CorruptionError, SchemaMoved, ValueError) as error:
+        raise CorruptionError(
+            f"{path} names files that have no place under the partition keys "
+            f"[{', '.join(change.keys)}] of its change: {error}",
+            path=path,
+        ) from error
+
+
+def _check_keys(files: TableFiles, number: int, change: StagedChange) -> None:
+    with suppress(SchemaNotFound):
+        source = files.schemas.read(change.schema_id)
+        unknown = sorted(set(change.keys) - set(source.field_names))
+        is_other = checksum_of(source) != change.schema
+        if not is_other and (unknown or len(set(change.keys)) < len(change.keys)):
+            path = files.paths.staged_change(number)
+            raise CorruptionError(
+                f"{path} gives {files.name} the partition keys [{', '.join(change.keys)}], and "
+                f"its columns are {', '.join(source.field_names)}",
+                path=path,
+            )
+
+
+def _tell(files: TableFiles, error: CorruptionError, damaged: list[CorruptionError] | None) -> None:
+    if damaged is not None:
+        damaged.append(error)
+        return
+    present = ",".join(files.schema.partition_keys)
+    raise CorruptionError(
+        f"{error.message}; no row depends on it: respec deletes it, and stages again what it "
+        "named, or gives the change up if it is given the present keys "
+        f"(lakewright respec {shell_name(files)} --keys '{present}')",
+        table=files.name,
+        **error.details,
+    ) from error
 
 
 def checksum_of(schema: TableSchema) -> str:
@@ -66,7 +160,7 @@ def keeps_files(files: TableFiles, change: StagedChange) -> bool:
 def paths_of(
     files: TableFiles, change: StagedChange, partitions: Iterable[StagedPartition]
 ) -> Iterator[str]:
-    """The data files and indexes that staged partitions name."""
+    """The data files and indexes that staged partitions name; none if their schema is gone."""
     with suppress(SchemaNotFound):
         source = files.at_schema(change.schema_id)
         now = replace(source, schema=replace(source.schema, partition_keys=change.keys))

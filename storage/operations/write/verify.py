@@ -39,6 +39,7 @@ from lakewright.storage.operations.write.rolling_writer import BucketTarget
 from lakewright.storage.operations.write.stored_rows import stored_schema
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
 from lakewright.storage.spec.manifest import DataFileMeta
+from lakewright.storage.spec.partition_words import name_partition
 from lakewright.storage.spec.schema import KEY_PREFIX, SEQUENCE_NUMBER
 from lakewright.storage.spec.values import from_python
 
@@ -334,12 +335,13 @@ def _refuse(
     cause: Exception | None = None,
 ) -> NoReturn:
     partition = files.partitions.of_row(targets[0].partition).spec if targets else {}
+    named = name_partition(partition)
     buckets = sorted({target.bucket for target in targets if target.bucket >= 0})
     told = ("changelog of " if any(target.changelog for target in targets) else "") + (
         f"bucket {', '.join(map(str, buckets))}" if buckets else "rows"
     )
     raise VerificationFailed(
-        f"{told} in partition {partition} of {files.name} would differ from the rows it "
+        f"{told} in {named} of {files.name} would differ from the rows it "
         f"replaces: {what}; nothing was committed, and the new files are deleted; try again with "
         "verify=full; if this comes back, check the memory and the disk of the machine, and "
         "report it",

@@ -11,6 +11,7 @@ from typing import Any
 import fastavro
 
 from lakewright.storage import Catalog, LeaseKind, Table
+from lakewright.storage.codec.sealed_json import sealed
 from lakewright.storage.operations.leases.leases import LeaseRequest, acquire_lease
 from lakewright.storage.spec.lease import LeaseScope
 from tests.support.tables.builders import compact, events, new_table, remove_orphans, rows
@@ -74,9 +75,11 @@ def root_of(table: Table) -> Path:
 
 
 def change_json(path: Path, change: Callable[[Json], object]) -> None:
-    """Change the content of a JSON file."""
+    """Change the content of a JSON file, with its checksum if it has one."""
     data = json.loads(path.read_bytes())
+    is_sealed = data.pop("crc32", None) is not None
     change(data)
+    data = sealed(data) if is_sealed else data
     path.write_text(json.dumps(data))
 
 

@@ -82,10 +82,10 @@ def test_a_format_table_is_made_read_and_kept(
     said("add", "--partition", "day=b")
     assert (root / "day=b").is_dir()
     (root / "day=%62").mkdir()
-    left = f"left: {root}/day=%62: the folder of partition b is {root}/day=b; move the files there"
+    left = f"left: {root}/day=%62: the folder of day=b is {root}/day=b; move the files there"
     assert said("repair") == [left, "db.f is repaired: add"]
     assert said("drop", "--partition", "day=a") == ["1 partition of db.f dropped"]
     assert said("partitions")[2:] == ["b"]
     missing = lakewright(catalog, "format-table", "drop", "db.f", "--partition", "day=a")
     assert missing.code == 3
-    assert "no partition a" in missing.err
+    assert "no partition day=a" in missing.err

@@ -250,8 +250,8 @@ def test_partitions_show_null_blank_and_odd_values(
     lines = lakewright(catalog, "partitions", "db.t").lines
     assert {line.split("  ")[0] for line in lines[2:]} == {
         "null",
-        "''",
-        "'null'",
+        '""',
+        '"null"',
         "a b/c=d",
         "żółć",
     }

@@ -162,11 +162,14 @@ def test_a_branch_is_made_listed_read_and_deleted(catalog: Catalog, lakewright: 
     assert made.lines == ["branch b of db.t begins at snapshot 2: 'db.t$branch_b'"]
     assert lakewright(catalog, "branch", "create", "db.t", "new").lines == [
         "branch new of db.t begins empty: 'db.t$branch_new'",
+        "  without the rows of db.t, whose history a fast-forward would drop",
         (
-            "  without the rows of db.t, whose history a fast-forward would drop; "
-            "--tag or --snapshot begins where the table is"
+            "  to begin where the table is instead: lakewright branch delete db.t new; "
+            f"lakewright branch create db.t new --snapshot {table.history.snapshots()[-1].id}"
         ),
     ]
+    said = " ".join(lakewright(catalog, "branch", "create", "--help").out.split())
+    assert "without --tag and --snapshot it begins empty" in said
     lines = lakewright(catalog, "branch", "list", "db.t").lines
     assert [line.split()[0] for line in lines[2:]] == ["b", "new"]
     assert lines[2].split()[-3:] == ["2", "2", "'db.t$branch_b'"]

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from lakewright.platform.warehouse.action import Verdict
 from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.storage import AddColumn, Catalog, RespecPlan, Table
 from tests.support.tables.builders import content, new_table, rows
 from tests.support.tables.invariants import assert_only_reachable_files
+from tests.support.tables.late_commits import commit_late
 from tests.unit.cli.conftest import Lakewright
 from tests.unit.storage.operations.respec.test_staged_table import many_partitions
 from tests.unit.storage.operations.respec.test_staging import die_after
 
 COLUMNS = {"dt": "STRING", "hh": "INT", "origin": "STRING", "v": "BIGINT"}
 BY_HOUR = ("respec", "db.t", "--keys", "dt,hh")
+BY_DAY = ("respec", "db.t", "--keys", "dt")
 
 
 def write(table: Table, day: str, *hours: int) -> None:
@@ -45,8 +50,9 @@ def test_a_change_is_shown_before_it_is_made_and_the_command_ends_with_the_new_k
         ["partitions", "2", "5"],
     ]
     assert planned[5] == "partition keys of db.t to change, at snapshot 3: (dt) → (dt, hh)"
-    becomes = ["dt=a/hh=1;", "dt=a/hh=2;", "dt=a/hh=3"]
-    assert planned[9].split() == ["dt=a", *becomes, "3", "a", *becomes]
+    words = ["dt=a,hh=1;", "dt=a,hh=2;", "dt=a,hh=3"]
+    texts = [each.replace(",", "/") for each in words]
+    assert planned[9].split() == ["dt=a", *words, "3", "a", *texts]
     assert planned[12].startswith("  it takes about 75 ms, to read ")
     assert planned[13].startswith("  restated where they lie: 1 file, ")
     assert planned[14].startswith("  split first: 2 files, ")
@@ -158,6 +164,27 @@ partitions:
     )
 
 
+def test_a_plan_shows_values_as_people_write_them_and_json_the_folders(
+    catalog: Catalog, lakewright: Lakewright
+) -> None:
+    table = new_table(catalog, {"dt": "DATE", "c": "STRING", "v": "INT"}, partitions=["dt"])
+    day = dt.date(2026, 1, 1)
+    table.write(rows(table, [{"dt": day, "c": c, "v": 1} for c in ("50%", None, "x")]))
+    asked = ("respec", "db.t", "--keys", "dt,c", "--dry-run")
+    planned = lakewright(catalog, *asked)
+    due = 'dt=2026-01-01,c=50%; dt=2026-01-01,c=x; {"dt": "2026-01-01", "c": null}'
+    line = planned.lines[9]
+    assert line.startswith("dt=2026-01-01  ")
+    assert sorted(line.split("  ")[1].split("; ")) == sorted(due.split("; "))
+    assert "20454" not in planned.out
+    (becomes,) = lakewright(catalog, *asked, "--format", "json").json["becomes"]
+    assert becomes["partition"] == "dt=20454"
+    assert "dt=20454/c=50%25" in becomes["becomes"]
+    assert lakewright(catalog, *asked[:-1]).out.count("dt=2026-01-01,c=x") == 1
+    gone = lakewright(catalog, "respec", "db.t", "--keys", "", "--dry-run")
+    assert any(each.split()[:3] == ["dt=2026-01-01,c=x", "the", "table"] for each in gone.lines)
+
+
 def test_a_plan_of_many_partitions_shows_the_first_and_their_number(
     catalog: Catalog, lakewright: Lakewright
 ) -> None:
@@ -194,9 +221,14 @@ def test_partitions_are_split_before_and_never_again(
     assert (last["files_split"], last["files_restated"]) == (0, 5)
 
 
-def test_a_saved_plan_is_carried_out_once(
-    catalog: Catalog, lakewright: Lakewright, days: Table, tmp_path: Path
+@pytest.mark.parametrize("primary_key", [(), ("id", "dt", "hh")])
+def test_a_saved_plan_is_carried_out_once_and_found_done_afterwards(
+    catalog: Catalog, lakewright: Lakewright, tmp_path: Path, primary_key: tuple[str, ...]
 ) -> None:
+    table = new_table(catalog, {"id": "INT", **COLUMNS}, keys=primary_key, partitions=["dt"])
+    Ledger(catalog).create()
+    given = [{"id": hour, "dt": "a", "hh": hour, "origin": "JFK", "v": 1} for hour in (1, 2)]
+    table.write(rows(table, given))
     plan = tmp_path / "plan.json"
     saved = lakewright(catalog, *BY_HOUR, "--save-plan", str(plan))
     assert saved.lines[-1].endswith(f"carry it out with: lakewright respec db.t --plan {plan}")
@@ -204,23 +236,56 @@ def test_a_saved_plan_is_carried_out_once(
     both = lakewright(catalog, *BY_HOUR, "--plan", str(plan))
     assert (both.code, "leave --keys out" in both.err) == (2, True)
     assert lakewright(catalog, "respec", "db.t", "--plan", str(plan)).code == 0
-    assert catalog.table("db.t").schema.partition_keys == ("dt", "hh")
-    late = lakewright(catalog, "respec", "db.t", "--plan", str(plan))
-    assert late.code != 0
-    assert "the partition keys are dt, hh" in late.err
+    table = catalog.table("db.t")
+    assert table.schema.partition_keys == ("dt", "hh")
+
+    state = len(table.history.snapshots()), table.schema.id
+    again = lakewright(catalog, "respec", "db.t", "--plan", str(plan))
+    assert (again.code, again.err, len(again.lines)) == (0, "", 1)
+    assert again.lines[0].startswith(
+        "nothing to do: db.t has the partition keys dt, hh of this plan "
+    )
+    found = lakewright(catalog, "respec", "db.t", "--plan", str(plan), "--format", "json").json
+    assert (found["keys"], found["snapshots"]) == (["dt", "hh"], [])
+    table = catalog.table("db.t")
+    assert (len(table.history.snapshots()), table.schema.id) == state
+    verdicts = [each.verdict for each in Ledger(catalog).actions(table="db.t")]
+    assert verdicts.count(Verdict.NOTHING_TO_DO) == 2
 
 
-def test_a_plan_of_another_schema_is_stale(
+def test_a_plan_of_another_schema_is_stale_and_says_what_changed(
     catalog: Catalog, lakewright: Lakewright, tmp_path: Path
 ) -> None:
     table = new_table(catalog, COLUMNS, partitions=["dt"])
-    write(table, "a", 1)
+    write(table, "a", 1, 2)
     plan = tmp_path / "plan.json"
     lakewright(catalog, *BY_HOUR, "--save-plan", str(plan))
     table.alter(AddColumn("w", "INT"))
     late = lakewright(catalog, "respec", "db.t", "--plan", str(plan))
     assert late.code == 5
-    assert "was made for schema 0, and the table has schema 1; plan again" in late.err
+    assert (
+        "was made for schema 0, and the table has schema 1 (+ column w: INT); plan again"
+        in late.err
+    )
+    lakewright(catalog, "respec", "db.t", "--keys", "origin")
+    late = lakewright(catalog, "respec", "db.t", "--plan", str(plan))
+    assert late.code == 5
+    assert "(+ column w: INT; ~ partition keys: dt -> origin); plan again" in late.err
+
+
+def test_a_plan_is_not_called_done_while_late_files_have_former_keys(
+    catalog: Catalog, lakewright: Lakewright, days: Table, tmp_path: Path
+) -> None:
+    plan = tmp_path / "plan.json"
+    lakewright(catalog, *BY_HOUR, "--save-plan", str(plan))
+    assert lakewright(catalog, "respec", "db.t", "--plan", str(plan)).code == 0
+    given = [{"dt": "b", "hh": hour, "origin": "JFK", "v": hour} for hour in (8, 9)]
+    commit_late(days, days.stage(rows(days, given)))
+    late = lakewright(catalog, "respec", "db.t", "--plan", str(plan))
+    assert late.code == 5
+    assert "which has these keys; files of others are left" in late.err
+    assert lakewright(catalog, *BY_HOUR).code == 0
+    assert lakewright(catalog, "respec", "db.t", "--plan", str(plan)).code == 0
 
 
 def test_a_table_loses_its_keys_and_gets_others(
@@ -247,6 +312,32 @@ def test_keys_are_added_and_dropped_without_naming_the_others(
     table.upkeep.respec(add=["dt"], drop=["hh"])
     table = catalog.table("db.t")
     assert (table.schema.partition_keys, content(table)) == (("dt",), rows_before)
+
+
+def test_a_consumer_that_compactions_of_a_change_leave_behind_is_told_before_and_moved_past_them(
+    catalog: Catalog, lakewright: Lakewright, days: Table
+) -> None:
+    days.history.set_consumer("reader", 4)
+    split = lakewright(catalog, *BY_HOUR, "--split-only", "--dry-run")
+    planned = lakewright(catalog, *BY_HOUR, "--dry-run")
+    told = "a consumer that has read to snapshot 3 is behind after it, which bars the next change"
+    assert told in split.out
+    assert told in planned.out
+
+    assert lakewright(catalog, *BY_HOUR, "--split-only").code == 0
+    refused = lakewright(catalog, *BY_HOUR)
+    assert refused.code == 4
+    way = re.search(r"\(lakewright (consumer set db\.t reader \d+)\)", refused.err)
+    assert way is not None, refused.err
+    assert lakewright(catalog, *way[1].split()).code == 0
+    assert lakewright(catalog, *BY_HOUR).code == 0
+
+    # The next change meets it again, and rows that it has not read are told as before.
+    assert "compactions without rows for it" in lakewright(catalog, *BY_DAY).err
+    write(catalog.table("db.t"), "c", 1)
+    refused = lakewright(catalog, *BY_DAY)
+    assert "consumer reader of db.t reads from snapshot" in refused.err
+    assert "without rows" not in refused.err
 
 
 @pytest.mark.parametrize(
@@ -299,6 +390,37 @@ def test_a_moved_table_is_told_how_to_find_its_files_again(
     assert (done.code, done.err) == (0, "")
     assert content(moved.table("db.t")) == due
     former.mkdir()
+
+
+@pytest.mark.mission("PT1", "PT50")
+def test_a_damaged_record_of_a_stopped_change_is_told_with_the_way_out_and_goes(
+    catalog: Catalog, lakewright: Lakewright
+) -> None:
+    table = many_partitions(catalog, days=4)
+    die_after(catalog, "db.t", ("dt", "hh"), 3)
+    record = Path(
+        next(e.path for e in table.table_files.staged_changes.listed() if "staged-" in e.path)
+    )
+    record.write_bytes(record.read_bytes()[:-9])
+    way_out = "lakewright respec db.t --keys 'dt'"
+    for verb in ("remove-orphans", "quarantine purge"):
+        ended = lakewright(catalog, *verb.split(), "db.t")
+        assert ended.code != 0
+        assert str(record) in ended.err
+        assert way_out in ended.err
+    for keys in (BY_HOUR, ("respec", "db.t", "--keys", "dt")):
+        planned = lakewright(catalog, *keys, "--dry-run")
+        assert any(f"  a damaged record goes: {record} is no " in each for each in planned.lines)
+        summary = lakewright(catalog, *keys, "--dry-run", "--format", "json").json["summary"]
+        assert len(summary["damaged"]) == 1
+    assert lakewright(catalog, "respec", "db.t", "--keys", "dt").code == 0
+    again = lakewright(catalog, "respec", "db.t", "--keys", "dt")
+    assert again.lines == ["db.t has the partition key dt"]
+    assert (
+        lakewright(catalog, "remove-orphans", "db.t", "--older-than", "0s", "--even-recent").code
+        == 0
+    )
+    assert_only_reachable_files(table)
 
 
 @pytest.mark.mission("PT1", "PT50")

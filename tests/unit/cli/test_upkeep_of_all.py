@@ -186,6 +186,16 @@ def test_a_frozen_table_and_one_outside_of_the_pattern_are_left_alone(
     assert "db.a, upkeep: is frozen by its policy" in lakewright(catalog, *call, "--dry-run").out
 
 
+def test_a_policy_whose_table_the_warehouse_has_not_is_told(
+    catalog: Catalog, lakewright: Lakewright, tmp_path: Path
+) -> None:
+    neglected(catalog, "db.orders", 6)
+    written = policy(tmp_path, "tables: {db.ordres: {freeze: true}}\n")
+    told = lakewright(catalog, "upkeep", "--policy", written, "--dry-run")
+    assert "policy.yaml:5: " in told.err
+    assert "matches no table of the warehouse; did you mean 'db.orders'?" in told.err
+
+
 def test_a_table_that_cannot_be_read_keeps_no_other_from_its_upkeep(
     catalog: Catalog, lakewright: Lakewright, tmp_path: Path
 ) -> None:

@@ -79,7 +79,12 @@ def test_dropping_says_what_goes_and_a_dry_run_changes_nothing(
     assert left(table) == ["b", "c"]
 
     for arguments, code, message in (
-        (("--partition", "day=a"), 3, "db.t has no partition {'day': 'a'}"),
+        (("--partition", "day=a"), 3, "db.t has no partition day=a; there are day=b; day=c"),
+        (
+            ("--partition", "day=b", "--where", "day > 'b'"),
+            3,
+            "db.t has no partition that matches both the filter and day=b; there are day=b; day=c",
+        ),
         (("--where", "id = 1"), 2, "those of db.t are day"),
         ((), 2, "say which partitions of db.t to drop"),
         (("--partition", "day=a", "--if-exists"), 0, ""),

@@ -176,13 +176,13 @@ def test_partitions_are_added_and_dropped(catalog: Catalog, tmp_path: Path) -> N
     table = made(catalog, location=str(root), options=REGISTERED)
     table.add_partitions({"day": "a"}, {"day": "new"})
     assert [each["day"] for each in table.partitions()] == ["a", "new"]
-    with pytest.raises(PartitionExists, match="partition a of"):
+    with pytest.raises(PartitionExists, match="partition day=a of"):
         table.add_partitions({"day": "a"})
     table.add_partitions({"day": "a"}, if_not_exists=True)
     table.drop_partitions({"day": "a"})
     assert not table.read().num_rows
     assert len(list((root / "day=a").glob("*.parquet"))) == 2
-    with pytest.raises(PartitionNotFound, match="no partition a"):
+    with pytest.raises(PartitionNotFound, match="no partition day=a"):
         table.drop_partitions({"day": "a"})
     with pytest.raises(InvalidRequestError, match="'hour' is not a partition key"):
         table.add_partitions({"hour": 1})
@@ -199,6 +199,26 @@ def test_without_a_registry_the_folders_are_the_partitions(catalog: Catalog) -> 
         table.drop_partitions({"day": "a"})
     table.drop_partitions({"day": "a"}, delete_files=True)
     assert [each["day"] for each in table.partitions()] == ["b"]
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    ["", "[]", "{}", "[" * 100_000, '{"version": 1, "partitions": [1]}', '{"version": 1'],
+    ids=range(6),
+)
+def test_a_damaged_registry_names_its_file_and_the_one_before_counts_without_it(
+    catalog: Catalog, damaged: str
+) -> None:
+    table = made(catalog, options=REGISTERED)
+    for day in ("a", "b"):
+        table.add_partitions({"day": day})
+    (registry,) = Path(catalog.root).rglob("partitions")
+    latest = registry / "registry-2"
+    latest.write_text(damaged)
+    with pytest.raises(CorruptionError, match=r"registry-2 is no registry .*; delete it"):
+        table.partitions()
+    latest.unlink()
+    assert len(table.partitions()) == 1
 
 
 def test_two_processes_change_the_registry_and_none_is_lost(catalog: Catalog) -> None:
@@ -360,7 +380,7 @@ def test_a_repair_tells_folders_that_are_not_those_of_their_partitions(
     assert "readers pass over" in passed_over[1]
     assert elsewhere == (
         f"{root}/%61",
-        f"the folder of partition a is {root}/a; move the files there",
+        f"the folder of day=a is {root}/a; move the files there",
     )
     assert ids(table) == [0, 1]
 

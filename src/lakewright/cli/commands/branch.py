@@ -50,12 +50,24 @@ def _cells(table: Table, branch: Branch) -> list[Cell]:
     ]
 
 
-@command("create", examples="lakewright branch create nyc.flights trial --tag q4")
+@command(
+    "create",
+    notes="""
+A branch that begins empty has none of the rows of its table: it begins with a schema alone, and a
+fast-forward to it would drop the table's history.
+""",
+    examples="""
+lakewright branch create nyc.flights trial --tag q4
+lakewright branch create nyc.flights trial --snapshot 12
+""",
+)
 @click.argument("name", metavar="BRANCH")
-@click.option("--tag", metavar="TAG", help="Begin at this tag.")
-@click.option("--snapshot", metavar="N", type=FROM_1, help="Begin at this snapshot.")
+@click.option("--tag", metavar="TAG", help="Begin at this tag (default: empty).")
+@click.option(
+    "--snapshot", metavar="N", type=FROM_1, help="Begin at this snapshot (default: empty)."
+)
 def _create(call: Call, *, name: str, tag: str | None, snapshot: int | None) -> Answer:
-    """Begin a branch where a tag or snapshot is, without either empty."""
+    """Begin a branch at a tag or snapshot; without --tag and --snapshot it begins empty."""
     check_one_of(tag=tag, snapshot=snapshot)
     table = call.table()
     branch = table.history.create_branch(name, tag=tag, snapshot=snapshot)
@@ -63,11 +75,17 @@ def _create(call: Call, *, name: str, tag: str | None, snapshot: int | None) -> 
     where = "empty" if latest is None else f"at snapshot {latest.id}"
     # Quoted, since a shell would take what follows the dollar for a variable.
     lines = [f"branch {name} of {table.name} begins {where}: {shlex.quote(branch.name)}"]
-    if latest is None and table.history.latest_snapshot() is not None:
-        lines.append(
-            f"  without the rows of {table.name}, whose history a fast-forward would drop; "
-            "--tag or --snapshot begins where the table is"
-        )
+    present = table.history.latest_snapshot()
+    if latest is None and present is not None:
+        quoted = shlex.quote(table.name)
+        again = f"{quoted} {shlex.quote(name)}"
+        lines += [
+            f"  without the rows of {table.name}, whose history a fast-forward would drop",
+            (
+                f"  to begin where the table is instead: lakewright branch delete {again}; "
+                f"lakewright branch create {again} --snapshot {present.id}"
+            ),
+        ]
     snapshot_id = None if latest is None else latest.id
     return said(*lines, branch=name, table=branch.name, snapshot_id=snapshot_id)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lakewright.cli.grammar.call import Call
+from lakewright.cli.grammar.call import Call, named_partitions
 from lakewright.cli.grammar.command import HowOption, command, group
 from lakewright.cli.grammar.options import WHERE_NOTES, columns_option, limit_option, where_option
 from lakewright.cli.grammar.values import names, partition
@@ -30,17 +30,12 @@ _partition_option = click.option(
     type=partition,
     multiple=True,
     required=True,
-    help="A partition, with all its keys. Null is __DEFAULT_PARTITION__.",
+    help="A partition, with all its keys. Null is __DEFAULT_PARTITION__; a JSON object does too.",
 )
 
 
 def _table(call: Call) -> FormatTable:
     return call.catalog().format_table(call.table_name)
-
-
-def _specs(table: FormatTable, given: Specs) -> list[dict[str, object]]:
-    null = table.table_files.options.partition_default_name
-    return [{name: None if text == null else text for name, text in spec.items()} for spec in given]
 
 
 @command(
@@ -130,7 +125,7 @@ def _partitions(call: Call, *, where: str | None) -> Answer:
 def _add(call: Call, *, partitions: Specs, if_not_exists: bool) -> Answer:
     """Add partitions: their folders, and their entries in the registry."""
     table = _table(call)
-    table.add_partitions(*_specs(table, partitions), if_not_exists=if_not_exists)
+    table.add_partitions(*(named_partitions(table, partitions) or ()), if_not_exists=if_not_exists)
     return said(f"{table.name} has {counted(len(partitions), 'partition')} of these")
 
 
@@ -144,7 +139,7 @@ def _add(call: Call, *, partitions: Specs, if_not_exists: bool) -> Answer:
 def _drop(call: Call, *, partitions: Specs, delete_files: bool, if_exists: bool) -> Answer:
     """Drop partitions from the registry, and with --delete-files from the disk."""
     table = _table(call)
-    specs = _specs(table, partitions)
+    specs = named_partitions(table, partitions) or ()
     table.drop_partitions(*specs, delete_files=delete_files, if_exists=if_exists)
     return said(f"{counted(len(partitions), 'partition')} of {table.name} dropped")
 

@@ -28,6 +28,7 @@ from lakewright.cli.upkeep.policies import (
     policies_of,
     policy_options,
 )
+from lakewright.platform.declare.check_files import unused_policies
 from lakewright.platform.declare.partition_keys import decode_partition
 from lakewright.platform.declare.policy_watch import PolicyFiles
 from lakewright.platform.declare.variables import POLICY_VARIABLE
@@ -95,13 +96,17 @@ def upkeep(
         )
     workspace = workspace_of(tables, ())
     # What is wrong with the files is told as by other commands.
-    policies_of(policy, workspace)
+    policies = policies_of(policy, workspace)
     files = PolicyFiles(policy, workspace=workspace, check=check_given_schedules)
     if only:
         check_patterns(only, known_tables(call))
     kept = KeptTables(files=files, adopted=only or ("*",))
     rounds = _Rounds(call.catalog(), kept, last_tick_ms)
     look = rounds.look()
+    if not only:
+        # A mistyped name may be that of a table that was to be left alone.
+        for unused in unused_policies(policies, look.decisions.keys() | policies.declared_keys):
+            sys.stderr.write(f"lakewright: warning: {unused}\n")
     if call.dry_run:
         return _told(look, everything=everything)
     done, left = rounds.carry_out(look)

@@ -12,7 +12,7 @@ from click import UsageError, get_current_context
 from lakewright.platform.declare.variables import WAREHOUSE_VARIABLE
 
 if TYPE_CHECKING:
-    from lakewright.storage import Catalog, Table, TableSchema
+    from lakewright.storage import Catalog, FormatTable, Table, TableSchema
     from lakewright.storage.spec.predicate import Predicate
     from lakewright.storage.table_at import TableAt
 
@@ -104,16 +104,19 @@ def filter_of(text: str | None, schema: TableSchema) -> Predicate | None:
 
 
 def named_partitions(
-    table: Table | TableAt, given: Sequence[Mapping[str, object]]
+    table: Table | TableAt | FormatTable, given: Sequence[Mapping[str, object]]
 ) -> tuple[dict[str, object], ...] | None:
     """The partitions of `--partition`, where the name of the default partition is null."""
+    from lakewright.storage.spec.partition_words import ExactText
+
     null = table.table_files.options.partition_default_name
-    return (
-        tuple(
-            {name: None if text == null else text for name, text in spec.items()} for spec in given
-        )
-        or None
-    )
+
+    def value_of(given: object) -> object:
+        if isinstance(given, ExactText):
+            return str(given)
+        return None if given == null else given
+
+    return tuple({name: value_of(value) for name, value in spec.items()} for spec in given) or None
 
 
 def check_one_of(*, needed: bool = False, **given: object) -> None:

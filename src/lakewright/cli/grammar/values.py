@@ -6,8 +6,6 @@ Each function refuses an invalid text and says why; Click adds the option's name
 from __future__ import annotations
 
 import datetime as dt
-import json
-import re
 from collections.abc import Callable
 
 from click import BadParameter
@@ -76,18 +74,13 @@ def _moment(text: str) -> dt.datetime:
 
 def partition(text: str) -> dict[str, object]:
     """`K=V,K2=V2`, or a JSON object."""
-    if text.startswith("{"):
-        try:
-            spec: dict[str, object] = json.loads(text)
-        except ValueError as error:
-            raise BadParameter(f"{text!r} is not JSON: {error}") from None
-        return spec
-    # A comma separates only before another `name=`, since values may hold commas.
-    pairs = [pair.split("=", 1) for pair in re.split(r",(?=[^,=]+=)", text)]
-    named = {pair[0].strip(): pair[1] for pair in pairs if len(pair) == 2}
-    if len(named) != len(pairs) or not all(named):
-        raise BadParameter(f"{text!r} is not of the form key=value,key2=value2")
-    return {**named}
+    from lakewright.storage.errors import InvalidRequestError
+    from lakewright.storage.spec.partition_words import read_partition
+
+    try:
+        return read_partition(text)
+    except InvalidRequestError as error:
+        raise BadParameter(error.message) from None
 
 
 def size_bytes(text: str) -> int:

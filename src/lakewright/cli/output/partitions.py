@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from lakewright.cli.output.tables import TextColumn
-from lakewright.cli.output.text import Cell, shown_text
+from lakewright.cli.output.text import Cell
+from lakewright.storage.spec.partition_words import value_word
 
 if TYPE_CHECKING:
     from lakewright.storage import TableSchema
@@ -42,11 +43,4 @@ def partition_cells(spec: Mapping[str, object]) -> list[Cell]:
     """The cells of those columns."""
     if not spec:
         return ["(unpartitioned)"]
-    return [None if value is None else _spec_text(value) for value in plain_spec(spec).values()]
-
-
-def _spec_text(value: object) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    # Blank text would be invisible.
-    return shown_text(str(value)) if str(value).strip() else repr(value)
+    return [None if value is None else value_word(value) for value in spec.values()]

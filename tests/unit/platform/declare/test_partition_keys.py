@@ -15,7 +15,6 @@ from lakewright.platform.declare.partition_keys import (
     InvalidPartitionKeyError,
     PartitionColumn,
     decode_partition,
-    describe_partition,
     encode_partition,
 )
 from lakewright.platform.declare.partition_schemes import (
@@ -165,11 +164,6 @@ def test_values_without_a_key_are_refused() -> None:
         encode_partition({"a": 1}, [column("a", "INT"), column("b", "INT")])
     with pytest.raises(InvalidPartitionKeyError, match="a: 'x' is not a valid INT"):
         encode_partition({"a": "x"}, [column("a", "INT")])
-
-
-def test_partitions_are_described_in_words() -> None:
-    assert describe_partition({"dt": dt.date(2013, 12, 3), "c": None}) == "dt=2013-12-03, c=null"
-    assert describe_partition({}) == "the table"
 
 
 # --- schemes ----------------------------------------------------------------------------------

@@ -269,6 +269,25 @@ WRONG = [
         "warehouse: {mode: dead}",
         "a.yaml:1: warehouse.mode: dead is not one of live or shadow",
     ),
+    (
+        "warehouse: {mode: shadw}",
+        "a.yaml:1: warehouse.mode: shadw is not one of live or shadow; did you mean shadow?",
+    ),
+    (
+        "warehouse:\n  compaction: {small_files: 5.5}",
+        "a.yaml:2: warehouse.compaction.small_files: 5.5 is not a whole number",
+    ),
+    (
+        "tables:\n  a.b: {freeze: yess}",
+        "a.yaml:2: tables.a.b.freeze: 'yess' is neither true nor false",
+    ),
+    (
+        "patterns:\n  - {match: *.tmp}",
+        (
+            "a.yaml:2: while scanning an alias expected alphabetic or numeric character, but found "
+            "'.'; put a text that begins with * in quotes"
+        ),
+    ),
     ("warehouse:\n", "a.yaml:1: warehouse: null is not a mapping of keys to values"),
     (
         "databases:\n  a:\n    compaction: {interval: 10s}",

@@ -33,8 +33,8 @@ EXTERNAL = "table: shop.orders\n\n\n\n"
         (TABLE, 'schedule: "0 25 * * *"', "schedule.cron: '0 25 * * *' is not a cron schedule"),
         (
             TABLE,
-            'schedule: {cron: "0 5 * * *", partition: 3}',
-            "schedule.partition: unknown key 'partition'; did you mean 'partitions'?",
+            'schedule: {cron: "0 5 * * *", time_zone: UTC}',
+            "schedule.time_zone: unknown key 'time_zone'; did you mean 'timezone'?",
         ),
         (
             TABLE,

@@ -47,7 +47,7 @@ def test_a_null_partition_is_named() -> None:
     report = validate(
         expectation("expect_column_values_to_be_between", column="delay", max_value=10)
     )
-    assert report.outcomes[0].unexpected_by_partition == {"dt=null": 1}
+    assert report.outcomes[0].unexpected_by_partition == {'{"dt": null}': 1}
 
 
 def test_only_critical_ones_block() -> None:

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-import dagster as dg
+from collections.abc import Iterator
 
-from lakewright.platform.orchestration.names import AssetKeys, TableNames, UpkeepNames
+import dagster as dg
+import pytest
+
+from lakewright.platform.orchestration.names import (
+    AssetKeys,
+    TableNames,
+    UpkeepNames,
+    usual_key,
+)
 
 MOVED = dg.AssetKey(["lake", "shop", "events"])
 USUAL = dg.AssetKey(["shop", "events"])
@@ -16,6 +24,33 @@ def test_without_more_a_key_is_made_of_the_name() -> None:
     assert names.keys.table(USUAL) == "shop.events"
     # Assets of others have names of the same form.
     assert names.keys.table(dg.AssetKey(["theirs"])) == "theirs"
+
+
+@pytest.mark.parametrize("table", ["my db.with space", "odd.Ünïcode-Tàble", "odd.it's"])
+def test_a_table_of_any_name_has_names_that_dagster_takes(table: str) -> None:
+    names = TableNames(table)
+
+    @dg.asset(key=names.asset_key)
+    def asset() -> None: ...
+
+    @dg.multi_asset_check(specs=[dg.AssetCheckSpec("healthy", asset=names.asset_key)])
+    def healthy() -> Iterator[dg.AssetCheckResult]:
+        yield from ()
+
+    @dg.op(name=names.op("ingest"))
+    def op() -> None: ...
+
+    @dg.job(name=names.job("ingest"))
+    def job() -> None:
+        op()
+
+    dg.Definitions.validate_loadable(dg.Definitions([asset], jobs=[job], asset_checks=[healthy]))
+    assert names.keys.table(names.asset_key) == table
+
+
+def test_names_that_look_alike_have_keys_of_their_own() -> None:
+    names = ("odd.with space", "odd.with_space", "odd.with\u00a0space")
+    assert len({usual_key(each) for each in names}) == 3
 
 
 def test_a_key_that_was_changed_leads_to_its_table_and_the_usual_one_no_longer() -> None:

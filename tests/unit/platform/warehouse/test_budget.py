@@ -72,6 +72,15 @@ def sections(table: str) -> list[DayBudget]:
     return [SECTIONS[each] for each in names if each in SECTIONS]
 
 
+def test_a_day_that_took_more_bytes_than_its_budget_has_room_for_what_only_deletes() -> None:
+    expiry = intent("a", verb="expire_snapshots")
+    over = {"b": Cost(bytes=150, milliseconds=150)}
+    (chosen,) = choose([expiry], limits(100), over).chosen
+    assert chosen == expiry
+    (waits,) = choose([expiry], limits(time=100), over).declined
+    assert waits.why_not is WhyNot.OUT_OF_TIME
+
+
 def test_what_is_due_must_fit_into_every_budget_that_covers_its_table() -> None:
     found = [
         intent("sales.a", score=4, size=80),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from lakewright.platform.warehouse.take_survey import (
     survey_warehouse,
 )
 from lakewright.storage import Catalog, SetOption, Table
+from lakewright.storage.errors import TableNotFound
 from tests.support.stores.watched_files import WatchedFiles, watched
 from tests.support.tables.builders import compact, events, expire, new_table, rows
 from tests.support.tables.environment import FixedEnv
@@ -142,6 +144,33 @@ def test_files_that_the_snapshot_does_not_name_are_estimated(unchecked_catalog: 
     assert set(some) == {0, 3}
     again = table.inspect.unnamed_files(layout, most_folders=1, seed=5)
     assert again == table.inspect.unnamed_files(layout, most_folders=1, seed=5)
+
+
+def test_a_table_that_lost_its_schema_is_told_and_a_folder_of_something_else_is_not(
+    unchecked_catalog: Catalog,
+) -> None:
+    table = appended(unchecked_catalog, times=2)
+    root = Path(table.table_files.paths.root)
+    (root.parent / "notes").mkdir()
+    shutil.rmtree(root / "schema")
+    (survey,) = survey_warehouse(unchecked_catalog)
+    assert survey.table == table.name
+    assert survey.problem is not None
+    assert survey.problem.startswith(f"its folder {root} holds 2 snapshots and no schema")
+    with pytest.raises(TableNotFound, match="holds 2 snapshots and no schema"):
+        unchecked_catalog.table(table.name)
+
+
+def test_files_of_another_partition_in_the_same_folder_are_no_orphans(catalog: Catalog) -> None:
+    """Null and the empty text share one; a sample may have drawn one of them alone."""
+    table = new_table(catalog, {"k": "INT", "p": "STRING"}, partitions=["p"])
+    for value in (None, "", "x", None, ""):
+        table.write(rows(table, [{"k": 1, "p": value}]))
+    layout = table.inspect.layout()
+    for most in (1, 3):
+        for seed in range(9):
+            found = table.inspect.unnamed_files(layout, most_folders=most, seed=seed)
+            assert found.count == 0
 
 
 def test_the_length_of_a_history_costs_one_listing(catalog: Catalog) -> None:

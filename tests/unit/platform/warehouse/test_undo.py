@@ -223,6 +223,32 @@ def test_of_a_change_of_keys_the_way_back_is_told_as_a_command(catalog: Catalog)
     assert left.why == "the table has the partition keys of before again"
 
 
+@pytest.mark.parametrize("keyed", [False, True])
+def test_a_change_of_keys_that_no_ledger_knows_names_its_way_back(
+    catalog: Catalog, *, keyed: bool
+) -> None:
+    table = table_of(catalog, "db.one")
+    primary = table.schema.primary_keys
+    if keyed:
+        table = new_table(catalog, name="db.two", keys=["day", "id"], partitions=["day"])
+        table.write(rows(table, events(0, 3, day="a")))
+        primary = ("day", "id", "v")
+    keys, last = table.schema.partition_keys, table.history.snapshots()[-1].id
+    table.upkeep.respec(add=["v"], primary_key=primary if keyed else None)
+    table = catalog.table(table.name)
+    command = f"lakewright respec {table.name} --keys {','.join(keys)}"
+    command += " --primary-key day,id" if keyed else ""
+
+    made = [each for each in table.history.snapshots() if each.id > last]
+    for each in made:
+        (left,) = plan_undo(catalog, each.commit_user, tables=[table.name]).left_alone
+        assert command in left.why.replace("''", "")
+    assert "`" in left.why
+    table.upkeep.respec(keys, primary_key=["day", "id"] if keyed else None)
+    (left,) = plan_undo(catalog, made[-1].commit_user, tables=[table.name]).left_alone
+    assert left.why == "the table has the partition keys of before again"
+
+
 def test_a_run_that_left_nothing_is_not_found(catalog: Catalog) -> None:
     table_of(catalog, "db.one")
     with pytest.raises(NotFoundError, match=r"no snapshot or quarantine of db\.one is of run"):

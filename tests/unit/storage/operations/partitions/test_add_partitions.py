@@ -93,6 +93,17 @@ def test_the_properties_of_a_partition_name_folders_of_others(
     }
 
 
+def test_a_handle_that_was_open_before_reads_no_file_and_says_to_open_the_table_again(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    table, other = landed_table(catalog), catalog.table("db.t")
+    table.upkeep.add_partitions(str(land_days(tmp_path / "landed")), **NOW)
+    for each in (table, other):
+        with pytest.raises(UnsupportedError, match="open the table again if add-partitions"):
+            each.read()
+    assert catalog.table("db.t").read().num_rows == 12
+
+
 @pytest.mark.mission("PT37")
 def test_taking_the_same_folder_again_plans_nothing(catalog: Catalog, tmp_path: Path) -> None:
     root = str(land_days(tmp_path / "landed"))
@@ -226,7 +237,7 @@ def test_a_partition_that_exists_is_refused_unless_it_may_be_joined(
     table = landed_table(catalog)
     table.write(rows(table, [{"id": 1, "v": "own", "day": "b"}]))
     root = str(land_days(tmp_path / "landed"))
-    with pytest.raises(PartitionExists, match=r"partition b of db\.t exists, with 1 files"):
+    with pytest.raises(PartitionExists, match=r"partition day=b of db\.t exists, with 1 files"):
         table.upkeep.add_partitions(root, **NOW)
     assert catalog.table("db.t").read().num_rows == 1
     table.upkeep.add_partitions(root, into_existing=True, **NOW)
@@ -249,7 +260,7 @@ def test_a_partition_that_is_written_after_the_plan_makes_it_stale(
     table = landed_table(catalog)
     plan = table.upkeep.plan_add_partitions(str(land_days(tmp_path / "landed")), **NOW)
     table.write(rows(table, [{"id": 1, "v": "own", "day": "b"}]))
-    with pytest.raises(StalePlan, match=r"partition b of db\.t got other files"):
+    with pytest.raises(StalePlan, match=r"partition day=b of db\.t got other files"):
         table.upkeep.run(plan)
     assert days(catalog.table("db.t")) == [("b", 1)]
 
@@ -383,7 +394,7 @@ def test_rows_do_not_count_again_through_a_symbolic_link(catalog: Catalog, tmp_p
     table.upkeep.add_partitions(str(root / "day=a"), partition={"day": "a"}, **NOW)
     table = catalog.table("db.t")
     for folder in (link / "day=a", above / "landed" / "day=a"):
-        with pytest.raises(InvalidRequestError, match="is part of partition a of"):
+        with pytest.raises(InvalidRequestError, match="is part of partition day=a of"):
             table.upkeep.add_partitions(str(folder), partition={"day": "b"}, **NOW)
         plan = table.upkeep.plan_add_partitions(str(folder), partition={"day": "a"}, **NOW)
         assert (plan.files, plan.known_files) == (0, 2)
@@ -460,7 +471,7 @@ def test_a_partition_that_is_written_during_the_commit_is_not_doubled(
     late, _ = interrupted(
         table, when=puts_snapshot, meanwhile=lambda: other.write(_own_row(other, "a"))
     )
-    with pytest.raises(StalePlan, match="partition a of"):
+    with pytest.raises(StalePlan, match="partition day=a of"):
         late.upkeep.run(plan)
     assert days(catalog.table("db.t")) == [("a", 1)]
 

@@ -117,8 +117,8 @@ def test_the_files_stay_as_long_as_a_snapshot_or_a_tag_keeps_them(catalog: Catal
         ({"partitions": []}, InvalidRequestError, "say which partitions"),
         ({"partitions": [{}]}, InvalidRequestError, "say which partitions"),
         ({"where": "id = 1"}, InvalidPredicate, "keys alone; those of db.t are day"),
-        ({"where": "day = 'z'"}, PartitionNotFound, "the filter selects; there are %null; a; b; c"),
-        ({"partitions": [{"day": "a"}, {"day": "z"}]}, PartitionNotFound, "no partition {'day'"),
+        ({"where": "day = 'z'"}, PartitionNotFound, r'there are {"day": null}; day=a; day=b'),
+        ({"partitions": [{"day": "a"}, {"day": "z"}]}, PartitionNotFound, "no partition day=z"),
         ({"partitions": [{"dya": "a"}]}, InvalidRequestError, "'dya' is not a partition key"),
     ],
 )
@@ -178,7 +178,7 @@ def test_nothing_goes_that_the_plan_did_not_show(
         meddle(table)
     else:
         seen, _ = interrupted(table, when=puts_snapshot, meanwhile=lambda: meddle(table))
-    with pytest.raises(StalePlan, match=r"other commits changed partition .*'a'"):
+    with pytest.raises(StalePlan, match=r"other commits changed partition day=a"):
         seen.upkeep.run(plan)
     assert len(values_of(table, "id", where="day = 'b'")) == 3
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -86,7 +87,8 @@ def test_a_column_joins_the_primary_key_as_it_becomes_a_partition_key(catalog: C
             assert now.read("origin = 'L/G A' AND id = 2").num_rows == 2
 
     watched = replace(catalog, fs=WatchedFiles(catalog.fs, after=looked_at(look)))
-    with pytest.raises(InvalidRequestError, match="--primary-key dt,id,origin"):
+    way = r"lakewright respec db\.t --keys dt,origin --primary-key dt,id,origin\), so"
+    with pytest.raises(InvalidRequestError, match=way):
         table.upkeep.plan_respec(FINER)
     watched.table(table.name).upkeep.respec(FINER, primary_key=LONGER)
     assert moments == 4
@@ -144,16 +146,47 @@ def test_nulls_in_a_column_that_joins_are_refused_with_their_number(catalog: Cat
         (["dt"], ["dt", "id", "v"]),
         (["dt", "origin"], ["dt", "origin", "v"]),
         (["dt", "origin"], ["origin", "dt", "id", "v"]),
-        (["origin"], ["id", "origin"]),
         ([], ["id", "origin"]),
     ],
     ids=str,
 )
-def test_other_primary_keys_are_refused(
+def test_primary_keys_that_no_steps_lead_to_are_refused_and_a_new_table_is_named(
     catalog: Catalog, keys: list[str], primary_key: list[str]
 ) -> None:
-    with pytest.raises(InvalidRequestError, match=r"the primary key of db\.t cannot become"):
+    told = r"the primary key of db\.t cannot become .* create a table with these keys"
+    with pytest.raises(InvalidRequestError, match=told):
         orders(catalog).upkeep.plan_respec(keys, primary_key=primary_key)
+
+
+@pytest.mark.parametrize(
+    ("keys", "primary_key", "steps"),
+    [
+        (["origin"], None, 2),
+        (["origin", "dt"], None, 2),
+        (["origin"], ["id", "origin"], 3),
+        (["origin", "dt"], ["dt", "id", "origin"], 2),
+    ],
+    ids=str,
+)
+def test_a_refusal_names_the_steps_that_lead_to_the_keys(
+    catalog: Catalog, keys: list[str], primary_key: list[str] | None, steps: int
+) -> None:
+    table = orders(catalog)
+    # Rows of both days share ids, which the shorter key would not tell apart.
+    table.upkeep.drop_partitions("dt = 'b'")
+    due = content(table)
+    with pytest.raises(InvalidRequestError) as refused:
+        table.upkeep.plan_respec(keys, primary_key=primary_key)
+    said = r"lakewright respec db\.t --keys ([a-z,]+)(?: --primary-key ([a-z,]+))?"
+    named = re.findall(said, refused.value.message)
+    assert len(named) == steps
+    for step, longer in named:
+        asked = longer.split(",") if longer else None
+        catalog.table("db.t").upkeep.respec(step.split(","), primary_key=asked)
+    table = catalog.table("db.t")
+    assert table.schema.partition_keys == tuple(keys)
+    assert set(table.schema.primary_keys) == set(primary_key or ["dt", "id", "origin"])
+    assert content(table) == due
 
 
 def test_late_rows_of_another_primary_key_are_refused(catalog: Catalog) -> None:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lakewright.storage import Catalog, RespecResult, SetOption, Table
-from lakewright.storage.errors import StalePlan, StorageError
+from lakewright.storage.errors import FileMissing, StalePlan, StorageError, UnavailableError
+from lakewright.storage.operations.respec.staging import StagingTask
+from lakewright.storage.operations.running.engine import LocalEngine
+from lakewright.storage.operations.state.live_files import snapshot_manifests
+from lakewright.storage.spec.manifest import FileKind
 from tests.support.stores.watched_files import (
     Call,
     Crashed,
@@ -20,7 +26,7 @@ from tests.support.stores.watched_files import (
     looked_at,
     puts_snapshot,
 )
-from tests.support.tables.builders import compact, content, expire, remove_orphans
+from tests.support.tables.builders import compact, content, expire, remove_orphans, rows
 from tests.support.tables.invariants import (
     assert_nothing_missing,
     assert_only_reachable_files,
@@ -290,6 +296,60 @@ def stopped_again(catalog: Catalog, keys: tuple[str, ...], fail_at: int, fault: 
     assert content(now) == model.texts, told
     assert_only_reachable_files(now)
     return fs.counted
+
+
+def change_with_a_partition_that_comes_back(catalog: Catalog) -> tuple[Table, Model]:
+    """A change beside which a day gets rows and loses them, on a store that fails deletions.
+
+    What was staged of the day at first stays, and a failed round reads its record again.
+    """
+    table, model = made(catalog, "fixed")
+    rounds = 0
+    refuses = False
+
+    def refuse(call: Call) -> None:
+        if refuses and call.name == "delete" and "/bucket-" in call.path:
+            raise UnavailableError("the store is busy")
+
+    @dataclass(frozen=True)
+    class Beside(LocalEngine):
+        def map(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
+            nonlocal rounds, refuses
+            done = super().map(function, tasks)
+            if tasks and isinstance(tasks[0], StagingTask):
+                rounds += 1
+                beside = catalog.table("db.t")
+                if rounds < 3:
+                    beside.write(rows(beside, [row(rounds, 0, 5, 1)]))
+                refuses = rounds == 2
+                if rounds == 3:
+                    latest = beside.table_files.snapshots.latest_id()
+                    assert latest is not None
+                    beside.history.revert(latest, latest - 1)
+                    raise FileMissing("a file of the round is gone")
+            return done
+
+    watched = replace(catalog, fs=WatchedFiles(catalog.fs, before=refuse))
+    watched.table("db.t").upkeep.respec(("dt", "hh"), engine=Beside(env=table.table_files.env))
+    # The last round took the day up as it was staged at first.
+    assert rounds == 3
+    return catalog.table("db.t"), model
+
+
+def test_a_file_that_a_change_removed_again_does_not_come_back_under_its_name(
+    catalog: Catalog,
+) -> None:
+    """Clients that join all removals of a state before they look at what it adds would miss it."""
+    table, model = change_with_a_partition_that_comes_back(catalog)
+    files = table.table_files
+    latest = files.snapshots.latest()
+    assert latest is not None
+    held = list(files.manifests.entries(snapshot_manifests(files, latest)))
+    removed = {each.identity for each in held if each.kind is FileKind.DELETE}
+    added = Counter(each.identity for each in held if each.kind is FileKind.ADD)
+    assert all(added[each] == 1 for each in removed)
+    remove_orphans(table)
+    check_done(catalog, model, ("dt", "hh"))
 
 
 @pytest.mark.parametrize("length", [0, 0.5])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from lakewright.storage import Catalog, ExpirePlan, Table
 from lakewright.storage.errors import ClockJumped, CorruptionError, InvalidRequestError, StalePlan
+from tests.support.stores.watched_files import Crashed, Fault, WatchedFiles
 from tests.support.tables.builders import (
     compact,
     content,
@@ -572,3 +574,36 @@ def test_a_consumer_that_came_after_the_plan_keeps_its_snapshots(catalog: Catalo
     with pytest.raises(StalePlan, match=r"consumer late of db\.t reads from snapshot 3 on"):
         table.upkeep.run(plan)
     assert len(table.history.snapshots()) == 6
+
+
+@pytest.mark.mission("PT1")
+@pytest.mark.parametrize("last", [1, 2, 3])
+def test_it_keeps_the_snapshots_that_a_stopped_change_of_keys_may_end_with(
+    catalog: Catalog, last: int
+) -> None:
+    """Without them no process could write to the table again; once it has ended, they go."""
+    table = new_table(catalog, partitions=["day"], keys=["day", "v", "id"], options={"bucket": "2"})
+    for number in range(3):
+        table.write(rows(table, events(number, number + 4)))
+    due = content(table)
+    dying = WatchedFiles(
+        catalog.fs,
+        fail_at=last,
+        fault=Fault.DIES_AFTER,
+        counts=lambda call: call.changes and "/snapshot/snapshot-" in call.path,
+    )
+    with pytest.raises(Crashed):
+        replace(catalog, fs=dying).table(table.name).upkeep.respec(("day", "v"))
+    table = catalog.table(table.name)
+    plan = table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
+    has_ended = last == 3
+    assert plan.snapshot_ids == ((1, 2, 3, 4, 5) if has_ended else (1, 2))
+    told = "a change of the partition keys may end with snapshot 3; the next commit ends it"
+    assert any(told in each for each in plan.reasons) is not has_ended
+    table.upkeep.run(plan)
+    catalog.table(table.name).upkeep.respec(("day", "v"))
+    table = catalog.table(table.name)
+    assert content(table) == due
+    assert len(run(table, retain_min=1, time_retained_ms=0)) == 1
+    remove_orphans(table)
+    assert_only_reachable_files(table)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from lakewright.storage import Catalog, PurgePlan, RestorePlan, Table
+from lakewright.storage import Catalog, OrphanSearch, PurgePlan, RestorePlan, Table
 from lakewright.storage.errors import (
     ClockJumped,
     CorruptionError,
@@ -559,7 +559,7 @@ def test_steps_of_a_removal_name_each_orphan_once_and_leave_what_is_committed_me
     staged = [table.stage(rows(table, events(at, at + 1))) for at in range(3, 9)]
     left = unreachable_files(table)
     planned = []
-    for plan in table.upkeep.orphan_steps(max_files=2, age_ms=0, even_recent=True):
+    for plan in table.upkeep.orphan_steps(OrphanSearch(age_ms=0, even_recent=True), max_files=2):
         if not planned:
             for each in staged:
                 table.commit(each)

@@ -511,7 +511,10 @@ def test_a_change_of_partition_keys_is_no_matter_of_files(catalog: Catalog) -> N
     for snapshot in (drop, *keyed):
         with pytest.raises(NotRevertible, match="partition keys"):
             table.history.plan_revert(snapshot)
-    ways = rf"with \(day\) again, .* or roll back to snapshot {drop - 1}, which loses all"
+    ways = (
+        r"with \(day\) again \(lakewright respec db\.t --keys day\), .* or roll back to snapshot "
+        rf"{drop - 1} \(lakewright rollback db\.t --snapshot {drop - 1}\), which loses all"
+    )
     with pytest.raises(NotRevertible, match=ways):
         table.history.plan_revert(drop)
     table.upkeep.respec(["day"])
