@@ -117,6 +117,8 @@ def test_an_undo_that_is_whole_exits_with_0_beside_a_damaged_table(
     files = other.table_files
     files.fs.write_bytes(files.paths.snapshot(4), b'{"version": 3, "id')
 
+    (unread,) = lakewright(catalog, "undo", run, "--dry-run", "--format", "json").json["unread"]
+    assert unread["table"] == "db.other"
     done = lakewright(catalog, "undo", run)
 
     assert done.code == 0, done.out

@@ -95,7 +95,8 @@ def _text(found: Undo, *, is_plan: bool) -> list[Block]:
 
 
 def _record(found: Undo) -> dict[str, object]:
-    return {"run": found.run, "parts": _records(found)}
+    unread = [{"table": each.table, "told": each.why} for each in found.unread]
+    return {"run": found.run, "parts": _records(found), "unread": unread}
 
 
 def _records(found: Undo) -> list[dict[str, object]]:
