@@ -294,7 +294,9 @@ def _did_nothing(
     here = [each for each in own if not names or each.table in names]
     if not here:
         elsewhere = first_few(sorted({each.table for each in own}), between=", ")
-        return f"did nothing{where}; it worked on {elsewhere}{_also_unread(unread)}"
+        return (
+            f"did nothing{where} that can be undone; it worked on {elsewhere}{_also_unread(unread)}"
+        )
     endings = sorted({(each.table, each.verb, _ENDED[each.verdict]) for each in here})
     told = first_few([f"{verb} of {table} {ended}" for table, verb, ended in endings])
     idle = {*_CHANGED_NOTHING, Verdict.BEATEN} >= {each.verdict for each in here}

@@ -342,7 +342,9 @@ def test_a_run_that_did_nothing_says_so_beside_damaged_tables(
 def test_a_run_that_did_nothing_in_a_table_says_where_it_worked(catalog: Catalog) -> None:
     one, two = table_of(catalog, "db.one"), table_of(catalog, "db.two")
     recorded(catalog, COMPACT, CompactOptions(full=True), one)
-    with pytest.raises(NotFoundError, match=r"did nothing in db\.two; it worked on db\.one$"):
+    with pytest.raises(
+        NotFoundError, match=r"did nothing in db\.two that can be undone; it worked on db\.one$"
+    ):
         plan_undo(catalog, RUN, tables=[two.name])
 
 
