@@ -266,7 +266,8 @@ def _found(
     found += _quarantines(table, run, runs, here)
     done = {each.verb for each in found if isinstance(each, Undone)}
     found += _without_traces(table, here, done)
-    if former := {each.verb for each in known if each not in here}:
+    gone = [each for each in known if each not in here and each.verdict not in _CHANGED_NOTHING]
+    if former := {each.verb for each in gone}:
         why = "the table was dropped and created anew since, and what the run did went with it"
         found.append(
             LeftAlone(table=table.name, what=", ".join(sorted(former)), why=why, is_final=True)
