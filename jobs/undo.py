@@ -63,6 +63,12 @@ def _run(
     _tag(context, found)
     for each in found.parts:
         context.log.info("%s: %s", each.table, each.summary)
+    for left in found.unread:
+        context.log.warning(
+            "%s cannot be read; by the ledger, the run changed nothing there: %s",
+            left.table,
+            left.why,
+        )
     if not config.dry_run:
         work = Work(run=commit_user(context.run, VERB), session=_no_session)
         recorder = Recorder.of(catalog, warn=context.log.warning, make=True)

@@ -28,6 +28,7 @@ def _report(_: Table, done: Outcome[RevertOptions, RevertPlan, RevertResult]) ->
         "files_returned": sum(len(each.returned) for each in plan.buckets),
         "files_moved": sum(len(each.moved) for each in plan.buckets),
         "bytes_returned": plan.bytes,
+        "rows_hidden": plan.rows_hidden,
         "taken_back_by": plan.taken_back_by,
     }
     if plan.is_empty:
@@ -51,12 +52,17 @@ def _report(_: Table, done: Outcome[RevertOptions, RevertPlan, RevertResult]) ->
     }
     count = plan.bucket_option
     notes = () if count is None else (f"option bucket is set back to {count}",)
+    hidden = ""
+    if plan.rows_hidden:
+        becomes = "row becomes" if plan.rows_hidden == 1 else "rows become"
+        hidden = f"; {plan.rows_hidden:,} {becomes} invisible until the next compaction"
     goes = counted(sum(len(each.removed) for each in plan.buckets), "file")
     comes = counted(sum(len(each.returned) for each in plan.buckets), "file")
     size = size_text(plan.bytes)
     if result is None or result.snapshot is None:
         return Report(
-            summary=f"{which} to take back: {goes} to go, {comes} to return, {size} to copy",
+            summary=f"{which} to take back: {goes} to go, {comes} to return, {size} to copy"
+            f"{hidden}",
             facts=facts,
             tables=parts,
             notes=notes,
@@ -64,7 +70,8 @@ def _report(_: Table, done: Outcome[RevertOptions, RevertPlan, RevertResult]) ->
     figures = {key: value for key, value in asdict(result).items() if key != "snapshot"}
     return Report(
         summary=f"snapshot {result.snapshot.id}: {which} taken back in "
-        f"{duration_text(result.duration_ms)}; {goes} went, {comes} returned, {size} copied",
+        f"{duration_text(result.duration_ms)}; {goes} went, {comes} returned, {size} copied"
+        f"{hidden}",
         facts={**facts, **figures},
         notes=notes,
         partitions=tuple(each.partition for each in plan.buckets),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -22,9 +23,10 @@ _END_MS = 253_402_300_800_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthFigures:
-    """What is followed over time of a table: each field is a column, and `lakewright trend`.
+    """What is followed over time of a table: each number is a column, and `lakewright trend`.
 
-    `debt_files` and `debt_bytes` are what upkeep could take away (`Debt`).
+    `debt_files` and `debt_bytes` are what upkeep could take away (`Debt`). Of a table that could
+    not be read, all figures are zero; the column `fingerprint` tells.
     """
 
     table: str
@@ -39,20 +41,28 @@ class HealthFigures:
     manifests: int = 0
     debt_files: int = 0
     debt_bytes: int = 0
+    is_readable: bool = True
 
 
 _NAMES = {"table": "table_name"}
 _TEXTS = {"table"}
-FIGURES = tuple(_NAMES.get(each.name, each.name) for each in fields(HealthFigures))
+_COLUMNS = {
+    each.name: _NAMES.get(each.name, each.name)
+    for each in fields(HealthFigures)
+    if each.name != "is_readable"
+}
+_FINGERPRINT = "fingerprint"
+# Of a table that could be read; a problem stands before the first slash, and may begin with one.
+_READ = re.compile(r"(?:/[^/]*){8}")
+FIGURES = (*_COLUMNS.values(), _FINGERPRINT)
 
 
 def survey_columns() -> dict[str, str]:
     """The columns of recorded surveys, with their types; the partition key comes first."""
     figures = {
-        _NAMES.get(each.name, each.name): "STRING" if each.name in _TEXTS else "BIGINT"
-        for each in fields(HealthFigures)
+        column: "STRING" if name in _TEXTS else "BIGINT" for name, column in _COLUMNS.items()
     }
-    texts = dict.fromkeys(("table_uuid", "fingerprint", "state"), "STRING")
+    texts = dict.fromkeys(("table_uuid", _FINGERPRINT, "state"), "STRING")
     return {MONTH: "STRING NOT NULL", **figures, **texts}
 
 
@@ -72,6 +82,7 @@ def figures_of(state: TableState) -> HealthFigures:
         manifests=survey.manifests.manifests,
         debt_files=debt.files,
         debt_bytes=debt.bytes,
+        is_readable=survey.problem is None,
     )
 
 
@@ -95,15 +106,12 @@ def fingerprint_of(state: TableState) -> str:
 def survey_row(state: TableState) -> dict[str, object]:
     """A state as values by column."""
     figures = figures_of(state)
-    row: dict[str, object] = {
-        _NAMES.get(each.name, each.name): getattr(figures, each.name)
-        for each in fields(HealthFigures)
-    }
+    row: dict[str, object] = {column: getattr(figures, name) for name, column in _COLUMNS.items()}
     return {
         MONTH: month_of(state.survey.taken_ms),
         **row,
         "table_uuid": state.survey.uuid,
-        "fingerprint": fingerprint_of(state),
+        _FINGERPRINT: fingerprint_of(state),
         "state": _STATES.dump_json(_shortened(state), exclude_defaults=True).decode(),
     }
 
@@ -124,8 +132,11 @@ def state_of_row(row: Mapping[str, Any]) -> TableState | None:
 
 def figures_of_row(row: Mapping[str, Any]) -> HealthFigures:
     """The figures of a row."""
-    found = {each.name: row[_NAMES.get(each.name, each.name)] for each in fields(HealthFigures)}
-    return HealthFigures(**{name: value for name, value in found.items() if value is not None})
+    found = {name: row[column] for name, column in _COLUMNS.items()}
+    return HealthFigures(
+        **{name: value for name, value in found.items() if value is not None},
+        is_readable=not row[_FINGERPRINT] or _READ.fullmatch(row[_FINGERPRINT]) is not None,
+    )
 
 
 def _shortened(state: TableState) -> TableState:

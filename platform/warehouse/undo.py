@@ -14,12 +14,13 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from lakewright.platform.declare.partition_keys import first_few
 from lakewright.platform.upkeep.clean import RESTORE, RestoreOptions
 from lakewright.platform.upkeep.respec import RESPEC
 from lakewright.platform.upkeep.revert import REVERT, RevertOptions
 from lakewright.platform.upkeep.verb import AnyVerb, Outcome, Work
-from lakewright.platform.upkeep.words import named, snapshots_text
-from lakewright.platform.warehouse.action import Action
+from lakewright.platform.upkeep.words import counted, named, snapshots_text
+from lakewright.platform.warehouse.action import Action, Verdict
 from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.platform.warehouse.recording import Recorder, is_recording
 from lakewright.storage import Catalog, StorageError, Table, TableSchema
@@ -34,13 +35,13 @@ _DAGSTER = re.compile(r"dagster-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:
 _COMMAND = re.compile(r"(lakewright .+ \(([0-9a-f]{8})\))(?:-|$)")
 # A shorter beginning of a Dagster run's id could be that of many runs.
 _LEAST_DIGITS = 8
+_SHORT = re.compile(rf"(?:dagster-)?[0-9a-f]{{1,{_LEAST_DIGITS - 1}}}")
 
 _EXPIRED = "what an expiry deletes is gone for good"
 _DELETED = "what it deletes is gone for good"
 # Verbs that leave neither snapshots nor quarantines, or more than these.
 _ALTERED = (
-    "a schema goes on to its next version: alter it back, or roll back, which loses the "
-    "snapshots since"
+    "a schema goes on to its next version, which a rollback does not change either: alter it back"
 )
 WHY_NOT = {
     "purge": _DELETED,
@@ -58,6 +59,15 @@ WHY_NOT = {
     "remove_orphans": "its files were deleted at once, or have been restored or purged since",
     "restore": "what came back is an orphan again, for the next remove-orphans",
 }
+# How actions ended that left nothing to undo.
+_ENDED = {
+    Verdict.DONE: "left nothing to undo",
+    Verdict.NOTHING_TO_DO: "found nothing to do",
+    Verdict.BEATEN: "gave way to other work",
+    Verdict.FAILED: "failed",
+    Verdict.SHADOW: "was decided in shadow, and not carried out",
+}
+_CHANGED_NOTHING = (Verdict.NOTHING_TO_DO, Verdict.SHADOW)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,11 +99,15 @@ class LeftAlone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undo:
-    """What undoing a run means, or what came of it; parts are newest first."""
+    """What undoing a run means, or what came of it; parts are newest first.
+
+    `unread` are tables that cannot be read, and on which the ledger names no work of the run.
+    """
 
     run: str
     parts: tuple[Undone, ...]
     left_alone: tuple[LeftAlone, ...]
+    unread: tuple[LeftAlone, ...] = ()
 
     @property
     def is_whole(self) -> bool:
@@ -115,49 +129,47 @@ def plan_undo(
     the run did, if the warehouse has one.
 
     Raises:
-        NotFoundError: no snapshot that still exists, and no quarantine, is of the run.
+        NotFoundError: no snapshot that still exists, and no quarantine, is of the run; or it did
+            nothing, such as a run in shadow.
         InvalidRequestError: the digits are those of several runs.
     """
-    recorded = _recorded(catalog) if actions is None else actions
+    recorded = _recorded(catalog) if actions is None else tuple(actions)
     own = [each for each in recorded if _is_of(run, each.run)]
     names = tables
     if names is None and actions is not None:
         names = sorted({each.table for each in own})
-    opened, left = _open(catalog, names or _all_tables(catalog))
+    opened, closed = _open(catalog, names or _all_tables(catalog))
     runs = {run if _of_this_run(run, each.run) else _run_of(each.run) for each in own}
     parts: list[Undone] = []
+    left: list[LeftAlone] = []
     for table in opened:
-        known = [each for each in own if each.table == table.name]
-        # What a change of keys left is told once, with the way back.
-        changed = {at for each in known if each.verb == RESPEC.name for at in each.snapshots}
-        for found in (
-            _snapshots(table, run, runs, changed),
-            *_quarantines(table, run, runs, known),
-        ):
-            if isinstance(found, Undone):
-                parts.append(found)
-            elif found is not None:
-                left.append(found)
-        done = {part.verb for part in parts if part.table == table.name}
-        left += _without_traces(table, known, done)
+        try:
+            found = _found(table, run, runs, [each for each in own if each.table == table.name])
+        except StorageError as error:
+            closed.append(_unreadable(table.name, error))
+            continue
+        parts += [each for each in found if isinstance(each, Undone)]
+        left += [each for each in found if isinstance(each, LeftAlone)]
+    # The name may be that of one commit of the run. Without actions, any table may be its own.
+    of_run = [each for each in recorded if _is_of(_run_of(run), each.run)]
+    worked_on = {each for action in of_run for each in _tables_of(action)}
+    unread = [each for each in closed if of_run and each.table not in worked_on]
+    left += [each for each in closed if each not in unread]
     if len(runs) > 1:
         raise InvalidRequestError(
             f"{run!r} names {len(runs)} runs: {', '.join(sorted(runs))}; name one of them"
         )
     if not runs:
-        where = f"of {', '.join(names)}" if names else f"in {catalog.uri}"
-        raise NotFoundError(
-            f"no snapshot or quarantine {where} is of run {run!r}; it did nothing that can be "
-            "undone, or its snapshots expired"
-        )
+        raise NotFoundError(_unknown(catalog, run, names, left))
     if not parts and not left:
-        where = f" in {', '.join(names)}" if names else ""
-        raise NotFoundError(
-            f"run {next(iter(runs))} did nothing{where} that can be undone; it worked on "
-            f"{', '.join(sorted({each.table for each in own})) or 'no other table'}"
-        )
+        raise NotFoundError(f"run {next(iter(runs))} {_did_nothing(own, names, unread)}")
     parts.sort(key=lambda part: -part.at_ms)
-    return Undo(run=next(iter(runs), run), parts=tuple(parts), left_alone=tuple(left))
+    return Undo(
+        run=next(iter(runs), run),
+        parts=tuple(parts),
+        left_alone=tuple(left),
+        unread=tuple(unread),
+    )
 
 
 def run_undo(
@@ -190,7 +202,7 @@ def run_undo(
             continue
         summary = verb.report(table, outcome).summary
         done.append(replace(part, summary=summary))
-    return Undo(run=undo.run, parts=tuple(done), left_alone=tuple(left))
+    return replace(undo, parts=tuple(done), left_alone=tuple(left))
 
 
 # --- what a run did ------------------------------------------------------------------------------
@@ -232,6 +244,72 @@ def _run_of(user: str) -> str:
     if found := _COMMAND.match(user):
         return found[1]
     return user
+
+
+def _tables_of(action: Action) -> set[str]:
+    """The tables that an action may have changed; an exchange changes its source too."""
+    if action.verdict in _CHANGED_NOTHING:
+        return set()
+    return {action.table, *(each for each in action.options.values() if isinstance(each, str))}
+
+
+def _found(
+    table: Table, run: str, runs: set[str], known: Sequence[Action]
+) -> list[Undone | LeftAlone]:
+    """What a run did in a table; `known` are its actions there."""
+    uuid = table.uuid
+    here = [each for each in known if each.table_uuid in (uuid, "")]
+    # What a change of keys left is told once, with the way back.
+    changed = {at for each in here if each.verb == RESPEC.name for at in each.snapshots}
+    snapshots = _snapshots(table, run, runs, changed)
+    found = [] if snapshots is None else [snapshots]
+    found += _quarantines(table, run, runs, here)
+    done = {each.verb for each in found if isinstance(each, Undone)}
+    found += _without_traces(table, here, done)
+    gone = [each for each in known if each not in here and each.verdict not in _CHANGED_NOTHING]
+    if former := {each.verb for each in gone}:
+        why = "the table was dropped and created anew since, and what the run did went with it"
+        found.append(
+            LeftAlone(table=table.name, what=", ".join(sorted(former)), why=why, is_final=True)
+        )
+    return found
+
+
+def _unknown(
+    catalog: Catalog, run: str, names: Sequence[str] | None, unread: Sequence[LeftAlone]
+) -> str:
+    """Why no run of this name is found, and what may help."""
+    where = f"of {', '.join(names)}" if names else f"in {catalog.uri}"
+    told = f"no snapshot or quarantine {where} is of run {run!r}; "
+    if _SHORT.fullmatch(run):
+        return f"{told}give the first {_LEAST_DIGITS} digits of a run's id or more"
+    told += "it did nothing that can be undone, or its snapshots expired"
+    return f"{told}{_also_unread(unread)}"
+
+
+def _did_nothing(
+    own: Sequence[Action], names: Sequence[str] | None, unread: Sequence[LeftAlone]
+) -> str:
+    """What a run did that leaves nothing to undo, by its actions."""
+    where = f" in {', '.join(names)}" if names else ""
+    here = [each for each in own if not names or each.table in names]
+    if not here:
+        elsewhere = first_few(sorted({each.table for each in own}), between=", ")
+        return (
+            f"did nothing{where} that can be undone; it worked on {elsewhere}{_also_unread(unread)}"
+        )
+    endings = sorted({(each.table, each.verb, _ENDED[each.verdict]) for each in here})
+    told = first_few([f"{verb} of {table} {ended}" for table, verb, ended in endings])
+    idle = {*_CHANGED_NOTHING, Verdict.BEATEN} >= {each.verdict for each in here}
+    what = "did nothing" if idle else "did nothing that can be undone"
+    return f"{what}{where}: {told}{_also_unread(unread)}"
+
+
+def _also_unread(unread: Sequence[LeftAlone]) -> str:
+    if not unread:
+        return ""
+    names = first_few([each.table for each in unread], between=", ")
+    return f"; {counted(len(unread), 'table')} cannot be read: {names}"
 
 
 def _snapshots(
@@ -305,13 +383,17 @@ def _without_traces(table: Table, actions: Sequence[Action], done: set[str]) -> 
     return [
         LeftAlone(table=table.name, what=each.verb, why=_why_not(table, each), is_final=True)
         for each in actions
-        if each.verb in WHY_NOT and not (each.verb == "remove_orphans" and RESTORE.name in done)
+        if each.verb in WHY_NOT
+        and each.verdict not in _CHANGED_NOTHING
+        and not (each.verb == "remove_orphans" and RESTORE.name in done)
     ]
 
 
 def _why_not(table: Table, action: Action) -> str:
     """Why an action cannot be undone; of a change of keys, with the command that changes back."""
     told, at = WHY_NOT[action.verb], action.snapshot_before
+    if action.verdict in (Verdict.FAILED, Verdict.BEATEN):
+        return f"it {_ENDED[action.verdict]}; of what it did before that: {told}"
     if action.verb != RESPEC.name or at is None:
         return told
     before = _schema_at(table, at)
@@ -346,13 +428,17 @@ def _all_tables(catalog: Catalog) -> list[str]:
 def _open(catalog: Catalog, names: Sequence[str]) -> tuple[list[Table], list[LeftAlone]]:
     """The tables; one that cannot be opened hides none of the others."""
     opened: list[Table] = []
-    left: list[LeftAlone] = []
+    closed: list[LeftAlone] = []
     for name in names:
         try:
             table = catalog.table(name)
             table.history.latest_snapshot()
         except StorageError as error:
-            left.append(LeftAlone(table=name, what="the table", why=str(error)))
+            closed.append(_unreadable(name, error))
         else:
             opened.append(table)
-    return opened, left
+    return opened, closed
+
+
+def _unreadable(name: str, error: StorageError) -> LeftAlone:
+    return LeftAlone(table=name, what="the table", why=str(error))

@@ -75,6 +75,11 @@ _OTHER_NUMBERS = (
 _REQUIRED_FILES = ("base_manifest_list", "delta_manifest_list")
 _OTHER_FILES = ("changelog_manifest_list", "index_manifest", "statistics")
 _OTHER_TEXTS = ("operation", "writer_version")
+# A rollback reads the snapshots that it deletes, so it is no way out here.
+_WAY_OUT = (
+    "; restore it from a copy, or, if it is the latest snapshot and there is no copy, delete it, "
+    "which loses its commit"
+)
 
 
 def encode_snapshot(snapshot: Snapshot) -> bytes:
@@ -92,14 +97,19 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
             data["commitKind"] = snapshot.commit_kind.value
     encoded = json.dumps(data, indent=2).encode()
     return check_readable(
-        lambda read: decode_snapshot(read, name="it"), encoded, f"snapshot {snapshot.id}"
+        lambda read: decode_snapshot(read, name="it", way_out=""),
+        encoded,
+        f"snapshot {snapshot.id}",
     )
 
 
-def decode_snapshot(data: bytes, *, name: str, snapshot_id: int | None = None) -> Snapshot:
+def decode_snapshot(
+    data: bytes, *, name: str, snapshot_id: int | None = None, way_out: str = _WAY_OUT
+) -> Snapshot:
     """Read a snapshot file (or a tag, which is one with more keys).
 
-    `snapshot_id` is the id in the file's name; a tag's name holds none.
+    `snapshot_id` is the id in the file's name; a tag's name holds none. `way_out` ends the message
+    of a file that is no snapshot.
 
     Raises:
         UnsupportedError: the file has a later version of the format.
@@ -120,7 +130,8 @@ def decode_snapshot(data: bytes, *, name: str, snapshot_id: int | None = None) -
         kind = CommitKind(read["commitKind"])
         snapshot = Snapshot(commit_kind=kind, unknown_fields=unknown, **values)
     except (ValueError, KeyError) as error:
-        raise CorruptionError(f"{name} is not a snapshot: {error!r}", path=name) from error
+        why = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
+        raise CorruptionError(f"{name} is not a snapshot: {why}{way_out}", path=name) from error
     if snapshot.id < FIRST_SNAPSHOT_ID or snapshot_id not in (None, snapshot.id):
         raise CorruptionError(
             f"{name} holds the id {snapshot.id}, which contradicts its name; restore it from a "

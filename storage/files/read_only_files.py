@@ -78,5 +78,6 @@ class ReadOnlyFiles:
 def _refuse(what: str) -> NoReturn:
     raise InvalidRequestError(
         f"the warehouse was opened to be read only, so it was refused to {what}; open it with "
-        "Catalog.open, or call the command that does this"
+        "Catalog.open, or call the command that does this",
+        refused=what,
     )

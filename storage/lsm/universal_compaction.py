@@ -157,11 +157,13 @@ class _Picker:
                 return self._everything(f"no full compaction for {interval} ms")
         total = sum(run.size_bytes for run in self.runs)
         if policy.total_size_threshold is not None and total < policy.total_size_threshold:
-            return self._everything(f"{total} bytes, below {policy.total_size_threshold}")
+            told = f"{total:,} bytes, below {policy.total_size_threshold:,} bytes"
+            return self._everything(told)
         above = sum(run.size_bytes for run in self.runs if run.level != top)
         limit = policy.incremental_size_threshold
         if limit is not None and above > limit:
-            return self._everything(f"{above} bytes above level {top}, over {limit}")
+            told = f"{above:,} bytes above level {top}, over {limit:,} bytes"
+            return self._everything(told)
         return None
 
     def for_size_amplification(self) -> CompactionUnit | None:
@@ -173,7 +175,9 @@ class _Picker:
         limit = self.policy.max_size_amplification_percent
         if above * 100 <= limit * oldest:
             return None
-        return self._everything(f"{above} bytes above an oldest run of {oldest}, over {limit}%")
+        return self._everything(
+            f"{above:,} bytes above an oldest run of {oldest:,} bytes, over {limit}% of it"
+        )
 
     def for_size_ratio(self) -> CompactionUnit | None:
         """The newest runs that are of about one size."""

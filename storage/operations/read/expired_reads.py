@@ -20,10 +20,12 @@ def told_if_expired(
 ) -> Iterator[None]:
     """Turn an error for a missing file into `SnapshotNotFound` if the snapshot expired.
 
-    If the snapshot still exists, the error stays as it is. With `changes` the reader reads the
-    changes of the commit, which a tag does not keep but a changelog does.
+    If the snapshot still exists, the error stays as it is, but for a lost file: then a later read
+    helps no more. With `changes` the reader reads the changes of the commit, which a tag does not
+    keep but a changelog does.
 
     Raises:
+        FileMissing: a file of a snapshot that still exists is lost.
         SnapshotNotFound: one of the snapshots expired or was rolled back.
     """
     try:
@@ -31,6 +33,15 @@ def told_if_expired(
     except (CorruptionError, FileMissing) as error:
         there = _ids_there(files, changes=changes)
         gone = [each for each in snapshot_ids if each is not None and each not in there]
+        known = [each for each in snapshot_ids if each is not None]
+        if not gone and isinstance(error, FileMissing) and known and "path" in error.details:
+            raise FileMissing(
+                f"{error.details['path']} is missing though snapshot {known[-1]} of {files.name} "
+                "names it, which has not expired; restore the file from a copy, or roll back to "
+                "the last snapshot without it",
+                table=files.name,
+                path=error.details["path"],
+            ) from error
         if not gone:
             raise
         ids = files.snapshots.kept_ids()

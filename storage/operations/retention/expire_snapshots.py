@@ -347,6 +347,12 @@ def _check_unused(
     for snapshot_id in plan.snapshot_ids:
         with suppress(SnapshotNotFound):
             present.append(files.snapshots.read(snapshot_id))
+    if not present and plan.files:
+        raise StalePlan(
+            f"{_ids_text(plan.snapshot_ids)} of {files.name}, which the plan expires, "
+            f"{'is' if len(plan.snapshot_ids) == 1 else 'are'} gone already; plan again",
+            table=files.name,
+        )
     fresh: set[str] = set()
     if present and plan.end_id is not None:
         kept = files.snapshots.kept_of(list(listed))
@@ -367,6 +373,10 @@ def _check_unused(
             "no reference keeps once the snapshots are expired; plan again",
             table=files.name,
         )
+
+
+def _ids_text(ids: Sequence[int]) -> str:
+    return f"snapshot {ids[0]}" if len(ids) == 1 else f"snapshots {ids[0]} to {ids[-1]}"
 
 
 def _check_not_rolled_back(files: TableFiles, plan: ExpirePlan) -> None:

@@ -55,7 +55,7 @@ from lakewright.storage.operations.revert.taken_back import (
 from lakewright.storage.operations.rewrite.rescale import set_bucket_option
 from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.operations.state.latest import read_latest
-from lakewright.storage.operations.state.live_files import LiveFiles
+from lakewright.storage.operations.state.live_files import LiveFiles, level_0_waits
 from lakewright.storage.operations.state.rewrite_schema import check_current_schema
 from lakewright.storage.spec.commit import Change, Committable
 from lakewright.storage.spec.index import IndexEntry
@@ -101,7 +101,8 @@ class RevertPlan(Plan["RevertResult"]):
 
     What was taken back before is left out. `taken_back_by` is the last snapshot that took some of
     it back, if nothing else was named; then there is nothing to do. `bucket_option` is what the
-    option `bucket` is set back to.
+    option `bucket` is set back to. `rows_hidden` come back to level 0, where readers do not see
+    them until a compaction takes them up.
     """
 
     table: str
@@ -110,6 +111,7 @@ class RevertPlan(Plan["RevertResult"]):
     buckets: tuple[RevertedBucket, ...] = ()
     bucket_option: int | None = None
     taken_back_by: int | None = None
+    rows_hidden: int = 0
 
     @property
     def is_empty(self) -> bool:
@@ -182,7 +184,13 @@ def _looked_at(files: TableFiles, snapshot_ids: Sequence[int]) -> tuple[RevertPl
             return plan, net
         found = standing(files, net, latest, LiveFiles(files))
         _check_there(files, found)
-        return replace(plan, buckets=_buckets(files, found), bucket_option=found.bucket_option), net
+        plan = replace(
+            plan,
+            buckets=_buckets(files, found),
+            bucket_option=found.bucket_option,
+            rows_hidden=_rows_hidden(files, found),
+        )
+        return plan, net
 
     return read_latest(files, look)[1]
 
@@ -220,6 +228,14 @@ def _gone(files: TableFiles, path: str) -> str:
         f"file {path} of {files.name} is gone for good, so it cannot come back: the snapshot that "
         "held it expired"
     )
+
+
+def _rows_hidden(files: TableFiles, found: Standing) -> int:
+    """Rows of files that come back to a level 0 whose rows readers do not see."""
+    if not level_0_waits(files):
+        return 0
+    back = (*found.to_copy, *found.moved)
+    return sum(each.file.row_count for each in back if each.file.level == 0)
 
 
 def _buckets(files: TableFiles, found: Standing) -> tuple[RevertedBucket, ...]:

@@ -57,6 +57,25 @@ def test_commands_are_recorded_from_the_creation_of_the_ledger_on(
     assert lakewright(catalog, "ledger", "--since", "1d", "--run", "x").out.startswith("no such")
 
 
+def test_the_history_of_an_unknown_table_names_a_similar_one(
+    catalog: Catalog, lakewright: Lakewright
+) -> None:
+    table = new_table(catalog, name="db.orders")
+    assert lakewright(catalog, "ledger", "--create").code == 0
+    unknown = lakewright(catalog, "history", "db.order")
+    assert unknown.code == 3
+    assert "no table db.order" in unknown.err
+    assert "did you mean db.orders?" in unknown.err
+    # A table that exists, or that was dropped since, is known.
+    assert lakewright(catalog, "history", "db.orders").lines == ["no such action is recorded"]
+    for number in range(3):
+        table.write(rows(table, events(number, number + 1)))
+    assert lakewright(catalog, "compact", "db.orders", "--full").code == 0
+    catalog.drop_table("db.orders")
+    assert lakewright(catalog, "history", "db.orders").code == 0
+    assert lakewright(catalog, "history", "db.orders", "--verb", "purge").code == 0
+
+
 def test_history_and_ledger_are_the_same_command(
     catalog: Catalog, table: Table, lakewright: Lakewright
 ) -> None:

@@ -171,7 +171,8 @@ def test_no_tool_changes_a_file(ask: Ask, catalog: Catalog, lakewright: Lakewrig
     # The age of files is known by the clock of the store, which takes a file to read.
     refused = ask("plan", table="db.t", verb="remove_orphans")
     assert refused["isError"]
-    assert "read only" in refused["content"][0]["text"]
+    assert "`lakewright remove-orphans db.t --dry-run`" in refused["content"][0]["text"]
+    assert "Catalog.open" not in refused["content"][0]["text"]
     assert catalog.fs.list_tree(catalog.root) == before
 
 

@@ -188,3 +188,22 @@ def test_history_shows_debt_over_time(catalog: Catalog, lakewright: Lakewright) 
     assert (trend.debt(3)[0], trend.debt(3)[-1], trend.debt(1)) == (2, 6, [2])
     assert sparkline([0, 1, 2, 3, 4, 5, 6, 7]) == "▁▂▃▄▅▆▇█"
     assert sparkline([0, 0]) == "▁▁"
+
+
+def test_the_trend_of_a_table_that_cannot_be_read_shows_no_figures(
+    unchecked_catalog: Catalog, lakewright: Lakewright
+) -> None:
+    catalog = unchecked_catalog
+    table, surveys = neglected(catalog, "db.a", 2), Surveys(catalog)
+    surveys.record([read_state(catalog, "db.a", now_ms=0)])
+    Path(table.table_files.paths.snapshot(2)).write_text("{")
+    surveys.record([read_state(catalog, "db.a", now_ms=1_000_000)])
+
+    (line,) = lakewright(catalog, "trend", "--since", "9999d").lines[2:]
+
+    assert line.split() == ["db.a", "cannot", "be", "read", "-", "-", "-", "-", "-", "2"]
+    lines = lakewright(catalog, "trend", "db.a", "--since", "9999d").lines
+    assert "cannot be read" not in lines[-2]
+    assert "cannot be read" in lines[-1]
+    told = lakewright(catalog, "trend", "db.a", "--since", "9999d", "--format", "json").json
+    assert [each["is_readable"] for each in told] == [True, False]

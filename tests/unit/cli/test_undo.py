@@ -100,3 +100,42 @@ def test_an_expiry_says_why_it_cannot_be_undone(catalog: Catalog, lakewright: La
 
     assert told.code == 5
     assert "what an expiry deletes is gone for good" in re.sub(r"\s+", " ", told.out)
+
+
+def test_an_undo_that_is_whole_exits_with_0_beside_a_damaged_table(
+    unchecked_catalog: Catalog, lakewright: Lakewright
+) -> None:
+    catalog = unchecked_catalog
+    table = new_table(catalog)
+    other = new_table(catalog, name="db.other")
+    assert lakewright(catalog, "ledger", "--create").code == 0
+    for each in (table, other):
+        for number in range(4):
+            each.write(rows(each, events(number, number + 1)))
+    assert lakewright(catalog, "compact", "db.t", "--full").code == 0
+    run = table.history.snapshots()[-1].commit_user
+    files = other.table_files
+    files.fs.write_bytes(files.paths.snapshot(4), b'{"version": 3, "id')
+
+    (unread,) = lakewright(catalog, "undo", run, "--dry-run", "--format", "json").json["unread"]
+    assert unread["table"] == "db.other"
+    done = lakewright(catalog, "undo", run)
+
+    assert done.code == 0, done.out
+    assert "note: db.other cannot be read; by the ledger, the run" in done.out
+    assert len(table.at().files()) == 4
+
+
+def test_an_undo_tells_how_many_rows_become_invisible_until_the_next_compaction(
+    catalog: Catalog, lakewright: Lakewright
+) -> None:
+    options = {"bucket": "1", "deletion-vectors.enabled": "true"}
+    table = new_table(catalog, keys=("id",), options=options)
+    for number in range(2):
+        table.write(rows(table, events(3 * number, 3 * number + 3)))
+    assert lakewright(catalog, "compact", "db.t", "--full").code == 0
+    run = table.history.snapshots()[-1].commit_user
+    told = "; 6 rows become invisible until the next compaction"
+    assert told in lakewright(catalog, "undo", run, "--dry-run").out
+    assert told in lakewright(catalog, "undo", run).out
+    assert content(table) == []

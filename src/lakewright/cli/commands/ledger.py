@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from typing import TYPE_CHECKING
 
@@ -13,9 +14,11 @@ from lakewright.cli.grammar.values import age_ms
 from lakewright.cli.output.answers import Answer, listed, said
 from lakewright.cli.output.tables import TextColumn
 from lakewright.cli.output.text import Cell, iso_time, time_text
+from lakewright.storage.errors import NotFoundError, TableNotFound
 
 if TYPE_CHECKING:
     from lakewright.platform.warehouse.action import Action
+    from lakewright.storage import Catalog
 
 
 @command(
@@ -61,6 +64,8 @@ def ledger(
         return said(f"{catalog.uri} {what}: {begun.name}", ledger=begun.name, created=not there)
     name = verb.replace("-", "_") if verb is not None else None
     found = actions_since(call, table=table, verb=name, since_ms=since_ms)
+    if table is not None and not found:
+        _check_known(call.catalog(), table)
     return listed(
         [each for each in found if run in (None, each.run)],
         [
@@ -77,6 +82,29 @@ def ledger(
         record=_record,
         empty="no such action is recorded",
     )
+
+
+def _check_known(catalog: Catalog, table: str) -> None:
+    """Check that a table without actions exists, or has been in the ledger.
+
+    Raises:
+        NotFoundError: it never was, as far as is known; the message names a similar table.
+    """
+    from lakewright.platform.warehouse.ledger import Ledger
+
+    try:
+        catalog.table(table)
+    except TableNotFound as error:
+        if Ledger(catalog).actions(table=table):
+            return
+        listed_tables = [
+            f"{database}.{name}"
+            for database in catalog.list_databases()
+            for name in catalog.list_tables(database)
+        ]
+        near = difflib.get_close_matches(table, listed_tables, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise NotFoundError(f"{error.message}; no action on it is recorded{hint}") from error
 
 
 def _cells(action: Action) -> list[Cell]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _WEEK = "7d"
 _STEPS = 24
 _MOST_POINTS = 200
+_UNREAD = "cannot be read"
 
 
 @command(
@@ -99,6 +100,9 @@ _TRENDS = [
 def _cells(each: HealthFigures) -> list[Cell]:
     from lakewright.platform.upkeep.words import size_text, time_text
 
+    if not each.is_readable:
+        taken = time_text(each.taken_ms).removesuffix(" UTC")
+        return [taken, _UNREAD, *["-"] * (len(_FIGURES) - 2)]
     return [
         time_text(each.taken_ms).removesuffix(" UTC"),
         each.snapshot_id,
@@ -117,6 +121,9 @@ def _trend_cells(each: Trend) -> list[Cell]:
     from lakewright.platform.upkeep.words import size_text
     from lakewright.platform.warehouse.trend import sparkline
 
+    if not each.last.is_readable:
+        unknown: list[Cell] = ["-"] * (len(_TRENDS) - 3)
+        return [each.table, _UNREAD, *unknown, len(each.points)]
     return [
         each.table,
         sparkline(each.debt(_STEPS)),

@@ -25,7 +25,8 @@ from lakewright.platform.warehouse.undo import Undo, plan_undo, run_undo
 RUN is the id of a Dagster run, or its first 8 digits or more; or what `lakewright snapshots` shows
 as the user of a command's commits, or the 8 digits in it. Snapshots are taken back until they
 expire, quarantines until they are purged. What cannot be undone says why, and nothing else waits
-for it. The exit code is 5 if nothing is undone, or if later work stands in the way of a part.
+for it. The exit code is 5 if nothing is undone, or if later work stands in the way of a part. A
+table that cannot be read is only a note if the ledger says that the run did not work on it.
 `lakewright undo` and `lakewright restore` are the same command; `lakewright quarantine restore`
 brings back one quarantine.
 """,
@@ -83,13 +84,19 @@ def _text(found: Undo, *, is_plan: bool) -> list[Block]:
         blocks.append(
             TextTable(columns, [(each.table, each.what, each.why) for each in found.left_alone])
         )
+    blocks += [
+        f"note: {each.table} cannot be read; by the ledger, the run changed nothing there: "
+        f"{each.why}"
+        for each in found.unread
+    ]
     if is_plan:
         blocks.append("dry run: nothing was written")
     return blocks
 
 
 def _record(found: Undo) -> dict[str, object]:
-    return {"run": found.run, "parts": _records(found)}
+    unread = [{"table": each.table, "told": each.why} for each in found.unread]
+    return {"run": found.run, "parts": _records(found), "unread": unread}
 
 
 def _records(found: Undo) -> list[dict[str, object]]:

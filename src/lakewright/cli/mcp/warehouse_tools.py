@@ -6,6 +6,7 @@ All of them work on a catalog that refuses every change.
 from __future__ import annotations
 
 import json
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -248,7 +249,18 @@ class WarehouseTools:
         opened, known = self.catalog.table(table), VERBS[verb]
         chosen = known.options(**dict(_chosen(known, options or {}, opened)))
         work = Work(run="lakewright mcp", session=_no_session)
-        outcome = carry_out(known, opened, chosen, work, dry_run=True)
+        try:
+            outcome = carry_out(known, opened, chosen, work, dry_run=True)
+        except InvalidRequestError as error:
+            if "refused" not in error.details:
+                raise
+            # Ages by the clock of the store are known once it has dated a file.
+            command = shlex.join(["lakewright", verb.replace("_", "-"), table, "--dry-run"])
+            raise InvalidRequestError(
+                f"a plan of {verb} must {error.details['refused']}, and no tool here writes: run "
+                f"`{command}`, with these options, where commands may write",
+                table=table,
+            ) from error
         report = known.report(opened, outcome)
         rows = {
             name: [plain(each) for each in islice(found, _MOST_ROWS)]

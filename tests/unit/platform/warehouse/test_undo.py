@@ -15,6 +15,7 @@ from lakewright.platform.upkeep.respec import RESPEC, RespecOptions
 from lakewright.platform.upkeep.verb import AnyVerb, Work, carry_out
 from lakewright.platform.upkeep.verbs import VERBS
 from lakewright.platform.warehouse.action import Action, Verdict
+from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.platform.warehouse.recording import Recorder
 from lakewright.platform.warehouse.undo import WHY_NOT, plan_undo, run_undo
 from lakewright.storage import Catalog, Table
@@ -252,3 +253,132 @@ def test_a_run_that_left_nothing_is_not_found(catalog: Catalog) -> None:
     table_of(catalog, "db.one")
     with pytest.raises(NotFoundError, match=r"no snapshot or quarantine of db\.one is of run"):
         plan_undo(catalog, RUN, tables=["db.one"])
+
+
+def recorded(catalog: Catalog, verb: AnyVerb, options: object, table: Table) -> None:
+    recorder = Recorder.of(catalog, warn=pytest.fail, make=True)
+    recorder.carry_out(verb, table, options, Work(run=DAGSTER, session=no_session))
+
+
+def damage(table: Table) -> None:
+    """Break the latest snapshot, so that the table cannot be read."""
+    files = table.table_files
+    latest = files.snapshots.latest_id()
+    assert latest is not None
+    files.fs.write_bytes(files.paths.snapshot(latest), b'{"version": 3, "id')
+
+
+def test_a_damaged_table_that_the_run_never_touched_is_a_note(catalog: Catalog) -> None:
+    one, other = table_of(catalog, "db.one"), table_of(catalog, "db.other")
+    recorded(catalog, COMPACT, CompactOptions(full=True), one)
+    damage(other)
+
+    plan = plan_undo(catalog, RUN)
+
+    assert [each.table for each in plan.parts] == ["db.one"]
+    assert [each.table for each in plan.unread] == ["db.other"]
+    assert not plan.left_alone
+    done = run_undo(catalog, plan, UNDOING)
+    assert done.is_whole
+    assert done.unread == plan.unread
+
+
+def test_a_damaged_table_that_the_run_worked_on_or_might_have_is_left_alone(
+    catalog: Catalog,
+) -> None:
+    one, other = table_of(catalog, "db.one"), table_of(catalog, "db.other")
+    for table in (one, other):
+        recorded(catalog, COMPACT, CompactOptions(full=True), table)
+    # A run that no ledger has recorded may have worked on every table.
+    done_by(
+        SECOND,
+        table_of(catalog, "db.three"),
+        DROP_PARTITIONS,
+        DropPartitionsOptions(where="day = 'a'"),
+    )
+    damage(other)
+    for run in (RUN, OTHER):
+        plan = plan_undo(catalog, run)
+        assert [each.table for each in plan.left_alone if not each.is_final] == ["db.other"]
+        assert not plan.unread
+        assert not plan.is_whole
+
+
+def action_of(table: Table, verb: str, verdict: Verdict) -> Action:
+    return Action(
+        id="1",
+        run=DAGSTER,
+        table=table.name,
+        table_uuid=table.uuid,
+        verb=verb,
+        started_ms=0,
+        ended_ms=1,
+        verdict=verdict,
+    )
+
+
+@pytest.mark.parametrize(
+    ("verb", "verdict", "told"),
+    [
+        ("compact", Verdict.BEATEN, "compact of db.one gave way to other work"),
+        ("expire_snapshots", Verdict.SHADOW, "was decided in shadow, and not carried out"),
+        ("remove_orphans", Verdict.NOTHING_TO_DO, "remove_orphans of db.one found nothing to do"),
+    ],
+)
+def test_a_run_that_did_nothing_says_so_beside_damaged_tables(
+    catalog: Catalog, verb: str, verdict: Verdict, told: str
+) -> None:
+    table, other = table_of(catalog, "db.one"), table_of(catalog, "db.other")
+    Ledger(catalog).record_one(action_of(table, verb, verdict))
+    damage(other)
+    with pytest.raises(NotFoundError) as raised:
+        plan_undo(catalog, RUN)
+    assert str(raised.value).startswith(f"run {RUN} did nothing: ")
+    assert told in str(raised.value)
+    assert str(raised.value).endswith("; 1 table cannot be read: db.other")
+    assert "deleted at once" not in str(raised.value)
+
+
+def test_a_run_that_did_nothing_in_a_table_says_where_it_worked(catalog: Catalog) -> None:
+    one, two = table_of(catalog, "db.one"), table_of(catalog, "db.two")
+    recorded(catalog, COMPACT, CompactOptions(full=True), one)
+    with pytest.raises(
+        NotFoundError, match=r"did nothing in db\.two that can be undone; it worked on db\.one$"
+    ):
+        plan_undo(catalog, RUN, tables=[two.name])
+
+
+def test_a_failed_verb_is_told_as_failed(catalog: Catalog) -> None:
+    table = table_of(catalog, "db.one")
+    failed = action_of(table, "remove_orphans", Verdict.FAILED)
+    (left,) = plan_undo(catalog, RUN, actions=[failed]).left_alone
+    assert left.why.startswith("it failed; of what it did before that: its files")
+
+
+def test_work_on_a_table_that_was_created_anew_since_went_with_the_former_one(
+    catalog: Catalog,
+) -> None:
+    table = table_of(catalog, "db.one")
+    recorded(catalog, COMPACT, CompactOptions(full=True), table)
+    catalog.drop_table("db.one")
+    table_of(catalog, "db.one")
+
+    plan = plan_undo(catalog, RUN, tables=["db.one"])
+
+    assert plan.parts == ()
+    (left,) = plan.left_alone
+    assert (left.table, left.what, left.is_final) == ("db.one", "compact", True)
+    assert "was dropped and created anew since" in left.why
+
+
+def test_an_alter_is_altered_back_and_no_rollback_is_offered(catalog: Catalog) -> None:
+    table = table_of(catalog, "db.one")
+    (left,) = plan_undo(catalog, RUN, actions=[action_of(table, "alter", Verdict.DONE)]).left_alone
+    assert "alter it back" in left.why
+    assert "or roll back" not in left.why
+
+
+def test_too_few_digits_of_a_run_are_answered_with_how_many_it_takes(catalog: Catalog) -> None:
+    table_of(catalog, "db.one")
+    with pytest.raises(NotFoundError, match="give the first 8 digits of a run's id or more"):
+        plan_undo(catalog, "8c")

@@ -16,7 +16,7 @@ from lakewright.storage.errors import (
     UnsupportedError,
 )
 from tests.support.stores.watched_files import interrupted
-from tests.support.tables.builders import events, new_table, rows, values_of
+from tests.support.tables.builders import content, events, new_table, rows, values_of
 
 
 @pytest.fixture
@@ -145,6 +145,31 @@ def test_damaged_metadata_is_told_by_its_path(
         unchecked_catalog.table("db.t").read()
 
 
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [(b'{"version": 3, "id', "Unterminated string"), (b'{"version": 3}', "cannot|lacks|is not")],
+)
+def test_a_damaged_snapshot_is_told_in_words_and_with_a_way_out(
+    unchecked_catalog: Catalog, table: Table, data: bytes, why: str
+) -> None:
+    (Path(table.table_files.paths.root) / "snapshot" / "snapshot-5").write_bytes(data)
+    with pytest.raises(CorruptionError, match=rf"({why}).*; restore it from a copy") as raised:
+        unchecked_catalog.table("db.t").read()
+    assert "Error(" not in str(raised.value)
+
+
+def test_a_table_goes_on_without_a_damaged_latest_snapshot_as_the_message_says(
+    unchecked_catalog: Catalog, table: Table
+) -> None:
+    before = content(table.at(snapshot=4))
+    path = Path(table.table_files.paths.root) / "snapshot" / "snapshot-5"
+    path.write_text("{")
+    path.unlink()
+    again = unchecked_catalog.table("db.t")
+    assert content(again) == before
+    again.write(rows(again, []))
+
+
 def test_a_schema_with_a_type_of_later_is_refused_and_not_called_damaged(
     unchecked_catalog: Catalog, table: Table
 ) -> None:
@@ -165,7 +190,10 @@ def test_damaged_and_missing_manifests_and_data_are_told_apart(table: Table) -> 
     with pytest.raises(CorruptionError, match="cannot be read"):
         table.read()
     data.unlink()
-    with pytest.raises(FileMissing, match="read again from the latest"):
+    with pytest.raises(
+        FileMissing,
+        match=r"though snapshot \d+ of db\.t names it, .*roll back to the last snapshot",
+    ):
         table.read()
     data.write_bytes(kept)
     delta = root / "manifest" / latest.delta_manifest_list

@@ -134,6 +134,12 @@ def test_amplification_at_the_limit_is_still_fine() -> None:
     assert picked(over, policy(25, 1, 4)) == ([1, 10, 20, 120], 5)
 
 
+def test_sizes_in_reasons_have_units() -> None:
+    unit = pick_unit(tree((0, 1), (2, 2000), (3, 20), (4, 120), count=6), policy(25, 1, 4))
+    assert unit is not None
+    assert "2,021 bytes above an oldest run of 120 bytes, over 25% of it" in unit.reason
+
+
 def appended(how: UniversalPolicy, sizes: list[int]) -> list[int]:
     """One more run of size 1, and what the policy leaves of all of them."""
     sizes = [1, *sizes]

@@ -267,6 +267,19 @@ def test_a_tag_made_after_the_plan_stops_it(catalog: Catalog, env: FixedEnv) -> 
     assert_only_reachable_files(table)
 
 
+def test_a_plan_carried_out_twice_says_that_its_snapshots_are_gone(
+    catalog: Catalog, env: FixedEnv
+) -> None:
+    table = new_table(catalog)
+    commits(table, env, 4)
+    plan = table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
+    table.upkeep.run(plan)
+    with pytest.raises(
+        StalePlan, match=r"snapshots 1 to 3 of db\.t, which the plan expires, are gone already"
+    ):
+        table.upkeep.run(plan)
+
+
 def test_a_plan_already_carried_out_is_stale_or_empty(catalog: Catalog, env: FixedEnv) -> None:
     table = new_table(catalog)
     commits(table, env, 4)

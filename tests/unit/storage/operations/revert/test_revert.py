@@ -635,3 +635,31 @@ def test_orphans_are_none_of_what_came_back(catalog: Catalog) -> None:
     table.history.revert(drop)
     assert remove_orphans(table).files_moved == 0
     assert content(table) == before
+
+
+@pytest.mark.parametrize(
+    "options", [{"deletion-vectors.enabled": "true"}, {"merge-engine": "first-row"}]
+)
+def test_a_plan_counts_the_rows_that_become_invisible_until_the_next_compaction(
+    catalog: Catalog, options: dict[str, str]
+) -> None:
+    table = new_table(catalog, keys=("id",), options={"bucket": "1", **options})
+    for number in range(2):
+        table.write(rows(table, events(3 * number, 3 * number + 3)))
+    compact(table, full=True)
+    assert len(content(table)) == 6
+    plan = table.history.plan_revert(table.history.snapshots()[-1].id)
+    assert plan.rows_hidden == 6
+    table.history.run(plan)
+    assert content(table) == []
+    compact(table, full=True)
+    assert len(content(table)) == 6
+
+
+def test_rows_of_level_0_that_readers_merge_do_not_become_invisible(catalog: Catalog) -> None:
+    table = new_table(catalog, keys=("id",), options={"bucket": "1"})
+    for number in range(2):
+        table.write(rows(table, events(3 * number, 3 * number + 3)))
+    compact(table, full=True)
+    plan = table.history.plan_revert(table.history.snapshots()[-1].id)
+    assert plan.rows_hidden == 0

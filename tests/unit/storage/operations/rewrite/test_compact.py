@@ -337,6 +337,22 @@ def test_a_plan_that_nothing_is_left_of_is_stale(catalog: Catalog) -> None:
     assert_only_reachable_files(table)
 
 
+@pytest.mark.parametrize("snapshots", [2, 3])
+def test_a_plan_of_a_table_that_was_created_anew_since_says_so(
+    catalog: Catalog, snapshots: int
+) -> None:
+    table = new_table(catalog)
+    small_appends(table, 3)
+    plan = table.upkeep.plan_compact(full=True)
+    catalog.drop_table("db.t")
+    table = new_table(catalog)
+    small_appends(table, snapshots)
+    with pytest.raises(
+        StalePlan, match=r"another table of that name, .* no snapshot 3 here has any of its 3 files"
+    ):
+        table.upkeep.run(plan)
+
+
 def test_buckets_that_moved_on_are_left_out_and_the_rest_is_done(catalog: Catalog) -> None:
     table = new_table(catalog, partitions=["day"])
     small_appends(table, 2, day="a")
