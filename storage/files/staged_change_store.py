@@ -21,6 +21,7 @@ from lakewright.storage.codec.staged_change_json import (
 from lakewright.storage.env import FileStatus, FileSystem
 from lakewright.storage.errors import FileMissing
 from lakewright.storage.files.paths import TablePaths, numbered, whole_number
+from lakewright.storage.files.put_files import put_new
 from lakewright.storage.spec.staged_change import StagedChange, StagedPartition
 
 _CHANGE = "change-"
@@ -68,7 +69,8 @@ class StagedChangeStore:
 
     def put_change(self, number: int, change: StagedChange) -> bool:
         """Create the record of a change; False if the number is taken."""
-        return self.fs.put_if_absent(self.paths.staged_change(number), encode_change(change))
+        # The id of a change is unique, so equal bytes are ours, and the answer was lost.
+        return put_new(self.fs, self.paths.staged_change(number), encode_change(change))
 
     def put_partitions(
         self, number: int, change_id: str, record_id: str, partitions: Iterable[StagedPartition]
