@@ -4,7 +4,7 @@ A change that was published can go on no more: whichever way it ended, the table
 than that from which it was staged.
 
 A damaged record names nothing. `respec` leaves it aside and deletes it with the others; what it
-named is staged again, and the files of before are orphans then. Who must know all that is staged
+named is staged again, and the files of before are orphans then. A caller that must know all of it
 stops at such a record.
 """
 
