@@ -139,7 +139,9 @@ def plan_exchange_partition(
     if changed is not None:
         row, has_own = changed
         what = (
-            f"that are not of {source}; drop it first"
+            f"that are not of {source}; to keep these, INSERT the rows of {source} beside them and "
+            f"drop the partition there; to put those in their place, drop it here first, which "
+            "deletes rows that may be nowhere else"
             if has_own
             else f"deleted since they were copied from {source}; to keep it as it is, drop it in "
             f"{source}; to exchange again, drop it here"
@@ -356,7 +358,8 @@ def _drop(files: TableFiles, other: TableFiles, there: HeldNow, due: HeldNames) 
     """Drop the partitions in the source.
 
     The copies stay in any case: another call may have dropped the partitions in the source since it
-    saw the copies, and then these are all there is.
+    saw the copies, and then these are all there is. A schema that moved hides whether it has: the
+    caller has to look.
     """
     try:
         snapshot, _ = commit_partitions(other, due, user=files.env.new_id(), base=there.snapshot)
@@ -364,7 +367,9 @@ def _drop(files: TableFiles, other: TableFiles, there: HeldNow, due: HeldNames) 
         way = (
             "exchange again, which copies what is new"
             if isinstance(error, StalePlan)
-            else f"drop it in {files.name}, and exchange again when both have the same keys"
+            else f"look for the rows in {other.name} before you drop any; if it has them all, drop "
+            f"the partition in {files.name}, and exchange again when both have the same keys; if "
+            f"it has none, another call has moved them, and the copies are the only rows: keep them"
         )
         raise type(error)(
             f"{error}; {files.name} has copies by now of what {other.name} held: as long as both "

@@ -111,8 +111,9 @@ def plan_rename_partition(
         check_all_found(files, snapshot, only, [])
     if target in found:
         raise PartitionExists(
-            f"{files.name} has {target.named} with {len(found[target])} files; drop it "
-            "first, or choose other values",
+            f"{files.name} has {target.named} with {len(found[target])} files; choose other "
+            f"values, or INSERT the rows there and drop {whole.named}, or drop {target.named} "
+            "first, which deletes its rows",
             table=files.name,
         )
     _check_settled(files, whole, {entry.bucket for entry in found[whole]})

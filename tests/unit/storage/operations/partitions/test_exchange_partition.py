@@ -114,7 +114,7 @@ def test_a_wrong_request_changes_neither_table(
 def test_a_partition_with_rows_of_its_own_is_not_replaced(catalog: Catalog) -> None:
     table, source = pair(catalog)
     table.write(rows(table, events(5, 6, day="a")))
-    with pytest.raises(PartitionExists, match=r"rows that are not of db\.staged; drop it first"):
+    with pytest.raises(PartitionExists, match=r"rows that are not of db\.staged; .*INSERT.*nowhere else"):
         table.upkeep.exchange_partition("db.staged", A)
     assert len(content(table)) == 1
     assert len(content(source)) == 9
@@ -449,7 +449,7 @@ def test_an_exchange_whose_source_gets_other_keys_meanwhile_says_where_the_rows_
 
     asked = [{"dt": "a", "hh": 7}]
     seen = over(table, WatchedFiles(table.table_files.fs, before=change))
-    with pytest.raises(SchemaMoved, match=r"its rows are in both; drop it in db\.t, and exchange"):
+    with pytest.raises(SchemaMoved, match=r"in both; .*if it has them all, drop the partition in db\.t"):
         seen.upkeep.exchange_partition("db.staged", asked)
     assert content(catalog.table("db.staged")) == due
     # The way out that the message names.
@@ -458,5 +458,33 @@ def test_an_exchange_whose_source_gets_other_keys_meanwhile_says_where_the_rows_
     table = catalog.table("db.t")
     table.upkeep.exchange_partition("db.staged", [{"dt": "a"}])
     assert sorted(content(table) + content(catalog.table("db.staged"))) == due
+    for name in ("db.t", "db.staged"):
+        remove_orphans(catalog.table(name))
+
+
+@pytest.mark.mission("PT32")
+@pytest.mark.parametrize("layout", ["append", "keyed"])
+def test_copies_that_are_the_only_rows_are_not_advised_to_be_dropped(
+    catalog: Catalog, layout: str
+) -> None:
+    settings = LAYOUTS[layout]
+    source = new_table(catalog, HOURLY, name="db.staged", partitions=("dt", "hh"), **settings)
+    source.write(rows(source, [{"dt": d, "hh": 7, "id": 1, "v": d} for d in "ab"]))
+    table = new_table(catalog, HOURLY, partitions=("dt", "hh"), **settings)
+    due, done = content(source), []
+    asked = [{"dt": "a", "hh": 7}]
+
+    def overtake(call: Call) -> None:
+        if puts_snapshot_of(source)(call) and not done:
+            done.append(catalog.table("db.t").upkeep.exchange_partition("db.staged", asked))
+            catalog.table("db.staged").upkeep.respec(["dt"])
+
+    seen = over(table, WatchedFiles(table.table_files.fs, before=overtake))
+    with pytest.raises(SchemaMoved, match="if it has none, another call has moved them.*keep them"):
+        seen.upkeep.exchange_partition("db.staged", asked)
+    assert done
+    source = catalog.table("db.staged")
+    assert content(source, where="dt = 'a'") == []
+    assert sorted(content(catalog.table("db.t")) + content(source)) == due
     for name in ("db.t", "db.staged"):
         remove_orphans(catalog.table(name))

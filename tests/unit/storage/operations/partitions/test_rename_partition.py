@@ -97,7 +97,7 @@ def test_keys_that_stay_may_be_left_out(catalog: Catalog) -> None:
     ("partition", "to", "error", "message"),
     [
         ({"day": "x"}, {"day": "z"}, PartitionNotFound, "has no partition"),
-        ({"day": "a"}, {"day": "b"}, PartitionExists, "with 1 files; drop it first"),
+        ({"day": "a"}, {"day": "b"}, PartitionExists, "with 1 files; choose other values"),
         ({"day": "a"}, {"day": "a"}, InvalidRequestError, "has these values already"),
         ({}, {"day": "z"}, InvalidRequestError, "give a value of day too"),
         ({"day": "a"}, {"dya": "z"}, InvalidRequestError, "'dya' is not a partition key"),
