@@ -33,7 +33,6 @@ from lakewright.storage.errors import (
     InvalidRequestError,
     NotWritten,
     RetriesExhausted,
-    SchemaNotFound,
     SnapshotNotFound,
     StalePlan,
     StorageError,
@@ -51,7 +50,7 @@ from lakewright.storage.operations.commit.commit_manifests import (
 from lakewright.storage.operations.commit.restamp import stem_of
 from lakewright.storage.operations.commit.restated_base import (
     Restatement,
-    has_rows_of,
+    keys_fit,
     known_values,
     schemas_with_keys,
 )
@@ -68,7 +67,7 @@ from lakewright.storage.operations.state.latest import is_latest, read_latest
 from lakewright.storage.operations.state.live_files import LiveFiles, live_entries, standing_entries
 from lakewright.storage.spec.arguments import text_argument, whole_number
 from lakewright.storage.spec.commit import Change, CommitResult, Committable
-from lakewright.storage.spec.manifest import FileKind, ManifestFileMeta
+from lakewright.storage.spec.manifest import FileKind
 from lakewright.storage.spec.snapshot import (
     BATCH_COMMIT_IDENTIFIER,
     KEYS_CHANGE_PROPERTY,
@@ -176,8 +175,7 @@ def _keys_stand(files: TableFiles, latest: Snapshot, live_files: LiveFiles) -> b
     Raises:
         SchemaMoved: the keys changed since the table was opened.
     """
-    metas = live_files.manifests(latest)
-    if has_rows_of(metas, files.partitions.keys) and not _has_replaced_keys(files, metas):
+    if keys_fit(files, live_files.manifests(latest)):
         return True
     check_keys_stay(files, files.schemas.latest(table=files.name))
     return False
@@ -202,24 +200,6 @@ def _is_over(files: TableFiles, latest: Snapshot, waited_ms: float) -> bool:
     """Whether a change of the keys that began with a snapshot counts as dead."""
     since_ms = files.env.now_ms() - latest.time_millis
     return max(waited_ms, since_ms) >= _KEYS_CHANGE_WITHIN_MS
-
-
-def _has_replaced_keys(files: TableFiles, metas: Sequence[ManifestFileMeta]) -> bool:
-    """Whether manifests of a primary-key table have rows of other keys, but as many.
-
-    A client wrote them that opened the table before its keys were replaced.
-    """
-    if not files.schema.has_primary_key:
-        return False
-    return any(_has_other_keys(files, each) for each in {each.schema_id for each in metas})
-
-
-def _has_other_keys(files: TableFiles, schema_id: int) -> bool:
-    try:
-        return files.at_schema(schema_id).schema.partition_keys != files.schema.partition_keys
-    except SchemaNotFound:
-        # Of a branch that began late. Its first schema had the keys of the next ones.
-        return False
 
 
 def end_change_of_keys(files: TableFiles) -> CommitResult:

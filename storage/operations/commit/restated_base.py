@@ -19,7 +19,12 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from lakewright.storage.codec.binary_row import encode_row, row_arity
-from lakewright.storage.errors import StalePlan, UnsupportedError
+from lakewright.storage.errors import (
+    SchemaMoved,
+    SchemaNotFound,
+    StalePlan,
+    UnsupportedError,
+)
 from lakewright.storage.files.external_files import external_uri
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.read.key_values import KeyValues
@@ -80,6 +85,45 @@ def has_rows_of(metas: Iterable[ManifestFileMeta], keys: PartitionKeys) -> bool:
     """Whether the partition rows of all manifests have one value for each key."""
     arity = len(keys.fields)
     return all(row_arity(meta.partition_stats.min_values) == arity for meta in metas)
+
+
+def keys_fit(files: TableFiles, metas: Sequence[ManifestFileMeta]) -> bool:
+    """Whether the rows of all manifests have the table's keys: as many, and the same ones.
+
+    A row tells how many keys it has, and the schema of its manifest which ones. Manifests with as
+    many other keys come from a client that opened the table before its keys were replaced.
+    """
+    if not has_rows_of(metas, files.partitions.keys):
+        return False
+    return not any(_has_other_keys(files, each) for each in {each.schema_id for each in metas})
+
+
+def _has_other_keys(files: TableFiles, schema_id: int) -> bool:
+    try:
+        return files.at_schema(schema_id).schema.partition_keys != files.schema.partition_keys
+    except SchemaNotFound:
+        # Of a branch that began late. Its first schema had the keys of the next ones.
+        return False
+
+
+def check_keys_fit(files: TableFiles, metas: Sequence[ManifestFileMeta]) -> None:
+    """Check that entries have a row for each partition that the table has by its keys.
+
+    Amid a change of the keys one partition has several rows, or none that its values name; and a
+    row that a late client wrote under other keys may equal that of another partition.
+
+    Raises:
+        SchemaMoved: they have rows of other keys; names the way on.
+    """
+    if keys_fit(files, metas):
+        return
+    keys = ",".join(files.schema.partition_keys)
+    raise SchemaMoved(
+        f"the partition keys of {files.name} are changing, which takes a moment, or a process was "
+        f"stopped that changed them, or wrote under former ones; end it (lakewright respec "
+        f"{files.name} --keys {keys!r}), and plan again",
+        table=files.name,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,12 +14,11 @@ from lakewright.storage.errors import (
     InvalidPredicate,
     InvalidRequestError,
     PartitionNotFound,
-    SchemaMoved,
 )
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.commit.restated_base import has_rows_of
+from lakewright.storage.operations.commit.restated_base import check_keys_fit
 from lakewright.storage.operations.state.live_files import live_entries, snapshot_manifests
-from lakewright.storage.spec.manifest import ManifestEntry, ManifestFileMeta
+from lakewright.storage.spec.manifest import ManifestEntry
 from lakewright.storage.spec.partition import Partition
 from lakewright.storage.spec.partition_text import shown_value
 from lakewright.storage.spec.partition_words import describe_partition
@@ -106,28 +105,12 @@ def selected_entries(
         SchemaMoved: partitions have rows of other keys, since these are changing; names the way on.
     """
     manifests = () if snapshot is None else snapshot_manifests(files, snapshot)
-    _check_keys_stand(files, manifests)
+    check_keys_fit(files, manifests)
     found: dict[Partition, list[ManifestEntry]] = {}
     for entry in live_entries(files, snapshot, predicate=asked.pruning, manifests=manifests):
         found.setdefault(files.partitions.of_entry(entry), []).append(entry)
     chosen = [partition for partition in found if asked.takes(partition)]
     return {each: found[each] for each in sorted(chosen, key=lambda each: each.order)}
-
-
-def _check_keys_stand(files: TableFiles, manifests: Sequence[ManifestFileMeta]) -> None:
-    """Check that entries have a row for each partition that the table has by its keys.
-
-    Amid a change of the keys one partition has several rows, or none that its values name.
-    """
-    if has_rows_of(manifests, files.partitions.keys):
-        return
-    keys = ",".join(files.schema.partition_keys)
-    raise SchemaMoved(
-        f"the partition keys of {files.name} are changing, which takes a moment, or a process was "
-        f"stopped that changed them, or wrote under former ones; end it (lakewright respec "
-        f"{files.name} --keys {keys!r}), and plan again",
-        table=files.name,
-    )
 
 
 def check_all_found(

@@ -29,6 +29,7 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.commit import commit_compaction
+from lakewright.storage.operations.commit.restated_base import check_keys_fit
 from lakewright.storage.operations.leases.leases import check_not_all_given_up, given_up
 from lakewright.storage.operations.references.sweep import (
     delete_unpublished,
@@ -40,7 +41,7 @@ from lakewright.storage.operations.rewrite.held_files import HeldPartition, held
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.running.plan import RewritePlan, RewriteTask
 from lakewright.storage.operations.state.latest import is_latest, read_latest
-from lakewright.storage.operations.state.live_files import live_entries
+from lakewright.storage.operations.state.live_files import live_entries, snapshot_manifests
 from lakewright.storage.operations.state.rewrite_schema import (
     check_current_schema,
     check_rewritable,
@@ -173,15 +174,21 @@ def check_plan(files: TableFiles, rewrite: Rewrite[Task, Work]) -> LiveWork[Task
     Raises:
         InvalidRequestError: the plan replaces a file twice.
         StalePlan: other commits changed all planned files; plan again.
-        SchemaMoved: the table's schema changed since it was opened.
+        SchemaMoved: the table's schema changed since it was opened, or a change of its partition
+            keys was stopped.
         UnsupportedError: the table has an option that is not implemented.
     """
     check_supported(files.schema, Use.COMPACT, table=files.name)
     _check_once(rewrite.plan)
     check_current_schema(files)
     started_ms = files.env.now_ms()
-    snapshot, parts = read_latest(files, partial(_live_parts, files, rewrite))
+    try:
+        snapshot, parts = read_latest(files, partial(_live_parts, files, rewrite))
+    except InvalidRequestError:
+        _check_keys(files, files.snapshots.latest())
+        raise
     if rewrite.tasks and not parts:
+        _check_keys(files, snapshot)
         plan, latest_id = rewrite.plan, snapshot.id if snapshot else "none"
         if _is_of_other_history(files, plan, snapshot):
             raise StalePlan(
@@ -213,6 +220,11 @@ def _is_of_other_history(
         return False
     planned = {name for task in plan.tasks for name in task.files}
     return not any(entry.file.file_name in planned for entry in then)
+
+
+def _check_keys(files: TableFiles, snapshot: Snapshot | None) -> None:
+    if snapshot is not None:
+        check_keys_fit(files, snapshot_manifests(files, snapshot))
 
 
 def _check_once(plan: RewritePlan[Any]) -> None:
