@@ -44,11 +44,15 @@ def name_partition(spec: Mapping[str, object]) -> str:
 
 
 def value_word(value: object) -> str:
-    """One value as it stands in a column of values: texts that say too little are in quotes."""
+    """One value as it stands in a column of values.
+
+    Texts that say too little, or begin like a text in quotes, stand in quotes as in JSON. An option
+    takes such a text in a JSON object only.
+    """
     if value is None:
         return NULL_WORD
     text = value_text(value)
-    return text if _is_plain(text) or text == _NULL_FOLDER else json.dumps(text)
+    return text if _is_plain(text) and not text.startswith('"') else json.dumps(text)
 
 
 def read_partition(text: str) -> dict[str, object]:

@@ -91,6 +91,19 @@ def test_a_column_of_values_tells_null_from_texts() -> None:
     ]
 
 
+@given(TEXTS)
+@example('"null"')
+@example("__DEFAULT_PARTITION__")
+def test_a_listed_value_names_its_partition_bare_or_in_quotes_in_a_json_object(text: str) -> None:
+    word = value_word(text)
+    quoted = word.startswith('"')
+    assume(quoted or "," not in text)
+    typed = f'{{"s": {word}}}' if quoted else f"s={word}"
+    keys = keys_of("STRING", names=("s",))
+    stored = keys.stored(read_partition(typed), table="t")
+    assert stored == {"s": text}
+
+
 @pytest.mark.parametrize("text", ["", "a", "=1", "a=1,a=2", "{", "{]"])
 def test_what_names_no_partition_is_refused(text: str) -> None:
     with pytest.raises(InvalidRequestError):

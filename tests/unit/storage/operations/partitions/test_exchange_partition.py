@@ -462,7 +462,6 @@ def test_an_exchange_whose_source_gets_other_keys_meanwhile_says_where_the_rows_
         remove_orphans(catalog.table(name))
 
 
-@pytest.mark.mission("PT32")
 @pytest.mark.parametrize("layout", ["append", "keyed"])
 def test_copies_that_are_the_only_rows_are_not_advised_to_be_dropped(
     catalog: Catalog, layout: str
