@@ -95,6 +95,7 @@ class AskedConfig(dg.Config):
 
     state: str = Field(default="", description="What the decision was made from, as a digest.")
     reason: str = Field(default="", description="Why the verb was due.")
+    why: str = Field(default="", description="The kind of this reason.")
     bytes: int = Field(default=0, description="Bytes that the run is predicted to read.")
     files: int = Field(default=0, description="Files that the run is predicted to read.")
     milliseconds: int = Field(default=0, description="How long it is predicted to take.")
@@ -311,7 +312,7 @@ class _OneTable:
     def keep(self, config: PlannedConfig, job: str, *, dry_run: bool) -> None:
         """Carry out the verbs of the job, with what the run's config says of this table."""
         kind, context = self.kind, self.context
-        if self.asked is not None and not may_be_done(kind.name, self.kept):
+        if self.asked is not None and not may_be_done(kind.name, self.kept, self.asked.why):
             # The policy changed while the run waited.
             context.log.info("%s is left alone by its policy", self.kept.name)
             return

@@ -189,6 +189,7 @@ def _request(
                 "state": each.state,
                 "policy": each.policy,
                 "reason": each.reason,
+                "why": each.why.value,
                 "bytes": each.cost.bytes,
                 "files": each.cost.files,
                 "milliseconds": each.cost.milliseconds,

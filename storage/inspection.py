@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.commit.restated_base import keys_fit
 from lakewright.storage.operations.inspection.layout import (
     Layout,
     UnnamedFiles,
@@ -147,6 +148,15 @@ class Inspection:
             return ()
         with told_if_expired(self.table_files, self.snapshot.id):
             return snapshot_manifests(self.table_files, self.snapshot)
+
+    def keys_fit(self, manifests: Sequence[ManifestFileMeta] | None = None) -> bool:
+        """Whether the manifests have the table's partition keys, as the next commit will see.
+
+        They do not amid a change of the keys, after one that was stopped, and while they have files
+        of a client that opened the table before its keys changed.
+        """
+        metas = self.manifest_files() if manifests is None else manifests
+        return keys_fit(self.table_files, metas)
 
     def layout(self, manifests: Sequence[ManifestFileMeta] | None = None) -> Layout:
         """The buckets and manifests of the snapshot, in memory that a few numbers a file take.

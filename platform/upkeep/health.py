@@ -120,14 +120,19 @@ def partition_columns(table: Table) -> tuple[PartitionColumn, ...]:
 def partition_health(
     stats: PartitionStats, columns: Sequence[PartitionColumn], *, keyed: bool
 ) -> PartitionHealth:
-    """The health of one partition: that of its worst bucket."""
+    """The health of one partition: that of its worst bucket.
+
+    Amid a change of the partition keys a partition may lack a value for some; its key lacks them
+    then, too.
+    """
+    known = [each for each in columns if each.name in stats.spec]
     worst = max(
         stats.buckets,
         key=lambda each: each.sorted_run_count if keyed else each.small_file_count,
         default=None,
     )
     return PartitionHealth(
-        key=encode_partition(stats.spec, columns) if columns else "",
+        key=encode_partition(stats.spec, known) if known else "",
         spec=stats.spec,
         row_count=stats.row_count,
         file_count=stats.file_count,

@@ -72,6 +72,13 @@ def _findings(survey: TableSurvey) -> Iterator[str]:
     for use, reason in sorted(survey.refused.items()):
         if survey.read_only is None and use in ("compact", "expire", "orphans"):
             yield f"cannot be kept by {use}: {reason}"
+    if survey.has_other_keys:
+        keys = ",".join(survey.partition_keys)
+        yield (
+            "files of other partition keys than the table's, of a change that was stopped or a "
+            "client that opened the table before one; other clients may fail or miss rows until "
+            f"`lakewright respec {survey.table} --keys '{keys}'`, or the next commit, ends it"
+        )
     if files.waiting_rows:
         yield f"{counted(files.waiting_rows, 'row')} wait for a compaction, unseen by readers"
     if files.mergeable_files:

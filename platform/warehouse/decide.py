@@ -35,6 +35,7 @@ from lakewright.platform.warehouse.judge_keys import (
     gain_told,
     has_keys,
     keys_told,
+    listed_keys,
 )
 from lakewright.platform.warehouse.judge_partition import (
     judge_partition,
@@ -45,6 +46,7 @@ from lakewright.platform.warehouse.judge_tags import tags_past
 from lakewright.platform.warehouse.kept_verbs import (
     ANALYZE,
     COMPACT,
+    ENDS_CHANGE,
     EVERY_VERB,
     EXPIRE_CHANGELOGS,
     EXPIRE_PARTITIONS,
@@ -71,6 +73,8 @@ _MOST_DOUBLINGS = 8
 # A table is not ill because of work that its schedule asked for so shortly ago.
 _LATE_AFTER_MS = 3_600_000
 _MOST_TOLD = 5
+# A change of partition keys that lives ends within moments; storage ends what is older than 10 s.
+_CHANGE_WITHIN_MS = 15_000
 # An orchestrator may know the end of a run by the second.
 _SECOND_MS = 1000
 _MIB = 1 << 20
@@ -98,6 +102,10 @@ def decide(
     hindered = look.hindered()
     if hindered is not None:
         return (hindered,)
+    ending = look.stopped_change()
+    if isinstance(ending, Intent):
+        # Until it has ended, verbs that rewrite or drop files are refused.
+        return (_foreseen(ending, past.learned),)
     judges = (
         look.compaction,
         look.sort,
@@ -151,6 +159,104 @@ class _Look:
         if self.policy.freeze:
             return self._declined(EVERY_VERB, WhyNot.FROZEN, "is frozen by its policy")
         return None
+
+    # --- partition keys --------------------------------------------------------------------------
+
+    def stopped_change(self) -> Decision | None:
+        """Whether `respec` with the present keys is due, since the table has rows of other keys.
+
+        A change of the keys was stopped, or a client wrote that opened the table before. Other
+        clients may fail on such a table or miss rows, and their expiry takes what the end needs.
+        """
+        survey = self.state.survey
+        if not survey.has_other_keys:
+            return None
+        barred = self._barred(RESPEC, self.policy.respec.enabled, Use.COMPACT)
+        if barred is not None:
+            return barred
+        told = (
+            "a change of its partition keys was stopped, or a client wrote that opened the table "
+            f"before one; bring all files to the present keys {listed_keys(survey.partition_keys)}"
+        )
+        latest_ms = survey.history.latest_ms or 0
+        if self.clock.now_ms < latest_ms + _CHANGE_WITHIN_MS:
+            again_ms = latest_ms + _CHANGE_WITHIN_MS
+            return self._declined(RESPEC, WhyNot.NOT_YET, f"{told}, unless it ends now", again_ms)
+        tried = self.past.tries.get((self.table, RESPEC))
+        state = f"{ENDS_CHANGE} {survey.history.latest_snapshot}"
+        if tried is not None and tried.error and tried.state.startswith(ENDS_CHANGE):
+            # Other commits do not mend what it failed for.
+            state = tried.state
+        return self._unless_busy(
+            Intent(
+                table=self.table,
+                verb=RESPEC,
+                why=Why.STOPPED_CHANGE,
+                reason=f"{self.table}: {told}",
+                options={"keys": list(survey.partition_keys)},
+                cost=Cost(files_named=survey.files.files),
+                state=state,
+                table_uuid=survey.uuid,
+                score=float("inf"),
+            ),
+            self.policy.respec,
+        )
+
+    def respec(self) -> Iterator[Decision]:
+        policy, survey, change = self.policy.respec, self.state.survey, self.state.keys_change
+        ending = self.stopped_change()
+        if ending is not None:
+            yield ending
+            return
+        if policy.keys is None:
+            return
+        barred = self._barred(RESPEC, policy.enabled, Use.COMPACT)
+        if barred is not None:
+            yield barred
+            return
+        told = keys_told(survey, policy)
+        if has_keys(survey, policy):
+            yield self._declined(RESPEC, WhyNot.HEALTHY, f"{told}: leave")
+            return
+        if self.declared_keys is not None:
+            told += (
+                f": its declaration says partition_keys ({', '.join(self.declared_keys)}), and "
+                "decides; change them there, and run the job respec of the table"
+            )
+            yield self._declined(RESPEC, WhyNot.DECLARED, told)
+            return
+        # A state that was read for another policy does not say whether these keys are possible.
+        if change is not None and change.is_of(policy) and change.why_not is not None:
+            yield self._declined(RESPEC, change.why_not, f"{told}: {change.problem}")
+            return
+        now_ms, hours = self.clock.now_ms, policy.hours
+        if hours is not None and not hours.hold(now_ms, policy.timezone):
+            told += f": waits for its hours, {hours} {policy.timezone}"
+            again_ms = hours.next_ms(now_ms, policy.timezone)
+            yield self._declined(RESPEC, WhyNot.OUT_OF_HOURS, told, again_ms)
+            return
+        yield self._unless_busy(
+            Intent(
+                table=self.table,
+                verb=RESPEC,
+                why=Why.PARTITION_KEYS,
+                reason=f"{self.table}: {told}: change{gain_told(survey, policy.keys)}",
+                cost=cost_of_change(survey, policy.keys),
+                # Neither rows nor files: else a change that is refused would be asked for again
+                # after each commit.
+                state=_digest(
+                    (
+                        *(repr(each) for each in (survey.partition_keys, survey.primary_keys)),
+                        *(repr(each) for each in (policy.keys, policy.primary_key)),
+                        f"{policy.max_partitions} {policy.max_files}",
+                    )
+                ),
+                table_uuid=survey.uuid,
+                # It does not follow from the files, so no number of them says when it is its turn.
+                score=float("inf"),
+            ),
+            policy,
+        )
 
     # --- files -----------------------------------------------------------------------------------
 
@@ -457,60 +563,6 @@ class _Look:
         if hint is not None:
             yield self._declined(RESCALE, WhyNot.HINT, hint)
 
-    # --- partition keys --------------------------------------------------------------------------
-
-    def respec(self) -> Iterator[Decision]:
-        policy, survey, change = self.policy.respec, self.state.survey, self.state.keys_change
-        if policy.keys is None:
-            return
-        barred = self._barred(RESPEC, policy.enabled, Use.COMPACT)
-        if barred is not None:
-            yield barred
-            return
-        told = keys_told(survey, policy)
-        if has_keys(survey, policy):
-            yield self._declined(RESPEC, WhyNot.HEALTHY, f"{told}: leave")
-            return
-        if self.declared_keys is not None:
-            told += (
-                f": its declaration says partition_keys ({', '.join(self.declared_keys)}), and "
-                "decides; change them there, and run the job respec of the table"
-            )
-            yield self._declined(RESPEC, WhyNot.DECLARED, told)
-            return
-        # A state that was read for another policy does not say whether these keys are possible.
-        if change is not None and change.is_of(policy) and change.why_not is not None:
-            yield self._declined(RESPEC, change.why_not, f"{told}: {change.problem}")
-            return
-        now_ms, hours = self.clock.now_ms, policy.hours
-        if hours is not None and not hours.hold(now_ms, policy.timezone):
-            told += f": waits for its hours, {hours} {policy.timezone}"
-            again_ms = hours.next_ms(now_ms, policy.timezone)
-            yield self._declined(RESPEC, WhyNot.OUT_OF_HOURS, told, again_ms)
-            return
-        yield self._unless_busy(
-            Intent(
-                table=self.table,
-                verb=RESPEC,
-                why=Why.PARTITION_KEYS,
-                reason=f"{self.table}: {told}: change{gain_told(survey, policy.keys)}",
-                cost=cost_of_change(survey, policy.keys),
-                # Neither rows nor files: else a change that is refused would be asked for again
-                # after each commit.
-                state=_digest(
-                    (
-                        *(repr(each) for each in (survey.partition_keys, survey.primary_keys)),
-                        *(repr(each) for each in (policy.keys, policy.primary_key)),
-                        f"{policy.max_partitions} {policy.max_files}",
-                    )
-                ),
-                table_uuid=survey.uuid,
-                # It does not follow from the files, so no number of them says when it is its turn.
-                score=float("inf"),
-            ),
-            policy,
-        )
-
     # --- what they share -------------------------------------------------------------------------
 
     def _is_refused(self, use: Use) -> bool:
@@ -577,7 +629,8 @@ class _Look:
         """The intent, unless other work is in its way, or it was asked for in this state before."""
         intent = replace(intent, policy=policy_digest(section))
         held = self._held(intent.verb, section)
-        if held is not None and intent.verb != COMPACT:
+        may_be_held = intent.verb != COMPACT and intent.why is not Why.STOPPED_CHANGE
+        if held is not None and may_be_held:
             return intent.waiting(WhyNot.UNDONE, held.told)
         running = [
             each.told

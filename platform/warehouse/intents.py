@@ -20,6 +20,7 @@ class Why(Enum):
     SCHEDULED = "scheduled"
     MANIFESTS = "manifests"
     PARTITION_KEYS = "partition_keys"
+    STOPPED_CHANGE = "stopped_change"
 
 
 class WhyNot(Enum):

@@ -21,10 +21,10 @@ def has_keys(survey: TableSurvey, policy: RespecPolicy) -> bool:
 def keys_told(survey: TableSurvey, policy: RespecPolicy) -> str:
     """The keys that a table has, and those of its policy, in words."""
     present, keys = survey.partition_keys, policy.keys or ()
-    told = f"partition keys {_listed(present)}, by its policy {_listed(keys)}"
+    told = f"partition keys {listed_keys(present)}, by its policy {listed_keys(keys)}"
     wanted = policy.primary_key
     if wanted is not None and set(wanted) != set(survey.primary_keys):
-        told += f", with the primary key {_listed(wanted)}"
+        told += f", with the primary key {listed_keys(wanted)}"
     return told
 
 
@@ -55,5 +55,6 @@ def cost_of_change(survey: TableSurvey, keys: tuple[str, ...]) -> Cost:
     )
 
 
-def _listed(keys: Sequence[str]) -> str:
+def listed_keys(keys: Sequence[str]) -> str:
+    """Keys as messages list them."""
     return f"({', '.join(keys)})"

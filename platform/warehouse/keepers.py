@@ -40,6 +40,7 @@ from lakewright.platform.upkeep.sort_compact import SORT_COMPACT, SortOptions
 from lakewright.platform.upkeep.verb import AnyVerb
 from lakewright.platform.upkeep.verbs import compaction_of
 from lakewright.platform.warehouse import kept_verbs
+from lakewright.platform.warehouse.intents import Why
 from lakewright.platform.warehouse.kept_tables import KeptTable
 from lakewright.storage import Table
 
@@ -214,13 +215,15 @@ _ALL = (
 KEEPERS = {each.name: each for each in _ALL}
 
 
-def may_be_done(keeper: str, kept: KeptTable) -> bool:
-    """Whether the policy of a table lets a keeper work; it may have changed since the request."""
+def may_be_done(keeper: str, kept: KeptTable, why: str = "") -> bool:
+    """Whether the policy of a table lets a keeper work; it may have changed since the request.
+
+    A change of keys that was stopped is ended whether or not the policy names keys.
+    """
     policy = kept.policy
     if policy.freeze or policy.mode is UpkeepMode.SHADOW:
         return False
-    if keeper == kept_verbs.RESPEC and (
-        policy.respec.keys is None or kept.declared_keys is not None
-    ):
+    names_keys = policy.respec.keys is not None and kept.declared_keys is None
+    if keeper == kept_verbs.RESPEC and not names_keys and why != Why.STOPPED_CHANGE.value:
         return False
     return KEEPERS[keeper].section(policy).enabled

@@ -30,7 +30,7 @@ from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
 from lakewright.platform.warehouse import kept_verbs
 from lakewright.platform.warehouse.action import Action
 from lakewright.platform.warehouse.calibrate import Calibration, modelled_ms
-from lakewright.platform.warehouse.intents import Intent
+from lakewright.platform.warehouse.intents import Intent, Why
 from lakewright.platform.warehouse.judge_partition import weight
 from lakewright.platform.warehouse.judge_tags import tags_past
 from lakewright.platform.warehouse.past import decided_verb
@@ -183,6 +183,9 @@ class SimulatedTable:
                 fewer = max(self._small_manifests - 1, 0)
                 self._manifests -= fewer
                 self._small_manifests -= fewer
+                self._snapshots.append((now_ms, 1))
+            case kept_verbs.RESPEC if intent.why is Why.STOPPED_CHANGE:
+                # What was stopped, or came late, is no part of what is simulated.
                 self._snapshots.append((now_ms, 1))
             case kept_verbs.RESPEC:
                 self._change_keys(policy.respec, cost, now_ms)

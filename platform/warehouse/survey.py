@@ -99,7 +99,9 @@ class TableSurvey:
     platform must not write it; `refused` says by verb (compact, expire, orphans, …) what must not
     be done although others may. `options` are those that concern upkeep. `worst` are the partitions
     with the most files to join, worst first, as many as were asked for. `empty_bytes` are about
-    those of a data file without rows.
+    those of a data file without rows. `has_other_keys` says that manifests have rows of other
+    partition keys than the table: a change of the keys is under way or was stopped, or a client
+    that opened the table before wrote files.
     """
 
     table: str
@@ -123,3 +125,4 @@ class TableSurvey:
     options: Mapping[str, str] = field(default_factory=dict)
     worst: tuple[PartitionHealth, ...] = ()
     empty_bytes: int = 0
+    has_other_keys: bool = False

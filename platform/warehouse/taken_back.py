@@ -17,7 +17,7 @@ from lakewright.platform.upkeep.clean import RESTORE
 from lakewright.platform.upkeep.history import ROLLBACK
 from lakewright.platform.upkeep.revert import REVERT
 from lakewright.platform.warehouse.action import Action, Verdict
-from lakewright.platform.warehouse.kept_verbs import RESPEC
+from lakewright.platform.warehouse.kept_verbs import ENDS_CHANGE, RESPEC
 
 UNDOING_KEYS = (RESPEC, ROLLBACK.name)
 TAKING_BACK = (REVERT.name, RESTORE.name)
@@ -100,7 +100,10 @@ def _changed_by_policy(change: Action, earlier: Sequence[Action]) -> Action | No
     asked = (
         each
         for each in reversed(earlier)
-        if each.verb == RESPEC and each.state and (each.table, each.table_uuid) == table
+        if each.verb == RESPEC
+        and each.state
+        and not each.state.startswith(ENDS_CHANGE)
+        and (each.table, each.table_uuid) == table
     )
     last = next(asked, None)
     if last is None:

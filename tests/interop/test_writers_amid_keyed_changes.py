@@ -22,7 +22,7 @@ def _is_step(call: Call) -> bool:
     return call.changes and ("/snapshot/snapshot-" in call.path or "/schema/schema-" in call.path)
 
 
-def _stopped(catalog: Catalog, table: Table, keys: tuple[str, ...], step: int) -> bool:
+def stopped(catalog: Catalog, table: Table, keys: tuple[str, ...], step: int) -> bool:
     fs = WatchedFiles(catalog.fs, fail_at=step, fault=Fault.DIES_AFTER, counts=_is_step)
     try:
         replace(catalog, fs=fs).table(table.name).upkeep.respec(keys)
@@ -61,7 +61,7 @@ def test_rows_that_a_client_updates_amid_a_stopped_change_win(
         model: dict[int, str] = {}
         for value in ("old", "older"):
             table.write(rows(table, _given(range(12), value, model)))
-        died = _stopped(catalog, table, after, step)
+        died = stopped(catalog, table, after, step)
         released_pypaimon.write(catalog.root, table.name, _given(range(6), "new", model))
         table = catalog.table(table.name)
         table.write(rows(table, _given([11], "last", model)))
@@ -94,7 +94,7 @@ def _amid(catalog: Catalog, before: tuple[str, ...], after: tuple[str, ...], ste
     )
     for value in ("old", "older"):
         table.write(rows(table, _given(range(12), value, {})))
-    assert _stopped(catalog, table, after, step)
+    assert stopped(catalog, table, after, step)
     return catalog.table(table.name)
 
 

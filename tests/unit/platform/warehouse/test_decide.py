@@ -708,3 +708,63 @@ def test_a_refused_change_says_its_error_and_new_rows_let_it_not_be_asked_again(
     ):
         assert isinstance(respec(written, other, tries=tries), Intent)
     assert isinstance(respec(of_keys("origin"), policy, tries=tries), Intent)
+
+
+# --- changes of partition keys that were stopped --------------------------------------------------
+
+
+def stopped(
+    *partitions: PartitionHealth, at: int = 7, latest_ms: int = NOW_MS - HOUR_MS
+) -> TableState:
+    found = state(*partitions)
+    history = replace(found.survey.history, latest_snapshot=at, latest_ms=latest_ms)
+    return replace(found, survey=replace(found.survey, history=history, has_other_keys=True))
+
+
+@pytest.mark.parametrize(
+    ("policy", "declared"),
+    [(SMALL, None), (keys_asked("dt", "origin"), None), (keys_asked("dt"), ("dt", "origin"))],
+    ids=["no keys in the policy", "other keys", "declared"],
+)
+def test_a_change_that_was_stopped_is_ended_first_with_the_keys_that_the_table_has(
+    policy: UpkeepPolicy, declared: tuple[str, ...] | None
+) -> None:
+    """Verbs that rewrite or drop files would be refused until then."""
+    found = stopped(partition("a", 24))
+    (due,) = decide(found, policy, Past(), CLOCK, declared_keys=declared)
+    assert isinstance(due, Intent)
+    assert (due.verb, due.why, due.options) == ("respec", Why.STOPPED_CHANGE, {"keys": ["dt"]})
+    assert due.reason.endswith("bring all files to the present keys (dt)")
+
+
+def test_a_change_that_may_still_be_carried_out_is_given_its_moment() -> None:
+    declined = respec(stopped(latest_ms=NOW_MS - 1_000), SMALL)
+    assert declined.why_not is WhyNot.NOT_YET
+    assert NOW_MS < declined.again_ms < NOW_MS + 60_000
+    for latest_ms in (NOW_MS - 60_000, NOW_MS - 30 * 24 * HOUR_MS):
+        assert isinstance(respec(stopped(latest_ms=latest_ms), SMALL), Intent)
+
+
+def test_an_end_that_fails_is_tried_seldom_and_other_upkeep_goes_on() -> None:
+    asked = respec(stopped(at=7), SMALL).state
+    failed = {("nyc.flights", "respec"): Try(state=asked, ended_ms=NOW_MS - 1, error="late rows")}
+    decided = decide(stopped(partition("a", 24), at=9), SMALL, Past(tries=failed), CLOCK)
+    (waits,) = [each for each in decided if each.verb == "respec"]
+    assert isinstance(waits, Declined)
+    assert waits.why_not is WhyNot.ASKED_BEFORE
+    assert waits.reason.endswith("; it ended with late rows")
+    assert [each.verb for each in intents(decided)] == ["compact"]
+
+
+def test_an_end_that_worked_is_asked_for_again_after_the_next_late_commit() -> None:
+    asked = respec(stopped(at=7), SMALL).state
+    done = {("nyc.flights", "respec"): Try(state=asked, ended_ms=NOW_MS - 1)}
+    assert respec(stopped(at=7), SMALL, tries=done).why_not is WhyNot.ASKED_BEFORE
+    assert isinstance(respec(stopped(at=9), SMALL, tries=done), Intent)
+
+
+def test_an_end_waits_for_a_change_that_runs_and_for_no_undo() -> None:
+    running = {"nyc.flights": [Running(verb="respec", told="run 1 of respec")]}
+    assert respec(stopped(), SMALL, in_flight=running).why_not is WhyNot.IN_FLIGHT
+    held = {("nyc.flights", "respec"): TakenBack(run="r", by="u", at_ms=NOW_MS)}
+    assert isinstance(respec(stopped(), SMALL, taken_back=held), Intent)

@@ -11,6 +11,7 @@ import pytest
 from lakewright.platform.upkeep.measures import Cost
 from lakewright.platform.warehouse.action import Action, Verdict
 from lakewright.platform.warehouse.calibrate import Calibration
+from lakewright.platform.warehouse.kept_verbs import ENDS_CHANGE
 from lakewright.platform.warehouse.known_work import Past, Try
 from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.platform.warehouse.past import LedgerPast
@@ -83,6 +84,9 @@ def test_a_person_who_undoes_a_change_of_keys_by_a_policy_is_left_alone(
     assert (("db.t", "respec") in found) is held
     if held:
         assert found["db.t", "respec"].by == "mine"
+    # What only ended a stopped change was no wish of the policy.
+    ended = replace(asked, state=f"{ENDS_CHANGE} 3")
+    assert ("db.t", "respec") not in taken_back([ended, done])
 
 
 def test_what_is_taken_back_is_held_until_a_person_does_it_again(catalog: Catalog) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from lakewright.platform.upkeep.health import read_health
+from lakewright.platform.warehouse.debt import findings
 from lakewright.platform.warehouse.survey import TableSurvey
 from lakewright.platform.warehouse.take_survey import (
     survey_snapshot,
@@ -20,9 +21,17 @@ from lakewright.platform.warehouse.take_survey import (
 from lakewright.storage import Catalog, SetOption, Table
 from lakewright.storage.errors import TableNotFound
 from tests.support.stores.watched_files import WatchedFiles, watched
-from tests.support.tables.builders import compact, events, expire, new_table, rows
+from tests.support.tables.builders import (
+    compact,
+    events,
+    expire,
+    new_table,
+    remove_orphans,
+    rows,
+)
 from tests.support.tables.environment import FixedEnv
 from tests.support.tables.foreign_metadata import table_of_everything
+from tests.support.tables.late_commits import commit_late
 
 
 def appended(catalog: Catalog, name: str = "db.t", *, times: int = 3, **options: str) -> Table:
@@ -329,3 +338,25 @@ def test_a_survey_of_the_past_has_the_partition_keys_of_its_time(catalog: Catalo
     latest = catalog.table("db.t").history.latest_snapshot()
     assert latest is not None
     assert survey_snapshot(catalog.table("db.t"), latest).partition_keys == ("id",)
+
+
+def test_files_of_former_partition_keys_are_told_with_what_ends_them(catalog: Catalog) -> None:
+    table = new_table(catalog, partitions=["day"])
+    table.write(rows(table, events(0, 2, day="a")))
+    opened = catalog.table("db.t")
+    # Two files, so that its partition is one to join, of which the survey has the health.
+    late = [opened.stage(rows(opened, events(each, each + 1, day="a"))) for each in (3, 5)]
+    table.upkeep.respec(["day", "id"])
+    for each in late:
+        commit_late(opened, each)
+    found = survey_table(catalog.table("db.t"), worst=9)
+    assert (found.problem, found.has_other_keys) == (None, True)
+    assert {"day": "a"} in [each.spec for each in found.worst]
+    (told,) = [each for each in findings(found) if "other partition keys" in each]
+    assert "`lakewright respec db.t --keys 'day,id'`" in told
+    catalog.table("db.t").upkeep.respec(["day", "id"])
+    found = survey_table(catalog.table("db.t"))
+    assert not found.has_other_keys
+    assert not any("other partition keys" in each for each in findings(found))
+    expire(catalog.table("db.t"))
+    remove_orphans(catalog.table("db.t"))
