@@ -260,7 +260,9 @@ class RespecPolicy(Declared):
     A declaration with columns says so itself: there a policy has no say.
     """
 
-    enabled: bool = _enabled("the partition keys are changed to those of `keys`")
+    enabled: bool = _enabled(
+        "the partition keys are changed to those of `keys`, and changes that were stopped are ended"
+    )
     keys: tuple[Text, ...] | None = Field(
         default=None,
         description="the partition keys that the table is to have, in this order; [] for none",

@@ -65,8 +65,6 @@ def check_keys_of_files(files: TableFiles, live: LiveColumns, *, bridged: bool) 
         return
     ids = np.unique(live.numbers("_FILE._SCHEMA_ID", live.rows)).tolist()
     foreign = [each for each in ids if _keys_of(files, each) != files.schema.partition_keys]
-    if not foreign:
-        return
     if bridged:
         rows = live.texts("_PARTITION", live.rows).to_pylist()
         own = live.numbers("_FILE._SCHEMA_ID", live.rows).tolist()
@@ -79,13 +77,14 @@ def check_keys_of_files(files: TableFiles, live: LiveColumns, *, bridged: bool) 
             return
         if others.isdisjoint(foreign):
             raise UnsupportedError(
-                f"a change of the partition keys of {files.name} was stopped, and another client "
-                "committed rows meanwhile, which may replace others; the next commit to the table "
-                f"ends the change, or lakewright respec {files.name} --keys "
+                f"a change of the partition keys of {files.name} is under way or was stopped, and "
+                "another client committed rows meanwhile, which may replace others; the next "
+                f"commit to the table ends the change, or lakewright respec {files.name} --keys "
                 f"{','.join(files.schema.partition_keys)!r}",
                 table=files.name,
             )
-    _refuse_files_of(files, foreign)
+    if foreign:
+        _refuse_files_of(files, foreign)
 
 
 def _refuse_files_of(files: TableFiles, foreign: Sequence[int]) -> NoReturn:
