@@ -117,6 +117,15 @@ def respec_line(table: str, keys: Sequence[str]) -> str:
     return shlex.join(["lakewright", "respec", table, "--keys", ",".join(keys)])
 
 
+def other_keys_text(table: str, keys: Sequence[str]) -> str:
+    """What is wrong with a table that has files of other partition keys than its own, and helps."""
+    return (
+        "files of other partition keys than the table's: a change was stopped, or a client wrote "
+        "that opened the table before one; the next commit ends it, or "
+        f"`{respec_line(table, keys)}`"
+    )
+
+
 def _plan(table: Table, options: RespecOptions) -> RespecPlan:
     if options.moved_from is not None and options.keys is None:
         keys = table.schema.partition_keys

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from lakewright.platform.upkeep.respec import other_keys_text
 from lakewright.platform.upkeep.words import counted, size_text
 from lakewright.platform.warehouse.survey import TableSurvey
 
@@ -73,12 +74,7 @@ def _findings(survey: TableSurvey) -> Iterator[str]:
         if survey.read_only is None and use in ("compact", "expire", "orphans"):
             yield f"cannot be kept by {use}: {reason}"
     if survey.has_other_keys:
-        keys = ",".join(survey.partition_keys)
-        yield (
-            "files of other partition keys than the table's, of a change that was stopped or a "
-            "client that opened the table before one; other clients may fail or miss rows until "
-            f"`lakewright respec {survey.table} --keys '{keys}'`, or the next commit, ends it"
-        )
+        yield other_keys_text(survey.table, survey.partition_keys)
     if files.waiting_rows:
         yield f"{counted(files.waiting_rows, 'row')} wait for a compaction, unseen by readers"
     if files.mergeable_files:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from lakewright.storage import Catalog, Table
-from tests.support.tables.builders import EVENTS, events, new_table, rows
+from tests.support.tables.builders import EVENTS, events, expire, new_table, rows
+from tests.support.tables.late_commits import commit_late
 from tests.unit.cli.conftest import Lakewright
 
 KEYED = {"keys": ["id", "day"], "partitions": ["day"], "options": {"bucket": "2"}}
@@ -158,6 +159,24 @@ def test_show_json_has_exact_numbers(catalog: Catalog, lakewright: Lakewright) -
     assert found["snapshot"]["id"] == 6
     assert found["health"]["most_sorted_runs"] == 6
     assert found["health"]["compaction"]["files"] == table.upkeep.plan_compact().files_before
+
+
+def test_show_tells_files_of_former_partition_keys_with_what_ends_them(
+    catalog: Catalog, lakewright: Lakewright
+) -> None:
+    table = new_table(catalog, EVENTS, partitions=["day"])
+    opened = catalog.table("db.t")
+    late = opened.stage(rows(opened, events(0, 1, day="a")))
+    table.upkeep.respec(["day", "id"])
+    commit_late(opened, late)
+    assert (
+        "partition keys  files of other partition keys" in lakewright(catalog, "show", "db.t").out
+    )
+    shown = lakewright(catalog, "show", "db.t", "--format", "json").json
+    assert shown["health"]["has_other_keys"] is True
+    assert lakewright(catalog, "respec", "db.t", "--keys", "day,id").code == 0
+    assert "files of other" not in lakewright(catalog, "show", "db.t").out
+    expire(catalog.table("db.t"))
 
 
 def test_show_says_which_option_stands_in_the_way(

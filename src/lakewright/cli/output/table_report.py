@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from lakewright.cli.output.tables import Block, Facts, Heading, TextColumn, TextTable
 from lakewright.cli.output.text import Cell, iso_time, time_text
+from lakewright.platform.upkeep.respec import other_keys_text
 from lakewright.platform.upkeep.words import counted, size_text
 from lakewright.storage import CompactionPlan, Lease, PartitionStats, Snapshot, Table
 from lakewright.storage.errors import InvalidOption, StorageError, UnsupportedError
@@ -20,13 +21,15 @@ class TableReport:
 
     `leases_refusal` is the error of reading its leases. `read_refusal` and `upkeep_refusal` name
     the option that prevents reading or upkeep; None if it is possible. `compaction` is the plan of
-    a compaction with the table's own options.
+    a compaction with the table's own options. `has_other_keys` says that files have other partition
+    keys than the table.
     """
 
     table: Table
     snapshots: tuple[Snapshot, ...]
     partitions: tuple[PartitionStats, ...]
     compaction: CompactionPlan | None
+    has_other_keys: bool
     read_refusal: str | None
     upkeep_refusal: str | None
     leases: tuple[Lease, ...] = ()
@@ -69,6 +72,7 @@ def report_table(table: Table) -> TableReport:
         snapshots=table.history.snapshots(),
         partitions=table.at().partitions(),
         compaction=table.upkeep.plan_compact() if upkeep_refusal is None else None,
+        has_other_keys=not table.inspect.keys_fit(),
         read_refusal=_refusal(table, Use.READ),
         upkeep_refusal=upkeep_refusal,
         leases=leases,
@@ -135,6 +139,7 @@ def report_json(report: TableReport) -> dict[str, object]:
         "health": {
             "small_file_count": report.small_files,
             "most_sorted_runs": report.most_sorted_runs,
+            "has_other_keys": report.has_other_keys,
             "read_refusal": report.read_refusal,
             "upkeep_refusal": report.upkeep_refusal,
             "compaction": None
@@ -245,6 +250,9 @@ def _health(report: TableReport) -> dict[str, str]:
         )
     if report.read_refusal is not None:
         health["reading"] = f"not possible: {report.read_refusal}"
+    if report.has_other_keys:
+        keys = report.table.schema.partition_keys
+        health["partition keys"] = other_keys_text(report.table.name, keys)
     plan = report.compaction
     if plan is None:
         health["upkeep"] = f"not possible: {report.upkeep_refusal}"

@@ -353,7 +353,7 @@ def test_files_of_former_partition_keys_are_told_with_what_ends_them(catalog: Ca
     assert (found.problem, found.has_other_keys) == (None, True)
     assert {"day": "a"} in [each.spec for each in found.worst]
     (told,) = [each for each in findings(found) if "other partition keys" in each]
-    assert "`lakewright respec db.t --keys 'day,id'`" in told
+    assert "`lakewright respec db.t --keys day,id`" in told
     catalog.table("db.t").upkeep.respec(["day", "id"])
     found = survey_table(catalog.table("db.t"))
     assert not found.has_other_keys
