@@ -54,7 +54,8 @@ def build_health_check(
                 asset=key.asset_key,
                 description=(
                     "Whether upkeep is due, by the table's metadata and its policy: small files, "
-                    "sorted runs, rows that wait, snapshots, manifests, orphans."
+                    "sorted runs, rows that wait, snapshots, manifests, orphans, files of other "
+                    "partition keys."
                 ),
             )
             for key in by_key

@@ -194,7 +194,7 @@ class _Look:
                 why=Why.STOPPED_CHANGE,
                 reason=f"{self.table}: {told}",
                 options={"keys": list(survey.partition_keys)},
-                cost=Cost(files_named=survey.files.files),
+                cost=Cost(files_named=0 if survey.keyed else survey.files.files),
                 state=state,
                 table_uuid=survey.uuid,
                 score=float("inf"),
