@@ -222,7 +222,7 @@ def test_every_verb_is_a_fixed_point_or_is_asked_for_once() -> None:
     assert not set(OPTIONS) & ASKED_FOR_ONCE
 
 
-@pytest.mark.sampled(49)
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize(("verb", "kind"), CASES, ids=map("-".join, CASES))
 @settings(max_examples=max(5, settings().max_examples // 10))
 @given(data=st.data())

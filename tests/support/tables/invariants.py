@@ -51,7 +51,7 @@ _UPKEEP = ".lakewright/"
 _QUARANTINED = re.compile(r"\.lakewright/quarantine/([^/]+)/(manifest\.json|files/(.+))", re.DOTALL)
 _EXPIRY_MARK = re.compile(r"\.lakewright/expiring/(branch-[^/]+/)?before-(\d+)")
 # So many of the newest snapshots are read, and the oldest; `make test-deep` reads all.
-_READ = 3
+_READ = 1
 # The number for files of compactions in manifest entries.
 _COMPACTED = 1
 

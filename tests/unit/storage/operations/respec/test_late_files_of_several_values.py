@@ -54,6 +54,7 @@ def _catalog(fs: DictFiles, seed: int) -> Catalog:
     return Catalog(fs, "/w", FixedEnv(FixedClock(fs.now_ms), SeededIds(seed)))
 
 
+@pytest.mark.sampled(each="tried, old")
 @pytest.mark.parametrize(("old", "new"), CHANGES, ids=str)
 @pytest.mark.parametrize("tried", ["write", "respec", "rollback"])
 def test_late_files_of_several_values_are_split_by_a_respec_with_the_present_keys(

@@ -63,7 +63,7 @@ def layout(table: Table) -> list[tuple[object, ...]]:
     )
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(("kind", "verb"), PAIRS, ids=str)
 def test_rows_and_layout_are_what_they_were(catalog: Catalog, kind: str, verb: str) -> None:
     table = filled(catalog, kind)
@@ -94,7 +94,7 @@ def test_rows_and_layout_are_what_they_were(catalog: Catalog, kind: str, verb: s
     assert content(table) == content(twin)
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("kind", "verb"), PAIRS, ids=str)
 def test_rows_that_others_wrote_since_stay(catalog: Catalog, kind: str, verb: str) -> None:
     table, twin = filled(catalog, kind), filled(catalog, kind, "db.twin")

@@ -72,6 +72,7 @@ def damage(table: Table, kind: str, change: Callable[[bytes], bytes]) -> str:
     return path
 
 
+@pytest.mark.sampled(each="name")
 @pytest.mark.parametrize("keys", KEYS, ids=["finer", "coarser"])
 @pytest.mark.parametrize("name", DAMAGES)
 def test_a_damaged_record_stops_what_must_know_it_and_respec_begins_anew(
@@ -109,6 +110,7 @@ def test_a_damaged_record_stops_what_must_know_it_and_respec_begins_anew(
     check_done(catalog, model, keys)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", DAMAGES)
 def test_the_present_keys_give_a_change_with_a_damaged_record_up(
     catalog: Catalog, name: str
@@ -201,7 +203,7 @@ def test_any_damage_of_a_record_leaves_all_rows_and_a_table_that_can_be_kept(
     first = next(each for each in records(table) if Path(each).name.startswith(kind))
     every = list(damages(Path(first).read_bytes()))
     for keys, changed in zip(
-        [("dt", "hh"), (), ("dt",)] * 4, random.Random(75).sample(every, 12), strict=True
+        [("dt", "hh"), (), ("dt",)] * 2, random.Random(75).sample(every, 6), strict=True
     ):
         damage(table, kind, lambda _, changed=changed: changed)  # type: ignore[misc]
         with suppress(StorageError):
