@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.commit.restated_base import keys_fit
+from lakewright.storage.operations.commit.restated_base import (
+    entries_fit,
+    files_fit,
+    keys_fit,
+)
 from lakewright.storage.operations.inspection.layout import (
     Layout,
     UnnamedFiles,
@@ -149,14 +153,19 @@ class Inspection:
         with told_if_expired(self.table_files, self.snapshot.id):
             return snapshot_manifests(self.table_files, self.snapshot)
 
-    def keys_fit(self, manifests: Sequence[ManifestFileMeta] | None = None) -> bool:
-        """Whether the manifests have the table's partition keys, as the next commit will see.
+    def keys_fit(self, layout: Layout | None = None) -> bool:
+        """Whether all live files have the table's partition keys.
 
-        They do not amid a change of the keys, after one that was stopped, and while they have files
-        of a client that opened the table before its keys changed.
+        They do not amid a change of the keys, after one that was stopped, and while there are files
+        of a client that opened the table before its keys changed. `layout` is that of this
+        snapshot, if the caller has it.
         """
-        metas = self.manifest_files() if manifests is None else manifests
-        return keys_fit(self.table_files, metas)
+        metas = self.manifest_files() if layout is None else layout.metas
+        if layout is None:
+            return files_fit(self.table_files, metas)
+        return keys_fit(self.table_files, metas) and entries_fit(
+            self.table_files, layout.buckets.schema_ids, layout.rows
+        )
 
     def layout(self, manifests: Sequence[ManifestFileMeta] | None = None) -> Layout:
         """The buckets and manifests of the snapshot, in memory that a few numbers a file take.

@@ -243,7 +243,7 @@ def _survey(table: Table, worst: int) -> TableSurvey:
             refused={use.value: reason for use, reason in refused.items()},
             history=_history(span, snapshot, len(layout.buckets.schema_ids)),
             orphans=_orphans(unnamed),
-            has_other_keys=not inspect.keys_fit(manifests),
+            has_other_keys=not inspect.keys_fit(layout),
         )
 
 

@@ -50,6 +50,7 @@ from lakewright.storage.operations.commit.commit_manifests import (
 from lakewright.storage.operations.commit.restamp import stem_of
 from lakewright.storage.operations.commit.restated_base import (
     Restatement,
+    files_fit,
     keys_fit,
     known_values,
     schemas_with_keys,
@@ -118,7 +119,7 @@ def commit_change(files: TableFiles, build: BuildChange, committable: Committabl
                 latest is None
                 or committable.restates
                 or (
-                    _keys_stand(files, latest, live_files)
+                    _keys_stand(files, latest, live_files, committable.kind)
                     and not _is_held(files, latest, waited_ms)
                 )
             ):
@@ -169,13 +170,18 @@ def _named_after_run(files: TableFiles, committable: Committable) -> Committable
     return replace(committable, user=f"{run}-{user}")
 
 
-def _keys_stand(files: TableFiles, latest: Snapshot, live_files: LiveFiles) -> bool:
-    """Whether no change of the partition keys is under way.
+def _keys_stand(
+    files: TableFiles, latest: Snapshot, live_files: LiveFiles, kind: CommitKind
+) -> bool:
+    """Whether no change of the partition keys is under way, and no file has other keys.
+
+    An append leaves all files as they are, so it looks at manifests alone.
 
     Raises:
         SchemaMoved: the keys changed since the table was opened.
     """
-    if keys_fit(files, live_files.manifests(latest)):
+    fit = keys_fit if kind is CommitKind.APPEND else files_fit
+    if fit(files, live_files.manifests(latest)):
         return True
     check_keys_stay(files, files.schemas.latest(table=files.name))
     return False

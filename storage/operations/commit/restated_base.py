@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+import numpy as np
+
 from lakewright.storage.codec.binary_row import encode_row, row_arity
 from lakewright.storage.errors import (
     SchemaMoved,
@@ -29,7 +31,9 @@ from lakewright.storage.files.external_files import external_uri
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.read.key_values import KeyValues
 from lakewright.storage.operations.running.engine import Engine
+from lakewright.storage.operations.state.live_columns import live_columns
 from lakewright.storage.operations.state.live_files import index_entries
+from lakewright.storage.operations.state.partition_filter import PartitionFilter
 from lakewright.storage.spec.commit import RestatedBase
 from lakewright.storage.spec.index import DELETION_VECTORS_INDEX, IndexEntry
 from lakewright.storage.spec.manifest import ManifestEntry, ManifestFileMeta
@@ -98,6 +102,51 @@ def keys_fit(files: TableFiles, metas: Sequence[ManifestFileMeta]) -> bool:
     return not any(_has_other_keys(files, each) for each in {each.schema_id for each in metas})
 
 
+def files_fit(files: TableFiles, metas: Sequence[ManifestFileMeta]) -> bool:
+    """`keys_fit`, and of a table whose keys ever changed, of each live file.
+
+    Any client may merge manifests. One with the present keys then writes those of a late client
+    into a manifest of its own, whose bounds and schema say nothing of other keys.
+    """
+    if not keys_fit(files, metas):
+        return False
+    if not _ever_had_other_keys(files):
+        return True
+    live = live_columns(files, metas, PartitionFilter(files))
+    schema_ids = np.unique(live.numbers("_FILE._SCHEMA_ID", live.rows)).tolist()
+    return entries_fit(files, schema_ids, live.texts("_PARTITION", live.rows).unique().to_pylist())
+
+
+def entries_fit(files: TableFiles, schema_ids: Iterable[int], rows: Iterable[bytes]) -> bool:
+    """Whether entries of files with these schemas, and with these partition rows, have the keys.
+
+    A restated entry names a schema with keys with which the table's begin, and its row has a value
+    for each of the table's keys. A late entry has rows, or a schema, of other keys.
+    """
+    own = files.schema.partition_keys
+    if any(row_arity(row) != len(own) for row in rows):
+        return False
+    return all(_begin_with_keys_of(files, each) for each in schema_ids)
+
+
+def _begin_with_keys_of(files: TableFiles, schema_id: int) -> bool:
+    try:
+        keys = files.at_schema(schema_id).schema.partition_keys
+    except SchemaNotFound:
+        # As of a manifest.
+        return True
+    return files.schema.partition_keys[: len(keys)] == keys
+
+
+def _ever_had_other_keys(files: TableFiles) -> bool:
+    own = files.schema.partition_keys
+    return any(
+        files.at_schema(each).schema.partition_keys != own
+        for each in reversed(files.schemas.ids())
+        if each != files.schema.id
+    )
+
+
 def _has_other_keys(files: TableFiles, schema_id: int) -> bool:
     try:
         return files.at_schema(schema_id).schema.partition_keys != files.schema.partition_keys
@@ -107,7 +156,7 @@ def _has_other_keys(files: TableFiles, schema_id: int) -> bool:
 
 
 def check_keys_fit(files: TableFiles, metas: Sequence[ManifestFileMeta]) -> None:
-    """Check that entries have a row for each partition that the table has by its keys.
+    """Check that live files have a row for each partition that the table has by its keys.
 
     Amid a change of the keys one partition has several rows, or none that its values name; and a
     row that a late client wrote under other keys may equal that of another partition.
@@ -115,10 +164,15 @@ def check_keys_fit(files: TableFiles, metas: Sequence[ManifestFileMeta]) -> None
     Raises:
         SchemaMoved: they have rows of other keys; names the way on.
     """
-    if keys_fit(files, metas):
+    if files_fit(files, metas):
         return
+    raise keys_do_not_fit(files)
+
+
+def keys_do_not_fit(files: TableFiles) -> SchemaMoved:
+    """The error of work to which files of other partition keys are in the way."""
     keys = ",".join(files.schema.partition_keys)
-    raise SchemaMoved(
+    return SchemaMoved(
         f"the partition keys of {files.name} are changing, which takes a moment, or a process was "
         f"stopped that changed them, or wrote under former ones; end it (lakewright respec "
         f"{files.name} --keys {keys!r}), and plan again",

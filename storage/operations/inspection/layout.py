@@ -38,11 +38,17 @@ class Layout:
     """
 
     files: TableFiles
+    metas: tuple[ManifestFileMeta, ...]
     buckets: BucketColumns
     deletion_vectors: int
     manifests: int
     manifest_bytes: int
     small_manifests: int
+
+    @property
+    def rows(self) -> list[bytes]:
+        """The partition rows of live files."""
+        return [self.buckets.partition_rows[each] for each in np.unique(self.buckets.partition)]
 
     @property
     def partitions(self) -> int:
@@ -86,6 +92,7 @@ def read_layout(
     target = files.options.manifest_target_file_size
     return Layout(
         files=files,
+        metas=tuple(metas),
         buckets=bucket_columns(files, metas, PartitionFilter(files)),
         deletion_vectors=sum(
             len(each.file.deletion_vectors or ()) for each in index_entries(files, snapshot)

@@ -38,7 +38,7 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.commit_loop import commit_bridging
-from lakewright.storage.operations.commit.restated_base import has_rows_of
+from lakewright.storage.operations.commit.restated_base import files_fit
 from lakewright.storage.operations.respec.prepared import Prepared, SeveralValues
 from lakewright.storage.operations.respec.schemas import Schemas, with_keys
 from lakewright.storage.operations.state.latest import is_latest, read_latest
@@ -205,10 +205,7 @@ def hold_writers(files: TableFiles) -> CommitResult:
 
 
 def keys_stand(files: TableFiles) -> bool:
-    """Whether the latest snapshot has the keys: its schema, and each manifest's rows.
-
-    A row tells how many keys it has, and the schema of its manifest which ones.
-    """
+    """Whether the latest snapshot has the keys: its schema, each manifest and each live file."""
     _, stand = read_latest(files, partial(_stand, files))
     return stand
 
@@ -220,4 +217,4 @@ def _stand(files: TableFiles, latest: Snapshot | None) -> bool:
     metas = snapshot_manifests(files, latest)
     ids = {latest.schema_id, *(meta.schema_id for meta in metas)}
     names = {files.at_schema(each).schema.partition_keys for each in ids}
-    return names == {keys.names} and has_rows_of(metas, keys)
+    return names == {keys.names} and files_fit(files, metas)
