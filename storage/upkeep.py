@@ -287,6 +287,7 @@ class Upkeep:
         most_files: int = MOST_FILES,
         moved_from: str | None = None,
         primary_key: Sequence[str] | None = None,
+        late_rows_win: bool = False,
         engine: Engine | None = None,
     ) -> RespecPlan:
         """Change the partition keys of the table; see `respec.respec`.
@@ -305,6 +306,7 @@ class Upkeep:
             most_files=most_files,
             moved_from=moved_from,
             primary_key=primary_key,
+            late_rows_win=late_rows_win,
             engine=engine,
         )
 

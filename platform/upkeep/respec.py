@@ -96,6 +96,11 @@ class RespecOptions:
         "The primary key that the table is to have: its present one, with columns that become "
         "partition keys, or without those that go.",
     )
+    late_rows_win: bool = option(
+        False,
+        "Of a primary-key table: where nothing tells which came later, rows that another client "
+        "committed under former keys or rows of the present ones, count the former as the latest.",
+    )
     moved_from: str | None = option(
         None,
         "Change no keys: the table was moved or copied from this URI or path, and its manifests "
@@ -149,6 +154,7 @@ def _plan(table: Table, options: RespecOptions) -> RespecPlan:
         most_partitions=options.max_partitions,
         most_files=options.max_files,
         primary_key=options.primary_key,
+        late_rows_win=options.late_rows_win,
     )
 
 

@@ -32,7 +32,7 @@ from lakewright.storage.errors import SnapshotNotFound, UnsupportedError
 from lakewright.storage.files.external_files import external_uri
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.restamp import numbered_on_top
-from lakewright.storage.operations.commit.restated_base import has_rows_of
+from lakewright.storage.operations.commit.restated_base import files_fit, has_rows_of
 from lakewright.storage.operations.state.bridged_files import (
     has_bridged_rows,
     is_bridged_row,
@@ -341,13 +341,30 @@ def _hash_indexes(
 
 
 def needed_from(files: TableFiles, latest: Snapshot) -> int | None:
-    """The first snapshot that the end of a change under way may need; None if none is."""
+    """The first snapshot that the end of a change under way may need; None if none is.
+
+    So may the end of what clients committed under former keys: their commits tell the order of
+    rows, and the snapshot before them the buckets of keys.
+    """
     if not files.schema.has_primary_key:
         return None
-    if not has_bridged_rows(files, snapshot_manifests(files, latest)):
+    metas = snapshot_manifests(files, latest)
+    if has_bridged_rows(files, metas):
+        found = next(_recorded(files, latest), None)
+        return None if found is None else found[1].before_id
+    if files_fit(files, metas):
         return None
-    found = next(_recorded(files, latest), None)
-    return None if found is None else found[1].before_id
+    waiting = {each.file.file_name for each in late_entries(files, live_entries(files, latest))}
+    first: int | None = None
+    for snapshot in files.snapshots.back_from(latest):
+        if not waiting:
+            return snapshot.id
+        added = files.manifests.entries(files.manifests.read_delta_list(snapshot))
+        came = waiting.intersection(each.file.file_name for each in added)
+        if came:
+            waiting -= came
+            first = snapshot.id
+    return first
 
 
 def _is_bridged(files: TableFiles, entry: ManifestEntry) -> bool:

@@ -4,10 +4,10 @@ A client that opened a primary-key table before its keys changed does not ask fo
 commits. Its files, called late here, lie in partitions and buckets of the former keys, so their
 rows replace none. Readers refuse them (`state/bridged_files.py`) until this module has moved them.
 
-1. Find the late files, and check that no other rows followed them: the numbers of both would not
-   tell which came later.
+1. Find the late files by their commits, and check that no rows of the present keys followed: the
+   numbers of both would not tell which came later. A caller may say that late rows are the latest.
 2. Write their rows to level 0 of the present partitions and buckets. Rows keep their kinds. Their
-   sequence numbers follow those of all other files, since they were committed later.
+   sequence numbers follow those of all other files, and those of earlier late commits.
 3. Commit: the new files replace the late ones. A second snapshot leaves out the removals, whose
    rows of former keys other clients would misread.
 
@@ -41,6 +41,7 @@ from lakewright.storage.operations.state.bridged_files import late_entries
 from lakewright.storage.operations.state.latest import read_latest
 from lakewright.storage.operations.state.live_files import LiveFiles, index_entries, live_entries
 from lakewright.storage.operations.write.verify import VerifyLevel
+from lakewright.storage.spec.bridge_record import BridgeRecord
 from lakewright.storage.spec.commit import Change
 from lakewright.storage.spec.index import HASH_INDEX, IndexEntry
 from lakewright.storage.spec.manifest import FileKind, ManifestEntry
@@ -54,11 +55,15 @@ _REWRITES = (CommitKind.COMPACT, CommitKind.ANALYZE)
 
 @dataclass
 class LateFiles:
-    """The late files of a table, and what was done about them."""
+    """The late files of a table, and what was done about them.
+
+    With `rows_win` their rows count as the latest where nothing tells which came later.
+    """
 
     files: TableFiles
     engine: Engine
     verify: VerifyLevel
+    rows_win: bool = False
     rewritten: Rewritten = field(default_factory=Rewritten)
     snapshot_ids: list[int] = field(default_factory=list)
     _run_ids: list[str] = field(default_factory=list)
@@ -113,21 +118,26 @@ class LateFiles:
         names = {each.file.file_name for each in late}
         _check_same_primary_key(files, snapshot, late)
         _check_rows_stay_in_partitions(files, snapshot, late)
-        check_none_followed(files, snapshot, names)
+        commits = _late_commits(files, snapshot, entries, late, rows_win=self.rows_win)
         run_id = files.env.new_id()
         self._run_ids.append(run_id)
-        ahead = _numbers_ahead(entries, names)
         is_dynamic = files.options.bucket_mode is BucketMode.DYNAMIC
         standing = _hash_indexes_before(files, snapshot, names) if is_dynamic else ()
         places = NewPlaces(files, present=_by_partition(standing))
         staged: list[ManifestEntry] = []
-        for former, moves in _moves(files, late):
-            move = partial(move_partition, former, places, run_id, 0, self.verify, late_by=ahead)
-            # Tasks that choose dynamic buckets know what those before them chose.
-            for moved in map(move, moves) if is_dynamic else self.engine.map(move, moves):
-                own = [each.entry for each in moved.staged]
-                staged += own
-                self.rewritten.wrote((each.file for each in own), moved.nulled_values)
+        following = _number_after(each for each in entries if each.file.file_name not in names)
+        for commit in commits:
+            ahead = max(following - min(each.file.min_sequence_number for each in commit), 0)
+            following = max(following, _number_after(commit) + ahead)
+            for former, moves in _moves(files, commit):
+                write = partial(
+                    move_partition, former, places, run_id, 0, self.verify, late_by=ahead
+                )
+                # Tasks that choose dynamic buckets know what those before them chose.
+                for moved in map(write, moves) if is_dynamic else self.engine.map(write, moves):
+                    own = [each.entry for each in moved.staged]
+                    staged += own
+                    self.rewritten.wrote((each.file for each in own), moved.nulled_values)
         grown = places.write_indexes(f"index-{run_id}")
         slots = {each.place for each in grown}
         indexes = [*(each for each in standing if each.place not in slots), *grown]
@@ -165,37 +175,81 @@ class LateFiles:
         return without_removals(self.files, latest, live)
 
 
-def check_none_followed(files: TableFiles, latest: Snapshot, late: Iterable[str]) -> None:
-    """Check that no rows of the present keys were committed after late files.
+def _late_commits(
+    files: TableFiles,
+    latest: Snapshot,
+    entries: Sequence[ManifestEntry],
+    late: Sequence[ManifestEntry],
+    *,
+    rows_win: bool,
+) -> list[list[ManifestEntry]]:
+    """The late files by their commits, in their order; those of commits that are gone come first.
 
     Raises:
-        UnsupportedError: names the snapshot before the late files, and the commands.
+        UnsupportedError: rows of the present keys were committed after late ones, or may have been;
+            names the ways out.
     """
-    waiting = set(late)
+    waiting = {each.file.file_name: each for each in late}
+    found: list[list[ManifestEntry]] = []
     follower: int | None = None
+    is_compacted = False
     for snapshot in files.snapshots.back_from(latest):
-        if snapshot.commit_kind in _REWRITES:
-            continue
+        # A compaction by a late client may have joined rows from before a follower.
+        if BridgeRecord.of(snapshot) is not None or not (waiting or is_compacted):
+            break
         metas = files.manifests.read_delta_list(snapshot)
-        added = {
-            each.file.file_name
-            for each in files.manifests.entries(metas)
-            if each.kind is FileKind.ADD
-        }
-        if follower is not None and added & waiting:
+        added = [e for e in files.manifests.entries(metas) if e.kind is FileKind.ADD]
+        came_late = late_entries(files, added)
+        if came_late and follower is not None and not rows_win:
             raise UnsupportedError(
                 f"snapshot {snapshot.id} of {files.name} holds rows of a client that opened the "
                 f"table before its partition keys changed, and snapshot {follower} was committed "
                 "after it, so nothing tells which of their rows came later; roll back (lakewright "
                 f"rollback {files.name} --snapshot {snapshot.id - 1}), and write the rows of both "
-                "again",
+                f"again, or {_late_rows_win(files)}",
                 table=files.name,
             )
-        waiting -= added
-        if not waiting:
-            return
-        if added:
+        own = [e for e in (waiting.pop(each.file.file_name, None) for each in came_late) if e]
+        is_rewrite = snapshot.commit_kind in _REWRITES
+        is_compacted = is_compacted or bool(own and is_rewrite)
+        if own:
+            found.append(own)
+        if len(came_late) < len(added) and not is_rewrite:
             follower = snapshot.id
+    if waiting:
+        if not rows_win:
+            _check_none_may_have_followed(files, entries, list(waiting.values()))
+        found.append(list(waiting.values()))
+    return found[::-1]
+
+
+def _check_none_may_have_followed(
+    files: TableFiles, entries: Sequence[ManifestEntry], late: Sequence[ManifestEntry]
+) -> None:
+    """Check that no file of the present keys is younger than late files whose commits are gone.
+
+    Raises:
+        UnsupportedError: names such a file, and the way out.
+    """
+    names = {each.file.file_name for each in late_entries(files, entries)}
+    since = min((each.file.creation_time or 0 for each in late), default=0)
+    for each in entries:
+        if each.file.file_name not in names and (each.file.creation_time or 0) > since:
+            raise UnsupportedError(
+                f"clients that opened {files.name} before its partition keys changed committed "
+                f"{len(late)} files, in snapshots that have expired, and data file "
+                f"{each.file.file_name} was written after them, so nothing tells which of their "
+                f"rows came later; roll back to a tag of before, or {_late_rows_win(files)}",
+                table=files.name,
+            )
+
+
+def _late_rows_win(files: TableFiles) -> str:
+    keys = ",".join(files.schema.partition_keys)
+    return (
+        "say that the late rows are the latest "
+        f"(lakewright respec {files.name} --keys {keys!r} --late-rows-win)"
+    )
 
 
 def _hash_indexes_before(
@@ -272,11 +326,9 @@ def _check_rows_stay_in_partitions(
         )
 
 
-def _numbers_ahead(entries: Sequence[ManifestEntry], late: set[str]) -> int:
-    """What is added to sequence numbers of late rows, so that they follow all other rows."""
-    others = [e.file.max_sequence_number for e in entries if e.file.file_name not in late]
-    first = min(e.file.min_sequence_number for e in entries if e.file.file_name in late)
-    return max(0, max(others, default=-1) + 1 - first)
+def _number_after(entries: Iterable[ManifestEntry]) -> int:
+    """The sequence number that follows those of all rows."""
+    return max((each.file.max_sequence_number for each in entries), default=-1) + 1
 
 
 def _moves(

@@ -80,7 +80,7 @@ _MOST_ROUNDS = 50
 _ROUNDS_BESIDE_WRITERS = 3
 
 
-def plan_respec(
+def plan_respec(  # noqa: PLR0913 - each is a part of what one change may be told
     files: TableFiles,
     keys: Sequence[str],
     *,
@@ -89,6 +89,7 @@ def plan_respec(
     most_files: int = MOST_FILES,
     moved_from: str | None = None,
     primary_key: Sequence[str] | None = None,
+    late_rows_win: bool = False,
     engine: Engine | None = None,
 ) -> RespecPlan:
     """Plan to give a table these partition keys; none make it unpartitioned.
@@ -97,7 +98,8 @@ def plan_respec(
     `partitions`, the files of these are split, and the keys stay. With `moved_from`, the former
     place of a table that was moved or copied, its files are named where they lie now. With
     `primary_key`, columns that become partition keys join the primary key, or those that go leave
-    it.
+    it. With `late_rows_win`, rows that another client committed to a primary-key table under former
+    keys count as the latest, where nothing tells whether rows of the present keys came later.
 
     Raises:
         InvalidRequestError: a key cannot be a partition key, or there would be more partitions or
@@ -173,6 +175,7 @@ def plan_respec(
         most_partitions=most_partitions,
         most_files=most_files,
         is_keyed=keyed,
+        late_rows_win=late_rows_win,
         primary_key=primary,
         crosses_partitions=replace(
             with_primary_key(files, keys, primary), partition_keys=keys
@@ -311,9 +314,11 @@ class _Run:
             values = self.values(self.files, plan.keys)
             values.look(live_entries(self.files, self.seen), self.engine)
         now = self.end_change_of_keys()
+        moved = self.rewritten.files
         for keys in plan.steps:
             now = self.step(now, keys)
-        if not plan.steps:
+        if not plan.steps and not moved:
+            # Who ends what others left may know nothing of a change that is to go on.
             self.snapshot_ids += give_up(now)
         if not plan.steps and plan.split.files:
             self.split(now, plan.keys, [dict(task.partition) for task in plan.splits.tasks])
@@ -342,7 +347,7 @@ class _Run:
 
     def move_late_files(self, files: TableFiles) -> None:
         """Move what clients wrote under former keys that opened the table before they changed."""
-        late = LateFiles(files, self.engine, self.verify)
+        late = LateFiles(files, self.engine, self.verify, rows_win=self.plan.late_rows_win)
         late.move()
         self.snapshot_ids += late.snapshot_ids
         self.rewritten.add(late.rewritten)

@@ -58,7 +58,8 @@ class RespecPlan(Plan["RespecResult"]):
     `partition_count` is that of the new ones: null and empty texts share a folder, and are several.
     A run that was stopped has `staged` the rows of some files in `split`, which are not written
     again. `gives_up` is how many partitions are staged for another change, and go. `damaged` says
-    what is wrong with records of staged partitions that cannot be read, and go.
+    what is wrong with records of staged partitions that cannot be read, and go. With
+    `late_rows_win`, rows that a client committed under former keys count as the latest.
     """
 
     table: str
@@ -82,6 +83,7 @@ class RespecPlan(Plan["RespecResult"]):
     staged: Layout = Layout(files=0, bytes=0, rows=0)
     gives_up: int = 0
     damaged: tuple[str, ...] = ()
+    late_rows_win: bool = False
 
     @property
     def partitions_before(self) -> int:

@@ -107,8 +107,9 @@ def expiry_step(
     needed = needed_from(files, files.snapshots.read(ids[-1]))
     if needed is not None:
         reasons.append(
-            f"a change of the partition keys may end with snapshot {needed}; the next commit ends "
-            f"it, or respec with the keys {', '.join(files.schema.partition_keys) or 'none'}"
+            f"a change of the partition keys, or rows that a client committed under former ones, "
+            f"may need snapshot {needed}; the next commit ends that, or respec with the keys "
+            f"{', '.join(files.schema.partition_keys) or 'none'}"
         )
         allowed = min(allowed, bisect_left(ids, needed))
     too_many = max(0, count - retention.retain_max)

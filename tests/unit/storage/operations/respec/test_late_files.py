@@ -8,11 +8,13 @@ import pytest
 
 from lakewright.storage import Catalog, StagedWrite, Table
 from lakewright.storage.errors import UnsupportedError
+from lakewright.storage.operations.retention import expiry_range
 from tests.support.stores.watched_files import Call, Crashed, WatchedFiles, looked_at
 from tests.support.tables.builders import compact, content, expire, remove_orphans, rows
 from tests.support.tables.invariants import assert_only_reachable_files
 from tests.support.tables.late_commits import commit_late
 from tests.unit.storage.operations.respec.test_keyed import by_day, event, found, respec
+from tests.unit.storage.operations.respec.test_staging import die_after
 
 pytestmark = pytest.mark.mission("PT1", "PT3", "PT4")
 
@@ -110,6 +112,95 @@ def test_late_rows_that_others_followed_are_refused_with_the_way_back(catalog: C
     table.history.rollback(snapshot=last)
     assert content(catalog.table(table.name)) == due
     remove_orphans(table)
+
+
+@pytest.mark.parametrize("keys", [("dt", "hh"), (), ("hh",)], ids=str)
+def test_of_several_late_commits_the_later_one_wins(
+    catalog: Catalog, keys: tuple[str, ...]
+) -> None:
+    """Their writers began with the same numbers."""
+    table = by_day(catalog)
+    opened = [catalog.table(table.name) for _ in range(3)]
+    late = [
+        each.stage(rows(each, [event("a", 1, 2, v=f"late {number}"), event("b", number, 9)]))
+        for number, each in enumerate(opened)
+    ]
+    table = respec(catalog, table, *keys)
+    for number in (1, 0, 2):
+        commit_late(opened[number], late[number])
+    table.upkeep.respec(keys)
+    assert [each["v"] for each in found(table, "a", 1, 2)] == ["late 2"]
+    assert all(found(table, "b", number, 9) for number in range(3))
+    table.write(rows(table, [event("a", 1, 2, v="last")]))
+    assert [each["v"] for each in found(table, "a", 1, 2)] == ["last"]
+    expire(table)
+    remove_orphans(table)
+
+
+def followed(catalog: Catalog) -> Table:
+    """A table with late rows, and with a newer row of the present keys that followed them."""
+    table = opened = by_day(catalog)
+    late = staged(table, deletes=False)
+    table = respec(catalog, table, "dt", "hh")
+    following = table.stage(rows(table, [event("a", 1, 2, v="newest")]))
+    commit_late(opened, late)
+    commit_late(table, following)
+    return table
+
+
+def test_an_expiry_keeps_what_tells_the_order_of_late_rows(catalog: Catalog) -> None:
+    table = followed(catalog)
+    plan = table.upkeep.plan_expire_snapshots(retain_min=1, retain_max=1, time_retained_ms=0)
+    assert "rows that a client committed under former ones" in " ".join(plan.reasons)
+    expire(table)
+    with pytest.raises(UnsupportedError, match="nothing tells which of their rows came later"):
+        table.upkeep.respec(["dt", "hh"])
+    table.history.rollback(snapshot=table.history.snapshots()[-3].id)
+    remove_orphans(catalog.table(table.name))
+
+
+def test_late_rows_do_not_win_over_younger_ones_where_another_client_expired_their_commits(
+    unchecked_catalog: Catalog,
+) -> None:
+    table = followed(unchecked_catalog)
+    last = table.history.snapshots()[-1].id
+    with pytest.MonkeyPatch.context() as patch:
+        # Other clients have no such guard.
+        patch.setattr(expiry_range, "needed_from", lambda *_: None)
+        expire(table)
+    assert [each.id for each in table.history.snapshots()] == [last]
+    with pytest.raises(UnsupportedError, match="--late-rows-win"):
+        table.upkeep.respec(["dt", "hh"])
+
+
+def test_late_rows_are_the_latest_where_the_caller_says_so(catalog: Catalog) -> None:
+    table = followed(catalog)
+    with pytest.raises(UnsupportedError, match="--late-rows-win"):
+        table.upkeep.respec(["dt", "hh"])
+    table.upkeep.respec(["dt", "hh"], late_rows_win=True)
+    table = catalog.table(table.name)
+    assert [each["v"] for each in found(table, "a", 1, 2)] == ["late"]
+    expire(table)
+    remove_orphans(table)
+
+
+def test_what_was_staged_for_a_change_stays_when_late_rows_are_moved(catalog: Catalog) -> None:
+    """Whoever moves them, such as upkeep, may know nothing of that change."""
+    table = opened = by_day(catalog)
+    late = staged(table, deletes=False)
+    table = respec(catalog, table, "dt", "hh")
+    die_after(catalog, table.name, ("dt",), 2)
+    commit_late(opened, late)
+    table = catalog.table(table.name)
+    table.upkeep.respec(["dt", "hh"])
+    table = catalog.table(table.name)
+    plan = table.upkeep.plan_respec(["dt"])
+    assert plan.staged.files
+    due = content(table)
+    table.upkeep.run(plan)
+    assert content(catalog.table(table.name)) == due
+    expire(catalog.table(table.name))
+    remove_orphans(catalog.table(table.name))
 
 
 @pytest.mark.parametrize("by", ["a second respec", "a write"])
