@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from itertools import permutations
+from itertools import chain, permutations
 
 from lakewright.storage.env import FileStatus
 from lakewright.storage.errors import (
@@ -293,9 +293,9 @@ class _Drift:
         """Compare one folder."""
         folders = find_partitions(self._files, asked)
         live = self.below(asked.root)
-        seen = {
-            status.path for each in (*folders.partitions, *folders.strays) for status in each.files
-        }
+        held = [each.files for each in folders.partitions]
+        held += [each.files for each in folders.strays]
+        seen = {status.path for status in chain.from_iterable(held)}
         gone = [(path, entry) for path, entry in live if path not in seen]
         if not folders.partitions:
             self._check_holds_any(asked, folders, live, gone)
