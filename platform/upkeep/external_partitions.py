@@ -108,7 +108,8 @@ def _report_add(
     }
     notes = []
     if plan.known_files:
-        notes.append(f"{counted(plan.known_files, 'file')} there are part of the table already")
+        are = "is" if plan.known_files == 1 else "are"
+        notes.append(f"{counted(plan.known_files, 'file')} there {are} part of the table already")
     if plan.partitions:
         notes.append(
             "the files are copied, and the copies are the table's own"
@@ -174,7 +175,8 @@ def _plan_repair(table: Table, options: RepairOptions) -> RepairPlan:
     )
 
 
-def _drift_rows(plan: RepairPlan) -> Rows:
+def _drift_rows(table: Table, plan: RepairPlan) -> Rows:
+    is_partitioned = bool(table.schema.partition_keys)
     found = (
         (each.partition, "found", len(each.files), each.rows, each.folder) for each in plan.found
     )
@@ -184,7 +186,7 @@ def _drift_rows(plan: RepairPlan) -> Rows:
     left = ((each.partition, "left alone", None, None, each.reason) for each in plan.left)
     return [
         {
-            "partition": NamedPartition(partition),
+            "partition": NamedPartition(partition if partition or not is_partitioned else None),
             "drift": drift,
             "files": files,
             "rows": rows,
@@ -194,7 +196,7 @@ def _drift_rows(plan: RepairPlan) -> Rows:
     ]
 
 
-def _report_repair(_: Table, done: Outcome[RepairOptions, RepairPlan, RepairResult]) -> Report:
+def _report_repair(table: Table, done: Outcome[RepairOptions, RepairPlan, RepairResult]) -> Report:
     plan, result = done.plan, done.result
     found = sum(len(each.files) for each in plan.found)
     gone = sum(len(each.files) for each in plan.gone)
@@ -211,7 +213,7 @@ def _report_repair(_: Table, done: Outcome[RepairOptions, RepairPlan, RepairResu
         f"{counted(found, 'file')} found, {counted(gone, 'file')} gone, "
         f"{counted(len(plan.left), 'folder')} left alone"
     )
-    rows = _drift_rows(plan)
+    rows = _drift_rows(table, plan)
     snapshot = None if result is None else result.snapshot
     if snapshot is None or result is None:
         nothing = not plan.to_add and not plan.to_drop

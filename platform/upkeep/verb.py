@@ -45,12 +45,15 @@ Rows = Sequence[Mapping[str, object]]
 
 @dataclass(frozen=True, slots=True)
 class NamedPartition:
-    """A partition in a row of detail: its text, or a column for each of its values."""
+    """A partition in a row of detail: its text, or a column for each of its values.
 
-    spec: Mapping[str, object]
+    A row of no partition, as of a stray folder, has no `spec`.
+    """
+
+    spec: Mapping[str, object] | None
 
     def __str__(self) -> str:
-        return describe_partition(self.spec)
+        return "-" if self.spec is None else describe_partition(self.spec)
 
 
 # --- options -----------------------------------------------------------------------------------

@@ -10,7 +10,11 @@ from enum import Enum
 
 from lakewright.storage.errors import InvalidOption
 from lakewright.storage.spec.option_values import OptionReader, trimmed
-from lakewright.storage.spec.partition_time import PartitionTimes
+from lakewright.storage.spec.partition_time import (
+    FORMATTER_OPTION,
+    PATTERN_OPTION,
+    PartitionTimes,
+)
 from lakewright.storage.spec.schema import TableSchema
 
 TIME_OPTION = "partition.expiration-time"
@@ -50,8 +54,8 @@ def read_partition_expiry(schema: TableSchema, *, table: str) -> PartitionExpiry
         expiration_ms=reader.optional_duration_ms(TIME_OPTION),
         strategy=expiry_strategy(reader.text(STRATEGY_OPTION)),
         times=PartitionTimes(
-            pattern=reader.text("partition.timestamp-pattern") or None,
-            formatter=reader.text("partition.timestamp-formatter") or None,
+            pattern=reader.text(PATTERN_OPTION) or None,
+            formatter=reader.text(FORMATTER_OPTION) or None,
         ),
         max_num=reader.integer("partition.expiration-max-num", minimum=1),
         batch_size=reader.optional_integer("partition.expiration-batch-size", minimum=1),

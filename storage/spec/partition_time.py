@@ -13,6 +13,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from calendar import monthrange
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NoReturn
@@ -20,6 +21,7 @@ from typing import NoReturn
 from lakewright.storage.errors import InvalidOption
 from lakewright.storage.spec.partition import Partition, partition_value_text
 
+PATTERN_OPTION = "partition.timestamp-pattern"
 FORMATTER_OPTION = "partition.timestamp-formatter"
 
 # What Paimon reads without a formatter.
@@ -30,6 +32,7 @@ _DEFAULT = re.compile(
 _NAMES = {"y": "year", "u": "year", "M": "month", "d": "day", "H": "hour", "m": "minute"}
 _NAMES |= {"s": "second", "S": "fraction"}
 _TOKEN = re.compile(r"'(?P<quoted>(?:[^']|'')*)'|(?P<letters>(?P<letter>[A-Za-z])(?P=letter)*)|.")
+_NAMED = re.compile(r"\$[^\W\d]\w*")
 _MICROSECOND_DIGITS = 6
 
 
@@ -85,6 +88,28 @@ class PartitionTimes:
             InvalidOption: it has a letter that is not implemented, or gives no day.
         """
         assert self._layout.groups
+
+    def check_names(self, keys: Sequence[str], *, table: str) -> None:
+        """Check that the pattern names partition keys, and nothing else.
+
+        Raises:
+            InvalidOption: it names none, or something else.
+        """
+        if self.pattern is None:
+            return
+        rest = self.pattern
+        for key in keys:
+            rest = rest.replace(f"${key}", " ")
+        unknown = _NAMED.search(rest)
+        if unknown is None and rest != self.pattern:
+            return
+        what = f"{unknown[0] if unknown else 'it'} names no partition key"
+        raise InvalidOption(
+            f"{PATTERN_OPTION}={self.pattern!r}: {what} of {table}; write its keys as "
+            f"{', '.join(f'${key}' for key in keys)}",
+            table=table,
+            option=PATTERN_OPTION,
+        )
 
 
 def _lenient(year: int, month: int, day: int, *time: int) -> dt.datetime:

@@ -37,6 +37,7 @@ from lakewright.storage.operations.commit.register_files import Joins, commit_re
 from lakewright.storage.operations.partitions.external_folders import (
     FolderQuestion,
     FoundPartition,
+    check_no_strays,
     check_not_busy,
     find_partitions,
 )
@@ -167,13 +168,16 @@ def plan_add_partitions(
         age_ms=age_ms,
     )
     folders = find_partitions(files, asked)
+    check_no_strays(folders)
     check_not_busy(files.name, root, folders)
     found = folders.partitions
     if not found:
-        raise InvalidRequestError(
-            f"folder {folder} holds no data files that {files.name} could take over",
-            table=files.name,
+        why = (
+            f"holds no data files that {files.name} could take over"
+            if files.fs.exists(root)
+            else f"does not exist, so {files.name} can take nothing over from it; look at its path"
         )
+        raise InvalidRequestError(f"folder {folder} {why}", table=files.name)
     snapshot = files.snapshots.latest()
     live = live_entries(files, snapshot)
     unknown = files_to_add(files, found, live, into_existing=into_existing)

@@ -16,7 +16,7 @@ paths.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -198,15 +198,20 @@ def _check_alike(files: TableFiles, other: TableFiles) -> None:
         ("options", _layout(one), _layout(two)),
     ):
         if own != others:
-            differ = [
-                f"{each}" for each in (*own, *others) if (each in own) is not (each in others)
-            ]
             raise InvalidRequestError(
-                f"{files.name} and {other.name} have other {what} ({'; '.join(differ[:4])}), and "
+                f"{files.name} and {other.name} have other {what} ({_differing(own, others)}), and "
                 "partitions are exchanged between tables of the same schema; write the rows "
                 "instead",
                 table=files.name,
             )
+
+
+def _differing(own: Sequence[object], others: Sequence[object]) -> str:
+    """What only one of the tables has; all of both, in order, if they have the same."""
+    differ = [f"{each}" for each in (*own, *others) if (each in own) is not (each in others)]
+    if differ:
+        return "; ".join(differ[:4])
+    return " against ".join(", ".join(map(str, each)) for each in (own, others))
 
 
 def _columns(schema: TableSchema) -> tuple[str, ...]:

@@ -117,8 +117,8 @@ def plan_expire_partitions(
     With `spare_tagged`, partitions stay as long as a tag needs files of theirs.
 
     Raises:
-        InvalidOption: neither the call nor the table gives an expiration time; or the strategy or
-            the formatter is invalid.
+        InvalidOption: neither the call nor the table gives an expiration time; or the strategy,
+            the pattern or the formatter is invalid.
         InvalidRequestError: the table has no partition keys.
     """
     check_partitioned(files)
@@ -155,8 +155,10 @@ class _Asked:
 
 
 def _plan(asked: _Asked, options: PartitionExpiry, most: int | None) -> ExpirePartitionsPlan:
-    asked.times.check()
     files = asked.files
+    asked.times.check()
+    if asked.strategy is ExpiryStrategy.VALUES_TIME:
+        asked.times.check_names(files.schema.partition_keys, table=files.name)
     snapshot, found = read_latest(
         files, lambda latest: selected_entries(files, latest, Selection())
     )

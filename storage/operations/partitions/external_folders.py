@@ -2,7 +2,7 @@
 
 1. List the files below the root folder.
 2. Tell the layout of the folders: `key=value`, or values alone, whose keys the caller names.
-3. Decode the names of the folders to partitions of the table.
+3. Decode the names of the folders to partitions of the table, and tell the folders that are none.
 4. Mark partitions that a process may still be writing.
 
 Files whose names begin with `_` or `.` are no data, as in Hive and Spark.
@@ -62,46 +62,71 @@ class FolderQuestion:
             return False
 
 
-@dataclass(frozen=True, slots=True)
-class FoundFolders:
-    """The partitions below a folder, in the order of their paths.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StrayFolder:
+    """A folder with files that is no partition of the table; `error` says why."""
 
-    `busy` has the signs of running writers, by the path of the folder below the root.
+    folder: str
+    files: tuple[FileStatus, ...]
+    error: InvalidRequestError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundFolders:
+    """The partitions below a folder, and the folders that are none, in the order of their paths.
+
+    Signs of running writers are by the path of the folder below the root: `young` has those of
+    files that were written just now, `unfinished` those of staging folders and unfinished files.
     """
 
     partitions: tuple[FoundPartition, ...]
-    busy: Mapping[str, str]
+    strays: tuple[StrayFolder, ...]
+    young: Mapping[str, str]
+    unfinished: Mapping[str, str]
+
+    def sign_at(self, folder: str) -> str | None:
+        """The sign of a writer to a folder, by its path below the root."""
+        return _sign_at(folder, self.young, self.unfinished)
 
 
 def find_partitions(files: TableFiles, asked: FolderQuestion) -> FoundFolders:
     """The partitions below a folder.
 
+    A folder is no partition if it has another number of levels than the table has keys, names
+    another column, or a value that is not of its key's type.
+
     Raises:
-        InvalidRequestError: a folder has another number of levels than the table has keys, names
-            another column, or a value that is not of its key's type.
+        InvalidRequestError: `keys` are not those that the folders have to give.
     """
     given = files.partitions.stored(asked.given)
     levels = _Levels(files, given, asked)
     folders: dict[str, list[FileStatus]] = {}
-    busy: dict[str, str] = {}
+    young: dict[str, str] = {}
+    unfinished: dict[str, str] = {}
     below = asked.root.rstrip("/") + "/"
     for status in sorted(files.fs.list_tree(asked.root), key=lambda each: each.path):
         parts = status.path.removeprefix(below).split("/")
-        sign = _sign_of_writer(parts, status, asked)
-        if sign is not None:
-            busy.setdefault("/".join(parts[: _data_depth(parts, levels)]), sign)
+        folder = "/".join(parts[: _data_depth(parts, levels)])
+        if (sign := _sign_of_staging(parts)) is not None:
+            unfinished.setdefault(folder, sign)
+        elif (sign := _sign_of_age(parts, status, asked)) is not None:
+            young.setdefault(folder, sign)
         if not any(levels.is_hidden(part, depth) for depth, part in enumerate(parts)):
             folders.setdefault("/".join(parts[:-1]), []).append(status)
-    partitions = tuple(
-        FoundPartition(
-            partition=levels.partition(folder),
-            folder=f"{below}{folder}".rstrip("/"),
-            files=tuple(statuses),
-            busy=_nearest(busy, folder),
-        )
-        for folder, statuses in folders.items()
+    partitions: list[FoundPartition] = []
+    strays: list[StrayFolder] = []
+    for folder, statuses in folders.items():
+        place, held = f"{below}{folder}".rstrip("/"), tuple(statuses)
+        try:
+            partition = levels.partition(folder)
+        except InvalidRequestError as error:
+            strays.append(StrayFolder(folder=place, files=held, error=error))
+            continue
+        busy = _sign_at(folder, young, unfinished)
+        partitions.append(FoundPartition(partition=partition, folder=place, files=held, busy=busy))
+    return FoundFolders(
+        partitions=tuple(partitions), strays=tuple(strays), young=young, unfinished=unfinished
     )
-    return FoundFolders(partitions, busy)
 
 
 def _data_depth(parts: Sequence[str], levels: _Levels) -> int:
@@ -112,26 +137,39 @@ def _data_depth(parts: Sequence[str], levels: _Levels) -> int:
     return len(parts) - 1
 
 
-def _nearest(busy: Mapping[str, str], folder: str) -> str | None:
-    """The sign of a writer in a folder or above it."""
+def _sign_at(folder: str, young: Mapping[str, str], unfinished: Mapping[str, str]) -> str | None:
+    """The sign of a writer to a folder.
+
+    A job with a staging folder may replace every folder below the place where that lies. A young
+    file elsewhere says nothing: a landing place may get files at all times.
+    """
+    if folder in young:
+        return young[folder]
     at = folder
-    while at and at not in busy:
+    while at and at not in unfinished:
         at = at.rpartition("/")[0]
-    return busy.get(at)
+    return unfinished.get(at)
 
 
-def _sign_of_writer(parts: Sequence[str], status: FileStatus, asked: FolderQuestion) -> str | None:
+def _sign_of_staging(parts: Sequence[str]) -> str | None:
     for part in parts[:-1]:
         if part.lower().startswith(_TEMPORARY_FOLDERS):
             return f"folder {part} is the staging folder of a running job"
     name = parts[-1].lower()
     if name.endswith(_TEMPORARY_SUFFIXES) or ".inprogress." in name:
         return f"file {parts[-1]} has the name of an unfinished file"
-    if name.startswith(("_", ".")):
+    return None
+
+
+def _sign_of_age(parts: Sequence[str], status: FileStatus, asked: FolderQuestion) -> str | None:
+    if parts[-1].startswith(("_", ".")):
         return None
     age_ms = asked.now_ms - status.modified_ms
     if asked.age_ms and age_ms < asked.age_ms:
-        return f"file {parts[-1]} was written {max(age_ms, 0) / 1000:.0f} s ago"
+        return (
+            f"file {parts[-1]} was written {max(age_ms, 0) / 1000:.0f} s ago, within the "
+            f"{asked.age_ms / 1000:g} s of --age (age_ms)"
+        )
     return None
 
 
@@ -221,10 +259,21 @@ def check_not_busy(table: str, root: str, found: FoundFolders) -> None:
     Raises:
         InvalidRequestError: names the first of them, the sign, and the way out.
     """
-    for folder, sign in found.busy.items():
+    busy = {**found.young, **found.unfinished}
+    for folder, sign in sorted(busy.items()):
         raise InvalidRequestError(
-            f"{len(found.busy)} folders below {root} may be being written, and {table} would miss "
+            f"{len(busy)} folders below {root} may be being written, and {table} would miss "
             f"what comes: in {folder or '.'}, {sign}; wait until the writer is done, or, if it "
             "is, give a smaller age and delete what it left behind",
             table=table,
         )
+
+
+def check_no_strays(found: FoundFolders) -> None:
+    """Refuse folders of which one is no partition.
+
+    Raises:
+        InvalidRequestError: says of the first such folder why.
+    """
+    for stray in found.strays:
+        raise stray.error

@@ -11,12 +11,18 @@ snapshot names.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from itertools import permutations
+from itertools import chain, permutations
 
-from lakewright.storage.errors import InvalidRequestError, StalePlan
+from lakewright.storage.env import FileStatus
+from lakewright.storage.errors import (
+    CorruptionError,
+    InvalidRequestError,
+    StalePlan,
+    UnsupportedError,
+)
 from lakewright.storage.files.external_files import RealPlaces, external_uri, path_in_store
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.register_files import Joins, commit_registered
@@ -33,7 +39,9 @@ from lakewright.storage.operations.partitions.add_partitions import (
 )
 from lakewright.storage.operations.partitions.external_folders import (
     FolderQuestion,
+    FoundFolders,
     FoundPartition,
+    StrayFolder,
     find_partitions,
 )
 from lakewright.storage.operations.partitions.external_metas import ExternalFiles
@@ -68,7 +76,10 @@ class GoneFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftFolder:
-    """A folder that differs from the table and that no repair changes, with the reason."""
+    """A folder that differs from the table and that no repair changes, with the reason.
+
+    `partition` is empty for a folder that is none.
+    """
 
     partition: dict[str, object]
     folder: str
@@ -129,11 +140,12 @@ def plan_repair_partitions(
 
     `partition`, `keys` and `age_ms` are those of `add_partitions`. Without `keys`, folders that
     hold values alone are read as the files that the table has there. A folder that the table took
-    over is left alone if no file and no name says its partitions.
+    over is left alone if no file and no name says its partitions, and so is one that is no
+    partition beside others that are.
 
     Raises:
-        InvalidRequestError: nothing was taken over, a folder does not fit, or it is empty, as
-            where its disk is not mounted.
+        InvalidRequestError: nothing was taken over, none of the folders is a partition, or a
+            folder is empty, as where its disk is not mounted.
         UnsupportedError: the table has keys or buckets, or the folder lies in another store.
     """
     check_takes_files(files)
@@ -228,6 +240,9 @@ def _keys_of_values(
     parts = [path.removeprefix(f"{asked.root}/").split("/")[:-1] for path, _ in live]
     if all("=" in part for each in parts for part in each):
         return None
+    # Folders without `=` beside such as are read were taken over as single partitions.
+    if any(asked.decodes(files, *each) for each in live):
+        return None
     fitting = []
     for keys in permutations(files.schema.partition_keys):
         question = replace(asked, keys=keys)
@@ -278,17 +293,42 @@ class _Drift:
         """Compare one folder."""
         folders = find_partitions(self._files, asked)
         live = self.below(asked.root)
-        if live and not folders.partitions:
+        held = [each.files for each in folders.partitions]
+        held += [each.files for each in folders.strays]
+        seen = {status.path for status in chain.from_iterable(held)}
+        gone = [(path, entry) for path, entry in live if path not in seen]
+        if not folders.partitions:
+            self._check_holds_any(asked, folders, live, gone)
+        for each in folders.partitions:
+            self._compare_partition(each)
+        for stray in folders.strays:
+            self._compare_stray(stray)
+        self._note_gone(asked.root, gone, folders)
+
+    def _check_holds_any(
+        self,
+        asked: FolderQuestion,
+        folders: FoundFolders,
+        live: Sequence[tuple[str, ManifestEntry]],
+        gone: Sequence[tuple[str, ManifestEntry]],
+    ) -> None:
+        """Refuse a place without any partition.
+
+        Raises:
+            InvalidRequestError: its folders are no partitions, or the files that the table refers
+                to are all gone.
+        """
+        stray = folders.strays[0] if folders.strays else None
+        if stray is not None and not live:
+            raise stray.error
+        if live and len(gone) == len(live):
+            what = "at all" if stray is None else f"of partitions, since {stray.error.message}"
             raise InvalidRequestError(
-                f"folder {asked.root} holds no data files at all, and {self._files.name} refers to "
+                f"folder {asked.root} holds no data files {what}, and {self._files.name} refers to "
                 f"{len(live)} files there; look whether its disk is mounted, or drop the "
                 "partitions if their files were deleted",
                 table=self._files.name,
             )
-        for each in folders.partitions:
-            self._compare_partition(each)
-        seen = {status.path for each in folders.partitions for status in each.files}
-        self._note_gone((entry for path, entry in live if path not in seen), folders.busy)
 
     def compare_without_files(self, asked: FolderQuestion) -> None:
         """Compare one folder of which the table refers to no file.
@@ -313,11 +353,7 @@ class _Drift:
                 self._leave(found, f"file {status.name} is part of {part}")
                 return
             elif entry.file.file_size != status.size:
-                self._leave(
-                    found,
-                    f"file {status.name} was written over: it has {status.size} bytes, and had "
-                    f"{entry.file.file_size}; drop the partition and add its folder again",
-                )
+                self._leave(found, _written_over(status, entry))
                 return
             else:
                 self.known_files += 1
@@ -330,8 +366,23 @@ class _Drift:
         chosen = replace(found, files=tuple(unknown))
         try:
             self.found.append(described_partition(self._files, self._described, chosen))
-        except InvalidRequestError as error:
+        except (InvalidRequestError, CorruptionError, UnsupportedError) as error:
             self._leave(found, str(error))
+
+    def _compare_stray(self, stray: StrayFolder) -> None:
+        reason = None
+        for status in stray.files:
+            uri = external_uri(self._files.fs, status.path)
+            entry = self._by_place.get(self._places.of(uri))
+            if entry is None:
+                reason = stray.error.message
+            elif entry.file.file_size != status.size:
+                reason = reason or f"in {stray.folder}, {_written_over(status, entry)}"
+            else:
+                self.known_files += 1
+        # A folder whose files are all known was taken over as a single partition.
+        if reason is not None:
+            self.left.append(LeftFolder(partition={}, folder=stray.folder, reason=reason))
 
     def _reason_to_leave(self, found: FoundPartition, unknown: int) -> str | None:
         holder = self._leased.get("") or self._leased.get(found.partition.path)
@@ -352,21 +403,38 @@ class _Drift:
             LeftFolder(partition=found.partition.spec, folder=found.folder, reason=reason)
         )
 
-    def _note_gone(self, entries: Iterable[ManifestEntry], busy: Mapping[str, str]) -> None:
-        by_partition: dict[Partition, list[ManifestEntry]] = {}
-        for entry in entries:
-            by_partition.setdefault(self._files.partitions.of_entry(entry), []).append(entry)
-        for partition, gone in by_partition.items():
-            uris = tuple(str(entry.file.external_path) for entry in gone)
+    def _note_gone(
+        self, root: str, gone: Sequence[tuple[str, ManifestEntry]], folders: FoundFolders
+    ) -> None:
+        # The rows of a partition may move from one of its folders to another.
+        written = {each.partition.row: each.busy for each in folders.partitions if each.busy}
+        by_partition: dict[Partition, list[tuple[str, ManifestEntry]]] = {}
+        for path, entry in gone:
+            partition = self._files.partitions.of_entry(entry)
+            by_partition.setdefault(partition, []).append((path, entry))
+        for partition, files in by_partition.items():
+            uris = tuple(str(entry.file.external_path) for _, entry in files)
+            below = {path.removeprefix(f"{root}/").rpartition("/")[0] for path, _ in files}
+            signs = filter(None, map(folders.sign_at, sorted(below)))
+            sign = next(signs, None) or written.get(partition.row)
             holder = self._leased.get("") or self._leased.get(partition.path)
-            sign = next(iter(busy.values()), None) or (holder and f"{holder} has a lease on it")
-            if sign:
+            if sign or holder:
                 folder = uris[0].rpartition("/")[0]
-                reason = f"{len(uris)} files are gone, and {sign}"
+                are = "file is" if len(uris) == 1 else "files are"
+                why = sign or f"{holder} has a lease on it"
+                reason = f"{len(uris)} {are} gone, and {why}"
                 self.left.append(LeftFolder(partition=partition.spec, folder=folder, reason=reason))
             else:
-                rows = sum(entry.file.row_count for entry in gone)
+                rows = sum(entry.file.row_count for _, entry in files)
                 self.gone.append(GoneFiles(partition=partition.spec, files=uris, rows=rows))
+
+
+def _written_over(status: FileStatus, entry: ManifestEntry) -> str:
+    return (
+        f"file {status.name} was written over: it has {status.size} bytes, and had "
+        f"{entry.file.file_size}; drop the partition (drop-partitions) and add its folder again "
+        "(add-partitions)"
+    )
 
 
 # --- running --------------------------------------------------------------------------------------

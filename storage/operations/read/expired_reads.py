@@ -1,8 +1,9 @@
-"""Tells a reader that its snapshot expired.
+"""Tells a reader that its snapshot expired, or that the owner of a file changed it.
 
 A reader takes no lock. Retention, a tag or a consumer keeps the files of its snapshot. A reader
 that is too slow finds a file missing, in any engine and at any step; the error then names the
-expired snapshot.
+expired snapshot. Files that were taken over where they lie stay their owner's, who may delete them
+or write over them; then the error names the repair of partitions.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from lakewright.storage.errors import CorruptionError, FileMissing, SnapshotNotFound
+from lakewright.storage.errors import CorruptionError, FileMissing, SnapshotNotFound, StorageError
+from lakewright.storage.files.external_files import external_uri
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.spec.options import BucketMode
 
 
 @contextmanager
@@ -20,11 +23,12 @@ def told_if_expired(
 ) -> Iterator[None]:
     """Turn an error for a missing file into `SnapshotNotFound` if the snapshot expired.
 
-    If the snapshot still exists, the error stays as it is, but for a lost file: then a later read
-    helps no more. With `changes` the reader reads the changes of the commit, which a tag does not
-    keep but a changelog does.
+    If the snapshot still exists, the error stays as it is, but for a lost file, since a later read
+    helps no more then, and for a damaged file that was taken over. With `changes` the reader reads
+    the changes of the commit, which a tag does not keep but a changelog does.
 
     Raises:
+        CorruptionError: a file contradicts its metadata.
         FileMissing: a file of a snapshot that still exists is lost.
         SnapshotNotFound: one of the snapshots expired or was rolled back.
     """
@@ -38,9 +42,17 @@ def told_if_expired(
             raise FileMissing(
                 f"{error.details['path']} is missing though snapshot {known[-1]} of {files.name} "
                 "names it, which has not expired; restore the file from a copy, or roll back to "
-                "the last snapshot without it",
+                f"the last snapshot without it{_if_deleted(files, error)}",
                 table=files.name,
                 path=error.details["path"],
+            ) from error
+        if not gone and isinstance(error, CorruptionError) and _is_of_others(files, error):
+            raise type(error)(
+                f"{error.message}; the file lies outside of the table, and its owner may have "
+                f"written over it: `lakewright repair-partitions {files.name}` tells such files "
+                "and the way to take them over anew",
+                table=files.name,
+                **error.details,
             ) from error
         if not gone:
             raise
@@ -53,6 +65,23 @@ def told_if_expired(
             table=files.name,
             snapshot_id=gone[0],
         ) from error
+
+
+def _if_deleted(files: TableFiles, error: FileMissing) -> str:
+    if not _is_of_others(files, error):
+        return ""
+    return (
+        "; it lies outside of the table: if its owner deleted it, `lakewright repair-partitions "
+        f"{files.name} --mode drop` drops its rows from the latest snapshot"
+    )
+
+
+def _is_of_others(files: TableFiles, error: StorageError) -> bool:
+    """Whether the file of an error is one that the table took over where it lies."""
+    path = error.details.get("path")
+    # Other tables take no files over, and a repair refuses them.
+    takes = not files.schema.is_keyed and files.options.bucket_mode is BucketMode.UNAWARE
+    return takes and isinstance(path, str) and files.is_foreign_uri(external_uri(files.fs, path))
 
 
 def _ids_there(files: TableFiles, *, changes: bool) -> set[int]:

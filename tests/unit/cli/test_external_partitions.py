@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,9 @@ def test_folders_are_taken_over_and_repaired(
     again = lakewright(catalog, *asked, "--format", "json").json
     assert (again["files"], again["known_files"]) == (0, 4)
 
+    one = ("add-partitions", "db.t", str(root / "day=a"), "--partition", "day=a", "--age", "0s")
+    assert "2 files there are part of the table already" in lakewright(catalog, *one).out
+
     land(root / "day=c" / "f.parquet", rows_of(90, 92))
     drift = lakewright(catalog, "repair-partitions", "db.t", "--age", "0s", "--dry-run")
     assert drift.lines[0] == "db.t: 1 file found, 0 files gone, 0 folders left alone"
@@ -42,6 +46,65 @@ def test_folders_are_taken_over_and_repaired(
     young = lakewright(catalog, "add-partitions", "db.t", str(root))
     assert young.code == 2
     assert "may be being written" in young.err
+
+
+def test_what_is_there_already_and_what_is_nowhere_is_told(
+    catalog: Catalog, lakewright: Lakewright, tmp_path: Path
+) -> None:
+    new_table(catalog, LANDED, partitions=["day"])
+    land(tmp_path / "landed" / "day=a" / "f.parquet", rows_of(0, 1))
+    asked = ("add-partitions", "db.t", str(tmp_path / "landed"), "--age", "0s")
+    assert lakewright(catalog, *asked).code == 0
+    assert "1 file there is part of the table already" in lakewright(catalog, *asked).out
+    nowhere = lakewright(catalog, *asked[:2], str(tmp_path / "nowhere"))
+    assert nowhere.code == 2
+    assert "nowhere does not exist" in nowhere.err
+
+
+@pytest.mark.mission("RS14")
+def test_a_repair_tells_a_stray_folder_and_drops_what_is_gone_beside_young_files(
+    unchecked_catalog: Catalog, lakewright: Lakewright, tmp_path: Path
+) -> None:
+    catalog = unchecked_catalog
+    new_table(catalog, LANDED, partitions=["day"])
+    root = land_days(tmp_path / "landed")
+    assert lakewright(catalog, "add-partitions", "db.t", str(root), "--age", "0s").code == 0
+    shutil.rmtree(root / "day=b")
+    land(root / "late" / "f1.parquet", rows_of(90, 92))
+    lost = lakewright(catalog, "read", "db.t")
+    assert lost.code != 0
+    assert "`lakewright repair-partitions db.t --mode drop` drops its rows" in lost.err
+    dry = lakewright(catalog, "repair-partitions", "db.t", "--mode", "drop", "--dry-run")
+    assert dry.code == 0
+    assert dry.lines[0] == "db.t: 0 files found, 2 files gone, 1 folder left alone"
+    gone, stray = (line.split() for line in dry.lines[-3:-1])
+    assert gone[:2] == ["b", "gone"]
+    assert stray[:3] == ["-", "left", "alone"]
+    assert f"folder late below {root} is no partition of db.t" in dry.out
+    done = lakewright(catalog, "repair-partitions", "db.t", "--mode", "drop")
+    assert done.lines[0].endswith("2 files with 6 rows dropped")
+    assert lakewright(catalog, "read", "db.t").code == 0
+
+
+def test_a_read_of_a_file_that_its_owner_wrote_over_names_the_repair_that_tells_it(
+    unchecked_catalog: Catalog, lakewright: Lakewright, tmp_path: Path
+) -> None:
+    catalog = unchecked_catalog
+    new_table(catalog, LANDED, partitions=["day"])
+    root = tmp_path / "landed"
+    for day in ("a", "b"):
+        land(root / f"day={day}" / "f.parquet", rows_of(0, 2))
+    asked = ("add-partitions", "db.t", str(root), "--age", "0s")
+    assert lakewright(catalog, *asked).code == 0
+    land(root / "day=a" / "f.parquet", rows_of(0, 3))
+    read = lakewright(catalog, "read", "db.t")
+    assert "holds 3 rows, its manifest says 2; the file lies outside of the table" in read.err
+    assert "`lakewright repair-partitions db.t`" in read.err
+    told = lakewright(catalog, "repair-partitions", "db.t", "--age", "0s")
+    assert "f.parquet was written over" in told.out
+    assert lakewright(catalog, "drop-partitions", "db.t", "--partition", "day=a").code == 0
+    assert lakewright(catalog, *asked).code == 0
+    assert catalog.table("db.t").read().num_rows == 5
 
 
 def test_folders_of_values_need_their_keys(

@@ -109,6 +109,11 @@ def test_expiring_says_why_each_goes_or_stays(catalog: Catalog, lakewright: Lake
     )
     assert done.json["partitions"] == 1
     assert left(table) == ["9000-01-01", "soon"]
+    wrong = lakewright(
+        catalog, "expire-partitions", "db.t", "--older-than", "1d", "--pattern", "$zz"
+    )
+    assert wrong.code == 2
+    assert "$zz names no partition key of db.t; write its keys as $day" in wrong.err
     untold = lakewright(catalog, "expire-partitions", "db.t")
     assert untold.code == 2
     assert "has no partition.expiration-time" in untold.err

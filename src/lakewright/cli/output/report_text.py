@@ -72,20 +72,23 @@ def _before_and_after(facts: Mapping[str, object]) -> list[Block]:
 
 
 def _table(rows: Rows, schema: TableSchema) -> TextTable:
-    columns = []
+    columns, keys = [], partition_columns(schema)
     for name, value in rows[0].items():
         if isinstance(value, NamedPartition):
-            columns += partition_columns(schema)
+            columns += keys
         else:
             columns.append(TextColumn(_title(name), right=name not in _TEXTS))
-    cells = [[cell for each in row.items() for cell in _cells(*each)] for row in rows[:_MOST_LINES]]
+    cells = [
+        [cell for each in row.items() for cell in _cells(*each, keys=len(keys))]
+        for row in rows[:_MOST_LINES]
+    ]
     return TextTable(columns, cells)
 
 
-def _cells(name: str, value: object) -> list[Cell]:
+def _cells(name: str, value: object, *, keys: int) -> list[Cell]:
     match value:
         case NamedPartition():
-            return partition_cells(value.spec)
+            return ["-"] * keys if value.spec is None else partition_cells(value.spec)
         case None:
             return ["-"]
         case int() if name != "bucket":

@@ -102,6 +102,11 @@ def test_a_pattern_names_the_keys_that_make_the_time() -> None:
     assert PartitionTimes(pattern="$day").of(text("2024-03-05", hour=None)) == MIDNIGHT
 
 
+@pytest.mark.parametrize("pattern", [None, "$day $hour:00:00", "$days", "$day-01 for 5$ or $1"])
+def test_a_pattern_may_have_more_than_keys(pattern: str | None) -> None:
+    PartitionTimes(pattern=pattern).check_names(["day", "hour"], table="db.t")
+
+
 def test_keys_that_are_dates_or_timestamps_are_times_themselves() -> None:
     assert PartitionTimes().of(partition(d=("DATE", dt.date(2024, 3, 5)))) == MIDNIGHT
     moment = dt.datetime(2024, 3, 5, 7, 8, 9)

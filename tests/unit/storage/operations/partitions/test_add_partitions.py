@@ -379,10 +379,30 @@ def test_a_folder_of_the_table_itself_or_of_another_is_refused(
     other = new_table(catalog, LANDED, name="db.other", partitions=["day"])
     with pytest.raises(InvalidRequestError, match="is a Paimon table"):
         other.upkeep.add_partitions(f"{catalog.root}/db.db/t", **NOW)
-    with pytest.raises(InvalidRequestError, match="holds no data files"):
-        table.upkeep.add_partitions(str(tmp_path / "nowhere"), **NOW)
     with pytest.raises(UnsupportedError, match="lies in another store"):
         table.upkeep.add_partitions("s3://bucket/landed", **NOW)
+
+
+def test_a_folder_that_does_not_exist_is_told_from_one_without_files(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    table = landed_table(catalog)
+    with pytest.raises(InvalidRequestError, match="nowhere does not exist"):
+        table.upkeep.add_partitions(str(tmp_path / "nowhere"), **NOW)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InvalidRequestError, match="empty holds no data files"):
+        table.upkeep.add_partitions(str(tmp_path / "empty"), **NOW)
+
+
+def test_one_folder_that_is_no_partition_keeps_the_others_from_a_takeover(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    table = landed_table(catalog)
+    root = land_days(tmp_path / "landed")
+    land(root / "f.parquet", rows_of(90, 92))
+    with pytest.raises(InvalidRequestError, match=r"folder \. below .* is no partition of db\.t"):
+        table.upkeep.add_partitions(str(root), **NOW)
+    assert catalog.table("db.t").read().num_rows == 0
 
 
 def test_rows_do_not_count_again_through_a_symbolic_link(catalog: Catalog, tmp_path: Path) -> None:

@@ -139,6 +139,18 @@ def test_tables_of_other_schemas_exchange_nothing(
     assert len(source.history.snapshots()) == 3
 
 
+def test_tables_of_the_same_partition_keys_in_another_order_are_told_both_orders(
+    catalog: Catalog,
+) -> None:
+    columns = {"id": "INT", "day": "STRING", "r": "STRING"}
+    one, _ = (
+        new_table(catalog, columns, name=f"db.{name}", partitions=keys)
+        for name, keys in (("one", ("day", "r")), ("two", ("r", "day")))
+    )
+    with pytest.raises(InvalidRequestError, match=r"partition keys \(day, r against r, day\), and"):
+        one.upkeep.exchange_partition("db.two", A)
+
+
 def test_files_of_older_schemas_keep_their_columns(catalog: Catalog) -> None:
     table, source = pair(catalog)
     table, source = table.alter(AddColumn("w", "INT")), source.alter(AddColumn("w", "INT"))

@@ -209,6 +209,25 @@ def test_an_invalid_option_stops_the_expiry_and_nothing_else(
     assert len(content(table)) == 6
 
 
+@pytest.mark.parametrize(
+    ("pattern", "why"),
+    [
+        ("$zz", r"\$zz names no partition key of db\.t; write its keys as \$day"),
+        ("$day $hour:00:00", r"\$hour names no partition key"),
+        ("2020-01-01", "it names no partition key"),
+    ],
+)
+def test_a_pattern_of_other_keys_stops_the_expiry_by_values_and_nothing_else(
+    catalog: Catalog, pattern: str, why: str
+) -> None:
+    table = daily(catalog, partition__timestamp_pattern=pattern)
+    with pytest.raises(InvalidOption, match=rf"partition\.timestamp-pattern='.*': {why}"):
+        table.upkeep.expire_partitions()
+    assert len(content(table)) == 6
+    assert table.upkeep.plan_expire_partitions(pattern="$day").partitions
+    assert not table.upkeep.expire_partitions(strategy="update-time").partitions
+
+
 def test_a_table_without_partition_keys_expires_none(catalog: Catalog) -> None:
     table = new_table(catalog, options=SEVEN_DAYS)
     with pytest.raises(InvalidRequestError, match="has no partition keys"):

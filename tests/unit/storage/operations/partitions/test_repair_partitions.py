@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,131 @@ def test_a_folder_that_is_being_written_is_left_alone(table: Table, root: Path) 
     young = table.upkeep.plan_repair_partitions(age_ms=3_600_000)
     assert not young.found
     assert "was written 0 s ago" in young.left[0].reason
+
+
+def grown_old(root: Path) -> None:
+    """Let all files below a folder be a day old."""
+    for path in root.rglob("*"):
+        if path.is_file():
+            then = path.stat().st_mtime - 86_400
+            os.utime(path, (then, then))
+
+
+@pytest.mark.mission("RS14")
+def test_a_young_file_elsewhere_does_not_keep_a_partition_that_is_gone(
+    table: Table, root: Path
+) -> None:
+    grown_old(root)
+    shutil.rmtree(root / "day=b")
+    land(root / "day=c" / "f1.parquet", rows_of(90, 92))
+    land(root / "f2.parquet", rows_of(92, 94))
+    plan = table.upkeep.plan_repair_partitions(mode="sync")
+    assert [(each.partition, each.rows) for each in plan.gone] == [({"day": "b"}, 6)]
+    assert [each.partition for each in plan.left] == [{"day": "c"}, {}]
+    assert "within the 60 s of --age (age_ms)" in plan.left[0].reason
+    assert table.upkeep.run(plan).rows_dropped == 6
+    assert table.read().num_rows == 6
+
+
+@pytest.mark.mission("RS14")
+def test_a_young_file_beside_a_file_that_is_gone_keeps_its_partition(
+    table: Table, root: Path
+) -> None:
+    grown_old(root)
+    (root / "day=a" / "part-00000.c000.zstd.parquet").unlink()
+    (root / "day=b" / "part-00000.c000.zstd.parquet").unlink()
+    land(root / "day=a" / "f1.parquet", rows_of(90, 92))
+    # Another name of the folder of day b.
+    land(root / "day=%62" / "f1.parquet", rows_of(92, 94))
+    plan = table.upkeep.plan_repair_partitions(mode="drop")
+    assert not plan.gone
+    reasons = [each.reason for each in plan.left if "gone" in each.reason]
+    told = "1 file is gone, and file f1.parquet was written 0 s ago, within the 60 s of --age"
+    assert [reason.startswith(told) for reason in reasons] == [True, True]
+
+
+@pytest.mark.mission("RS14")
+@pytest.mark.parametrize("name", ["_temporary/0/f.parquet", "f.parquet.inprogress"])
+def test_a_job_that_stages_above_a_partition_that_is_gone_keeps_it(
+    table: Table, root: Path, name: str
+) -> None:
+    shutil.rmtree(root / "day=b")
+    (root / name).parent.mkdir(parents=True, exist_ok=True)
+    (root / name).touch()
+    plan = table.upkeep.plan_repair_partitions(mode="drop", **NOW)
+    assert not plan.gone
+    assert [each.partition for each in plan.left if "are gone" in each.reason] == [{"day": "b"}]
+
+
+@pytest.mark.mission("RS14")
+@pytest.mark.parametrize(
+    ("stray", "why"),
+    [
+        ("dt=abc/r=x", "'abc' is not a valid DATE"),
+        ("dt=2024-01-01/r=x/z=1", "it has 3 levels of folders"),
+        ("dt=2024-01-01", "it has 1 levels of folders"),
+        ("dt=2024-01-01/q=x", "'q' is not a partition key"),
+        ("other/x", "other is not of the form key=value"),
+    ],
+)
+def test_a_folder_that_is_no_partition_is_told_and_the_others_are_repaired(
+    unchecked_catalog: Catalog, tmp_path: Path, stray: str, why: str
+) -> None:
+    columns = {"id": "BIGINT", "v": "STRING", "dt": "DATE", "r": "STRING"}
+    new_table(unchecked_catalog, columns, partitions=["dt", "r"])
+    root = tmp_path / "landed"
+    for day in (1, 2):
+        land(root / f"dt=2024-01-0{day}" / "r=x" / "f.parquet", rows_of(day, day + 1))
+    unchecked_catalog.table("db.t").upkeep.add_partitions(str(root), **NOW)
+    land(root / stray / "s.parquet", rows_of(70, 72))
+    land(root / "dt=2024-01-03" / "r=x" / "f.parquet", rows_of(3, 4))
+    shutil.rmtree(root / "dt=2024-01-02")
+    table = unchecked_catalog.table("db.t")
+    plan = drift(table)
+    (left,) = plan.left
+    assert (left.partition, left.folder) == ({}, str(root / stray))
+    assert why in left.reason
+    result = table.upkeep.run(RepairPlan.from_json(plan.to_json()))
+    assert (result.rows_added, result.rows_dropped) == (1, 1)
+    assert sorted(table.read().column("id").to_pylist()) == [1, 3]
+    with pytest.raises(InvalidRequestError, match="is no partition of"):
+        table.upkeep.add_partitions(str(root / stray), **NOW)
+
+
+@pytest.mark.mission("RS14")
+def test_a_file_that_is_damaged_does_not_keep_others_from_their_repair(
+    table: Table, root: Path
+) -> None:
+    for day in ("c", "d"):
+        land(root / f"day={day}" / "f.parquet", rows_of(90, 92))
+    (root / "day=c" / "f.parquet").write_bytes(b"no parquet file")
+    plan = drift(table)
+    assert [each.partition for each in plan.found] == [{"day": "d"}]
+    assert [each.partition for each in plan.left] == [{"day": "c"}]
+    assert "cannot be read" in plan.left[0].reason
+
+
+def test_strays_alone_do_not_show_that_a_disk_is_mounted(table: Table, root: Path) -> None:
+    shutil.rmtree(root)
+    land(root / "f.parquet", rows_of(90, 92))
+    with pytest.raises(InvalidRequestError, match=r"is no partition .* look whether its disk"):
+        drift(table)
+
+
+@pytest.mark.mission("RS14")
+def test_a_folder_taken_over_as_one_partition_below_others_is_known(
+    table: Table, root: Path
+) -> None:
+    late = land(root / "late" / "f.parquet", rows_of(90, 92))
+    land(root / "late" / "g.parquet", rows_of(92, 93))
+    table.upkeep.add_partitions(str(root / "late"), partition={"day": "l"}, **NOW)
+    plan = drift(table)
+    assert (plan.found, plan.gone, plan.left, plan.known_files) == ((), (), (), 6)
+    land(root / "late" / "g.parquet", rows_of(0, 50))
+    assert "g.parquet was written over" in drift(table).left[0].reason
+    late.unlink()
+    (gone,) = drift(table).gone
+    assert (gone.partition, gone.rows) == ({"day": "l"}, 2)
 
 
 @pytest.mark.mission("RS14")
