@@ -18,6 +18,14 @@ if TYPE_CHECKING:
 
 # What the address of a Hive metastore begins with, which is a warehouse too.
 METASTORE = "thrift://"
+# What `lakewright format-table` has in place of commands on tables with snapshots.
+_FORMAT_TABLE_VERBS = {
+    "read": "read",
+    "partitions": "partitions",
+    "add-partitions": "add",
+    "drop-partitions": "drop",
+    "repair-partitions": "repair",
+}
 
 Form = Literal["table", "json", "csv"]
 Value = TypeVar("Value")
@@ -71,7 +79,35 @@ class Call:
         return self.warehouse if self.warehouse.startswith(METASTORE) else uri
 
     def table(self) -> Table:
-        """The named table.
+        """The named table, which has snapshots.
+
+        Raises:
+            InvalidRequestError: it is a system table; the message names the command for it.
+            UnsupportedError: it is a format table; the message names the command for it.
+        """
+        from lakewright.storage.errors import UnsupportedError
+        from lakewright.storage.operations.format_tables.format_spec import is_format_table
+
+        table = self.table_of_any_type()
+        # Without this check it would look like an empty table.
+        if is_format_table(table.schema):
+            name = shlex.quote(self.table_name)
+            known = _FORMAT_TABLE_VERBS.get(self.command)
+            instead = (
+                "`lakewright format-table --help` lists the commands for it"
+                if known is None
+                else f"call `lakewright format-table {known} {name}`"
+            )
+            raise UnsupportedError(
+                f"{self.table_name} is a format table, folders of plain files without snapshots, "
+                f"which `lakewright {self.command}` does not take: {instead}, and "
+                f"`lakewright show {name}` describes it",
+                table=self.table_name,
+            )
+        return table
+
+    def table_of_any_type(self) -> Table:
+        """The named table, of which only the schema says something if it is a format table.
 
         Raises:
             InvalidRequestError: it is a system table; the message names the command for it.
