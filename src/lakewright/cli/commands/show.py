@@ -28,8 +28,6 @@ def show(call: Call) -> Answer:
     table = call.table_of_any_type()
     if is_format_table(table.schema):
         found = report_format_table(FormatTable(table.table_files))
-        return Answer(
-            text=lambda: format_table_text(found), value=lambda: format_table_json(found)
-        )
+        return Answer(text=lambda: format_table_text(found), value=lambda: format_table_json(found))
     report = report_table(table)
     return Answer(text=lambda: report_text(report), value=lambda: report_json(report))

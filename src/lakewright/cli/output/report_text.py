@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakewright.cli.output.partitions import partition_cells, partition_columns, plain_value
+from lakewright.cli.output.partitions import (
+    partition_cells,
+    partition_columns,
+    plain_value,
+    typing_notes,
+)
 from lakewright.cli.output.tables import Block, TextColumn, TextTable
 from lakewright.cli.output.text import Cell, iso_time
 from lakewright.platform.upkeep.verb import NamedPartition
@@ -36,7 +41,9 @@ def report_text(report: Report, schema: TableSchema) -> list[Block]:
     rows = next(filter(None, report.tables.values()), None)
     if rows is not None:
         blocks += ["", _table(rows, schema), *_more(len(rows))]
-        blocks += [""] if report.notes else []
+        told = _typing_notes(rows, schema)
+        blocks += [""] if report.notes or told else []
+        blocks += [f"  {note}" for note in told]
     notes = [f"  {note}" for note in report.notes[:_MOST_LINES]]
     return [*blocks, *notes, *_more(len(report.notes))]
 
@@ -80,6 +87,11 @@ def _table(rows: Rows, schema: TableSchema) -> TextTable:
             columns.append(TextColumn(_title(name), right=name not in _TEXTS))
     cells = [[cell for each in row.items() for cell in _cells(*each)] for row in rows[:_MOST_LINES]]
     return TextTable(columns, cells)
+
+
+def _typing_notes(rows: Rows, schema: TableSchema) -> list[str]:
+    shown = (value for row in rows[:_MOST_LINES] for value in row.values())
+    return typing_notes((each.spec for each in shown if isinstance(each, NamedPartition)), schema)
 
 
 def _cells(name: str, value: object) -> list[Cell]:
