@@ -140,7 +140,7 @@ def _plan(table: Table, options: RespecOptions) -> RespecPlan:
     elif partitions is not None:
         raise InvalidRequestError(
             f"the partition keys of {table.name} change in all partitions at once; name partitions "
-            "only to split them before (split_only)"
+            "only to split them before (split_only, --split-only on the command line)"
         )
     check_partitions_known(table, [each for each in partitions or () if each])
     return table.upkeep.plan_respec(

@@ -343,7 +343,7 @@ def test_a_consumer_that_compactions_of_a_change_leave_behind_is_told_before_and
 @pytest.mark.parametrize(
     ("given", "said", "code"),
     [
-        ((), "keys is not given, nor add or drop", 2),
+        ((), "nor add or drop (--keys, --add, --drop on the command line)", 2),
         (("--keys", "dt", "--add", "hh"), "and not both", 2),
         (("--add", "dt"), "'dt' is a partition key already: db.t has dt", 2),
         (("--drop", "hh"), "'hh' is no partition key to drop: db.t has dt", 2),
@@ -351,7 +351,7 @@ def test_a_consumer_that_compactions_of_a_change_leave_behind_is_told_before_and
         (("--keys", "dt,dt"), "names a column twice", 2),
         (("--keys", "dt,hh", "--max-partitions", "4"), "would have 5 partitions", 2),
         (("--keys", "dt,hh", "--max-files", "4"), "would have 5 files", 2),
-        (("--keys", "dt,hh", "--partition", "dt=a"), "in all partitions at once", 2),
+        (("--keys", "dt,hh", "--partition", "dt=a"), "(split_only, --split-only on", 2),
         (("--keys", "dt,hh", "--split-only", "--partition", "dt=z"), "no partition dt=z", 3),
         (("--keys", "dt,hh", "--split-only", "--partition", "hh=1"), "not a partition key", 2),
     ],

@@ -124,7 +124,7 @@ def test_renaming_gives_the_rows_other_values(catalog: Catalog, lakewright: Lake
     assert there.code == 2
     assert "choose other values" in there.err
     several = lakewright(catalog, "rename-partition", "db.t", "--partition", "day=b")
-    assert "to names 0 partitions" in several.err
+    assert "to (--to) names 0 partitions of db.t" in several.err
 
 
 def test_exchanging_moves_partitions_from_another_table(
@@ -137,6 +137,22 @@ def test_exchanging_moves_partitions_from_another_table(
     assert "to move from db.staged to db.t" in dry.lines[0]
     assert lakewright(catalog, *arguments).code == 0
     assert (content(table), left(source)) == (moved, ["b"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "source is not given (--from TABLE on the command line)"),
+        (("--from", "db.staged"), "partitions is not given (--partition K=V,… on the command"),
+    ],
+)
+def test_an_exchange_that_lacks_an_option_is_told_the_word_that_is_typed(
+    catalog: Catalog, lakewright: Lakewright, arguments: tuple[str, ...], said: str
+) -> None:
+    days_of(catalog, "a")
+    days_of(catalog, "b", name="db.staged")
+    refused = lakewright(catalog, "exchange-partition", "db.t", *arguments)
+    assert (refused.code, said in refused.err) == (2, True)
 
 
 MARKED: list[tuple[str, object]] = []
