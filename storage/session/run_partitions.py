@@ -58,8 +58,9 @@ def clause_values(table: Table, spec: Spec) -> dict[str, object]:
             if name in fields:
                 _check_fits(value, fields[name].type)
         except InvalidRequestError as error:
-            is_moment = isinstance(value, Moment)
-            shown = f"{value.kind.value} '{value.text}'" if is_moment else repr(value)
+            shown = repr(value)
+            if isinstance(value, Moment):
+                shown = f"{value.kind.value} '{value.text}'"
             raise InvalidStatement(
                 f"partition column {name} of {table.name} is {fields[name].type}, and {shown} is "
                 f"not: {error.__cause__ or error.message}"
