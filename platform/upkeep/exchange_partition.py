@@ -39,9 +39,15 @@ class ExchangePartitionOptions:
 def _plan(table: Table, options: ExchangePartitionOptions) -> ExchangePartitionPlan:
     if options.source is None:
         raise InvalidRequestError(
-            f"say from which table partitions come to {table.name}: source is not given"
+            f"say from which table partitions come to {table.name}: source is not given (--from "
+            "TABLE on the command line)"
         )
-    return table.upkeep.plan_exchange_partition(options.source, options.partitions or ())
+    if not options.partitions:
+        raise InvalidRequestError(
+            f"say which partitions of {options.source} to move to {table.name}: partitions is not "
+            "given (--partition K=V,… on the command line)"
+        )
+    return table.upkeep.plan_exchange_partition(options.source, options.partitions)
 
 
 def _report(

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 from importlib import import_module
 
 from lakewright.platform.upkeep.rewrites import Partitions
 from lakewright.platform.upkeep.verb import NamedPartition, Outcome, Report, Verb, option
 from lakewright.platform.upkeep.words import counted
 from lakewright.storage import MarkDonePlan, MarkDoneResult, Table
-from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.errors import InvalidRequestError, StorageError
+
+_MOST_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +39,47 @@ def _then(
     table: Table, options: MarkDoneOptions
 ) -> Callable[[Mapping[str, object]], object] | None:
     """What is called for each partition."""
-    return None if options.then is None else partial(_function(options.then), table)
+    if options.then is None:
+        return None
+    return _Calls(options.then, _function(options.then), table).call
+
+
+@dataclass(slots=True)
+class _Calls:
+    """Calls of a function of the user's, for one marked partition after the other."""
+
+    name: str
+    function: Callable[[Table, Mapping[str, object]], object]
+    table: Table
+    done: list[NamedPartition] = field(default_factory=list)
+
+    def call(self, spec: Mapping[str, object]) -> None:
+        """Call the function for a partition that is marked.
+
+        Raises:
+            InvalidRequestError: the function failed; or the error of storage that it failed with.
+        """
+        try:
+            self.function(self.table, spec)
+        except Exception as error:
+            raise self._failed(error, NamedPartition(spec)) from error
+        self.done.append(NamedPartition(spec))
+
+    def _failed(self, error: Exception, at: NamedPartition) -> StorageError:
+        # An error of storage keeps its class, which decides about a retry.
+        kind = type(error) if isinstance(error, StorageError) else InvalidRequestError
+        # The last call is the one that raised.
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        shown = "; ".join(map(str, self.done[:_MOST_SHOWN]))
+        more = f" and {len(self.done) - _MOST_SHOWN} more" if len(self.done) > _MOST_SHOWN else ""
+        before = f"{shown}{more} before it" if self.done else "none before it"
+        return kind(
+            f"{self.name} failed for partition {at} of {self.table.name} with "
+            f"{type(error).__name__}: {error} ({frame.filename}, line {frame.lineno}); this "
+            f"partition is marked as done, and {before}; the call may be repeated, which marks and "
+            "calls for all of its partitions",
+            table=self.table.name,
+        )
 
 
 def _function(name: str) -> Callable[[Table, Mapping[str, object]], object]:
@@ -46,7 +88,8 @@ def _function(name: str) -> Callable[[Table, Mapping[str, object]], object]:
         found: Callable[[Table, Mapping[str, object]], object] = getattr(
             import_module(module), function
         )
-    except (ImportError, AttributeError, ValueError) as error:
+    except Exception as error:
+        # A module of the user's may raise anything.
         raise InvalidRequestError(
             f"{name!r} is not a function, module:function, that can be imported: {error}"
         ) from error

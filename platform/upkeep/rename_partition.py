@@ -46,8 +46,8 @@ class RenamePartitionOptions:
 
 def _plan(table: Table, options: RenamePartitionOptions) -> RenamePartitionPlan:
     return table.upkeep.plan_rename_partition(
-        only_partition(table, options.partitions, "partition"),
-        only_partition(table, options.to, "to"),
+        only_partition(table, options.partitions, "partition (--partition)"),
+        only_partition(table, options.to, "to (--to)"),
     )
 
 

@@ -27,7 +27,8 @@ class RescaleOptions(RewriteOptions):
 def _plan(table: Table, options: RescaleOptions) -> RescalePlan:
     if options.buckets is None:
         raise InvalidRequestError(
-            f"say how many buckets {table.name} is to have: buckets is not given"
+            f"say how many buckets {table.name} is to have: buckets is not given (--buckets N on "
+            "the command line)"
         )
     check_partitions_known(table, options.partitions or ())
     return table.upkeep.plan_rescale(options.buckets, options.partitions)

@@ -65,6 +65,8 @@ from lakewright.storage.spec.partition_words import describe_partition
 _WHOLE = "the table"
 # Of a partition that the asset does not have.
 _NO_KEY = "-"
+# A partition, and those that it becomes.
+_Words = list[tuple[str, list[str]]]
 Done = Outcome["RespecOptions", RespecPlan, RespecResult]
 
 
@@ -145,7 +147,7 @@ def _plan(table: Table, options: RespecOptions) -> RespecPlan:
     elif partitions is not None:
         raise InvalidRequestError(
             f"the partition keys of {table.name} change in all partitions at once; name partitions "
-            "only to split them before (split_only)"
+            "only to split them before (split_only, --split-only on the command line)"
         )
     check_partitions_known(table, [each for each in partitions or () if each])
     return table.upkeep.plan_respec(
@@ -241,10 +243,16 @@ def _report(table: Table, done: Done, *, declared: PartitionScheme | None = None
     facts, record = _facts(plan, result), _record(plan, result)
     summary, notes = _planned(plan), _notes(plan)
     rows = _becomes(plan, table, declared)
+    words = [] if _only_splits(plan) else _becomes_in_words(plan, table)
     if result is None and not _only_splits(plan):
         record["dagster_partitions"] = [
-            {"partition": row["dagster_partition"], "becomes": row["dagster_becomes"]}
-            for row in rows
+            {
+                "partition": row["dagster_partition"],
+                "becomes": row["dagster_becomes"],
+                "words": partition,
+                "becomes_words": becomes,
+            }
+            for row, (partition, becomes) in zip(rows, words, strict=True)
         ]
     if result is not None:
         did = {
@@ -278,7 +286,7 @@ def _report(table: Table, done: Done, *, declared: PartitionScheme | None = None
         facts=facts,
         record=record,
         rows=rows,
-        tables=_tables(plan, table, rows, is_done=result is not None),
+        tables=_tables(plan, rows, words, is_done=result is not None),
         notes=notes,
         is_empty=_is_idle(plan),
         # Under other keys they are other partitions.
@@ -475,7 +483,7 @@ def _record(plan: RespecPlan, result: RespecResult | None) -> dict[str, object]:
 
 
 def _tables(
-    plan: RespecPlan, table: Table, rows: list[dict[str, Any]], *, is_done: bool
+    plan: RespecPlan, rows: list[dict[str, Any]], words: _Words, *, is_done: bool
 ) -> dict[str, list[dict[str, object]]]:
     """What becomes of each partition, and the ledger of what is to split."""
     if _is_idle(plan):
@@ -483,20 +491,31 @@ def _tables(
     ledger = [] if is_done else list(_to_split(plan.splits))
     if _only_splits(plan):
         return {"to split": ledger}
-    # People do not write a day as its folder does, `dt=20454`.
-    before, after = _words(table, plan.former_keys), _words(table, plan.keys)
     becomes: list[dict[str, object]] = [
         {
             **row,
-            "partition": before(each.key, each.partition),
-            "becomes": first_few(
-                list(map(after, each.keys or [""] * len(each.becomes), each.becomes))
-            ),
+            "partition": partition,
+            "becomes": first_few(new),
             "dagster_becomes": first_few([each or _NO_KEY for each in row["dagster_becomes"]]),
         }
-        for row, each in zip(rows, plan.becomes, strict=True)
+        for row, (partition, new) in zip(rows, words, strict=True)
     ]
     return {"partitions": becomes, "to split": ledger}
+
+
+def _becomes_in_words(plan: RespecPlan, table: Table) -> _Words:
+    """Each partition with those that it becomes, as `--partition` takes them.
+
+    People do not write a day as its folder does, `dt=20454`.
+    """
+    before, after = _words(table, plan.former_keys), _words(table, plan.keys)
+    return [
+        (
+            before(each.key, each.partition),
+            list(map(after, each.keys or [""] * len(each.becomes), each.becomes)),
+        )
+        for each in plan.becomes
+    ]
 
 
 def _words(table: Table, keys: Sequence[str]) -> Callable[[str, str], str]:

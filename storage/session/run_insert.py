@@ -58,7 +58,7 @@ def run_insert(
     base = table.table_files.snapshots.latest()
     rows = _rows(catalog, insert, names, settings, table)
     if table.schema.options.get(TYPE_OPTION) in TABLE_TYPES:
-        return _into_folders(catalog, table.name, insert, rows, settings, commit)
+        return _into_folders(catalog, table.name, insert, static, rows, settings, commit)
     covers_all = set(static) == set(table.schema.partition_keys)
     once = replace(table, table_files=table.table_files.reading_once())
     staged = once.stage(
@@ -161,6 +161,7 @@ def _into_folders(
     catalog: Catalog,
     name: str,
     insert: Insert,
+    static: Mapping[str, object],
     rows: _Counted,
     settings: Settings,
     commit: tuple[str, int] | None,
@@ -168,7 +169,7 @@ def _into_folders(
     written = catalog.format_table(name).write(
         rows.given.toArrow() if is_dataframe(rows.given) else rows.given,
         mode="overwrite" if insert.overwrite else "append",
-        partition=dict(insert.static) or None,
+        partition=static or None,
         dynamic=settings.dynamic_overwrite is not False,
         commit_user=None if commit is None else commit[0],
         commit_identifier=None if commit is None else commit[1],

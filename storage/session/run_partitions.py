@@ -11,7 +11,7 @@ from lakewright.storage.format_table import FormatTable
 from lakewright.storage.operations.format_tables.format_spec import TABLE_TYPES, TYPE_OPTION
 from lakewright.storage.session.results import StatementResult, counted, done, table_of
 from lakewright.storage.session.settings import Settings
-from lakewright.storage.spec.data_types import quote_name
+from lakewright.storage.spec.data_types import AtomicType, DataType, quote_name
 from lakewright.storage.spec.partition_text import value_text
 from lakewright.storage.sql.grammar.statements import (
     AddPartitions,
@@ -22,7 +22,7 @@ from lakewright.storage.sql.grammar.statements import (
     ShowPartitions,
     Spec,
 )
-from lakewright.storage.sql.literals import fitted
+from lakewright.storage.sql.literals import Moment, fitted, plain
 from lakewright.storage.table import Table
 
 
@@ -56,13 +56,24 @@ def clause_values(table: Table, spec: Spec) -> dict[str, object]:
     for name, value in spec:
         try:
             if name in fields:
-                fitted(value, fields[name].type)
+                _check_fits(value, fields[name].type)
         except InvalidRequestError as error:
+            shown = repr(value)
+            if isinstance(value, Moment):
+                shown = f"{value.kind.value} '{value.text}'"
             raise InvalidStatement(
-                f"partition column {name} of {table.name} is {fields[name].type}, and {value!r} is "
+                f"partition column {name} of {table.name} is {fields[name].type}, and {shown} is "
                 f"not: {error.__cause__ or error.message}"
             ) from error
-    return dict(spec)
+    return {name: plain(value) for name, value in spec}
+
+
+def _check_fits(value: object, data_type: DataType) -> None:
+    # A column that is filled holds a moment as text; a partition is named by a value of its type.
+    is_text = isinstance(data_type, AtomicType) and data_type.root.is_text
+    if is_text and isinstance(value, Moment):
+        raise InvalidRequestError(f"text is expected; write '{value.text}'")
+    fitted(value, data_type)
 
 
 def is_format_table(table: Table) -> bool:

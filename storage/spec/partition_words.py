@@ -16,6 +16,8 @@ from lakewright.storage.spec.partition_text import value_text
 NULL_WORD = "null"
 # Options take it for null, whatever other name a table's option gives.
 _NULL_FOLDER = "__DEFAULT_PARTITION__"
+# A comma separates only before another `name=`, since values may hold commas.
+_SEPARATOR = re.compile(r",(?=[^,=]+=)")
 
 
 class ExactText(str):
@@ -33,7 +35,12 @@ def describe_partition(spec: Mapping[str, object]) -> str:
     is_plain = len(texts) == len(spec) and all(map(_is_plain, (words, *texts.values())))
     if is_plain and _says(words, texts):
         return words
-    values = {name: texts.get(name) for name in spec}
+    return partition_object(spec)
+
+
+def partition_object(spec: Mapping[str, object]) -> str:
+    """A partition as a JSON object, which `--partition` reads, whatever the values are."""
+    values = {name: None if value is None else value_text(value) for name, value in spec.items()}
     shown = json.dumps(values, ensure_ascii=False)
     return shown if shown.isprintable() else json.dumps(values)
 
@@ -46,13 +53,21 @@ def name_partition(spec: Mapping[str, object]) -> str:
 def value_word(value: object) -> str:
     """One value as it stands in a column of values.
 
-    Texts that say too little, or begin like a text in quotes, stand in quotes as in JSON. An option
-    takes such a text in a JSON object only.
+    Texts that say too little, begin like a text in quotes, or hold what looks like another
+    `,name=`, stand in quotes as in JSON. An option takes such a text in a JSON object only.
     """
     if value is None:
         return NULL_WORD
     text = value_text(value)
-    return text if _is_plain(text) and not text.startswith('"') else json.dumps(text)
+    return json.dumps(text) if needs_quotes(value) else text
+
+
+def needs_quotes(value: object) -> bool:
+    """Whether a value stands in quotes in a column of values."""
+    if value is None:
+        return False
+    text = value_text(value)
+    return not _is_plain(text) or text.startswith('"') or _SEPARATOR.search(text) is not None
 
 
 def read_partition(text: str) -> dict[str, object]:
@@ -70,12 +85,16 @@ def read_partition(text: str) -> dict[str, object]:
             name: ExactText(value) if isinstance(value, str) else value
             for name, value in spec.items()
         }
-    # A comma separates only before another `name=`, since values may hold commas.
-    pairs = [pair.split("=", 1) for pair in re.split(r",(?=[^,=]+=)", text)]
-    named = {pair[0].strip(): pair[1] for pair in pairs if len(pair) == 2}
-    if len(named) != len(pairs) or not all(named):
+    pairs = [pair.split("=", 1) for pair in _SEPARATOR.split(text)]
+    names = [pair[0].strip() for pair in pairs]
+    if not all(names) or any(len(pair) != 2 for pair in pairs):
         raise InvalidRequestError(f"{text!r} is not of the form key=value,key2=value2")
-    return {**named}
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InvalidRequestError(
+            f"{text!r} names {twice} twice; a value that holds ,{twice}= is given in a JSON object"
+        )
+    return {name: pair[1] for name, pair in zip(names, pairs, strict=True)}
 
 
 def _is_plain(text: str) -> bool:

@@ -33,7 +33,12 @@ _TYPE = Option(
     "table",
     meaning="what kind of table it is",
     refusals=(
-        Refusal(ALL, "the table has no snapshots; open a format table as such", _TABLES),
+        Refusal(
+            ALL,
+            "the table has no snapshots; a format table is opened by `lakewright format-table`, "
+            "by statements of `lakewright sql` and by Catalog.format_table",
+            _TABLES,
+        ),
         Refusal(frozenset({Use.WRITE}), "its query defines its rows", frozenset({"table"})),
     ),
     immutable=True,

@@ -78,3 +78,15 @@ def test_a_partition_that_is_done_gets_an_observation(filled: Lake) -> None:
     assert "2024-01-01" not in outcome.observations
     (mark,) = filled.folder.rglob("_SUCCESS")
     assert mark.parent.name == "dt=2024-01-02"
+
+
+def refuse(table: Table, spec: dict[str, object]) -> None:
+    raise LookupError(f"no calendar has {spec['dt']}")
+
+
+def test_a_function_that_fails_after_a_mark_is_told_and_not_retried(filled: Lake) -> None:
+    call = f"{__name__}:refuse"
+    outcome = filled.run("mark_done", partitions=["2024-01-02"], then=call)
+    assert not outcome.success
+    assert "failed for partition dt=2024-01-02 of shop.events with LookupError" in outcome.failure
+    assert "InvalidRequestError" in outcome.failure

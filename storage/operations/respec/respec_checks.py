@@ -41,7 +41,8 @@ def wanted_keys(
     add, drop = listed_names(add, "add"), listed_names(drop, "drop")
     if not add and not drop:
         raise InvalidRequestError(
-            f"say which partition keys {name} is to have: keys is not given, nor add or drop"
+            f"say which partition keys {name} is to have: keys is not given, nor add or drop "
+            "(--keys, --add, --drop on the command line)"
         )
     has = f"{name} has {', '.join(present) or 'no partition keys'}"
     for key in drop:

@@ -62,6 +62,11 @@ def alter(cursor: Cursor) -> Statement:
         return of_partition(cursor, table)
     if cursor.take("PARTITIONED"):
         cursor.expect("BY")
+        if cursor.peek("(", ")"):
+            cursor.refuse(
+                "PARTITIONED BY names no column; all partition keys are taken away with "
+                '`lakewright respec TABLE --keys ""`'
+            )
         return Respec(table, cursor.names("a column"))
     match cursor.take_one(
         "EXCHANGE", "ADD", "DROP", "RENAME", "ALTER", "CHANGE", "MODIFY", "SET", "RESET", "UNSET"

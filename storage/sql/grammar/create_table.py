@@ -191,6 +191,11 @@ def _partitions(cursor: Cursor, found: _Found, word: str) -> None:
         cursor.refuse(f"{word} BY {cursor.shown().strip(chr(39))} is not supported: {_NO_RULES}")
     if word == "PARTITION":
         cursor.refuse("write PARTITIONED BY (…)", back=2)
+    if cursor.peek("(", ")"):
+        cursor.refuse(
+            "PARTITIONED BY names no column; leave it out for a table without partitions, and take "
+            'the keys of a table away later with `lakewright respec TABLE --keys ""`'
+        )
     typed: list[bool] = []
     keys = []
     for name, column in cursor.listed(lambda: _partition_column(cursor, typed)):

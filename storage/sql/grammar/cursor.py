@@ -17,8 +17,10 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from lakewright.storage.errors import InvalidStatement
+from lakewright.storage.spec.data_types import TypeRoot
 from lakewright.storage.spec.schema_change import path_text
 from lakewright.storage.sql.grammar.wrong_words import what_does_not_end
+from lakewright.storage.sql.literals import Moment, plain
 from lakewright.storage.sql.where import FilterDialect
 
 Item = TypeVar("Item")
@@ -240,13 +242,17 @@ class Cursor:
 
     def value(self, what: str) -> object:
         """A literal as a Python value; DATE '…' and TIMESTAMP '…' are their texts."""
+        return plain(self.literal(what))
+
+    def literal(self, what: str) -> object:
+        """A literal as a Python value; DATE '…' and TIMESTAMP '…' are `Moment`."""
         if self.take("NULL"):
             return None
         if (truth := self.take_one("TRUE", "FALSE")) is not None:
             return truth == "TRUE"
-        if any(self.peek(word) for word in ("DATE", "TIME", "TIMESTAMP")):
-            self._at += 1
-            return self.text("a moment")
+        for kind in (TypeRoot.DATE, TypeRoot.TIME, TypeRoot.TIMESTAMP):
+            if self.take(kind.value):
+                return Moment(self.text("a moment"), kind)
         text = self.take_text()
         if text is not None:
             return text

@@ -60,7 +60,7 @@ def _clause(cursor: Cursor) -> tuple[tuple[str, bool, object], ...]:
                     "values come first",
                     back=2,
                 )
-            return name, True, cursor.value(f"the value of {name}")
+            return name, True, cursor.literal(f"the value of {name}")
         last_dynamic.append(name)
         return name, False, None
 

@@ -35,8 +35,14 @@ def partition_clause(cursor: Cursor) -> Spec | None:
 def _equality(cursor: Cursor, seen: set[str]) -> tuple[str, object]:
     name = once(cursor, cursor.name("a partition column"), seen)
     if not cursor.take("="):
+        if any(map(cursor.peek, ("<", ">", "<=", ">=", "<>", "!=", "IN", "LIKE", "BETWEEN"))):
+            cursor.refuse(
+                f"{cursor.shown()} is a filter, which no partition clause takes; `lakewright "
+                "drop-partitions` and `lakewright partitions` take one by --where, and here "
+                f"{_FORM}"
+            )
         cursor.refuse(f"expected = and a value for {name}, found {cursor.shown()}; {_FORM}")
-    return name, cursor.value(f"the value of {name}")
+    return name, cursor.literal(f"the value of {name}")
 
 
 def once(cursor: Cursor, name: str, seen: set[str]) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakewright.storage import Catalog
+from lakewright.storage.errors import UnsupportedError
 from tests.support.tables.builders import new_table
 from tests.support.tables.landed import LANDED, land, land_days, rows_of
 from tests.unit.cli.conftest import Lakewright
@@ -152,3 +153,64 @@ def test_a_format_table_is_made_read_and_kept(
     missing = lakewright(catalog, "format-table", "drop", "db.f", "--partition", "day=a")
     assert missing.code == 3
     assert "no partition day=a" in missing.err
+
+
+@pytest.fixture
+def plain_files(catalog: Catalog, tmp_path: Path) -> Path:
+    """The folder of a format table `db.f` with one partition."""
+    root = land_days(tmp_path / "landed", ["a"])
+    catalog.create_format_table("db.f", LANDED, partition_keys=["day"], location=str(root))
+    return root
+
+
+def test_show_tells_what_a_format_table_is_and_where_its_files_lie(
+    catalog: Catalog, lakewright: Lakewright, plain_files: Path
+) -> None:
+    shown = lakewright(catalog, "show", "db.f").out
+    assert f"location        {plain_files.as_uri()}\n" in shown
+    assert "kind            format table: folders of parquet files, without snapshots\n" in shown
+    assert "partitions      1, known by their folders\n" in shown
+    found = lakewright(catalog, "show", "db.f", "--format", "json").json
+    assert (found["type"], found["file_format"]) == ("format-table", "parquet")
+    assert (found["location"], found["partition_keys"]) == (plain_files.as_uri(), ["day"])
+
+
+@pytest.mark.parametrize(
+    ("command", "instead"),
+    [
+        ("partitions", "call `lakewright format-table partitions db.f`"),
+        ("read", "call `lakewright format-table read db.f`"),
+        ("drop-partitions", "call `lakewright format-table drop db.f`"),
+        ("files", "`lakewright format-table --help` lists the commands for it"),
+        ("snapshots", "`lakewright format-table --help` lists the commands for it"),
+    ],
+)
+@pytest.mark.usefixtures("plain_files")
+def test_commands_for_snapshots_refuse_a_format_table_and_name_the_command_for_it(
+    catalog: Catalog, lakewright: Lakewright, command: str, instead: str
+) -> None:
+    refused = lakewright(catalog, command, "db.f")
+    assert (refused.code, refused.out) == (4, "")
+    assert "db.f is a format table" in refused.err
+    assert instead in refused.err
+
+
+@pytest.mark.usefixtures("plain_files")
+def test_a_system_table_of_a_format_table_is_refused_and_not_empty(
+    catalog: Catalog, lakewright: Lakewright
+) -> None:
+    refused = lakewright(catalog, "inspect", "db.f", "partitions")
+    assert (refused.code, refused.out) == (4, "")
+    assert "db.f is a format table" in refused.err
+
+
+@pytest.mark.usefixtures("plain_files")
+def test_ls_counts_no_rows_of_a_format_table(catalog: Catalog, lakewright: Lakewright) -> None:
+    assert "(format table)" in lakewright(catalog, "ls").lines[2]
+    assert lakewright(catalog, "ls", "--format", "json").json[0]["rows_in_files"] is None
+
+
+@pytest.mark.usefixtures("plain_files")
+def test_opening_a_format_table_with_snapshots_names_the_ways_to_open_it(catalog: Catalog) -> None:
+    with pytest.raises(UnsupportedError, match="is opened by `lakewright format-table`"):
+        catalog.table("db.f").scan()

@@ -267,7 +267,7 @@ def test_partitions_show_null_blank_and_odd_values(
     days = [None, "", "null", "a b/c=d", "żółć"]
     table.write(rows(table, [row for day in days for row in events(0, 2, day=day)]))
     lines = lakewright(catalog, "partitions", "db.t").lines
-    assert {line.split("  ")[0] for line in lines[2:]} == {
+    assert {line.split("  ")[0] for line in lines[2:-2]} == {
         "null",
         '""',
         '"null"',
@@ -277,6 +277,41 @@ def test_partitions_show_null_blank_and_odd_values(
     found = lakewright(catalog, "partitions", "db.t", "--format", "json").json
     assert {each["partition"]["day"] for each in found} == set(days)
     assert {each["row_count"] for each in found} == {2}
+
+
+def test_listed_partitions_tell_how_null_and_values_in_quotes_are_typed(
+    catalog: Catalog, lakewright: Lakewright
+) -> None:
+    table = new_table(catalog, EVENTS, partitions=["day"])
+    table.write(rows(table, events(0, 2, day="a")))
+    assert len(lakewright(catalog, "partitions", "db.t").lines) == 3
+    table.write(rows(table, [*events(0, 2, day=None), *events(0, 2, day="null")]))
+    null = """null as day=__DEFAULT_PARTITION__ or in a JSON object: '{"day": null}'"""
+    quoted = """a value in quotes in a JSON object: '{"day": "null"}'"""
+    note = f"--partition takes {null}; {quoted}"
+    assert lakewright(catalog, "partitions", "db.t").lines[-2:] == ["", note]
+    dry = lakewright(catalog, "drop-partitions", "db.t", "--where", "day <> 'a'", "--dry-run")
+    assert dry.lines[-2] == f"  --partition takes {quoted}"
+    for form in ("json", "csv"):
+        assert (
+            "--partition takes"
+            not in lakewright(catalog, "partitions", "db.t", "--format", form).out
+        )
+    chosen = lakewright(catalog, "partitions", "db.t", "--partition", '{"day": "null"}').lines
+    assert chosen[-1] == f"--partition takes {quoted}"
+    chosen = lakewright(catalog, "partitions", "db.t", "--partition", "day=__DEFAULT_PARTITION__")
+    assert chosen.lines[-1] == f"--partition takes {null}"
+
+
+@pytest.mark.parametrize(("kind", "text"), [("DATE", "null"), ("BOOLEAN", ""), ("INT", "NULL")])
+def test_a_value_that_was_meant_for_null_is_refused_with_how_null_is_typed(
+    catalog: Catalog, lakewright: Lakewright, kind: str, text: str
+) -> None:
+    table = new_table(catalog, {"id": "BIGINT", "k": kind}, partitions=["k"])
+    table.write([{"id": 1, "k": None}])
+    refused = lakewright(catalog, "partitions", "db.t", "--partition", f"k={text}")
+    assert refused.code == 2
+    assert 'null is typed k=__DEFAULT_PARTITION__ or in a JSON object: {"k": null}' in refused.err
 
 
 def test_partition_values_of_any_type_are_json(catalog: Catalog, lakewright: Lakewright) -> None:

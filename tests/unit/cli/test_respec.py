@@ -94,6 +94,8 @@ def test_programs_get_every_figure_and_what_becomes_of_every_partition(
     assert summary["dagster_partitions"][1] == {
         "partition": "b",
         "becomes": ["dt=b/hh=1", "dt=b/hh=2"],
+        "words": "dt=b",
+        "becomes_words": ["dt=b,hh=1", "dt=b,hh=2"],
     }
     estimate = summary["estimate"]
     assert estimate["bytes_read"] == summary["to_split"]["bytes"]
@@ -143,7 +145,8 @@ partitions:
         declared.write_text(f"table: db.t\ncolumns:\n{columns}\n{partitions}\n")
         given = (*BY_HOUR, "--dry-run", "--tables", str(declared))
         planned = lakewright(catalog, *given, "--format", "json").json
-        found.append(planned["summary"]["dagster_partitions"])
+        shown = planned["summary"]["dagster_partitions"]
+        found.append([{key: row[key] for key in ("partition", "becomes")} for row in shown])
         lines = lakewright(catalog, *given).lines
     assert found == [
         [
@@ -164,7 +167,7 @@ partitions:
     )
 
 
-def test_a_plan_shows_values_as_people_write_them_and_json_the_folders(
+def test_a_plan_shows_values_as_people_write_them_and_json_the_folders_too(
     catalog: Catalog, lakewright: Lakewright
 ) -> None:
     table = new_table(catalog, {"dt": "DATE", "c": "STRING", "v": "INT"}, partitions=["dt"])
@@ -177,7 +180,13 @@ def test_a_plan_shows_values_as_people_write_them_and_json_the_folders(
     assert line.startswith("dt=2026-01-01  ")
     assert sorted(line.split("  ")[1].split("; ")) == sorted(due.split("; "))
     assert "20454" not in planned.out
-    (becomes,) = lakewright(catalog, *asked, "--format", "json").json["becomes"]
+    told = lakewright(catalog, *asked, "--format", "json").json
+    (row,) = told["summary"]["dagster_partitions"]
+    assert (row["words"], sorted(row["becomes_words"])) == (
+        "dt=2026-01-01",
+        sorted(due.split("; ")),
+    )
+    (becomes,) = told["becomes"]
     assert becomes["partition"] == "dt=20454"
     assert "dt=20454/c=50%25" in becomes["becomes"]
     assert lakewright(catalog, *asked[:-1]).out.count("dt=2026-01-01,c=x") == 1
@@ -196,7 +205,12 @@ def test_a_plan_of_many_partitions_shows_the_first_and_their_number(
     assert any(line == "… and 20 more; --format json has them all" for line in planned)
     summary = lakewright(catalog, *keys, "--format", "json").json["summary"]
     assert len(summary["dagster_partitions"]) == 60
-    assert summary["dagster_partitions"][0] == {"partition": "0", "becomes": ["0"]}
+    assert summary["dagster_partitions"][0] == {
+        "partition": "0",
+        "becomes": ["0"],
+        "words": "k=0",
+        "becomes_words": ["v=0"],
+    }
 
 
 def test_partitions_are_split_before_and_never_again(
@@ -343,7 +357,7 @@ def test_a_consumer_that_compactions_of_a_change_leave_behind_is_told_before_and
 @pytest.mark.parametrize(
     ("given", "said", "code"),
     [
-        ((), "keys is not given, nor add or drop", 2),
+        ((), "nor add or drop (--keys, --add, --drop on the command line)", 2),
         (("--keys", "dt", "--add", "hh"), "and not both", 2),
         (("--add", "dt"), "'dt' is a partition key already: db.t has dt", 2),
         (("--drop", "hh"), "'hh' is no partition key to drop: db.t has dt", 2),
@@ -351,7 +365,7 @@ def test_a_consumer_that_compactions_of_a_change_leave_behind_is_told_before_and
         (("--keys", "dt,dt"), "names a column twice", 2),
         (("--keys", "dt,hh", "--max-partitions", "4"), "would have 5 partitions", 2),
         (("--keys", "dt,hh", "--max-files", "4"), "would have 5 files", 2),
-        (("--keys", "dt,hh", "--partition", "dt=a"), "in all partitions at once", 2),
+        (("--keys", "dt,hh", "--partition", "dt=a"), "(split_only, --split-only on", 2),
         (("--keys", "dt,hh", "--split-only", "--partition", "dt=z"), "no partition dt=z", 3),
         (("--keys", "dt,hh", "--split-only", "--partition", "hh=1"), "not a partition key", 2),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lakewright.storage import Catalog, Table
+from lakewright.storage.errors import UnavailableError
 from tests.support.tables.builders import EVENTS, content, events, new_table, rows
 from tests.unit.cli.conftest import Lakewright
 
@@ -128,7 +129,7 @@ def test_renaming_gives_the_rows_other_values(catalog: Catalog, lakewright: Lake
     assert there.code == 2
     assert "choose other values" in there.err
     several = lakewright(catalog, "rename-partition", "db.t", "--partition", "day=b")
-    assert "to names 0 partitions" in several.err
+    assert "to (--to) names 0 partitions of db.t" in several.err
 
 
 def test_exchanging_moves_partitions_from_another_table(
@@ -141,6 +142,22 @@ def test_exchanging_moves_partitions_from_another_table(
     assert "to move from db.staged to db.t" in dry.lines[0]
     assert lakewright(catalog, *arguments).code == 0
     assert (content(table), left(source)) == (moved, ["b"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "source is not given (--from TABLE on the command line)"),
+        (("--from", "db.staged"), "partitions is not given (--partition K=V,… on the command"),
+    ],
+)
+def test_an_exchange_that_lacks_an_option_is_told_the_word_that_is_typed(
+    catalog: Catalog, lakewright: Lakewright, arguments: tuple[str, ...], said: str
+) -> None:
+    days_of(catalog, "a")
+    days_of(catalog, "b", name="db.staged")
+    refused = lakewright(catalog, "exchange-partition", "db.t", *arguments)
+    assert (refused.code, said in refused.err) == (2, True)
 
 
 MARKED: list[tuple[str, object]] = []
@@ -163,3 +180,38 @@ def test_marking_as_done_calls_a_function_for_each_partition(
     assert "renewed" in again.out
     wrong = lakewright(catalog, "mark-done", "db.t", "--partition", "day=a", "--then", "none:f")
     assert (wrong.code, "is not a function" in wrong.err) == (2, True)
+
+
+def refuse_b(table: Table, spec: dict[str, object]) -> None:
+    if spec["day"] == "b":
+        raise LookupError("no such day")
+
+
+def test_a_function_that_fails_is_told_with_the_partitions_that_are_marked(
+    catalog: Catalog, lakewright: Lakewright
+) -> None:
+    days_of(catalog, "a", "b", "c")
+    call = f"{__name__}:refuse_b"
+    failed = lakewright(catalog, "mark-done", "db.t", "--where", "day > ''", "--then", call)
+    assert failed.code == 2
+    assert "Traceback" not in failed.err
+    told = f"{call} failed for partition day=b of db.t with LookupError: no such day ({__file__},"
+    assert told in failed.err
+    assert "this partition is marked as done, and day=a before it; the call may be" in failed.err
+    dry = lakewright(catalog, "mark-done", "db.t", "--where", "day > ''", "--dry-run")
+    assert [line.split() for line in dry.lines[-4:-1]] == [
+        *(["a", "renewed"], ["b", "renewed"], ["c", "new"]),
+    ]
+
+
+def out_of_reach(table: Table, spec: dict[str, object]) -> None:
+    raise UnavailableError("the store of the function is away")
+
+
+def test_an_error_of_storage_in_a_function_keeps_its_exit_code(
+    catalog: Catalog, lakewright: Lakewright
+) -> None:
+    days_of(catalog, "a")
+    call = f"{__name__}:out_of_reach"
+    failed = lakewright(catalog, "mark-done", "db.t", "--partition", "day=a", "--then", call)
+    assert (failed.code, "is marked as done, and none before it" in failed.err) == (7, True)

@@ -22,6 +22,6 @@ def export_contract(call: Call) -> None:
     """Print a table as a data contract."""
     import yaml
 
-    table = call.table()
+    table = call.table_of_any_type()
     contract = contract_of(table.name, table.uuid, table.schema)
     yaml.safe_dump(contract, sys.stdout, sort_keys=False, allow_unicode=True, width=100)

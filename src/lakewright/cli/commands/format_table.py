@@ -12,7 +12,12 @@ from lakewright.cli.grammar.command import HowOption, command, group
 from lakewright.cli.grammar.options import WHERE_NOTES, columns_option, limit_option, where_option
 from lakewright.cli.grammar.values import names, partition
 from lakewright.cli.output.answers import Answer, listed, said
-from lakewright.cli.output.partitions import partition_cells, partition_columns, plain_spec
+from lakewright.cli.output.partitions import (
+    partition_cells,
+    partition_columns,
+    plain_spec,
+    typing_notes,
+)
 from lakewright.platform.upkeep.words import counted
 
 if TYPE_CHECKING:
@@ -110,12 +115,14 @@ def _read(call: Call, *, where: str | None, columns: list[str] | None, limit: in
 def _partitions(call: Call, *, where: str | None) -> Answer:
     """List the partitions."""
     table = _table(call)
+    found = table.partitions(where)
     return listed(
-        table.partitions(where),
+        found,
         partition_columns(table.schema),
         cells=partition_cells,
         record=lambda each: {"partition": plain_spec(each)},
         empty="no partitions",
+        notes=lambda: typing_notes(found, table.schema),
     )
 
 

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A table, or what is wrong with it."""
+    """A table, or what is wrong with it; a format table has neither counted rows nor snapshots."""
 
     table: str
     primary_key: tuple[str, ...] = ()
     partition_keys: tuple[str, ...] = ()
-    rows_in_files: int = 0
+    rows_in_files: int | None = None
     snapshot_id: int | None = None
     committed_ms: int | None = None
     error: str | None = None
@@ -53,9 +53,12 @@ def ls(call: Call, *, database: str | None) -> Answer:
 def _look_at(catalog: Catalog, name: str) -> _Found:
     """One table; one that cannot be opened hides none of the others."""
     from lakewright.storage import StorageError
+    from lakewright.storage.operations.format_tables.format_spec import is_format_table
 
     try:
         table = catalog.table(name)
+        if is_format_table(table.schema):
+            return _Found(name, partition_keys=table.schema.partition_keys)
         snapshot = table.history.latest_snapshot()
     except StorageError as error:
         return _Found(name, error=error.message)
@@ -88,7 +91,7 @@ def _cells(found: _Found) -> list[Cell]:
         found.table,
         ", ".join(found.primary_key) or "-",
         ", ".join(found.partition_keys) or "-",
-        found.rows_in_files,
+        "(format table)" if found.rows_in_files is None else found.rows_in_files,
         "-" if found.snapshot_id is None else str(found.snapshot_id),
         "-" if found.committed_ms is None else time_text(found.committed_ms),
     ]

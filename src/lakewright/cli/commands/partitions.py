@@ -21,6 +21,7 @@ from lakewright.cli.output.partitions import (
     partition_columns,
     plain_spec,
     plain_value,
+    typing_notes,
 )
 from lakewright.cli.output.tables import TextColumn
 from lakewright.cli.output.text import Cell, iso_time, time_text
@@ -97,6 +98,7 @@ def partitions(
         ],
         record=lambda each: _record(each, held.get(id(each))),
         empty="no partitions",
+        notes=lambda: typing_notes((each.spec for each in found), state.schema),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,11 +14,20 @@ from lakewright.platform.declare.variables import WAREHOUSE_VARIABLE
 
 if TYPE_CHECKING:
     from lakewright.storage import Catalog, FormatTable, Table, TableSchema
+    from lakewright.storage.spec.data_types import DataType
     from lakewright.storage.spec.predicate import Predicate
     from lakewright.storage.table_at import TableAt
 
 # What the address of a Hive metastore begins with, which is a warehouse too.
 METASTORE = "thrift://"
+# What `lakewright format-table` has in place of commands on tables with snapshots.
+_FORMAT_TABLE_VERBS = {
+    "read": "read",
+    "partitions": "partitions",
+    "add-partitions": "add",
+    "drop-partitions": "drop",
+    "repair-partitions": "repair",
+}
 
 Form = Literal["table", "json", "csv"]
 Value = TypeVar("Value")
@@ -71,7 +81,35 @@ class Call:
         return self.warehouse if self.warehouse.startswith(METASTORE) else uri
 
     def table(self) -> Table:
-        """The named table.
+        """The named table, which has snapshots.
+
+        Raises:
+            InvalidRequestError: it is a system table; the message names the command for it.
+            UnsupportedError: it is a format table; the message names the command for it.
+        """
+        from lakewright.storage.errors import UnsupportedError
+        from lakewright.storage.operations.format_tables.format_spec import is_format_table
+
+        table = self.table_of_any_type()
+        # Without this check it would look like an empty table.
+        if is_format_table(table.schema):
+            name = shlex.quote(self.table_name)
+            known = _FORMAT_TABLE_VERBS.get(self.command)
+            instead = (
+                "`lakewright format-table --help` lists the commands for it"
+                if known is None
+                else f"call `lakewright format-table {known} {name}`"
+            )
+            raise UnsupportedError(
+                f"{self.table_name} is a format table, folders of plain files without snapshots, "
+                f"which `lakewright {self.command}` does not take: {instead}, and "
+                f"`lakewright show {name}` describes it",
+                table=self.table_name,
+            )
+        return table
+
+    def table_of_any_type(self) -> Table:
+        """The named table, of which only the schema says something if it is a format table.
 
         Raises:
             InvalidRequestError: it is a system table; the message names the command for it.
@@ -106,17 +144,42 @@ def filter_of(text: str | None, schema: TableSchema) -> Predicate | None:
 def named_partitions(
     table: Table | TableAt | FormatTable, given: Sequence[Mapping[str, object]]
 ) -> tuple[dict[str, object], ...] | None:
-    """The partitions of `--partition`, where the name of the default partition is null."""
+    """The partitions of `--partition`, where the name of the default partition is null.
+
+    Raises:
+        InvalidRequestError: a value is probably meant for null; the message says how to type it.
+    """
     from lakewright.storage.spec.partition_words import ExactText
 
     null = table.table_files.options.partition_default_name
+    types = {field.name: field.type for field in table.table_files.partitions.keys.fields}
 
-    def value_of(given: object) -> object:
+    def value_of(name: str, given: object) -> object:
+        if isinstance(given, str) and name in types:
+            _check_not_meant_for_null(name, given, types[name], null)
         if isinstance(given, ExactText):
             return str(given)
         return None if given == null else given
 
-    return tuple({name: value_of(value) for name, value in spec.items()} for spec in given) or None
+    named = ({name: value_of(name, value) for name, value in spec.items()} for spec in given)
+    return tuple(named) or None
+
+
+def _check_not_meant_for_null(name: str, text: str, data_type: DataType, null: str) -> None:
+    """Refuse `null` and blanks where they are no values, and say how null is typed."""
+    from lakewright.storage.errors import InvalidRequestError
+    from lakewright.storage.spec.partition_words import NULL_WORD
+    from lakewright.storage.spec.values import from_python
+
+    if text.strip().lower() not in ("", NULL_WORD):
+        return
+    try:
+        from_python(text, data_type)
+    except InvalidRequestError as error:
+        raise InvalidRequestError(
+            f"{name}: {error.message}; null is typed {name}={null} or in a JSON object: "
+            f"{json.dumps({name: None})}"
+        ) from error
 
 
 def check_one_of(*, needed: bool = False, **given: object) -> None:

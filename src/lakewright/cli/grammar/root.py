@@ -100,7 +100,8 @@ which saves it as a plan; and --plan FILE, which carries out a saved plan.
 Exit codes:
   0    done
   1    `alter --dry-run` and `diff`: allowed with warnings; `validate-schema`: rows do not fit
-  2    the request is wrong: an option, a name, a filter, an invalid plan
+  2    the request is wrong: an option, a name, a filter, an invalid plan, or a function of yours
+       that failed
   3    no such warehouse, database, table, snapshot, tag, branch, consumer or file
   4    the table or store needs a feature that is not implemented; nothing was changed
   5    another commit came first, or the plan is stale: plan again

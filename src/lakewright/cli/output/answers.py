@@ -59,10 +59,19 @@ def listed(
     cells: Callable[[Item], Sequence[Cell]],
     record: Callable[[Item], dict[str, object]],
     empty: str,
+    notes: Callable[[], Sequence[str]] = tuple,
 ) -> Answer:
-    """A list: a table, or a sentence if it is empty; records for programs."""
+    """A list: a table with notes, or a sentence if it is empty; records for programs."""
+
+    def text() -> Sequence[Block]:
+        if not items:
+            return [empty]
+        told = notes()
+        table = TextTable(columns, [cells(item) for item in items])
+        return [table, *(["", *told] if told else [])]
+
     return Answer(
-        text=lambda: [TextTable(columns, [cells(item) for item in items]) if items else empty],
+        text=text,
         value=lambda: [record(item) for item in items],
     )
 

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+import json
+import shlex
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from lakewright.cli.output.tables import TextColumn
 from lakewright.cli.output.text import Cell
-from lakewright.storage.spec.partition_words import value_word
+from lakewright.storage.spec.partition import DEFAULT_PARTITION_NAME
+from lakewright.storage.spec.partition_words import (
+    needs_quotes,
+    partition_object,
+    value_word,
+)
 
 if TYPE_CHECKING:
     from lakewright.storage import TableSchema
@@ -44,3 +51,20 @@ def partition_cells(spec: Mapping[str, object]) -> list[Cell]:
     if not spec:
         return ["(unpartitioned)"]
     return [None if value is None else value_word(value) for value in spec.values()]
+
+
+def typing_notes(specs: Iterable[Mapping[str, object]], schema: TableSchema) -> list[str]:
+    """One line below listed partitions if `--partition` takes some value in other words."""
+    null = quoted = None
+    for spec in specs:
+        null = null or next((key for key, value in spec.items() if value is None), None)
+        quoted = quoted or (spec if any(map(needs_quotes, spec.values())) else None)
+    ways = []
+    if null is not None:
+        name = schema.options.get("partition.default-name", DEFAULT_PARTITION_NAME)
+        words = shlex.quote(f"{null}={name}")
+        ways.append(f"null as {words} or in a JSON object: {shlex.quote(json.dumps({null: None}))}")
+    if quoted is not None:
+        example = shlex.quote(partition_object(quoted))
+        ways.append(f"a value in quotes in a JSON object: {example}")
+    return [f"--partition takes {'; '.join(ways)}"] if ways else []

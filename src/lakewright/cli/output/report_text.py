@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakewright.cli.output.partitions import partition_cells, partition_columns, plain_value
+from lakewright.cli.output.partitions import (
+    partition_cells,
+    partition_columns,
+    plain_value,
+    typing_notes,
+)
 from lakewright.cli.output.tables import Block, TextColumn, TextTable
 from lakewright.cli.output.text import Cell, iso_time
 from lakewright.platform.upkeep.verb import NamedPartition
@@ -36,7 +41,9 @@ def report_text(report: Report, schema: TableSchema) -> list[Block]:
     rows = next(filter(None, report.tables.values()), None)
     if rows is not None:
         blocks += ["", _table(rows, schema), *_more(len(rows))]
-        blocks += [""] if report.notes else []
+        told = _typing_notes(rows, schema)
+        blocks += [""] if report.notes or told else []
+        blocks += [f"  {note}" for note in told]
     notes = [f"  {note}" for note in report.notes[:_MOST_LINES]]
     return [*blocks, *notes, *_more(len(report.notes))]
 
@@ -83,6 +90,12 @@ def _table(rows: Rows, schema: TableSchema) -> TextTable:
         for row in rows[:_MOST_LINES]
     ]
     return TextTable(columns, cells)
+
+
+def _typing_notes(rows: Rows, schema: TableSchema) -> list[str]:
+    shown = (value for row in rows[:_MOST_LINES] for value in row.values())
+    named = (each.spec for each in shown if isinstance(each, NamedPartition))
+    return typing_notes((each for each in named if each is not None), schema)
 
 
 def _cells(name: str, value: object, *, keys: int) -> list[Cell]:

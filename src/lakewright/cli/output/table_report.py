@@ -8,7 +8,7 @@ from lakewright.cli.output.tables import Block, Facts, Heading, TextColumn, Text
 from lakewright.cli.output.text import Cell, iso_time, time_text
 from lakewright.platform.upkeep.respec import other_keys_text
 from lakewright.platform.upkeep.words import counted, size_text
-from lakewright.storage import CompactionPlan, Lease, PartitionStats, Snapshot, Table
+from lakewright.storage import CompactionPlan, Lease, PartitionStats, Snapshot, Table, TableSchema
 from lakewright.storage.errors import InvalidOption, StorageError, UnsupportedError
 from lakewright.storage.lsm.bin_packing import SMALL_FILE_RATIO
 from lakewright.storage.spec.options import BucketMode
@@ -106,16 +106,7 @@ def report_json(report: TableReport) -> dict[str, object]:
         "location": table.location,
         "comment": schema.comment,
         "schema_id": schema.id,
-        "columns": [
-            {
-                "id": field.id,
-                "name": field.name,
-                "type": str(field.type),
-                "nullable": field.type.nullable,
-                "comment": field.description,
-            }
-            for field in schema.fields
-        ],
+        "columns": column_records(schema),
         "primary_key": list(schema.primary_keys),
         "partition_keys": list(schema.partition_keys),
         "bucket": table.options.bucket,
@@ -159,6 +150,20 @@ def report_json(report: TableReport) -> dict[str, object]:
     }
 
 
+def column_records(schema: TableSchema) -> list[dict[str, object]]:
+    """The columns of a table for scripts."""
+    return [
+        {
+            "id": field.id,
+            "name": field.name,
+            "type": str(field.type),
+            "nullable": field.type.nullable,
+            "comment": field.description,
+        }
+        for field in schema.fields
+    ]
+
+
 def report_text(report: TableReport) -> list[Block]:
     """The report for people."""
     table, schema = report.table, report.table.schema
@@ -171,7 +176,7 @@ def report_text(report: TableReport) -> list[Block]:
         "snapshot": _snapshot(report),
     }
     text: list[Block] = [Heading(table.name), Facts(facts), ""]
-    text += [Heading(f"columns (schema {schema.id})"), _columns(table), ""]
+    text += [Heading(f"columns (schema {schema.id})"), column_table(schema), ""]
     if schema.options:
         text += [Heading("options"), Facts(schema.options), ""]
     text += [Heading("contents"), Facts(_contents(report)), ""]
@@ -203,8 +208,8 @@ def _snapshot(report: TableReport) -> str:
     return f"{text}, {len(report.snapshots)} kept from {earliest.id} on"
 
 
-def _columns(table: Table) -> TextTable:
-    schema = table.schema
+def column_table(schema: TableSchema) -> TextTable:
+    """The columns of a table for people."""
     described = any(field.description for field in schema.fields)
     columns = [TextColumn("name"), TextColumn("type"), TextColumn("key")]
     rows: list[list[Cell]] = []

@@ -182,6 +182,32 @@ def test_a_number_is_no_date_of_a_partition(session: Session, statement: str) ->
         session.sql(statement)
 
 
+@pytest.mark.parametrize(
+    ("column", "literal", "why"),
+    [
+        ("STRING", "DATE '2024-01-31'", "DATE '2024-01-31' is not: text is expected; write '2024-"),
+        ("INT", "DATE '2024-01-31'", "DATE '2024-01-31' is not: it is a date"),
+        ("DATE", "TIMESTAMP '2024-01-31 00:00:00'", "00:00:00' is not: it is a timestamp"),
+    ],
+)
+@pytest.mark.parametrize(
+    "statement",
+    ["INSERT INTO t PARTITION (d = {}) VALUES (1)", "SHOW PARTITIONS t PARTITION (d = {})"],
+)
+def test_a_moment_names_no_partition_of_another_type(
+    session: Session, column: str, literal: str, why: str, statement: str
+) -> None:
+    session.sql(f"CREATE TABLE t (id INT) PARTITIONED BY (d {column})")
+    with pytest.raises(InvalidStatement, match=f"is {column}, and .*{why}"):
+        session.sql(statement.format(literal))
+
+
+def test_a_date_names_partitions_of_its_type_and_of_timestamps(session: Session) -> None:
+    session.sql("CREATE TABLE t (id INT) PARTITIONED BY (d TIMESTAMP, e DATE)")
+    session.sql("INSERT INTO t PARTITION (d = DATE '2024-01-31', e = DATE '2024-01-31') VALUES (1)")
+    assert rows_of(session, "SHOW PARTITIONS t") == [("d='2024-01-31T00:00:00',e='2024-01-31'",)]
+
+
 def _in_between(monkeypatch: pytest.MonkeyPatch, session: Session, statement: str) -> None:
     """Run a statement after the rows of the next INSERT are staged, and before their commit."""
     staged = Table.stage

@@ -94,10 +94,11 @@ def test_a_column_of_values_tells_null_from_texts() -> None:
 @given(TEXTS)
 @example('"null"')
 @example("__DEFAULT_PARTITION__")
+@example("a,t=1")
+@example("a,b")
 def test_a_listed_value_names_its_partition_bare_or_in_quotes_in_a_json_object(text: str) -> None:
     word = value_word(text)
     quoted = word.startswith('"')
-    assume(quoted or "," not in text)
     typed = f'{{"s": {word}}}' if quoted else f"s={word}"
     keys = keys_of("STRING", names=("s",))
     stored = keys.stored(read_partition(typed), table="t")
@@ -108,3 +109,8 @@ def test_a_listed_value_names_its_partition_bare_or_in_quotes_in_a_json_object(t
 def test_what_names_no_partition_is_refused(text: str) -> None:
     with pytest.raises(InvalidRequestError):
         read_partition(text)
+
+
+def test_a_key_that_is_named_twice_is_told_with_the_way_to_type_its_value() -> None:
+    with pytest.raises(InvalidRequestError, match="names t twice; a value that holds ,t= is"):
+        read_partition("s=a,t=1,t=x")
