@@ -181,7 +181,7 @@ class _Look:
         latest_ms = survey.history.latest_ms or 0
         if self.clock.now_ms < latest_ms + _CHANGE_WITHIN_MS:
             again_ms = latest_ms + _CHANGE_WITHIN_MS
-            return self._declined(RESPEC, WhyNot.NOT_YET, f"{told}, unless it ends now", again_ms)
+            return self._declined(RESPEC, WhyNot.IN_FLIGHT, f"{told}, unless it ends now", again_ms)
         tried = self.past.tries.get((self.table, RESPEC))
         state = f"{ENDS_CHANGE} {survey.history.latest_snapshot}"
         if tried is not None and tried.error and tried.state.startswith(ENDS_CHANGE):

@@ -739,7 +739,7 @@ def test_a_change_that_was_stopped_is_ended_first_with_the_keys_that_the_table_h
 
 def test_a_change_that_may_still_be_carried_out_is_given_its_moment() -> None:
     declined = respec(stopped(latest_ms=NOW_MS - 1_000), SMALL)
-    assert declined.why_not is WhyNot.NOT_YET
+    assert declined.why_not is WhyNot.IN_FLIGHT
     assert NOW_MS < declined.again_ms < NOW_MS + 60_000
     for latest_ms in (NOW_MS - 60_000, NOW_MS - 30 * 24 * HOUR_MS):
         assert isinstance(respec(stopped(latest_ms=latest_ms), SMALL), Intent)
