@@ -82,7 +82,7 @@ def partition_stats(
     for number, buckets in enumerate(columns.of_partitions()):
         if len(buckets) and (wanted is None or number in wanted):
             row, schema_id = columns.partition_rows[number], columns.partition_schemas[number]
-            found.setdefault(files.partitions.of_row(row, schema_id), []).append(buckets)
+            found.setdefault(files.partitions.as_named(row, schema_id), []).append(buckets)
     return tuple(
         _partition(columns, partition, np.concatenate(found[partition]), target_bytes)
         for partition in sorted(found, key=lambda each: each.order)
