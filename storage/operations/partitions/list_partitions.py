@@ -31,7 +31,14 @@ def list_partitions(
     if not last_update:
         return listed
     updates = last_updates(files, snapshot, [each.partition for each in listed])
-    return tuple(replace(each, last_update=updates.get(each.partition)) for each in listed)
+    return tuple(
+        replace(
+            each,
+            last_update=updates.found.get(each.partition),
+            last_update_unknown=each.partition in updates.unknown,
+        )
+        for each in listed
+    )
 
 
 def _matches(asked: Selection, partition: Partition) -> bool:

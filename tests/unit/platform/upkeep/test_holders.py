@@ -82,7 +82,7 @@ def test_a_process_has_ended_once_it_is_killed_also_before_its_parent_asks_for_i
         assert not has_ended(holder)
         started.kill()
         os.waitid(os.P_PID, started.pid, os.WEXITED | os.WNOWAIT)
-        assert os.path.exists(f"/proc/{started.pid}")
+        assert Path(f"/proc/{started.pid}").exists()
         assert has_ended(holder)
         started.wait()
         assert has_ended(holder)
