@@ -168,5 +168,5 @@ def test_the_process_of_another_user_is_not_taken_for_dead(
     def refused(*_: object) -> None:
         raise PermissionError
 
-    monkeypatch.setattr(holders.os, "kill", refused)
+    monkeypatch.setattr(os, "kill", refused)
     assert not has_ended(dead)

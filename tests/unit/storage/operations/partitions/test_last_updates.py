@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from lakewright.storage import Catalog, Table
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.spec.manifest import ManifestEntry
 from tests.support.tables.builders import compact, expire, new_table, rows
 from tests.support.tables.late_commits import commit_late
 
@@ -119,16 +121,22 @@ def test_a_table_that_was_written_anew_does_not_say_that_its_snapshots_expired(
 def test_live_files_are_read_for_their_names_only_amid_other_keys(
     catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = []
-    module = "lakewright.storage.operations.partitions.last_updates.live_entries"
-    monkeypatch.setattr(module, lambda *_: read.append(1) or [])
+    read: list[str] = []
+
+    def live_entries(files: TableFiles, _: object) -> list[ManifestEntry]:
+        read.append(files.name)
+        return []
+
+    monkeypatch.setattr(
+        "lakewright.storage.operations.partitions.last_updates.live_entries", live_entries
+    )
     table = new_table(catalog, COLUMNS, partitions=("dt",))
     write(table, row("a", 1))
     write(table, row("b", 1))
     assert updates(table) == {("a",): 1, ("b",): 2}
     assert not read
     updates(respec(table, ("dt", "hh"), catalog))
-    assert read == [1]
+    assert read == [table.name]
 
 
 KEYS = ((), ("dt",), ("dt", "hh"), ("hh",))
