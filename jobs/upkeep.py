@@ -350,6 +350,7 @@ class _OneTable:
                 run=commit_user(context.run, job),
                 session=(spark or SparkResource()).session,
                 counts=self.signs,
+                warn=context.log.warning,
             )
             for verb, plan in [given] if given else [(each, None) for each in verbs]:
                 _Run(

@@ -2,19 +2,19 @@
 
 A writer never fails for lack of a lease and never waits for maintenance: commits are safe without
 a lease. Maintenance leases the free partitions, yields to writers, and does not begin work that it
-could not publish.
+could not publish. A lease of a process of this machine that has ended is released by the next one.
 """
 
 from __future__ import annotations
 
 import logging
-import os
-import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from threading import Event, Thread
 
 from lakewright.platform.declare.declarations import WriteKind
+from lakewright.platform.upkeep.holders import has_ended, here
 from lakewright.storage import (
     CompactionPlan,
     Lease,
@@ -45,11 +45,6 @@ Warn = Callable[[str], object]
 _LOG = logging.getLogger(__name__)
 
 
-def here(work: str) -> str:
-    """The holder's name for some work in this process."""
-    return f"{work} on {socket.gethostname()}, process {os.getpid()}"
-
-
 @contextmanager
 def writing(
     table: Table,
@@ -69,6 +64,8 @@ def writing(
         scope=partitions_scope(table, partitions),
         holder=here(commit_user),
         owner=f"{commit_user} {lease_kind.value}",
+        has_ended=has_ended,
+        released=partial(_tell_released, warn),
     )
     indexed = table.options.bucket_mode is BucketMode.DYNAMIC
     wait_ms = INDEX_WRITER_WAITS_MS if indexed else WRITER_WAITS_MS
@@ -83,14 +80,28 @@ def writing(
 
 
 @contextmanager
-def maintaining(table: Table, kind: LeaseKind, scope: LeaseScope, *, run: str) -> Iterator[Lease]:
-    """Lease the partitions of a scope that no other process holds.
+def maintaining(
+    table: Table,
+    kind: LeaseKind,
+    scope: LeaseScope,
+    *,
+    run: str,
+    warn: Warn = _LOG.warning,
+) -> Iterator[Lease]:
+    """Lease the partitions of a scope that no other living process holds.
 
     Raises:
         LeaseHeld: other processes hold all of them; try again later.
         ClockJumped: the holder's clock is far ahead of ours.
     """
-    request = LeaseRequest(kind=kind, scope=scope, holder=here(run), owner=f"{run} {kind.value}")
+    request = LeaseRequest(
+        kind=kind,
+        scope=scope,
+        holder=here(run),
+        owner=f"{run} {kind.value}",
+        has_ended=has_ended,
+        released=partial(_tell_released, warn),
+    )
     with (
         leased(table.table_files, request, free_only=True) as lease,
         renewed(table.table_files, lease),
@@ -133,6 +144,10 @@ def partitions_scope(table: Table, partitions: Sequence[Mapping[str, object]] | 
 def plan_scope(table: Table, plan: CompactionPlan | PostponePlan | RescalePlan) -> LeaseScope:
     """The partitions that a plan rewrites."""
     return scope_of(table.table_files, [task.partition for task in plan.tasks])
+
+
+def _tell_released(warn: Warn, lease: Lease) -> None:
+    warn(f"lease {lease.id} of {lease.holder} was released, since its process has ended")
 
 
 def _kind_of_write(table: Table, kind: WriteKind) -> LeaseKind:

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
@@ -25,7 +26,7 @@ from typing import (
 
 from lakewright.platform.declare.upkeep_policies import EngineChoice
 from lakewright.platform.upkeep.engines import Counts, compaction_engine
-from lakewright.platform.upkeep.leases import maintaining
+from lakewright.platform.upkeep.leases import Warn, maintaining
 from lakewright.platform.upkeep.measures import Measures
 from lakewright.storage import Engine, Lease, LeaseKind, Snapshot, Table
 from lakewright.storage.operations.leases.leases import whole_table
@@ -37,6 +38,7 @@ OptionsT = TypeVar("OptionsT")
 PlanT = TypeVar("PlanT", bound=Plan[Any])
 ResultT = TypeVar("ResultT")
 _T = TypeVar("_T")
+_LOG = logging.getLogger(__name__)
 _DURATION, _SIZE = "_ms", "_bytes"
 
 # Rows of detail; a plan may name a million files, so rows may be made lazily.
@@ -164,12 +166,14 @@ class Work:
 
     `run` names the lease's holder. `session` starts Spark; a verb calls it only for Spark work.
     `counts` is told of tasks, in this process and on Spark, and of what a plan has looked at.
+    `warn` is told of leases that a dead process still had.
     """
 
     run: str
     session: Callable[[], Any] = field(repr=False)
     lease: Lease | None = None
     counts: Counts | None = field(default=None, repr=False)
+    warn: Warn = field(default=_LOG.warning, repr=False, compare=False)
 
     def engine(self, choice: EngineChoice, size_bytes: int) -> Engine:
         """The engine for rewriting that many bytes."""
@@ -299,5 +303,5 @@ def _leased(table: Table, need: LeaseNeed | None, work: Work) -> Iterator[Work]:
     if need is None:
         yield work
         return
-    with maintaining(table, need.kind, need.scope, run=work.run) as lease:
+    with maintaining(table, need.kind, need.scope, run=work.run, warn=work.warn) as lease:
         yield replace(work, lease=lease)

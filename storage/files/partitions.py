@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from lakewright.storage.codec.binary_row import decode_row, encode_row, row_arity
-from lakewright.storage.errors import InvalidRequestError, SchemaMoved
+from lakewright.storage.errors import InvalidRequestError, SchemaMoved, SchemaNotFound
 from lakewright.storage.files.metadata_stores import SchemaStore
 from lakewright.storage.spec.manifest import ManifestEntry, ManifestFileMeta
 from lakewright.storage.spec.options import TableOptions
@@ -39,6 +39,7 @@ class TablePartitions:
         self._schemas = schemas
         self._by_schema: dict[int, PartitionKeys] = {}
         self._known: dict[tuple[int, bytes], Partition] = {}
+        self._named: dict[tuple[int, bytes], Partition] = {}
         self.keys = self._keys_of(schema)
 
     def of_entry(self, entry: ManifestEntry) -> Partition:
@@ -65,6 +66,46 @@ class TablePartitions:
             known = Partition(keys, row, decode_row(row, keys.types, first=True))
             self._known[schema_id, row] = known
         return known
+
+    def as_named(self, row: bytes, schema_id: int) -> Partition:
+        """The partition of a row as the keys of this version name it, where the row says so.
+
+        Amid a change of keys rows have more values, of which the first are those of either list,
+        and a client that opened the table before keys went writes rows that hold all others. A row
+        that lacks values of this version's keys has the partition of its own keys.
+        """
+        if self.has_these_keys(row, schema_id):
+            return self.of_row(row, schema_id)
+        known = self._named.get((schema_id, row))
+        if known is None:
+            known = self._named[schema_id, row] = self._as_named(row, schema_id)
+        return known
+
+    def has_these_keys(self, row: bytes, schema_id: int) -> bool:
+        """Whether a row has one value for each key of this version, and no others."""
+        if row_arity(row) != len(self.keys.fields):
+            return False
+        try:
+            return self.keys_of_row(row, schema_id).names == self.keys.names
+        except SchemaNotFound:
+            # Of a branch that began late. Its first schema had the keys of the next ones.
+            return True
+
+    def _as_named(self, row: bytes, schema_id: int) -> Partition:
+        keys = self.keys_of_row(row, schema_id)
+        arity = row_arity(row)
+        # A row that names too few values of its own keys is not told apart from a damaged one.
+        is_wide = arity > len(keys.fields) and arity >= len(self.keys.fields)
+        if is_wide:
+            return self.of_values(decode_row(row, self.keys.types, first=True))
+        places = {field.name: at for at, field in enumerate(keys.fields)}
+        if all(
+            field.name in places and keys.fields[places[field.name]].type == field.type
+            for field in self.keys.fields
+        ):
+            values = self.of_row(row, schema_id).values
+            return self.of_values([values[places[name]] for name in self.keys.names])
+        return self.of_row(row, schema_id)
 
     def of_values(self, values: Sequence[Value]) -> Partition:
         """The partition of stored values, one for each key."""

@@ -124,13 +124,16 @@ def partition_rows(view: View) -> Iterator[Row]:
     files, snapshot = view.files, view.snapshot
     groups: dict[Partition, list[ManifestEntry]] = {}
     for entry in live_entries(files, snapshot):
-        groups.setdefault(files.partitions.of_entry(entry), []).append(entry)
+        partition = files.partitions.as_named(entry.partition, entry.file.schema_id)
+        groups.setdefault(partition, []).append(entry)
     deleted = _deleted_rows(files, snapshot)
     rows = []
     for partition, entries in groups.items():
         created, total_buckets = max(
             (entry.file.creation_time or 0, entry.total_buckets) for entry in entries
         )
+        # Amid a change of keys, files of one partition have several rows.
+        counts = [deleted.get(row, 0) for row in {entry.partition for entry in entries}]
         rows.append(
             (
                 _partition_path(partition),
@@ -144,7 +147,7 @@ def partition_rows(view: View) -> Iterator[Row]:
                 None,
                 total_buckets,
                 False,
-                deleted.get(partition.row, 0),
+                None if None in counts else sum(count or 0 for count in counts),
             )
         )
     yield from sorted(rows, key=lambda row: row[0])

@@ -5,7 +5,8 @@
    Maintenance takes only free partitions.
 2. Keep: renew before each task and before the commit. The process deletes its files of partitions
    that it gave up, and publishes the others.
-3. Release. The lease of a dead process runs out, and is ignored a margin later.
+3. Release. The lease of a dead process runs out, and is ignored a margin later, or released by one
+   that knows it to be dead.
 
 Leases save work; they do not protect data. A process may lose its lease between the last check
 and the commit, and other writers of the format take no leases. Every commit checks for conflicts.
@@ -14,9 +15,9 @@ and the commit, and other writers of the format take no leases. Every commit che
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from lakewright.storage.errors import ClockJumped, LeaseHeld, LeaseLost, NotFoundError, StorageError
 from lakewright.storage.files.table_files import TableFiles
@@ -42,7 +43,8 @@ class LeaseRequest:
     """A request for a lease; `holder` is a text for operators, without secrets.
 
     `owner` is the same for every attempt of one job: a new attempt replaces the lease of the one
-    before. Without an owner each request stands alone.
+    before. Without an owner each request stands alone. `has_ended` is asked of other holders: those
+    that are dead hold nothing, and `released` is told of their leases.
     """
 
     kind: LeaseKind
@@ -50,6 +52,8 @@ class LeaseRequest:
     holder: str
     owner: str = ""
     duration_ms: int = LEASE_MS
+    has_ended: Callable[[str], bool] = field(default=lambda _: False, repr=False)
+    released: Callable[[Lease], object] = field(default=lambda _: None, repr=False)
 
 
 # --- holding ----------------------------------------------------------------------------------
@@ -244,10 +248,14 @@ def _enter(
     files: TableFiles, request: LeaseRequest, lease_id: str, *, free_only: bool = False
 ) -> Lease:
     owner = request.owner or lease_id
+    dead: tuple[Lease, ...] = ()
 
     def edit(leases: Sequence[Lease], now_ms: int) -> tuple[Lease, ...]:
+        nonlocal dead
         # An earlier attempt of the same job is dead, or has to lose its lease.
         others = [each for each in _running(leases, now_ms) if each.owner != owner]
+        dead = tuple(each for each in others if request.has_ended(each.holder))
+        others = [each for each in others if each not in dead]
         standing = [each for each in others if each.stands_against(request.kind, request.scope)]
         scope, yielding = request.scope, list[Lease]()
         if free_only and standing:
@@ -275,6 +283,8 @@ def _enter(
     book = change_book(files, edit, lambda leases: _entry(leases, lease_id) is not None)
     lease = _entry(book.leases, lease_id)
     assert lease is not None
+    for each in dead:
+        request.released(each)
     return lease
 
 

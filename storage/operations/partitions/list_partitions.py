@@ -11,6 +11,8 @@ from lakewright.storage.operations.state.bucket_columns import bucket_columns
 from lakewright.storage.operations.state.live_files import snapshot_manifests
 from lakewright.storage.operations.state.partition_filter import PartitionFilter
 from lakewright.storage.operations.state.table_stats import PartitionStats, partition_stats
+from lakewright.storage.spec.partition import Partition
+from lakewright.storage.spec.predicate import matches, only_on
 from lakewright.storage.spec.snapshot import Snapshot
 
 
@@ -23,8 +25,24 @@ def list_partitions(
     metas = snapshot_manifests(files, snapshot)
     wanted = PartitionFilter(files, predicate=asked.pruning)
     every = partition_stats(files, bucket_columns(files, metas, wanted))
-    listed = tuple(each for each in every if asked.takes(each.partition))
+    listed = tuple(
+        each for each in every if asked.takes(each.partition) and _matches(asked, each.partition)
+    )
     if not last_update:
         return listed
     updates = last_updates(files, snapshot, [each.partition for each in listed])
-    return tuple(replace(each, last_update=updates.get(each.partition)) for each in listed)
+    return tuple(
+        replace(
+            each,
+            last_update=updates.found.get(each.partition),
+            last_update_unknown=each.partition in updates.unknown,
+        )
+        for each in listed
+    )
+
+
+def _matches(asked: Selection, partition: Partition) -> bool:
+    """Whether a filter selects a partition, by those keys that its rows have."""
+    # Entries with rows of other keys, amid a change of keys, were judged by these.
+    predicate = only_on(asked.predicate, frozenset(partition.keys.names))
+    return predicate is None or matches(predicate, partition.stored) is True

@@ -2,7 +2,8 @@
 
 1. Decode one manifest after the other to columns, and keep ten numbers of each entry.
 2. Fold ADD and DELETE entries: of several entries of one file in one place, the last one counts.
-3. Sum up by bucket.
+3. Sum up by bucket of each partition, as the table's keys name it: amid a change of keys, the files
+   of one partition have several rows.
 
 Memory: 60 bytes for each entry, held twice for a moment, and two decoded manifests.
 """
@@ -104,6 +105,8 @@ def bucket_columns(
             _Numbers.of(part, rows, partitions) for part, rows, _ in columns.by_part(columns.rows)
         )
         live = np.arange(len(found.name))
+    # Only now: a removal under other keys than its file's has removed nothing.
+    found = replace(found, partition=partitions.named_by(files)[found.partition])
     order = live[np.lexsort((found.bucket[live], found.partition[live]))]
     # Two copies of the numbers are the most that is held.
     found = found.taken(order)
@@ -135,6 +138,23 @@ class _Partitions:
             known[index] = number
         found: np.ndarray = known[codes]
         return found
+
+    def named_by(self, files: TableFiles) -> np.ndarray:
+        """The number of each row's partition, of which several rows are, amid a change of keys."""
+        known, own = files.partitions, files.schema.id
+        named = np.arange(len(self.numbers), dtype=np.int32)
+        others = [
+            (row, number)
+            for row, number in self.numbers.items()
+            if not known.has_these_keys(row, self.schemas[number])
+        ]
+        for row, number in others:
+            partition = known.as_named(row, self.schemas[number])
+            if partition.keys.names == known.keys.names:
+                named[number] = self.numbers.setdefault(partition.row, len(self.numbers))
+                if named[number] == len(self.schemas):
+                    self.schemas.append(own)
+        return named
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,9 @@ class BucketStats:
 class PartitionStats:
     """One partition; rows are counted in files, before versions of a key are merged.
 
-    `last_update` is the last retained commit that changed its rows, where a caller asked for it.
+    `last_update` is the last retained commit that changed its rows, where a caller asked for it;
+    `last_update_unknown` says that such commits are retained, and do not tell, since the partition
+    keys changed after them.
     """
 
     partition: Partition
@@ -54,6 +56,7 @@ class PartitionStats:
     last_file_creation_ms: int | None
     buckets: tuple[BucketStats, ...]
     last_update: Snapshot | None = None
+    last_update_unknown: bool = False
 
     @property
     def spec(self) -> dict[str, object]:
@@ -82,7 +85,7 @@ def partition_stats(
     for number, buckets in enumerate(columns.of_partitions()):
         if len(buckets) and (wanted is None or number in wanted):
             row, schema_id = columns.partition_rows[number], columns.partition_schemas[number]
-            found.setdefault(files.partitions.of_row(row, schema_id), []).append(buckets)
+            found.setdefault(files.partitions.as_named(row, schema_id), []).append(buckets)
     return tuple(
         _partition(columns, partition, np.concatenate(found[partition]), target_bytes)
         for partition in sorted(found, key=lambda each: each.order)

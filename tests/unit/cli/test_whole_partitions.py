@@ -215,3 +215,24 @@ def test_an_error_of_storage_in_a_function_keeps_its_exit_code(
     call = f"{__name__}:out_of_reach"
     failed = lakewright(catalog, "mark-done", "db.t", "--partition", "day=a", "--then", call)
     assert (failed.code, "is marked as done, and none before it" in failed.err) == (7, True)
+
+
+def test_a_listing_past_a_change_of_keys_counts_partitions_once_and_says_what_is_not_known(
+    catalog: Catalog, lakewright: Lakewright
+) -> None:
+    table = days_of(catalog)
+    for values in ("xy", "w"):
+        table.write(rows(table, [{"id": 1, "day": "a", "v": each} for each in values]))
+    table.upkeep.respec(["day", "v"])
+    now = lakewright(catalog, "partitions", "db.t", "--last-update", "--format", "json").json
+    assert [(each["partition"]["v"], each["last_update_unknown"]) for each in now] == [
+        ("w", False),
+        ("x", True),
+        ("y", True),
+    ]
+    said = lakewright(catalog, "partitions", "db.t", "--last-update")
+    assert [line.endswith("not known") for line in said.lines[2:]] == [False, True, True]
+    for snapshot in range(1, 1 + catalog.table("db.t").history.snapshots()[-1].id):
+        of_then = catalog.table("db.t").at(snapshot=snapshot).schema.partition_keys
+        told = lakewright(catalog, "partitions", "db.t", "--snapshot", str(snapshot))
+        assert len(told.lines) - 2 == (1 if of_then == ("day",) else 3)

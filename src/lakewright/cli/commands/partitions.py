@@ -93,7 +93,7 @@ def partitions(
         ],
         cells=lambda each: [
             *_cells(each, keyed=keyed, bucketed=bucketed),
-            *([_update_text(each.last_update)] if last_update else []),
+            *([_update_text(each)] if last_update else []),
             *_property_cells(held.get(id(each))),
         ],
         record=lambda each: _record(each, held.get(id(each))),
@@ -116,9 +116,10 @@ def _cells(stats: PartitionStats, *, keyed: bool, bucketed: bool) -> list[Cell]:
     ]
 
 
-def _update_text(snapshot: Snapshot | None) -> str:
+def _update_text(stats: PartitionStats) -> str:
+    snapshot = stats.last_update
     if snapshot is None:
-        return "expired"
+        return "not known" if stats.last_update_unknown else "expired"
     kind = snapshot.commit_kind.value
     return f"{time_text(snapshot.time_millis)}, snapshot {snapshot.id} ({kind})"
 
@@ -142,6 +143,7 @@ def _record(
         "size_bytes": stats.size_bytes,
         "last_file_created": None if last_ms is None else iso_time(last_ms),
         "last_update": _update_record(stats.last_update),
+        "last_update_unknown": stats.last_update_unknown,
         "buckets": [asdict(bucket) for bucket in stats.buckets],
         **more,
     }

@@ -185,7 +185,7 @@ class _Rounds:
                 specs = tuple(decode_partition(key, columns) for key in intent.partitions)
                 options = replace(options, partitions=specs)
             for verb in keeper.verbs(table):
-                work = Work(run=self.run, session=_session)
+                work = Work(run=self.run, session=_session, warn=warnings.append)
                 recorder.carry_out(verb, table, options, work)
         except StorageError as error:
             # The other tables are kept all the same.

@@ -180,4 +180,5 @@ def test_keys_that_the_table_no_longer_has_are_read_too(catalog: Catalog) -> Non
     table.write(rows(table, NEW))
     assert sorted(values_of(table, "v")) == ["ax", "ay", "bx", "by", "new", "newer"]
     assert sorted(values_of(table, "v", where=equal("dt", "b"))) == ["bx", "by", "new"]
-    assert [each.spec for each in table.at().partitions()] == [{}, {"dt": "a"}, {"dt": "b"}]
+    # A listing names partitions by the keys of today.
+    assert [(each.spec, each.row_count) for each in table.at().partitions()] == [({}, 6)]
