@@ -163,9 +163,8 @@ class Inspection:
         metas = self.manifest_files() if layout is None else layout.metas
         if layout is None:
             return files_fit(self.table_files, metas)
-        return keys_fit(self.table_files, metas) and entries_fit(
-            self.table_files, layout.buckets.schema_ids, layout.rows
-        )
+        has_rows = keys_fit(self.table_files, metas) and not layout.buckets.has_other_rows
+        return has_rows and entries_fit(self.table_files, layout.buckets.schema_ids, ())
 
     def layout(self, manifests: Sequence[ManifestFileMeta] | None = None) -> Layout:
         """The buckets and manifests of the snapshot, in memory that a few numbers a file take.

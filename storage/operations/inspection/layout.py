@@ -46,11 +46,6 @@ class Layout:
     small_manifests: int
 
     @property
-    def rows(self) -> list[bytes]:
-        """The partition rows of live files."""
-        return [self.buckets.partition_rows[each] for each in np.unique(self.buckets.partition)]
-
-    @property
     def partitions(self) -> int:
         return len(np.unique(self.buckets.partition))
 

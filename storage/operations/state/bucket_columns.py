@@ -36,7 +36,8 @@ class BucketColumns:
     bucket that has several, and files above the deepest level of a keyed bucket. Of these and the
     deepest level, `joined` are those that a compaction takes, if one is due. Only keyed tables have
     levels. `names` has a number for the name of each live file, bucket after bucket, and
-    `begins` where those of a bucket begin.
+    `begins` where those of a bucket begin. `has_other_rows` says that files have partition rows of
+    other keys than the table's.
     """
 
     partition_rows: tuple[bytes, ...]
@@ -63,6 +64,7 @@ class BucketColumns:
     last_creation_ms: np.ndarray
     names: np.ndarray
     begins: np.ndarray
+    has_other_rows: bool = False
 
     def __len__(self) -> int:
         return len(self.bucket)
@@ -105,12 +107,14 @@ def bucket_columns(
             _Numbers.of(part, rows, partitions) for part, rows, _ in columns.by_part(columns.rows)
         )
         live = np.arange(len(found.name))
+    others = partitions.of_other_keys(files)
+    has_other_rows = bool(np.isin(found.partition[live], others).any())
     # Only now: a removal under other keys than its file's has removed nothing.
-    found = replace(found, partition=partitions.named_by(files)[found.partition])
+    found = replace(found, partition=partitions.named_by(files, others)[found.partition])
     order = live[np.lexsort((found.bucket[live], found.partition[live]))]
     # Two copies of the numbers are the most that is held.
     found = found.taken(order)
-    return _by_bucket(files, found, partitions)
+    return replace(_by_bucket(files, found, partitions), has_other_rows=has_other_rows)
 
 
 def _held(metas: Iterable[ManifestFileMeta], wanted: PartitionFilter) -> Iterator[ManifestFileMeta]:
@@ -139,16 +143,25 @@ class _Partitions:
         found: np.ndarray = known[codes]
         return found
 
-    def named_by(self, files: TableFiles) -> np.ndarray:
-        """The number of each row's partition, of which several rows are, amid a change of keys."""
-        known, own = files.partitions, files.schema.id
-        named = np.arange(len(self.numbers), dtype=np.int32)
-        others = [
-            (row, number)
+    def of_other_keys(self, files: TableFiles) -> list[int]:
+        """The numbers of rows that have other keys than the table."""
+        known = files.partitions
+        return [
+            number
             for row, number in self.numbers.items()
             if not known.has_these_keys(row, self.schemas[number])
         ]
-        for row, number in others:
+
+    def named_by(self, files: TableFiles, others: Iterable[int]) -> np.ndarray:
+        """The number of each row's partition, of which several rows are, amid a change of keys.
+
+        `others` are the rows of other keys.
+        """
+        known, own = files.partitions, files.schema.id
+        named = np.arange(len(self.numbers), dtype=np.int32)
+        rows = tuple(self.numbers)
+        for number in others:
+            row = rows[number]
             partition = known.as_named(row, self.schemas[number])
             if partition.keys.names == known.keys.names:
                 named[number] = self.numbers.setdefault(partition.row, len(self.numbers))
