@@ -41,12 +41,14 @@ from lakewright.storage.errors import (
 from lakewright.storage.files.metadata_stores import SchemaStore
 from lakewright.storage.files.paths import DATABASE_SUFFIX, TablePaths
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.commit.commit_manifests import check_keys_stay
 from lakewright.storage.operations.commit.replace_partitions import (
     HeldNames,
     commit_partitions,
     names_by_partition,
     stale_partitions,
 )
+from lakewright.storage.operations.commit.restated_base import check_keys_fit
 from lakewright.storage.operations.partitions.compare_copies import advice_on, compare_copies
 from lakewright.storage.operations.partitions.copy_partition import CopyRun
 from lakewright.storage.operations.partitions.held_partitions import (
@@ -69,7 +71,7 @@ from lakewright.storage.operations.partitions.select_partitions import (
 from lakewright.storage.operations.references.sweep import sweep_after_failure
 from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.operations.state.latest import read_latest
-from lakewright.storage.operations.state.live_files import index_entries
+from lakewright.storage.operations.state.live_files import index_entries, snapshot_manifests
 from lakewright.storage.operations.state.rewrite_schema import check_current_schema
 from lakewright.storage.spec.arguments import text_argument
 from lakewright.storage.spec.file_names import exchanged_name, is_place_below
@@ -412,9 +414,7 @@ def _check_standing(
     files: TableFiles, other: TableFiles, standing: Mapping[bytes, Collection[str]]
 ) -> None:
     """Check that all copies are live in the target."""
-    check_current_schema(files)
-    now = held_now(files, standing.keys())
-    lost = _lost(now, standing)
+    _, lost = _look(files, standing)
     if lost:
         raise StalePlan(
             f"others removed copied files from {files.partitions.of_row(min(lost)).named} of "
@@ -423,10 +423,21 @@ def _check_standing(
         )
 
 
-def _lost(now: HeldNow, standing: Mapping[bytes, Collection[str]]) -> frozenset[bytes]:
-    """The partitions in which not all of these files are live."""
+def _look(
+    files: TableFiles, standing: Mapping[bytes, Collection[str]]
+) -> tuple[HeldNow, frozenset[bytes]]:
+    """What partitions of the target hold, and those in which not all of these files are live.
+
+    Raises:
+        SchemaMoved: the partition keys change, so that files may be live in other partitions.
+    """
+    now = held_now(files, standing.keys())
     found = now.names(standing)
-    return frozenset(row for row, names in standing.items() if not set(names) <= set(found[row]))
+    lost = frozenset(row for row, names in standing.items() if not set(names) <= set(found[row]))
+    if lost and now.snapshot is not None:
+        check_keys_fit(files, snapshot_manifests(files, now.snapshot))
+        check_keys_stay(files, files.schemas.latest(table=files.name))
+    return now, lost
 
 
 def _way_on(
@@ -451,7 +462,7 @@ def _way_on(
             f"partition in {here}"
         )
     try:
-        lost = _lost(held_now(files, standing.keys()), standing)
+        _, lost = _look(files, standing)
         left = {each.partition for each in held_now(other, due.keys()).entries}
     except StorageError:
         return f"{copied}; {idle}, and look for the rows in both tables before you drop any"
@@ -484,15 +495,14 @@ def _check_not_lost(
 ) -> None:
     """Check after the drop that the copies stand, or that their rows do."""
     try:
-        check_current_schema(files)
-        now = held_now(files, standing.keys())
+        now, removed = _look(files, standing)
         lost = [
             row
-            for row in sorted(_lost(now, standing))
+            for row in sorted(removed)
             if not kept_names(files, now.snapshot, row, frozenset(standing[row]))
         ]
     except StorageError:
-        # Both commits stand; that a store fails to answer tells nothing of the rows.
+        # Both commits stand. A store that fails tells nothing of the rows, nor do changing keys.
         return
     if lost:
         raise CommitOutcomeUnknownError(
