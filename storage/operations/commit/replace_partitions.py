@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 
@@ -28,12 +28,14 @@ def commit_partitions(
     user: str,
     base: Snapshot | None,
     leave_out_changed: bool = False,
+    check: Callable[[], object] | None = None,
 ) -> tuple[Snapshot | None, frozenset[bytes]]:
     """Replace the files of the partitions in `held` by those of `messages`, in one OVERWRITE.
 
     `held` names the files that each partition must still have, none for a partition that must not
     exist. Returns the snapshot, and the partitions that were left out, with `leave_out_changed`,
-    since other commits changed them.
+    since other commits changed them. `check` raises if the commit must not be made: each attempt
+    calls it right before it writes manifests.
 
     Raises:
         StalePlan: a partition has other files; nothing is published.
@@ -51,6 +53,8 @@ def commit_partitions(
         if changed and not leave_out_changed:
             told = stale_partitions(files, changed, None if base is None else base.id, latest)
             raise StalePlan(told, table=files.name)
+        if check is not None:
+            check()
         return Change(
             entries=[
                 *(entry.removed() for entry in live if entry.partition not in changed),

@@ -4,9 +4,16 @@
 2. Copy their files into the target, and commit them there.
 3. Drop the partitions in the source.
 
-Each table changes in one commit. Between the two, readers see the rows in both tables, and never in
-none. After a crash there, or if another commit changes the source there, another call finds the
-copies by their names, copies what is new, and goes on.
+Each table changes in one commit. Between the two, readers see the rows in both tables. After a
+crash there, or if another commit changes the source there, another call finds the copies by their
+names, or proves from histories that a compaction took their rows over (`kept_rows.py`), copies what
+is new, and goes on.
+
+No commit is atomic over two tables. So each attempt at a commit looks at the other table right
+before it writes manifests: the copies are committed only while the source holds what was copied,
+and the drop only while the copies stand. What remains is the time from that look to the creation of
+the snapshot. After the drop a third look finds copies that others removed in that time, and the
+error says how the rows come back.
 
 Each call names its copies anew, so a partition that goes to and fro adds no file that a manifest of
 the same state removes. Files are copied, and not named by `_EXTERNAL_PATH`: an expiry or a drop of
@@ -16,7 +23,7 @@ paths.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -27,13 +34,22 @@ from lakewright.storage.errors import (
     PartitionExists,
     SchemaMoved,
     StalePlan,
+    StorageError,
     TableNotFound,
     UnsupportedError,
 )
 from lakewright.storage.files.metadata_stores import SchemaStore
 from lakewright.storage.files.paths import DATABASE_SUFFIX, TablePaths
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.commit.replace_partitions import HeldNames, commit_partitions
+from lakewright.storage.operations.commit.commit_manifests import check_keys_stay
+from lakewright.storage.operations.commit.replace_partitions import (
+    HeldNames,
+    commit_partitions,
+    names_by_partition,
+    stale_partitions,
+)
+from lakewright.storage.operations.commit.restated_base import check_keys_fit
+from lakewright.storage.operations.partitions.compare_copies import advice_on, compare_copies
 from lakewright.storage.operations.partitions.copy_partition import CopyRun
 from lakewright.storage.operations.partitions.held_partitions import (
     HeldFiles,
@@ -45,6 +61,7 @@ from lakewright.storage.operations.partitions.held_partitions import (
     held_now,
     planned_rows,
 )
+from lakewright.storage.operations.partitions.kept_rows import kept_names
 from lakewright.storage.operations.partitions.select_partitions import (
     Specs,
     check_all_found,
@@ -54,13 +71,10 @@ from lakewright.storage.operations.partitions.select_partitions import (
 from lakewright.storage.operations.references.sweep import sweep_after_failure
 from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.operations.state.latest import read_latest
+from lakewright.storage.operations.state.live_files import index_entries, snapshot_manifests
+from lakewright.storage.operations.state.rewrite_schema import check_current_schema
 from lakewright.storage.spec.arguments import text_argument
-from lakewright.storage.spec.file_names import (
-    exchanged_name,
-    is_copy,
-    is_place_below,
-    origin_of,
-)
+from lakewright.storage.spec.file_names import exchanged_name, is_place_below
 from lakewright.storage.spec.manifest import ManifestEntry
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.shown import Shown
@@ -131,23 +145,25 @@ def plan_exchange_partition(
             table=files.name,
         )
     asked = selection(other, partitions=partitions)
-    snapshot, found = read_latest(other, lambda latest: selected_entries(other, latest, asked))
+    snapshot, (found, indexes) = read_latest(
+        other,
+        lambda latest: (selected_entries(other, latest, asked), index_entries(other, latest)),
+    )
     check_all_found(other, snapshot, asked, list(found))
     _check_own(other, chain.from_iterable(found.values()))
-    here = held_now(files, {each.row for each in found})
-    changed = _changed_here(here, chain.from_iterable(found.values()))
-    if changed is not None:
-        row, has_own = changed
-        what = (
-            f"that are not of {source}; to keep these, INSERT the rows of {source} beside them and "
-            f"drop the partition there; to put those in their place, drop it here first, which "
-            "deletes rows that may be nowhere else"
-            if has_own
-            else f"deleted since they were copied from {source}; to keep it as it is, drop it in "
-            f"{source}; to exchange again, drop it here"
-        )
+    rows = {each.row for each in found}
+    here = held_now(files, rows)
+    there = HeldNow(
+        snapshot,
+        tuple(chain.from_iterable(found.values())),
+        tuple(each for each in indexes if each.partition in rows),
+    )
+    refusal = compare_copies(files, here, other, there, rows).refusal
+    if refusal is not None:
+        row, why = refusal
         raise PartitionExists(
-            f"{files.name} has {files.partitions.of_row(row).named} with rows {what}",
+            f"{files.name} has {files.partitions.of_row(row).named} with rows "
+            f"{advice_on(why, files, other)}",
             table=files.name,
         )
     begun = {entry.partition for entry in here.entries}
@@ -228,27 +244,6 @@ def _layout(schema: TableSchema) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _changed_here(here: HeldNow, there: Iterable[ManifestEntry]) -> tuple[bytes, bool] | None:
-    """A partition of the target that holds more than copies of the source's files; None if none is.
-
-    True if it has rows of its own. False if it has deleted copied rows, by an index file that is no
-    copy: another copy would bring them back. Indexes of the source may have changed since, and are
-    copied again.
-    """
-    known = {(each.partition, origin_of(each.file.file_name)) for each in there}
-    for entry in here.entries:
-        if (entry.partition, origin_of(entry.file.file_name)) not in known:
-            return entry.partition, True
-    for index in here.indexes:
-        if not is_copy(index.file.file_name):
-            return index.partition, False
-    return None
-
-
-def _origins(names: Iterable[str]) -> frozenset[str]:
-    return frozenset(map(origin_of, names))
-
-
 # --- running ----------------------------------------------------------------------------------
 
 
@@ -262,7 +257,8 @@ def run_exchange_partition(
             the rows are in both tables until another call.
         SchemaMoved: the schema of one of them changed since it was opened. Nothing is moved; or, if
             the message says so, the rows are in both tables.
-        CommitOutcomeUnknownError: the store failed during a commit; call again.
+        CommitOutcomeUnknownError: the store failed during a commit; call again. Or the copies were
+            removed while the source dropped the partition; the message says how the rows come back.
     """
     started = files.env.now_ms()
     other = _other_table(files, plan.source)
@@ -271,17 +267,17 @@ def run_exchange_partition(
     planned_rows(files, plan.partitions)
     there, here = held_now(other, planned), held_now(files, planned)
     check_as_planned(other, planned, there, plan.snapshot_id)
-    changed = _changed_here(here, there.entries)
-    if changed is not None:
+    compared = compare_copies(files, here, other, there, planned)
+    if compared.refusal is not None:
         raise StalePlan(
             f"{files.name} has changes of its own in "
-            f"{files.partitions.of_row(changed[0]).named} by now; plan again",
+            f"{files.partitions.of_row(compared.refusal[0]).named} by now; plan again",
             table=files.name,
         )
-    taken, due = here.names(planned), there.names(planned)
-    lacking = {row for row in planned if _origins(taken[row]) != _origins(due[row])}
-    snapshot = _copy(files, other, there, {row: taken[row] for row in lacking})
-    source_snapshot = _drop(files, other, there, due)
+    lacking, taken = compared.lacking, here.names(planned)
+    snapshot, copies = _copy(files, other, there, {row: taken[row] for row in lacking})
+    standing = {**names_by_partition(here.entries), **copies}
+    source_snapshot = _drop(files, other, there, there.names(planned), standing)
     copied = [
         each.bytes for row, each in zip(planned, plan.partitions, strict=True) if row in lacking
     ]
@@ -294,10 +290,12 @@ def run_exchange_partition(
     )
 
 
-def _copy(files: TableFiles, other: TableFiles, there: HeldNow, held: HeldNames) -> Snapshot | None:
-    """Copy partitions and commit them here, in place of older copies."""
+def _copy(
+    files: TableFiles, other: TableFiles, there: HeldNow, held: HeldNames
+) -> tuple[Snapshot | None, dict[bytes, set[str]]]:
+    """Copy partitions and commit them here, in place of older copies; returns the copies' names."""
     if not held:
-        return None
+        return None, {}
     entries = [each for each in there.entries if each.partition in held]
     _check_own(other, entries)
     indexes = [each for each in there.indexes if each.partition in held]
@@ -307,7 +305,14 @@ def _copy(files: TableFiles, other: TableFiles, there: HeldNow, held: HeldNames)
     base = files.snapshots.latest()
     try:
         messages = run.copied_messages(entries, indexes)
-        snapshot, _ = commit_partitions(files, held, messages, user=run_id, base=base)
+        snapshot, _ = commit_partitions(
+            files,
+            held,
+            messages,
+            user=run_id,
+            base=base,
+            check=partial(_check_held, files, other, there.names(held), there.snapshot),
+        )
     except CommitOutcomeUnknownError:
         raise
     except BaseException as error:
@@ -315,7 +320,26 @@ def _copy(files: TableFiles, other: TableFiles, there: HeldNow, held: HeldNames)
         sweep_after_failure(files, [run_id], since_snapshot_id=base_id)
         check_not_overtaken(other, there.snapshot, error)
         raise
-    return snapshot
+    copies: dict[bytes, set[str]] = {row: set() for row in held}
+    for each in messages:
+        copies[each.partition] |= {file.file_name for file in each.new_files}
+    return snapshot, copies
+
+
+def _check_held(
+    files: TableFiles, other: TableFiles, due: HeldNames, since: Snapshot | None
+) -> None:
+    """Check that the source still holds what was copied: another call may have moved it on."""
+    check_current_schema(other)
+    now = held_now(other, due.keys())
+    changed = {row for row, names in now.names(due).items() if names != due[row]}
+    if changed:
+        since_id = None if since is None else since.id
+        raise StalePlan(
+            f"{stale_partitions(other, changed, since_id, now.snapshot)}; nothing was committed "
+            f"to {files.name}",
+            table=files.name,
+        )
 
 
 def _check_own(other: TableFiles, entries: Iterable[ManifestEntry]) -> None:
@@ -359,26 +383,138 @@ def _schema_ids(files: TableFiles, other: TableFiles, ids: set[int]) -> dict[int
     return {each: known for each, known in found.items() if known is not None}
 
 
-def _drop(files: TableFiles, other: TableFiles, there: HeldNow, due: HeldNames) -> Snapshot | None:
-    """Drop the partitions in the source.
+def _drop(
+    files: TableFiles,
+    other: TableFiles,
+    there: HeldNow,
+    due: HeldNames,
+    standing: Mapping[bytes, Collection[str]],
+) -> Snapshot | None:
+    """Drop the partitions in the source, while the files in `standing` are live here.
 
     The copies stay in any case: another call may have dropped the partitions in the source since it
     saw the copies, and then these are all there is. A schema that moved hides whether it has: the
     caller has to look.
+
+    Raises:
+        CommitOutcomeUnknownError: others removed the copies while the drop was committed.
     """
     try:
-        snapshot, _ = commit_partitions(other, due, user=files.env.new_id(), base=there.snapshot)
-    except (StalePlan, SchemaMoved) as error:
-        way = (
-            "exchange again, which copies what is new"
-            if isinstance(error, StalePlan)
-            else f"look for the rows in {other.name} before you drop any; if it has them all, drop "
-            f"the partition in {files.name}, and exchange again when both have the same keys; if "
-            f"it has none, another call has moved them, and the copies are the only rows: keep them"
+        snapshot, _ = commit_partitions(
+            other,
+            due,
+            user=files.env.new_id(),
+            base=there.snapshot,
+            check=partial(_check_standing, files, other, standing),
         )
-        raise type(error)(
-            f"{error}; {files.name} has copies by now of what {other.name} held: as long as both "
-            f"have the partition, its rows are in both; {way}",
-            table=files.name,
-        ) from error
+    except (StalePlan, SchemaMoved) as error:
+        way = _way_on(files, other, due, standing, error)
+        raise type(error)(f"{error}; {way}", table=files.name) from error
+    if snapshot is not None:
+        _check_not_lost(files, other, snapshot, standing)
     return snapshot
+
+
+def _check_standing(
+    files: TableFiles, other: TableFiles, standing: Mapping[bytes, Collection[str]]
+) -> None:
+    """Check that all copies are live in the target."""
+    _, lost = _look(files, standing)
+    if lost:
+        raise StalePlan(
+            f"others removed copied files from {files.partitions.of_row(min(lost)).named} of "
+            f"{files.name} before {other.name} dropped it",
+            table=files.name,
+        )
+
+
+def _look(
+    files: TableFiles, standing: Mapping[bytes, Collection[str]]
+) -> tuple[HeldNow, frozenset[bytes]]:
+    """What partitions of the target hold, and those in which not all of these files are live.
+
+    Raises:
+        SchemaMoved: the partition keys change, so that files may be live in other partitions.
+    """
+    now = held_now(files, standing.keys())
+    found = now.names(standing)
+    lost = frozenset(row for row, names in standing.items() if not set(names) <= set(found[row]))
+    if lost and now.snapshot is not None:
+        check_keys_fit(files, snapshot_manifests(files, now.snapshot))
+        check_keys_stay(files, files.schemas.latest(table=files.name))
+    return now, lost
+
+
+def _way_on(
+    files: TableFiles,
+    other: TableFiles,
+    due: HeldNames,
+    standing: Mapping[bytes, Collection[str]],
+    error: StorageError,
+) -> str:
+    """Where the rows are after a drop in the source that was not made, and what to do."""
+    here, there = files.name, other.name
+    copied = f"{here} has copies by now of what {there} held"
+    both = "as long as both have the partition, its rows are in both"
+    idle = f"see that no exchange of it runs (lakewright lease list {here})"
+    if isinstance(error, SchemaMoved):
+        return (
+            f"{copied}: {both}; {idle}, and compare the rows before you drop any; if {there} has "
+            f"all rows of the partition in {here}, also those that others added there, drop it in "
+            f"{here}, and exchange again when both have the same keys; if {there} has none of "
+            f"them, another call has moved them, and the copies are the only rows: keep them; "
+            f"otherwise INSERT into {there} only the rows that it lacks, and then drop the "
+            f"partition in {here}"
+        )
+    try:
+        _, lost = _look(files, standing)
+        left = {each.partition for each in held_now(other, due.keys()).entries}
+    except StorageError:
+        return f"{copied}; {idle}, and look for the rows in both tables before you drop any"
+    if lost and left != set(due):
+        return (
+            f"neither {here} nor {there} has all of it any more: other commits or a rollback moved "
+            "or removed it; look for the rows before you drop any"
+        )
+    if lost:
+        return (
+            f"{here} does not have all copies any more, so nothing was dropped in {there}; if they "
+            f"were compacted, dropped or rolled back, exchange again; if they were renamed or "
+            f"moved on, their rows are there and in {there}: compare both, and drop one of them"
+        )
+    if left != set(due):
+        return (
+            f"{copied}, and {there} does not have all of it any more: if another call of this "
+            f"exchange dropped it there, the copies are the only rows, so keep them; if it was "
+            f"moved elsewhere, renamed or dropped, they double its rows or bring them back; look "
+            "for the rows before you drop any"
+        )
+    return f"{copied}: {both}; exchange again, which copies what is new"
+
+
+def _check_not_lost(
+    files: TableFiles,
+    other: TableFiles,
+    dropped: Snapshot,
+    standing: Mapping[bytes, Collection[str]],
+) -> None:
+    """Check after the drop that the copies stand, or that their rows do."""
+    try:
+        now, removed = _look(files, standing)
+        lost = [
+            row
+            for row in sorted(removed)
+            if not kept_names(files, now.snapshot, row, frozenset(standing[row]))
+        ]
+    except StorageError:
+        # Both commits stand. A store that fails tells nothing of the rows, nor do changing keys.
+        return
+    if lost:
+        raise CommitOutcomeUnknownError(
+            f"{files.partitions.of_row(lost[0]).named} was moved from {other.name} to "
+            f"{files.name}, and other commits or a rollback of {files.name} removed copied files "
+            f"while snapshot {dropped.id} of {other.name} dropped it there: if that was done on "
+            f"purpose after the exchange, all is well; otherwise the rows may be in neither, and "
+            f"come back with: lakewright revert {other.name} --snapshot {dropped.id}",
+            table=files.name,
+        )

@@ -90,7 +90,7 @@ def plan_rename_partition(
 
     Raises:
         InvalidRequestError: a key is missing, unknown, or gets a value that it cannot have; or the
-            values are those that the partition has.
+            values are those that the partition has; or rows would belong to other buckets.
         PartitionNotFound: there is no such partition.
         PartitionExists: a partition has the new values.
         UnsupportedError: the table has an option that is not implemented.
@@ -104,6 +104,7 @@ def plan_rename_partition(
             f"{whole.named} of {files.name} has these values already", table=files.name
         )
     _check_writable(files, target)
+    _check_buckets_stay(files, whole, target)
     asked = selection(files, partitions=[whole.spec, target.spec])
     snapshot, found = read_latest(files, lambda latest: selected_entries(files, latest, asked))
     if whole not in found:
@@ -149,6 +150,19 @@ def _check_writable(files: TableFiles, target: Partition) -> None:
             )
 
 
+def _check_buckets_stay(files: TableFiles, partition: Partition, target: Partition) -> None:
+    """Check that no row changes its bucket: readers look for a row where its values hash to."""
+    changed = {key for key, value in target.spec.items() if value != partition.spec[key]}
+    hashed = [key for key in files.options.bucket_keys if key in changed]
+    if hashed:
+        raise InvalidRequestError(
+            f"partition key {hashed[0]} of {files.name} is in its bucket-key, so rows with another "
+            f"value belong to other buckets; write the rows of {partition.named} with the new "
+            "values, and drop it then",
+            table=files.name,
+        )
+
+
 def _check_settled(files: TableFiles, partition: Partition, buckets: set[int]) -> None:
     """Check that no row of the partition waits for a bucket."""
     if any(bucket < 0 for bucket in buckets):
@@ -185,6 +199,7 @@ def run_rename_partition(
     planned = planned_rows(files, [plan.renamed])
     (row,) = planned
     target = files.partitions.planned(plan.to)
+    _check_buckets_stay(files, files.partitions.of_row(row), target)
     now = held_now(files, {row, target.row})
     check_as_planned(files, planned, now, plan.snapshot_id)
     _check_free(files, now, target)

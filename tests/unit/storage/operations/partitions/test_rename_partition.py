@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -126,6 +127,43 @@ def test_rows_that_wait_for_a_bucket_are_not_renamed(catalog: Catalog) -> None:
     table = filled(catalog, "postponed")
     with pytest.raises(InvalidRequestError, match="wait for a bucket"):
         table.upkeep.rename_partition({"day": "a"}, {"day": "z"})
+
+
+HASHED = {"options": {"bucket": "8", "bucket-key": "day,id"}}
+
+
+@pytest.mark.parametrize("saved", [False, True], ids=["a plan", "a saved plan"])
+def test_a_value_that_buckets_are_chosen_by_does_not_change(catalog: Catalog, saved: bool) -> None:
+    table = new_table(catalog, partitions=("day",), **HASHED)
+    table.write(rows(table, events(0, 20, day="a")))
+    held = table.upkeep.plan_drop_partitions("day = 'a'").partitions[0]
+    plan = RenamePartitionPlan(table="db.t", snapshot_id=1, renamed=held, to={"day": "b"})
+    rename = (
+        partial(table.upkeep.run, plan)
+        if saved
+        else partial(table.upkeep.rename_partition, {"day": "a"}, {"day": "b"})
+    )
+    with pytest.raises(InvalidRequestError, match=r"in its bucket-key.*write the rows.*drop it"):
+        rename()
+    assert len(table.history.snapshots()) == 1
+    assert_only_reachable_files(table)
+    # The way out that the message names.
+    moved = table.read().to_pylist()
+    table.write(rows(table, [{**each, "day": "b"} for each in moved]))
+    table.upkeep.drop_partitions("day = 'a'")
+    assert len(content(table)) == 20
+    found = [content(table, where=f"day = 'b' AND id = {each['id']}") for each in moved]
+    assert sorted(each for one in found for each in one) == content(table)
+
+
+def test_a_value_beside_those_that_buckets_are_chosen_by_changes(catalog: Catalog) -> None:
+    columns = {"id": "INT", "d": "STRING", "h": "INT"}
+    options = {"bucket": "8", "bucket-key": "d,id"}
+    table = new_table(catalog, columns, partitions=("d", "h"), options=options)
+    table.write(rows(table, [{"id": n, "d": "a", "h": 7} for n in range(20)]))
+    table.upkeep.rename_partition({"d": "a", "h": 7}, {"h": 8})
+    for n in range(20):
+        assert len(content(table, where=f"d = 'a' AND h = 8 AND id = {n}")) == 1
 
 
 @pytest.mark.parametrize(
