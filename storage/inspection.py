@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.restated_base import (
-    entries_fit,
     files_fit,
     keys_fit,
+    schemas_fit,
 )
 from lakewright.storage.operations.inspection.layout import (
     Layout,
@@ -153,18 +153,17 @@ class Inspection:
         with told_if_expired(self.table_files, self.snapshot.id):
             return snapshot_manifests(self.table_files, self.snapshot)
 
-    def keys_fit(self, layout: Layout | None = None) -> bool:
+    def files_fit(self, layout: Layout | None = None) -> bool:
         """Whether all live files have the table's partition keys.
 
         They do not amid a change of the keys, after one that was stopped, and while there are files
         of a client that opened the table before its keys changed. `layout` is that of this
         snapshot, if the caller has it.
         """
-        metas = self.manifest_files() if layout is None else layout.metas
         if layout is None:
-            return files_fit(self.table_files, metas)
-        has_rows = keys_fit(self.table_files, metas) and not layout.buckets.has_other_rows
-        return has_rows and entries_fit(self.table_files, layout.buckets.schema_ids, ())
+            return files_fit(self.table_files, self.manifest_files())
+        has_rows = keys_fit(self.table_files, layout.metas) and not layout.buckets.has_other_rows
+        return has_rows and schemas_fit(self.table_files, layout.buckets.schema_ids)
 
     def layout(self, manifests: Sequence[ManifestFileMeta] | None = None) -> Layout:
         """The buckets and manifests of the snapshot, in memory that a few numbers a file take.

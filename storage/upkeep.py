@@ -288,6 +288,7 @@ class Upkeep:
         moved_from: str | None = None,
         primary_key: Sequence[str] | None = None,
         late_rows_win: bool = False,
+        keep_staged: bool = False,
         engine: Engine | None = None,
     ) -> RespecPlan:
         """Change the partition keys of the table; see `respec.respec`.
@@ -307,6 +308,7 @@ class Upkeep:
             moved_from=moved_from,
             primary_key=primary_key,
             late_rows_win=late_rows_win,
+            keep_staged=keep_staged,
             engine=engine,
         )
 

@@ -103,6 +103,11 @@ class RespecOptions:
         "Of a primary-key table: where nothing tells which came later, rows that another client "
         "committed under former keys or rows of the present ones, count the former as the latest.",
     )
+    keep_staged: bool = option(
+        False,
+        "With the present keys: leave what was staged for another change that was stopped, which "
+        "they would give up.",
+    )
     moved_from: str | None = option(
         None,
         "Change no keys: the table was moved or copied from this URI or path, and its manifests "
@@ -157,6 +162,7 @@ def _plan(table: Table, options: RespecOptions) -> RespecPlan:
         most_files=options.max_files,
         primary_key=options.primary_key,
         late_rows_win=options.late_rows_win,
+        keep_staged=options.keep_staged,
     )
 
 

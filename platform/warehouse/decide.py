@@ -65,6 +65,7 @@ from lakewright.platform.warehouse.surveys import LEAST_EXPIRED_OF_OWN, OWN_TABL
 from lakewright.platform.warehouse.table_state import TableState
 from lakewright.platform.warehouse.taken_back import TakenBack, policy_digest
 from lakewright.storage.spec.known_options import Use
+from lakewright.storage.spec.snapshot import CommitKind
 
 # The first delay before a verb is asked for again in an unchanged state; it doubles each time, up
 # to a day: its cause may be mended without a trace in the table.
@@ -163,7 +164,7 @@ class _Look:
     # --- partition keys --------------------------------------------------------------------------
 
     def stopped_change(self) -> Decision | None:
-        """Whether `respec` with the present keys is due, since the table has rows of other keys.
+        """Whether `respec` with the present keys is due, since live files have other keys.
 
         A change of the keys was stopped, or a client wrote that opened the table before. Other
         clients may fail on such a table or miss rows, and their expiry takes what the end needs.
@@ -179,7 +180,9 @@ class _Look:
             f"before one; bring all files to the present keys {listed_keys(survey.partition_keys)}"
         )
         latest_ms = survey.history.latest_ms or 0
-        if self.clock.now_ms < latest_ms + _CHANGE_WITHIN_MS:
+        # The snapshots of a change are compactions; one by a late client is no reason to wait.
+        may_live = survey.history.latest_kind == CommitKind.COMPACT.value
+        if may_live and self.clock.now_ms < latest_ms + _CHANGE_WITHIN_MS:
             again_ms = latest_ms + _CHANGE_WITHIN_MS
             return self._declined(RESPEC, WhyNot.IN_FLIGHT, f"{told}, unless it ends now", again_ms)
         tried = self.past.tries.get((self.table, RESPEC))
@@ -193,7 +196,7 @@ class _Look:
                 verb=RESPEC,
                 why=Why.STOPPED_CHANGE,
                 reason=f"{self.table}: {told}",
-                options={"keys": list(survey.partition_keys)},
+                options={"keys": list(survey.partition_keys), "keep_staged": True},
                 cost=Cost(files_named=0 if survey.keyed else survey.files.files),
                 state=state,
                 table_uuid=survey.uuid,

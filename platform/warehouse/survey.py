@@ -56,6 +56,7 @@ class HistoryFigures:
     latest_snapshot: int | None = None
     earliest_ms: int | None = None
     latest_ms: int | None = None
+    latest_kind: str = ""
     tags: int = 0
     oldest_tag_ms: int | None = None
     branches: int = 0
@@ -99,9 +100,9 @@ class TableSurvey:
     platform must not write it; `refused` says by verb (compact, expire, orphans, …) what must not
     be done although others may. `options` are those that concern upkeep. `worst` are the partitions
     with the most files to join, worst first, as many as were asked for. `empty_bytes` are about
-    those of a data file without rows. `has_other_keys` says that manifests have rows of other
-    partition keys than the table: a change of the keys is under way or was stopped, or a client
-    that opened the table before wrote files.
+    those of a data file without rows. `has_other_keys` says that live files have other partition
+    keys than the table: a change of the keys is under way or was stopped, or a client that opened
+    the table before wrote them.
     """
 
     table: str

@@ -243,7 +243,7 @@ def _survey(table: Table, worst: int) -> TableSurvey:
             refused={use.value: reason for use, reason in refused.items()},
             history=_history(span, snapshot, len(layout.buckets.schema_ids)),
             orphans=_orphans(unnamed),
-            has_other_keys=not inspect.keys_fit(layout),
+            has_other_keys=not inspect.files_fit(layout),
         )
 
 
@@ -311,6 +311,7 @@ def _history(span: HistorySpan, latest: Snapshot | None, schemas_in_use: int) ->
         latest_snapshot=None if latest is None else latest.id,
         earliest_ms=span.earliest_ms,
         latest_ms=None if latest is None else latest.time_millis,
+        latest_kind="" if latest is None else latest.commit_kind.value,
         tags=span.tags,
         oldest_tag_ms=span.oldest_tag_ms,
         branches=span.branches,

@@ -213,10 +213,10 @@ def test_flights_got_a_second_partition_key_and_lost_it_again(demo: Demo) -> Non
     assert table.schema.partition_keys == ("dt",)
     days = (dt.date(2014, 1, 1) - demo.since).days
     rows = f"all {demo.days_of(nycflights.flights()).num_rows:,} rows as before"
-    before, split, finer, back = (
+    before, split, amid, finer, back = (
         table.at(snapshot=each).partitions() for each in snapshots_of_the_keys(demo)
     )
-    assert [len(each) for each in (before, split, back)] == [days] * 3
+    assert [len(each) for each in (before, split, amid, back)] == [days] * 4
     # The three airports have flights on every day.
     assert {each.file_count for each in split} == {each.file_count for each in back} == {3}
     assert len(finer) == 3 * days
@@ -231,12 +231,12 @@ def test_flights_got_a_second_partition_key_and_lost_it_again(demo: Demo) -> Non
     ) in demo.output
 
 
-def snapshots_of_the_keys(demo: Demo) -> tuple[int, int, int, int]:
-    """The snapshots before the keys change, once split, with rows of both keys, and back."""
+def snapshots_of_the_keys(demo: Demo) -> tuple[int, int, int, int, int]:
+    """The snapshots before the keys change, once split, with rows of both keys, finer, and back."""
     table = demo.catalog.table("nyc.flights")
     first = snapshot_in_the_last_schema(demo)
     latest = table.history.snapshots()[-1].id
-    return (first, first + 1, first + 2, latest)
+    return (first, first + 1, first + 2, first + 3, latest)
 
 
 # `test_partition_keys.py` takes the same steps with some days, and looks at more moments.

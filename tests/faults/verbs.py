@@ -846,7 +846,7 @@ READERS: dict[str, Callable[[Place], object]] = {
     ),
     "file_count_on_disk": lambda at: (
         at.table.inspect.file_count_on_disk(),
-        at.table.inspect.keys_fit(),
+        at.table.inspect.files_fit(),
         *(getattr(at.table.inspect, name)() for name in SYSTEM_TABLES),
     ),
     "prepare_write": lambda at: at.table.prepare_write(mode="append"),

@@ -127,7 +127,7 @@ def test_a_survey_and_a_respec_find_them_and_every_client_reads_the_rows_then(
 ) -> None:
     table = merged(catalog, released_pypaimon, java_latest, keys)
     assert survey_table(table).has_other_keys
-    assert not table.inspect.keys_fit()
+    assert not table.inspect.files_fit()
     table.upkeep.respec(keys[1])
     table = catalog.table("db.t")
     assert not survey_table(table).has_other_keys

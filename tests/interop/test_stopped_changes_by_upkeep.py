@@ -53,7 +53,7 @@ def filled(lake: Lake, keys: tuple[str, ...], *, keyed: bool, name: str = NAME) 
 
 
 def fits(table: Table) -> bool:
-    return Inspection(table.table_files, table.history.latest_snapshot()).keys_fit()
+    return Inspection(table.table_files, table.history.latest_snapshot()).files_fit()
 
 
 @KINDS

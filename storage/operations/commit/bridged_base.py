@@ -32,7 +32,7 @@ from lakewright.storage.errors import SnapshotNotFound, UnsupportedError
 from lakewright.storage.files.external_files import external_uri
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.restamp import numbered_on_top
-from lakewright.storage.operations.commit.restated_base import files_fit, has_rows_of
+from lakewright.storage.operations.commit.restated_base import files_fit, keys_fit
 from lakewright.storage.operations.state.bridged_files import (
     has_bridged_rows,
     is_bridged_row,
@@ -158,7 +158,7 @@ def ended(files: TableFiles, latest: Snapshot | None, live_files: LiveFiles) -> 
     if len(added) == len(live):
         if not late_entries(files, live):
             # Another process has ended it, but for the removal of late files.
-            stands = has_rows_of(snapshot_manifests(files, latest), files.partitions.keys)
+            stands = keys_fit(files, snapshot_manifests(files, latest))
             return None if stands else without_removals(files, latest, live)
         raise UnsupportedError(
             f"a client that opened {files.name} before its partition keys changed committed to it, "
@@ -358,7 +358,7 @@ def needed_from(files: TableFiles, latest: Snapshot) -> int | None:
     first: int | None = None
     for snapshot in files.snapshots.back_from(latest):
         if not waiting:
-            return snapshot.id
+            return None if first is None else snapshot.id
         added = files.manifests.entries(files.manifests.read_delta_list(snapshot))
         came = waiting.intersection(each.file.file_name for each in added)
         if came:

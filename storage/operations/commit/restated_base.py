@@ -16,12 +16,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
 
 from lakewright.storage.codec.binary_row import encode_row, row_arity
 from lakewright.storage.errors import (
+    CorruptionError,
     SchemaMoved,
     SchemaNotFound,
     StalePlan,
@@ -30,6 +32,7 @@ from lakewright.storage.errors import (
 from lakewright.storage.files.external_files import external_uri
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.read.key_values import KeyValues
+from lakewright.storage.operations.running.concurrency import map_concurrently
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.state.live_columns import live_columns
 from lakewright.storage.operations.state.live_files import index_entries
@@ -112,20 +115,34 @@ def files_fit(files: TableFiles, metas: Sequence[ManifestFileMeta]) -> bool:
         return False
     if not _ever_had_other_keys(files):
         return True
+    unknown = [each for each in metas if not _FITTING.has(files, each.file_name)]
+    if _entries_of_fit(files, unknown):
+        for each in unknown:
+            _FITTING.add(files, each.file_name)
+        return True
+    # What one manifest adds another one may have removed.
+    return _entries_of_fit(files, metas)
+
+
+def _entries_of_fit(files: TableFiles, metas: Sequence[ManifestFileMeta]) -> bool:
     live = live_columns(files, metas, PartitionFilter(files))
     schema_ids = np.unique(live.numbers("_FILE._SCHEMA_ID", live.rows)).tolist()
-    return entries_fit(files, schema_ids, live.texts("_PARTITION", live.rows).unique().to_pylist())
+    rows = live.texts("_PARTITION", live.rows).unique().to_pylist()
+    return rows_fit(files, rows) and schemas_fit(files, schema_ids)
 
 
-def entries_fit(files: TableFiles, schema_ids: Iterable[int], rows: Iterable[bytes]) -> bool:
-    """Whether entries of files with these schemas, and with these partition rows, have the keys.
+def rows_fit(files: TableFiles, rows: Iterable[bytes]) -> bool:
+    """Whether partition rows of files have a value for each of the table's keys."""
+    own = len(files.schema.partition_keys)
+    return all(row_arity(row) == own for row in rows)
 
-    A restated entry names a schema with keys with which the table's begin, and its row has a value
-    for each of the table's keys. A late entry has rows, or a schema, of other keys.
+
+def schemas_fit(files: TableFiles, schema_ids: Iterable[int]) -> bool:
+    """Whether files with these schemas, and with rows that fit, have the table's keys.
+
+    A restated entry names a schema with keys with which the table's begin. A late one has a row, or
+    a schema, of other keys.
     """
-    own = files.schema.partition_keys
-    if any(row_arity(row) != len(own) for row in rows):
-        return False
     return all(_begin_with_keys_of(files, each) for each in schema_ids)
 
 
@@ -138,13 +155,49 @@ def _begin_with_keys_of(files: TableFiles, schema_id: int) -> bool:
     return files.schema.partition_keys[: len(keys)] == keys
 
 
+class _OfTables:
+    """What is known of tables with a schema, by words; the oldest goes when there is much.
+
+    A process that commits again and again looks at new manifests only, and at no schema twice.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._known: dict[tuple[str, int, int, str], bool] = {}
+
+    def has(self, files: TableFiles, word: str) -> bool | None:
+        return self._known.get(self._key(files, word))
+
+    def add(self, files: TableFiles, word: str, *, value: bool = True) -> None:
+        while len(self._known) >= self._most:
+            # Another thread may have taken it.
+            self._known.pop(next(iter(self._known), self._key(files, word)), None)
+        self._known[self._key(files, word)] = value
+
+    def _key(self, files: TableFiles, word: str) -> tuple[str, int, int, str]:
+        # A table that was dropped and created anew has a schema of another time.
+        root = f"{files.paths.root}#{files.paths.branch}"
+        return root, files.schema.id, files.schema.time_millis, word
+
+
+_FITTING, _CHANGED = _OfTables(1 << 16), _OfTables(1 << 10)
+
+
 def _ever_had_other_keys(files: TableFiles) -> bool:
-    own = files.schema.partition_keys
-    return any(
-        files.at_schema(each).schema.partition_keys != own
-        for each in reversed(files.schemas.ids())
-        if each != files.schema.id
-    )
+    """Whether an earlier schema has other partition keys; true if one cannot be read."""
+    known = _CHANGED.has(files, "keys")
+    if known is None:
+        earlier = [each for each in files.schemas.ids() if each < files.schema.id]
+        known = any(map_concurrently(files.env, partial(_may_have_other_keys, files), earlier))
+        _CHANGED.add(files, "keys", value=known)
+    return known
+
+
+def _may_have_other_keys(files: TableFiles, schema_id: int) -> bool:
+    try:
+        return _has_other_keys(files, schema_id)
+    except CorruptionError:
+        return True
 
 
 def _has_other_keys(files: TableFiles, schema_id: int) -> bool:

@@ -110,7 +110,8 @@ def find_partitions(files: TableFiles, asked: FolderQuestion) -> FoundFolders:
         if (sign := _sign_of_staging(parts)) is not None:
             unfinished.setdefault(folder, sign)
         elif (sign := _sign_of_age(parts, status, asked)) is not None:
-            young.setdefault(folder, sign)
+            is_hidden = any(levels.is_hidden(part, at) for at, part in enumerate(parts[:-1]))
+            (unfinished if is_hidden else young).setdefault(levels.partition_folder(folder), sign)
         if not any(levels.is_hidden(part, depth) for depth, part in enumerate(parts)):
             folders.setdefault("/".join(parts[:-1]), []).append(status)
     partitions: list[FoundPartition] = []
@@ -140,8 +141,9 @@ def _data_depth(parts: Sequence[str], levels: _Levels) -> int:
 def _sign_at(folder: str, young: Mapping[str, str], unfinished: Mapping[str, str]) -> str | None:
     """The sign of a writer to a folder.
 
-    A job with a staging folder may replace every folder below the place where that lies. A young
-    file elsewhere says nothing: a landing place may get files at all times.
+    A job with a staging folder, or with a young file in a hidden folder, may replace every folder
+    below the place where that lies. A young file elsewhere, but below the folder, says nothing: a
+    landing place may get files at all times.
     """
     if folder in young:
         return young[folder]
@@ -198,6 +200,10 @@ class _Levels:
         """Whether a name is that of no data; the folder of null begins with `_` too."""
         is_null = depth < len(self._wanted) and part in self._nulls
         return part.startswith(("_", ".")) and not is_null
+
+    def partition_folder(self, folder: str) -> str:
+        """The folder of a partition in which a folder lies, or itself, by paths below the root."""
+        return "/".join(folder.split("/")[: len(self._wanted)])
 
     def partition(self, folder: str) -> Partition:
         """The partition of a folder, by its path below the root.

@@ -57,13 +57,13 @@ _REWRITES = (CommitKind.COMPACT, CommitKind.ANALYZE)
 class LateFiles:
     """The late files of a table, and what was done about them.
 
-    With `rows_win` their rows count as the latest where nothing tells which came later.
+    With `late_rows_win` their rows count as the latest where nothing tells which came later.
     """
 
     files: TableFiles
     engine: Engine
     verify: VerifyLevel
-    rows_win: bool = False
+    late_rows_win: bool = False
     rewritten: Rewritten = field(default_factory=Rewritten)
     snapshot_ids: list[int] = field(default_factory=list)
     _run_ids: list[str] = field(default_factory=list)
@@ -118,7 +118,7 @@ class LateFiles:
         names = {each.file.file_name for each in late}
         _check_same_primary_key(files, snapshot, late)
         _check_rows_stay_in_partitions(files, snapshot, late)
-        commits = _late_commits(files, snapshot, entries, late, rows_win=self.rows_win)
+        commits = _late_commits(files, snapshot, entries, late, rows_win=self.late_rows_win)
         run_id = files.env.new_id()
         self._run_ids.append(run_id)
         is_dynamic = files.options.bucket_mode is BucketMode.DYNAMIC
@@ -185,42 +185,98 @@ def _late_commits(
 ) -> list[list[ManifestEntry]]:
     """The late files by their commits, in their order; those of commits that are gone come first.
 
+    A late client that compacts has joined rows of several commits. Then all late files are one
+    group, whose rows keep the numbers that this client gave them.
+
     Raises:
         UnsupportedError: rows of the present keys were committed after late ones, or may have been;
             names the ways out.
     """
-    waiting = {each.file.file_name: each for each in late}
-    found: list[list[ManifestEntry]] = []
-    follower: int | None = None
-    is_compacted = False
-    for snapshot in files.snapshots.back_from(latest):
-        # A compaction by a late client may have joined rows from before a follower.
-        if BridgeRecord.of(snapshot) is not None or not (waiting or is_compacted):
-            break
-        metas = files.manifests.read_delta_list(snapshot)
-        added = [e for e in files.manifests.entries(metas) if e.kind is FileKind.ADD]
-        came_late = late_entries(files, added)
-        if came_late and follower is not None and not rows_win:
-            raise UnsupportedError(
-                f"snapshot {snapshot.id} of {files.name} holds rows of a client that opened the "
-                f"table before its partition keys changed, and snapshot {follower} was committed "
-                "after it, so nothing tells which of their rows came later; roll back (lakewright "
-                f"rollback {files.name} --snapshot {snapshot.id - 1}), and write the rows of both "
-                f"again, or {_late_rows_win(files)}",
-                table=files.name,
+    history = _LateHistory.read(files, latest, late)
+    if not rows_win:
+        history.check_none_followed(files)
+        if history.gone:
+            _check_none_may_have_followed(files, entries, history.gone)
+    if history.is_compacted:
+        return [list(late)]
+    return [*([history.gone] if history.gone else ()), *history.commits]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _LateHistory:
+    """What kept snapshots tell of late files since the change of keys, or since others were moved.
+
+    `commits` has the live ones by their commits, oldest first, and `gone` those of which none is
+    kept. `followed` is a late commit, and one of the present keys after it. `is_compacted` says
+    that a late client compacted, which may have joined rows from before a follower.
+    """
+
+    commits: tuple[list[ManifestEntry], ...]
+    gone: list[ManifestEntry]
+    followed: tuple[int, int] | None
+    is_compacted: bool
+
+    @classmethod
+    def read(
+        cls, files: TableFiles, latest: Snapshot, late: Sequence[ManifestEntry]
+    ) -> _LateHistory:
+        waiting = {each.file.file_name: each for each in late}
+        commits: list[list[ManifestEntry]] = []
+        followed: tuple[int, int] | None = None
+        follower, is_compacted, is_whole = None, False, False
+        for snapshot in files.snapshots.back_from(latest):
+            if not (waiting or is_compacted):
+                break
+            delta = [*files.manifests.entries(files.manifests.read_delta_list(snapshot))]
+            came = late_entries(files, (e for e in delta if e.kind is FileKind.ADD))
+            went = late_entries(files, (e for e in delta if e.kind is FileKind.DELETE))
+            is_rewrite = snapshot.commit_kind in _REWRITES
+            is_whole = BridgeRecord.of(snapshot) is not None or bool(
+                is_rewrite and went and not came
             )
-        own = [e for e in (waiting.pop(each.file.file_name, None) for each in came_late) if e]
-        is_rewrite = snapshot.commit_kind in _REWRITES
-        is_compacted = is_compacted or bool(own and is_rewrite)
-        if own:
-            found.append(own)
-        if len(came_late) < len(added) and not is_rewrite:
-            follower = snapshot.id
-    if waiting:
-        if not rows_win:
-            _check_none_may_have_followed(files, entries, list(waiting.values()))
-        found.append(list(waiting.values()))
-    return found[::-1]
+            if is_whole:
+                break
+            if came and follower is not None:
+                followed = followed or (snapshot.id, follower)
+            names = [each.file.file_name for each in came]
+            own = [waiting.pop(name) for name in names if name in waiting]
+            is_compacted = is_compacted or bool(own and is_rewrite)
+            if own:
+                commits.append(own)
+            if not is_rewrite and any(e.kind is FileKind.ADD for e in delta) and not came:
+                follower = snapshot.id
+        if is_compacted and follower is not None and not is_whole:
+            # What the compaction joined may have been committed before the follower.
+            followed = followed or (follower, follower)
+        return cls(
+            commits=tuple(reversed(commits)),
+            gone=list(waiting.values()),
+            followed=followed,
+            is_compacted=is_compacted,
+        )
+
+    def check_none_followed(self, files: TableFiles) -> None:
+        """Check that no rows of the present keys were committed after late ones.
+
+        Raises:
+            UnsupportedError: names the snapshot before the late ones, and the commands.
+        """
+        if self.followed is None:
+            return
+        late, follower = self.followed
+        told = (
+            f"snapshot {late} of {files.name} holds rows of a client that opened the table before "
+            f"its partition keys changed, and snapshot {follower} was committed after it"
+            if late != follower
+            else f"a client that opened {files.name} before its partition keys changed compacted "
+            f"its rows after snapshot {follower}, and its own snapshots have expired"
+        )
+        raise UnsupportedError(
+            f"{told}, so nothing tells which of their rows came later; roll back (lakewright "
+            f"rollback {files.name} --snapshot {late - 1}), and write the rows of both again, or "
+            f"{_late_rows_win(files)}",
+            table=files.name,
+        )
 
 
 def _check_none_may_have_followed(

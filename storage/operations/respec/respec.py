@@ -90,6 +90,7 @@ def plan_respec(  # noqa: PLR0913 - each is a part of what one change may be tol
     moved_from: str | None = None,
     primary_key: Sequence[str] | None = None,
     late_rows_win: bool = False,
+    keep_staged: bool = False,
     engine: Engine | None = None,
 ) -> RespecPlan:
     """Plan to give a table these partition keys; none make it unpartitioned.
@@ -99,7 +100,8 @@ def plan_respec(  # noqa: PLR0913 - each is a part of what one change may be tol
     place of a table that was moved or copied, its files are named where they lie now. With
     `primary_key`, columns that become partition keys join the primary key, or those that go leave
     it. With `late_rows_win`, rows that another client committed to a primary-key table under former
-    keys count as the latest, where nothing tells whether rows of the present keys came later.
+    keys count as the latest, where nothing tells whether rows of the present keys came later. With
+    `keep_staged`, a change to the present keys leaves what was staged for another one.
 
     Raises:
         InvalidRequestError: a key cannot be a partition key, or there would be more partitions or
@@ -156,6 +158,8 @@ def plan_respec(  # noqa: PLR0913 - each is a part of what one change may be tol
         else _steps(files, keys, several)
     )
     staged, gives_up, damaged = staged_so_far(files, snapshot, entries, steps, keys, primary)
+    if keep_staged and not steps:
+        gives_up, damaged = 0, ()
     plan = RespecPlan(
         table=files.name,
         schema_id=files.schema.id,
@@ -176,6 +180,7 @@ def plan_respec(  # noqa: PLR0913 - each is a part of what one change may be tol
         most_files=most_files,
         is_keyed=keyed,
         late_rows_win=late_rows_win,
+        keep_staged=keep_staged,
         primary_key=primary,
         crosses_partitions=replace(
             with_primary_key(files, keys, primary), partition_keys=keys
@@ -314,11 +319,9 @@ class _Run:
             values = self.values(self.files, plan.keys)
             values.look(live_entries(self.files, self.seen), self.engine)
         now = self.end_change_of_keys()
-        moved = self.rewritten.files
         for keys in plan.steps:
             now = self.step(now, keys)
-        if not plan.steps and not moved:
-            # Who ends what others left may know nothing of a change that is to go on.
+        if not plan.steps and not plan.keep_staged:
             self.snapshot_ids += give_up(now)
         if not plan.steps and plan.split.files:
             self.split(now, plan.keys, [dict(task.partition) for task in plan.splits.tasks])
@@ -347,7 +350,7 @@ class _Run:
 
     def move_late_files(self, files: TableFiles) -> None:
         """Move what clients wrote under former keys that opened the table before they changed."""
-        late = LateFiles(files, self.engine, self.verify, rows_win=self.plan.late_rows_win)
+        late = LateFiles(files, self.engine, self.verify, late_rows_win=self.plan.late_rows_win)
         late.move()
         self.snapshot_ids += late.snapshot_ids
         self.rewritten.add(late.rewritten)

@@ -59,7 +59,8 @@ class RespecPlan(Plan["RespecResult"]):
     A run that was stopped has `staged` the rows of some files in `split`, which are not written
     again. `gives_up` is how many partitions are staged for another change, and go. `damaged` says
     what is wrong with records of staged partitions that cannot be read, and go. With
-    `late_rows_win`, rows that a client committed under former keys count as the latest.
+    `late_rows_win`, rows that a client committed under former keys count as the latest. With
+    `keep_staged`, what was staged for another change stays.
     """
 
     table: str
@@ -84,6 +85,7 @@ class RespecPlan(Plan["RespecResult"]):
     gives_up: int = 0
     damaged: tuple[str, ...] = ()
     late_rows_win: bool = False
+    keep_staged: bool = False
 
     @property
     def partitions_before(self) -> int:

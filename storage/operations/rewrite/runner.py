@@ -31,8 +31,8 @@ from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.commit import commit_compaction
 from lakewright.storage.operations.commit.restated_base import (
     check_keys_fit,
-    entries_fit,
     keys_do_not_fit,
+    schemas_fit,
 )
 from lakewright.storage.operations.leases.leases import check_not_all_given_up, given_up
 from lakewright.storage.operations.references.sweep import (
@@ -191,7 +191,7 @@ def check_plan(files: TableFiles, rewrite: Rewrite[Task, Work]) -> LiveWork[Task
     except InvalidRequestError:
         _check_keys(files, files.snapshots.latest())
         raise
-    if not entries_fit(files, {each.schema_id for part in parts for each in part.reads}, ()):
+    if not schemas_fit(files, {each.schema_id for part in parts for each in part.reads}):
         raise keys_do_not_fit(files)
     if rewrite.tasks and not parts:
         _check_keys(files, snapshot)

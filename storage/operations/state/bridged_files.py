@@ -8,6 +8,7 @@ The files share no key, so they are read without a merge.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache, partial
 from typing import NoReturn
 
 import numpy as np
@@ -44,10 +45,11 @@ def late_entries(files: TableFiles, entries: Iterable[ManifestEntry]) -> list[Ma
     if not files.schema.has_primary_key:
         return []
     own = files.schema.partition_keys
+    keys_of = cache(partial(_keys_of, files))
     return [
         each
         for each in entries
-        if _keys_of(files, each.file.schema_id) != own
+        if keys_of(each.file.schema_id) != own
         and not is_bridged_row(files, each.partition, each.file.schema_id)
     ]
 

@@ -72,7 +72,7 @@ def report_table(table: Table) -> TableReport:
         snapshots=table.history.snapshots(),
         partitions=table.at().partitions(),
         compaction=table.upkeep.plan_compact() if upkeep_refusal is None else None,
-        has_other_keys=not table.inspect.keys_fit(),
+        has_other_keys=not table.inspect.files_fit(),
         read_refusal=_refusal(table, Use.READ),
         upkeep_refusal=upkeep_refusal,
         leases=leases,

@@ -714,10 +714,15 @@ def test_a_refused_change_says_its_error_and_new_rows_let_it_not_be_asked_again(
 
 
 def stopped(
-    *partitions: PartitionHealth, at: int = 7, latest_ms: int = NOW_MS - HOUR_MS
+    *partitions: PartitionHealth,
+    at: int = 7,
+    latest_ms: int = NOW_MS - HOUR_MS,
+    kind: str = "COMPACT",
 ) -> TableState:
     found = state(*partitions)
-    history = replace(found.survey.history, latest_snapshot=at, latest_ms=latest_ms)
+    history = replace(
+        found.survey.history, latest_snapshot=at, latest_ms=latest_ms, latest_kind=kind
+    )
     return replace(found, survey=replace(found.survey, history=history, has_other_keys=True))
 
 
@@ -733,7 +738,8 @@ def test_a_change_that_was_stopped_is_ended_first_with_the_keys_that_the_table_h
     found = stopped(partition("a", 24))
     (due,) = decide(found, policy, Past(), CLOCK, declared_keys=declared)
     assert isinstance(due, Intent)
-    assert (due.verb, due.why, due.options) == ("respec", Why.STOPPED_CHANGE, {"keys": ["dt"]})
+    assert (due.verb, due.why) == ("respec", Why.STOPPED_CHANGE)
+    assert due.options == {"keys": ["dt"], "keep_staged": True}
     assert due.reason.endswith("bring all files to the present keys (dt)")
 
 
@@ -743,6 +749,8 @@ def test_a_change_that_may_still_be_carried_out_is_given_its_moment() -> None:
     assert NOW_MS < declined.again_ms < NOW_MS + 60_000
     for latest_ms in (NOW_MS - 60_000, NOW_MS - 30 * 24 * HOUR_MS):
         assert isinstance(respec(stopped(latest_ms=latest_ms), SMALL), Intent)
+    # A client that commits late all the time would put it off for ever.
+    assert isinstance(respec(stopped(latest_ms=NOW_MS - 1, kind="APPEND"), SMALL), Intent)
 
 
 def test_an_end_that_fails_is_tried_seldom_and_other_upkeep_goes_on() -> None:

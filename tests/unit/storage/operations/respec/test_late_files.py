@@ -185,14 +185,15 @@ def test_late_rows_are_the_latest_where_the_caller_says_so(catalog: Catalog) -> 
 
 
 def test_what_was_staged_for_a_change_stays_when_late_rows_are_moved(catalog: Catalog) -> None:
-    """Whoever moves them, such as upkeep, may know nothing of that change."""
+    """Upkeep moves them, and knows nothing of that change."""
     table = opened = by_day(catalog)
     late = staged(table, deletes=False)
     table = respec(catalog, table, "dt", "hh")
     die_after(catalog, table.name, ("dt",), 2)
     commit_late(opened, late)
     table = catalog.table(table.name)
-    table.upkeep.respec(["dt", "hh"])
+    table.upkeep.respec(["dt", "hh"], keep_staged=True)
+    assert not table.upkeep.plan_respec(["dt", "hh"], keep_staged=True).gives_up
     table = catalog.table(table.name)
     plan = table.upkeep.plan_respec(["dt"])
     assert plan.staged.files
