@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -139,8 +139,12 @@ def test_a_survey_and_a_respec_find_them_and_every_client_reads_the_rows_then(
     remove_orphans(table)
 
 
-def test_an_overwrite_of_a_primary_key_table_is_refused_before_it_deletes_them(
-    unchecked_catalog: Catalog, released_pypaimon: WritingOracle, java_latest: JavaOracle
+@pytest.mark.parametrize("mode", ["overwrite", "append"])
+def test_a_write_to_a_primary_key_table_is_refused_before_it_deletes_or_follows_them(
+    unchecked_catalog: Catalog,
+    released_pypaimon: WritingOracle,
+    java_latest: JavaOracle,
+    mode: Literal["overwrite", "append"],
 ) -> None:
     table = merged(
         unchecked_catalog,
@@ -152,7 +156,7 @@ def test_an_overwrite_of_a_primary_key_table_is_refused_before_it_deletes_them(
     )
     last = table.history.latest_snapshot()
     with pytest.raises(UnsupportedError, match=r"respec db\.t --keys 'dst'"):
-        overwrites(table)
+        table.write(rows(table, [{"src": "z", "dst": "x", "id": 9, "v": "x"}]), mode=mode)
     after = table.history.latest_snapshot()
     assert last is not None
     assert after is not None

@@ -207,13 +207,14 @@ class _LateHistory:
     """What kept snapshots tell of late files since the change of keys, or since others were moved.
 
     `commits` has the live ones by their commits, oldest first, and `gone` those of which none is
-    kept. `followed` is a late commit, and one of the present keys after it. `is_compacted` says
-    that a late client compacted, which may have joined rows from before a follower.
+    kept. `followed` is a late commit, if it is kept, and one of the present keys after it.
+    `is_compacted` says that a late client compacted, which may have joined rows from before a
+    follower.
     """
 
     commits: tuple[list[ManifestEntry], ...]
     gone: list[ManifestEntry]
-    followed: tuple[int, int] | None
+    followed: tuple[int | None, int] | None
     is_compacted: bool
 
     @classmethod
@@ -222,7 +223,7 @@ class _LateHistory:
     ) -> _LateHistory:
         waiting = {each.file.file_name: each for each in late}
         commits: list[list[ManifestEntry]] = []
-        followed: tuple[int, int] | None = None
+        followed: tuple[int | None, int] | None = None
         follower, is_compacted, is_whole = None, False, False
         for snapshot in files.snapshots.back_from(latest):
             if not (waiting or is_compacted):
@@ -247,7 +248,7 @@ class _LateHistory:
                 follower = snapshot.id
         if is_compacted and follower is not None and not is_whole:
             # What the compaction joined may have been committed before the follower.
-            followed = followed or (follower, follower)
+            followed = followed or (None, follower)
         return cls(
             commits=tuple(reversed(commits)),
             gone=list(waiting.values()),
@@ -264,16 +265,19 @@ class _LateHistory:
         if self.followed is None:
             return
         late, follower = self.followed
-        told = (
-            f"snapshot {late} of {files.name} holds rows of a client that opened the table before "
-            f"its partition keys changed, and snapshot {follower} was committed after it"
-            if late != follower
-            else f"a client that opened {files.name} before its partition keys changed compacted "
-            f"its rows after snapshot {follower}, and its own snapshots have expired"
-        )
+        if late is None:
+            raise UnsupportedError(
+                f"a client that opened {files.name} before its partition keys changed compacted "
+                f"its rows after snapshot {follower}, and those from before may have expired, so "
+                "nothing tells which rows came later; roll back to a tag of before, or "
+                f"{_late_rows_win(files)}",
+                table=files.name,
+            )
         raise UnsupportedError(
-            f"{told}, so nothing tells which of their rows came later; roll back (lakewright "
-            f"rollback {files.name} --snapshot {late - 1}), and write the rows of both again, or "
+            f"snapshot {late} of {files.name} holds rows of a client that opened the table before "
+            f"its partition keys changed, and snapshot {follower} was committed after it, so "
+            "nothing tells which of their rows came later; roll back (lakewright rollback "
+            f"{files.name} --snapshot {late - 1}), and write the rows of both again, or "
             f"{_late_rows_win(files)}",
             table=files.name,
         )

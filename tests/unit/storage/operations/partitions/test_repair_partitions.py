@@ -156,6 +156,20 @@ def test_a_job_that_stages_above_a_partition_that_is_gone_keeps_it(
 
 
 @pytest.mark.mission("RS14")
+@pytest.mark.parametrize("place", ["day=b/base_2", "_swap/day=b", ".staging"])
+def test_a_partition_that_is_gone_stays_while_a_young_file_lies_below_it_or_hidden_above_it(
+    table: Table, root: Path, place: str
+) -> None:
+    grown_old(root)
+    for each in (root / "day=b").iterdir():
+        each.unlink()
+    land(root / place / "f.parquet", rows_of(90, 92))
+    plan = table.upkeep.plan_repair_partitions(mode="drop")
+    assert not plan.gone
+    assert [each.partition for each in plan.left if "are gone" in each.reason] == [{"day": "b"}]
+
+
+@pytest.mark.mission("RS14")
 @pytest.mark.parametrize(
     ("stray", "why"),
     [

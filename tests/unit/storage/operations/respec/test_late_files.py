@@ -12,7 +12,12 @@ from lakewright.storage.operations.retention import expiry_range
 from tests.support.stores.watched_files import Call, Crashed, WatchedFiles, looked_at
 from tests.support.tables.builders import compact, content, expire, remove_orphans, rows
 from tests.support.tables.invariants import assert_only_reachable_files
-from tests.support.tables.late_commits import commit_late
+from tests.support.tables.late_commits import (
+    commit_late,
+    names_of_latest,
+    remove_late,
+    upgrade_late,
+)
 from tests.unit.storage.operations.respec.test_keyed import by_day, event, found, respec
 from tests.unit.storage.operations.respec.test_staging import die_after
 
@@ -133,6 +138,73 @@ def test_of_several_late_commits_the_later_one_wins(
     assert all(found(table, "b", number, 9) for number in range(3))
     table.write(rows(table, [event("a", 1, 2, v="last")]))
     assert [each["v"] for each in found(table, "a", 1, 2)] == ["last"]
+    expire(table)
+    remove_orphans(table)
+
+
+def test_a_compaction_by_a_late_client_leaves_the_order_of_its_rows(catalog: Catalog) -> None:
+    table = opened = by_day(catalog)
+    first = opened.stage(rows(opened, [event("a", 1, 2, v="first")]))
+    table = respec(catalog, table, "dt", "hh")
+    commit_late(opened, first)
+    names = names_of_latest(table)
+    # Its second writer has seen the rows of the first one.
+    commit_late(opened, opened.stage(rows(opened, [event("a", 1, 2, v="second")])))
+    upgrade_late(opened, names)
+    table.upkeep.respec(["dt", "hh"])
+    assert [each["v"] for each in found(table, "a", 1, 2)] == ["second"]
+    expire(table)
+    remove_orphans(table)
+
+
+def test_late_rows_that_were_moved_before_are_no_matter_of_later_ones(catalog: Catalog) -> None:
+    table = opened = by_day(catalog)
+    first = opened.stage(rows(opened, [event("a", 1, 2, v="first")]))
+    second = opened.stage(rows(opened, [event("a", 1, 3, v="second")]))
+    table = respec(catalog, table, "dt", "hh")
+    commit_late(opened, first)
+    table.upkeep.respec(["dt", "hh"])
+    table.write(rows(table, [event("a", 1, 2, v="ours")]))
+    commit_late(opened, second)
+    upgrade_late(opened, names_of_latest(table))
+    table.upkeep.respec(["dt", "hh"])
+    assert [each["v"] for each in found(table, "a", 1, 2)] == ["ours"]
+    assert [each["v"] for each in found(table, "a", 1, 3)] == ["second"]
+    expire(table)
+    remove_orphans(table)
+
+
+def test_a_late_compaction_of_rows_from_before_a_follower_is_refused_though_their_commit_is_gone(
+    unchecked_catalog: Catalog,
+) -> None:
+    table = opened = by_day(unchecked_catalog)
+    late = opened.stage(rows(opened, [event("a", 1, 2, v="late")]))
+    table = respec(unchecked_catalog, table, "dt", "hh")
+    following = table.stage(rows(table, [event("a", 1, 2, v="newest")]))
+    commit_late(opened, late)
+    names = names_of_latest(table)
+    commit_late(table, following)
+    upgrade_late(opened, names)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(expiry_range, "needed_from", lambda *_: None)
+        expire(table, keep=2)
+    with pytest.raises(UnsupportedError, match="--late-rows-win"):
+        table.upkeep.respec(["dt", "hh"])
+
+
+def test_a_late_file_that_went_again_bars_no_later_write(catalog: Catalog) -> None:
+    """Its manifest still has the schema of other keys, as many as the present ones."""
+    table = opened = by_day(catalog)
+    late = opened.stage(rows(opened, [event("a", 1, 2, v="late")]))
+    table = respec(catalog, table, "hh")
+    due = content(table)
+    commit_late(opened, late)
+    remove_late(opened, names_of_latest(table))
+    table = catalog.table(table.name)
+    assert content(table) == due
+    table.write(rows(table, [event("a", 1, 2, v="x")]))
+    assert [each["v"] for each in found(table, "a", 1, 2)] == ["x"]
+    assert table.inspect.files_fit()
     expire(table)
     remove_orphans(table)
 
