@@ -74,6 +74,7 @@ def test_the_same_command_goes_on_at_once(table: Table) -> None:
     assert_sound(now)
 
 
+@pytest.mark.deep
 def test_upkeep_is_not_beaten_by_a_killed_command(table: Table, tmp_path: Path) -> None:
     holder = killed(table, "sort-compact", table.name, "--by", "id")
     policy = tmp_path / "policy.yaml"

@@ -367,7 +367,7 @@ def test_a_snapshot_that_holds_other_files_than_were_staged_is_told(catalog: Cat
 
 
 @pytest.mark.parametrize(
-    "step", [pytest.param(37, id="some"), pytest.param(1, id="all", marks=pytest.mark.deep)]
+    "step", [pytest.param(61, id="some"), pytest.param(1, id="all", marks=pytest.mark.deep)]
 )
 @pytest.mark.parametrize("keys", KEYS, ids=["finer", "coarser"])
 @pytest.mark.mission("PT50", "FS9")

@@ -254,7 +254,7 @@ def test_a_run_that_stood_still_publishes_nothing_after_another_went_on(
 
 
 @pytest.mark.parametrize(
-    "step", [pytest.param(13, id="some"), pytest.param(1, id="all", marks=pytest.mark.deep)]
+    "step", [pytest.param(29, id="some"), pytest.param(1, id="all", marks=pytest.mark.deep)]
 )
 @pytest.mark.parametrize("keys", KEYS, ids=["finer", "coarser"])
 @pytest.mark.mission("FS9")
