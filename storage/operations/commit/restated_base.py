@@ -17,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from threading import Lock
 from typing import TypeAlias
 
 import numpy as np
@@ -115,10 +116,10 @@ def files_fit(files: TableFiles, metas: Sequence[ManifestFileMeta]) -> bool:
         return False
     if not _ever_had_other_keys(files):
         return True
-    unknown = [each for each in metas if not _FITTING.has(files, each.file_name)]
+    unknown = [each for each in metas if not FITTING.has(files, each.file_name)]
     if _entries_of_fit(files, unknown):
         for each in unknown:
-            _FITTING.add(files, each.file_name)
+            FITTING.add(files, each.file_name)
         return True
     # What one manifest adds another one may have removed.
     return _entries_of_fit(files, metas)
@@ -162,17 +163,18 @@ class _OfTables:
     """
 
     def __init__(self, most: int) -> None:
-        self._most = most
+        self.most = most
+        self._lock = Lock()
         self._known: dict[tuple[str, int, int, str], bool] = {}
 
     def has(self, files: TableFiles, word: str) -> bool | None:
         return self._known.get(self._key(files, word))
 
     def add(self, files: TableFiles, word: str, *, value: bool = True) -> None:
-        while len(self._known) >= self._most:
-            # Another thread may have taken it.
-            self._known.pop(next(iter(self._known), self._key(files, word)), None)
-        self._known[self._key(files, word)] = value
+        with self._lock:
+            self._known[self._key(files, word)] = value
+            while len(self._known) > self.most:
+                del self._known[next(iter(self._known))]
 
     def _key(self, files: TableFiles, word: str) -> tuple[str, int, int, str]:
         # A table that was dropped and created anew has a schema of another time.
@@ -180,16 +182,16 @@ class _OfTables:
         return root, files.schema.id, files.schema.time_millis, word
 
 
-_FITTING, _CHANGED = _OfTables(1 << 16), _OfTables(1 << 10)
+FITTING, CHANGED = _OfTables(1 << 16), _OfTables(1 << 10)
 
 
 def _ever_had_other_keys(files: TableFiles) -> bool:
     """Whether an earlier schema has other partition keys; true if one cannot be read."""
-    known = _CHANGED.has(files, "keys")
+    known = CHANGED.has(files, "keys")
     if known is None:
         earlier = [each for each in files.schemas.ids() if each < files.schema.id]
         known = any(map_concurrently(files.env, partial(_may_have_other_keys, files), earlier))
-        _CHANGED.add(files, "keys", value=known)
+        CHANGED.add(files, "keys", value=known)
     return known
 
 

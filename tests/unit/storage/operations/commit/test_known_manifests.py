@@ -1,0 +1,76 @@
+"""What a process knows of manifests spares it reads, and never hides a late file."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from lakewright.storage import Catalog, Table
+from lakewright.storage.errors import UnsupportedError
+from lakewright.storage.operations.commit.restated_base import CHANGED, FITTING
+from tests.support.stores.watched_files import WatchedFiles
+from tests.support.tables.builders import content, expire, remove_orphans, rows
+from tests.support.tables.late_commits import commit_late
+from tests.unit.storage.operations.respec.test_keyed import by_day, event, respec
+
+pytestmark = pytest.mark.mission("PT1")
+
+
+@pytest.fixture(autouse=True)
+def remembers(monkeypatch: pytest.MonkeyPatch) -> None:
+    for memory in (FITTING, CHANGED):
+        monkeypatch.setattr(memory, "most", 100)
+        monkeypatch.setattr(memory, "_known", {})
+
+
+def read_by_write(catalog: Catalog, table: Table) -> tuple[int, int]:
+    """How many manifests and schemas a write reads."""
+    fs = WatchedFiles(catalog.fs)
+    opened = replace(catalog, fs=fs).table(table.name)
+    opened.write(rows(opened, [event("a", 1, 2, v="x")]))
+    read = [each.path for each in fs.calls if each.name.startswith("read")]
+    manifests = [each for each in read if "/manifest-" in each and "list" not in each]
+    return len(manifests), len([each for each in read if "/schema-" in each])
+
+
+def test_a_later_commit_looks_at_new_manifests_and_at_no_schema_again(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = respec(catalog, by_day(catalog), "dt", "hh")
+    for _ in range(6):
+        read_by_write(catalog, table)
+    manifests, schemas = read_by_write(catalog, table)
+    for memory in (FITTING, CHANGED):
+        monkeypatch.setattr(memory, "most", 0)
+        monkeypatch.setattr(memory, "_known", {})
+    without = read_by_write(catalog, table)
+    # One more manifest came in between.
+    assert manifests < without[0] - 1
+    assert schemas < without[1]
+    remove_orphans(table)
+
+
+def test_a_late_file_is_found_though_all_earlier_manifests_are_known(catalog: Catalog) -> None:
+    table = opened = by_day(catalog)
+    late = opened.stage(rows(opened, [event("a", 1, 2, v="late")]))
+    table = respec(catalog, table, "hh")
+    table.write(rows(table, [event("a", 1, 2, v="ours")]))
+    commit_late(opened, late)
+    with pytest.raises(UnsupportedError, match=r"respec db\.t --keys 'hh'"):
+        table.write(rows(table, [event("a", 1, 2, v="next")]))
+    assert not table.inspect.files_fit()
+    table.upkeep.respec(["hh"])
+    table.write(rows(table, [event("a", 1, 2, v="next")]))
+    assert any('"next"' in each for each in content(table))
+    expire(table)
+    remove_orphans(table)
+
+
+def test_what_is_known_is_bounded(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FITTING, "most", 2)
+    table = respec(catalog, by_day(catalog), "dt", "hh")
+    for number in range(4):
+        table.write(rows(table, [event("a", 1, 2, v=f"{number}")]))
+    assert len(FITTING._known) <= 2
+    remove_orphans(table)
