@@ -24,11 +24,11 @@ def remembers(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(memory, "_known", {})
 
 
-def read_by_write(catalog: Catalog, table: Table) -> tuple[int, int]:
-    """How many manifests and schemas a write reads."""
+def read_by_commit(catalog: Catalog, table: Table) -> tuple[int, int]:
+    """How many manifests and schemas a commit reads, of rows that were staged before."""
+    staged = catalog.table(table.name).stage(rows(table, [event("a", 1, 2, v="x")]))
     fs = WatchedFiles(catalog.fs)
-    opened = replace(catalog, fs=fs).table(table.name)
-    opened.write(rows(opened, [event("a", 1, 2, v="x")]))
+    replace(catalog, fs=fs).table(table.name).commit(staged)
     read = [each.path for each in fs.calls if each.name.startswith("read")]
     manifests = [each for each in read if "/manifest-" in each and "list" not in each]
     return len(manifests), len([each for each in read if "/schema-" in each])
@@ -39,12 +39,12 @@ def test_a_later_commit_looks_at_new_manifests_and_at_no_schema_again(
 ) -> None:
     table = respec(catalog, by_day(catalog), "dt", "hh")
     for _ in range(6):
-        read_by_write(catalog, table)
-    manifests, schemas = read_by_write(catalog, table)
+        table.write(rows(table, [event("b", 2, 1, v="x")]))
+    manifests, schemas = read_by_commit(catalog, table)
     for memory in (FITTING, CHANGED):
         monkeypatch.setattr(memory, "most", 0)
         monkeypatch.setattr(memory, "_known", {})
-    without = read_by_write(catalog, table)
+    without = read_by_commit(catalog, table)
     # One more manifest came in between.
     assert manifests < without[0] - 1
     assert schemas < without[1]
