@@ -187,6 +187,8 @@ FITTING, CHANGED = _OfTables(1 << 16), _OfTables(1 << 10)
 
 def _ever_had_other_keys(files: TableFiles) -> bool:
     """Whether an earlier schema has other partition keys; true if one cannot be read."""
+    if files.schema.id == 0:
+        return False
     known = CHANGED.has(files, "keys")
     if known is None:
         earlier = [each for each in files.schemas.ids() if each < files.schema.id]
