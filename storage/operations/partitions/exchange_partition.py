@@ -18,7 +18,8 @@ error says how the rows come back.
 Each call names its copies anew, so a partition that goes to and fro adds no file that a manifest of
 the same state removes. Files are copied, and not named by `_EXTERNAL_PATH`: an expiry or a drop of
 the source would delete files that the target reads, and readers before Paimon 1.0 know no external
-paths.
+paths. The file is long since both commits, the looks at the other table, and what is told where one
+of them fails are one protocol, which is read as a whole.
 """
 
 from __future__ import annotations

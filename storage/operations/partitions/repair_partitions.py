@@ -6,7 +6,8 @@
 2. Run: check the files again, and commit what the mode asks for in one snapshot.
 
 Files of the table's own folders are not looked at: the removal of orphans finds those that no
-snapshot names.
+snapshot names. The file is long since it gives each folder and file its reason to be added, dropped
+or left, and checks the same reasons again in the run.
 """
 
 from __future__ import annotations
