@@ -119,7 +119,7 @@ def decide(
         look.quarantine,
         look.statistics,
         look.rescale,
-        look.respec,
+        look.respec if ending is None else lambda: (ending,),
     )
     return tuple(_foreseen(each, past.learned) for judge in judges for each in judge())
 
@@ -207,10 +207,6 @@ class _Look:
 
     def respec(self) -> Iterator[Decision]:
         policy, survey, change = self.policy.respec, self.state.survey, self.state.keys_change
-        ending = self.stopped_change()
-        if ending is not None:
-            yield ending
-            return
         if policy.keys is None:
             return
         barred = self._barred(RESPEC, policy.enabled, Use.COMPACT)
