@@ -27,6 +27,7 @@ from lakewright.storage.operations.inspection.system_tables import (
     system_table_schema,
 )
 from lakewright.storage.operations.read.expired_reads import told_if_expired
+from lakewright.storage.operations.state.late_writers import LateWriter, late_writers
 from lakewright.storage.operations.state.live_files import snapshot_manifests
 from lakewright.storage.rows import Where, predicate_of
 from lakewright.storage.spec.known_options import Use
@@ -164,6 +165,13 @@ class Inspection:
             return files_fit(self.table_files, self.manifest_files())
         has_rows = keys_fit(self.table_files, layout.metas) and not layout.buckets.has_other_rows
         return has_rows and schemas_fit(self.table_files, layout.buckets.schema_ids)
+
+    def late_writers(self) -> tuple[LateWriter, ...]:
+        """Who commits under former partition keys: writers that opened the table before.
+
+        Reads the snapshots that are kept; worth a look where `files_fit` is false.
+        """
+        return late_writers(self.table_files, self.snapshot)
 
     def layout(self, manifests: Sequence[ManifestFileMeta] | None = None) -> Layout:
         """The buckets and manifests of the snapshot, in memory that a few numbers a file take.

@@ -59,6 +59,7 @@ from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.operations.respec.respec_checks import wanted_keys
 from lakewright.storage.operations.respec.respec_plan import MOST_FILES, MOST_PARTITIONS, Layout
 from lakewright.storage.operations.rewrite.compaction_plan import CompactionTask
+from lakewright.storage.operations.state.late_writers import LateWriter, late_writers_text
 from lakewright.storage.spec.partition_words import describe_partition
 
 # A table without partition keys is one partition, whose path is empty.
@@ -129,11 +130,13 @@ def respec_line(table: str, keys: Sequence[str]) -> str:
     return shlex.join(["lakewright", "respec", table, "--keys", ",".join(keys)])
 
 
-def other_keys_text(table: str, keys: Sequence[str]) -> str:
+def other_keys_text(table: str, keys: Sequence[str], writers: Sequence[LateWriter] = ()) -> str:
     """What is wrong with a table that has files of other partition keys than its own, and helps."""
+    cause = late_writers_text(writers) or (
+        "a change was stopped, or a client wrote that opened the table before one"
+    )
     return (
-        "files of other partition keys than the table's: a change was stopped, or a client wrote "
-        "that opened the table before one; the next commit ends it, or "
+        f"files of other partition keys than the table's: {cause}; the next commit ends it, or "
         f"`{respec_line(table, keys)}`"
     )
 

@@ -74,7 +74,7 @@ def _findings(survey: TableSurvey) -> Iterator[str]:
         if survey.read_only is None and use in ("compact", "expire", "orphans"):
             yield f"cannot be kept by {use}: {reason}"
     if survey.has_other_keys:
-        yield other_keys_text(survey.table, survey.partition_keys)
+        yield other_keys_text(survey.table, survey.partition_keys, survey.late_writers)
     if files.waiting_rows:
         yield f"{counted(files.waiting_rows, 'row')} wait for a compaction, unseen by readers"
     if files.mergeable_files:

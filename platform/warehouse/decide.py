@@ -64,6 +64,7 @@ from lakewright.platform.warehouse.known_work import LONGEST_DELAY_MS, Past, Try
 from lakewright.platform.warehouse.surveys import LEAST_EXPIRED_OF_OWN, OWN_TABLES
 from lakewright.platform.warehouse.table_state import TableState
 from lakewright.platform.warehouse.taken_back import TakenBack, policy_digest
+from lakewright.storage.operations.state.late_writers import late_writers_text
 from lakewright.storage.spec.known_options import Use
 from lakewright.storage.spec.snapshot import CommitKind
 
@@ -175,10 +176,11 @@ class _Look:
         barred = self._barred(RESPEC, self.policy.respec.enabled, Use.COMPACT)
         if barred is not None:
             return barred
-        told = (
+        cause = late_writers_text(survey.late_writers) or (
             "a change of its partition keys was stopped, or a client wrote that opened the table "
-            f"before one; bring all files to the present keys {listed_keys(survey.partition_keys)}"
+            "before one"
         )
+        told = f"{cause}; bring all files to the present keys {listed_keys(survey.partition_keys)}"
         latest_ms = survey.history.latest_ms or 0
         # The snapshots of a change are compactions; one by a late client is no reason to wait.
         may_live = survey.history.latest_kind == CommitKind.COMPACT.value

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from lakewright.platform.upkeep.health import PartitionHealth
+from lakewright.storage.operations.state.late_writers import LateWriter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +103,7 @@ class TableSurvey:
     with the most files to join, worst first, as many as were asked for. `empty_bytes` are about
     those of a data file without rows. `has_other_keys` says that live files have other partition
     keys than the table: a change of the keys is under way or was stopped, or a client that opened
-    the table before wrote them.
+    the table before wrote them; `late_writers` are those clients.
     """
 
     table: str
@@ -127,3 +128,4 @@ class TableSurvey:
     worst: tuple[PartitionHealth, ...] = ()
     empty_bytes: int = 0
     has_other_keys: bool = False
+    late_writers: tuple[LateWriter, ...] = ()

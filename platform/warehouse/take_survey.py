@@ -237,13 +237,15 @@ def _survey(table: Table, worst: int) -> TableSurvey:
     with _TURNS if is_large else nullcontext():
         layout = inspect.layout(manifests)
         unnamed = inspect.unnamed_files(layout, most_folders=_MOST_FOLDERS, seed=_SEED)
+        has_other_keys = not inspect.files_fit(layout)
         return replace(
             _laid_out(table, known, layout, worst),
             read_only=next(iter(refused.values())) if refused.keys() == UPKEEP else None,
             refused={use.value: reason for use, reason in refused.items()},
             history=_history(span, snapshot, len(layout.buckets.schema_ids)),
             orphans=_orphans(unnamed),
-            has_other_keys=not inspect.files_fit(layout),
+            has_other_keys=has_other_keys,
+            late_writers=inspect.late_writers() if has_other_keys else (),
         )
 
 

@@ -182,6 +182,47 @@ def test_rows_of_a_writer_that_opened_the_table_before_are_restated_by_our_next_
     assert_only_reachable_files(table)
 
 
+@pytest.mark.parametrize("keys", [("dt", "hh"), ("hh",), ()], ids=str)
+@pytest.mark.parametrize("writer", ["java_latest", "released_pypaimon"])
+@pytest.mark.sampled(each="keys")
+@pytest.mark.mission("PT1", "PT4")
+def test_a_writer_that_goes_on_with_former_keys_costs_no_schema_and_they_read_and_expire_the_rest(
+    catalog: Catalog,
+    request: pytest.FixtureRequest,
+    java_latest: JavaOracle,
+    released_pypaimon: Oracle,
+    writer: str,
+    keys: tuple[str, ...],
+) -> None:
+    """Its files hold several hours, and its removals are decoded by Java's expiry."""
+    table = new_table(catalog, {"dt": "STRING", "hh": "INT", "v": "INT"}, partitions=["dt"])
+    table.write(rows(table, [{"dt": "a", "hh": hour, "v": 0} for hour in (1, 2)]))
+    given = [{"dt": day, "hh": hour, "v": 1} for day in "ab" for hour in (1, 2, 3)]
+    client: WritingOracle = request.getfixturevalue(writer)
+    client.begin_write(catalog.root, table.name, given[:1])
+    table.upkeep.respec(keys)
+    table = catalog.table(table.name)
+    schemas, before = table.table_files.schemas.ids(), table.history.snapshots()[-1].id
+    client.finish_write(catalog.root, table.name, given[1:])
+    late = [*range(before + 1, table.history.snapshots()[-1].id + 1)]
+    table.upkeep.respec(keys)
+    assert table.table_files.schemas.ids() == schemas
+    assert table.history.snapshots()[-1].id == late[-1] + 1
+    due = content(table)
+    assert len(due) == 2 + len(given)
+    for reader in (java_latest, released_pypaimon):
+        assert as_read_by(reader, catalog, table) == due
+        found = as_read_by(reader, catalog, table, where=[("hh", "=", 2)])
+        assert found == content(table, where="hh = 2")
+    java_latest.expire_snapshots(catalog.root, table.name, retain_min=1)
+    assert len(table.history.snapshots()) == 1
+    for reader in (java_latest, released_pypaimon):
+        assert as_read_by(reader, catalog, table) == content(table) == due
+    # By the present keys, Java does not find a file of before the change.
+    assert remove_orphans(table).files_moved <= 1
+    assert_only_reachable_files(table)
+
+
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("type_name", list(PARTITIONS))
 @pytest.mark.sampled(4)

@@ -188,7 +188,10 @@ def check_conflicts(
     if not entries or (committable.kind is CommitKind.APPEND and not fixed_buckets):
         return
     partitions = {entry.partition for entry in entries}
-    live = live_files.entries(latest, partitions=partitions)
+    if change.base is None:
+        live = live_files.entries(latest, partitions=partitions)
+    else:
+        live = [each for each in change.base.entries if each.partition in partitions]
     merged = fold_entries([*live, *entries])
     gone = [entry for entry in merged.values() if entry.kind is FileKind.DELETE]
     if gone:

@@ -14,9 +14,9 @@ Paimon `BinaryRow`, `PartitionUtils`, `DataFilePathFactory`.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from threading import Lock
 from typing import TypeAlias
 
@@ -147,6 +147,19 @@ def schemas_fit(files: TableFiles, schema_ids: Iterable[int]) -> bool:
     return all(_begin_with_keys_of(files, each) for each in schema_ids)
 
 
+def entries_of_other_keys(
+    files: TableFiles, entries: Iterable[ManifestEntry]
+) -> list[ManifestEntry]:
+    """The entries whose rows or schemas have other keys than the table's."""
+    own = len(files.schema.partition_keys)
+    fits = cache(partial(_begin_with_keys_of, files))
+    return [
+        each
+        for each in entries
+        if row_arity(each.partition) != own or not fits(each.file.schema_id)
+    ]
+
+
 def _begin_with_keys_of(files: TableFiles, schema_id: int) -> bool:
     try:
         keys = files.at_schema(schema_id).schema.partition_keys
@@ -252,15 +265,27 @@ class Restatement:
     schemas: Mapping[int, int] = field(default_factory=dict)
     run_id: str = ""
 
-    def base(self, latest: Snapshot | None, live: Sequence[ManifestEntry]) -> RestatedBase:
+    def base(
+        self,
+        latest: Snapshot | None,
+        live: Sequence[ManifestEntry],
+        *,
+        leaving: Collection[str] = (),
+    ) -> RestatedBase:
         """All live entries with rows of the keys, in the order of their partitions.
+
+        The same commit removes the files with the names `leaving`, and their deletion vectors go.
 
         Raises:
             StalePlan: another change of keys is under way, and its rows have keys of its own.
             UnsupportedError: a file has no value for a key, so its rows must be split first.
         """
         pairs = self.restated(live)
-        rows = {now.file.file_name: now.partition for _, now in pairs}
+        rows = {
+            now.file.file_name: now.partition
+            for _, now in pairs
+            if now.file.file_name not in leaving
+        }
         indexes = (
             each
             for number, entry in enumerate(index_entries(self.files, latest))

@@ -27,6 +27,7 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.commit_loop import end_change_of_keys
+from lakewright.storage.operations.commit.restated_base import entries_of_other_keys
 from lakewright.storage.operations.read.key_values import KeyRow, KeyValues
 from lakewright.storage.operations.respec.carried_out import check_carried_out
 from lakewright.storage.operations.respec.cut_over import cut_over, hold_writers, keys_stand
@@ -36,6 +37,7 @@ from lakewright.storage.operations.respec.keyed_checks import (
     check_told,
     with_primary_key,
 )
+from lakewright.storage.operations.respec.late_appends import LateAppends, unfit_entries
 from lakewright.storage.operations.respec.late_files import LateFiles
 from lakewright.storage.operations.respec.moved_table import find_moved, name_places_of_today
 from lakewright.storage.operations.respec.prepared import Prepared, SeveralValues
@@ -145,18 +147,16 @@ def plan_respec(  # noqa: PLR0913 - each is a part of what one change may be tol
     if keys == files.schema.partition_keys:
         if keyed:
             several, single = late, [each for each in entries if each not in late]
+        else:
+            several = unfit_entries(files, entries, values)
+            single = [each for each in entries if each not in several]
         if keys_stand(files):
             several, single = late, []
-    # Late files lie in buckets of other keys, and are not split.
-    names = set() if late else {each.file.file_name for each in several}
-    splits = planned_splits(files, names, keys, partitions)
-    steps = (
-        steps_between(files.schema.partition_keys, keys)
-        if keyed
-        else ()
-        if partitions is not None
-        else _steps(files, keys, several)
-    )
+    # Late files lie in partitions of other keys, and are not split.
+    apart = {each.file.file_name for each in late or entries_of_other_keys(files, entries)}
+    names = {each.file.file_name for each in several} - apart
+    splits = planned_splits(files, set() if late else names, keys, partitions)
+    steps = () if partitions is not None else steps_between(files.schema.partition_keys, keys)
     staged, gives_up, damaged = staged_so_far(files, snapshot, entries, steps, keys, primary)
     if keep_staged and not steps:
         gives_up, damaged = 0, ()
@@ -328,7 +328,7 @@ class _Run:
         return now
 
     def end_change_of_keys(self) -> TableFiles:
-        """Restate what a stopped change left, unless a file must be split under former keys."""
+        """Bring what a stopped change left, and late files, to the present keys."""
         files = self.files
         if files.schema.has_primary_key:
             if self.seen is not None and has_bridged_rows(
@@ -339,14 +339,34 @@ class _Run:
                 files = unchanged(files)
             self.move_late_files(files)
             return files
-        if not keys_stand(files):
+        for _ in range(_MOST_ROUNDS):
+            if keys_stand(files) or self.restate_late_files(files):
+                return files
+            # A late file with several values may come meanwhile.
             with suppress(SeveralValues):
                 prepared = self.prepared(files, files.schema.partition_keys)
                 with prepared.discarded_in_the_end():
                     cut = cut_over(prepared)
                 self.snapshot_ids += cut.snapshot_ids
                 self.restated = cut.files
-        return files
+                return files
+        raise CommitConflictError(
+            f"clients that opened {files.name} before its partition keys changed committed to it "
+            f"{_MOST_ROUNDS} times while their files were restated; stop them, or let them open "
+            "the table again, and run it again",
+            table=files.name,
+        )
+
+    def restate_late_files(self, files: TableFiles) -> bool:
+        """Restate all files of an append table if rows of late ones must be written anew."""
+        values = self.values(files, files.schema.partition_keys)
+        late = LateAppends(files, values, self.engine, self.verify)
+        snapshot = late.restate()
+        if snapshot is None:
+            return False
+        self.snapshot_ids.append(snapshot.id)
+        self.rewritten.add(late.rewritten)
+        return True
 
     def move_late_files(self, files: TableFiles) -> None:
         """Move what clients wrote under former keys that opened the table before they changed."""
@@ -464,20 +484,3 @@ def steps_between(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[tuple[str
         common += 1
     shared = old[:common]
     return tuple(each for each in dict.fromkeys((shared, new)) if each != old)
-
-
-def _steps(
-    files: TableFiles, keys: tuple[str, ...], several: Sequence[ManifestEntry]
-) -> tuple[tuple[str, ...], ...]:
-    """The steps; files that a client wrote under former keys are split under keys that they have.
-
-    So the table has those keys for a while, even if it has the new ones now.
-    """
-    old = files.schema.partition_keys
-    shared = old
-    for entry in several:
-        own = files.partitions.of_entry(entry).keys.names
-        shared = steps_between(shared, own)[0] if own[: len(shared)] != shared else shared
-    if shared == old:
-        return steps_between(old, keys)
-    return tuple(dict.fromkeys((*steps_between(old, shared), *steps_between(shared, keys))))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from lakewright.cli.output.tables import Block, Facts, Heading, TextColumn, TextTable
 from lakewright.cli.output.text import Cell, iso_time, time_text
@@ -11,6 +11,7 @@ from lakewright.platform.upkeep.words import counted, size_text
 from lakewright.storage import CompactionPlan, Lease, PartitionStats, Snapshot, Table, TableSchema
 from lakewright.storage.errors import InvalidOption, StorageError, UnsupportedError
 from lakewright.storage.lsm.bin_packing import SMALL_FILE_RATIO
+from lakewright.storage.operations.state.late_writers import LateWriter
 from lakewright.storage.spec.options import BucketMode
 from lakewright.storage.spec.supported_options import Use, check_supported
 
@@ -22,7 +23,7 @@ class TableReport:
     `leases_refusal` is the error of reading its leases. `read_refusal` and `upkeep_refusal` name
     the option that prevents reading or upkeep; None if it is possible. `compaction` is the plan of
     a compaction with the table's own options. `has_other_keys` says that files have other partition
-    keys than the table.
+    keys than the table, and `late_writers` are the clients that wrote them.
     """
 
     table: Table
@@ -30,6 +31,7 @@ class TableReport:
     partitions: tuple[PartitionStats, ...]
     compaction: CompactionPlan | None
     has_other_keys: bool
+    late_writers: tuple[LateWriter, ...]
     read_refusal: str | None
     upkeep_refusal: str | None
     leases: tuple[Lease, ...] = ()
@@ -67,12 +69,14 @@ def report_table(table: Table) -> TableReport:
     """Describe a table from metadata, even if it has options that are not implemented."""
     upkeep_refusal = _refusal(table, Use.COMPACT)
     leases, leases_refusal = _leases(table)
+    has_other_keys = not table.inspect.files_fit()
     return TableReport(
         table=table,
         snapshots=table.history.snapshots(),
         partitions=table.at().partitions(),
         compaction=table.upkeep.plan_compact() if upkeep_refusal is None else None,
-        has_other_keys=not table.inspect.files_fit(),
+        has_other_keys=has_other_keys,
+        late_writers=table.inspect.late_writers() if has_other_keys else (),
         read_refusal=_refusal(table, Use.READ),
         upkeep_refusal=upkeep_refusal,
         leases=leases,
@@ -131,6 +135,7 @@ def report_json(report: TableReport) -> dict[str, object]:
             "small_file_count": report.small_files,
             "most_sorted_runs": report.most_sorted_runs,
             "has_other_keys": report.has_other_keys,
+            "late_writers": [asdict(each) for each in report.late_writers],
             "read_refusal": report.read_refusal,
             "upkeep_refusal": report.upkeep_refusal,
             "compaction": None
@@ -257,7 +262,7 @@ def _health(report: TableReport) -> dict[str, str]:
         health["reading"] = f"not possible: {report.read_refusal}"
     if report.has_other_keys:
         keys = report.table.schema.partition_keys
-        health["partition keys"] = other_keys_text(report.table.name, keys)
+        health["partition keys"] = other_keys_text(report.table.name, keys, report.late_writers)
     plan = report.compaction
     if plan is None:
         health["upkeep"] = f"not possible: {report.upkeep_refusal}"

@@ -35,6 +35,7 @@ from lakewright.platform.warehouse.survey import (
 )
 from lakewright.platform.warehouse.table_state import KeysChange, Retention, TableState
 from lakewright.platform.warehouse.taken_back import TakenBack, policy_digest
+from lakewright.storage.operations.state.late_writers import LateWriter
 
 NOW_MS = 1_700_000_000_000
 HOUR_MS = 3_600_000
@@ -741,6 +742,15 @@ def test_a_change_that_was_stopped_is_ended_first_with_the_keys_that_the_table_h
     assert (due.verb, due.why) == ("respec", Why.STOPPED_CHANGE)
     assert due.options == {"keys": ["dt"], "keep_staged": True}
     assert due.reason.endswith("bring all files to the present keys (dt)")
+
+
+def test_the_client_that_still_writes_under_former_keys_is_named_with_its_first_commit() -> None:
+    writer = LateWriter(commit_user="flink-7", commits=12, first_ms=0, last_ms=NOW_MS)
+    found = stopped()
+    (due,) = decide(
+        replace(found, survey=replace(found.survey, late_writers=(writer,))), SMALL, Past(), CLOCK
+    )
+    assert "commit user flink-7 (12 commits since 1970-01-01 00:00" in due.reason
 
 
 def test_a_change_that_may_still_be_carried_out_is_given_its_moment() -> None:

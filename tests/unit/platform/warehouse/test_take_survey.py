@@ -354,6 +354,10 @@ def test_files_of_former_partition_keys_are_told_with_what_ends_them(catalog: Ca
     assert {"day": "a"} in [each.spec for each in found.worst]
     (told,) = [each for each in findings(found) if "other partition keys" in each]
     assert "`lakewright respec db.t --keys day,id`" in told
+    users = [each.commit_user for each in catalog.table("db.t").history.snapshots()[-2:]]
+    assert {each.commit_user for each in found.late_writers} == set(users)
+    assert all(f"commit user {each} (1 commit since 2024" in told for each in users)
+    assert "restart that writer" in told
     catalog.table("db.t").upkeep.respec(["day", "id"])
     found = survey_table(catalog.table("db.t"))
     assert not found.has_other_keys
