@@ -26,11 +26,11 @@ from lakewright.storage import Catalog, StagedWrite, Table
 from lakewright.storage.errors import CommitOutcomeUnknownError, StalePlan, StorageError
 from lakewright.storage.operations.format_tables.format_spec import TABLE_TYPES
 from lakewright.storage.operations.state.latest import ROLLBACK_PIN
-from tests.faults.verbs import EVERY_ORPHAN, KINDS, LATER_MS, NAME, Case, Kind, Place, make_table
+from tests.faults.verbs import EVERY_ORPHAN, KINDS, NAME, Case, Kind, Place, make_table
 from tests.support.sampling import sampled
 from tests.support.stores.watched_files import Call, Crashed, Fault, WatchedFiles, looked_at
 from tests.support.tables.builders import comparable, content, events, rows
-from tests.support.tables.environment import FixedClock, FixedEnv, SeededIds
+from tests.support.tables.environment import START_MS, FixedClock, FixedEnv, SeededIds
 from tests.support.tables.invariants import (
     assert_nothing_missing,
     assert_only_reachable_files,
@@ -119,7 +119,7 @@ class Point:
 
 def opened(run: int) -> Catalog:
     """The warehouse as a process sees it that begins anew; what it does is always the same."""
-    clock = FixedClock(now_ms=LATER_MS + run * HOUR_MS)
+    clock = FixedClock(now_ms=START_MS + run * HOUR_MS)
     env = FixedEnv(clock, SeededIds(_numbers=itertools.count(1 + run * 0x100000)))
     return Catalog.open(WAREHOUSE, env=env)
 

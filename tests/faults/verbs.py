@@ -644,6 +644,7 @@ CASES = (
         "expire consumers",
         lambda at: at.table.history.expire_consumers(older_than_ms=LATER_MS),
         ready=_consumers,
+        cleans_up=False,
     ),
     Case(
         "remove orphans",
@@ -847,6 +848,7 @@ READERS: dict[str, Callable[[Place], object]] = {
     "file_count_on_disk": lambda at: (
         at.table.inspect.file_count_on_disk(),
         at.table.inspect.files_fit(),
+        at.table.inspect.late_writers(),
         *(getattr(at.table.inspect, name)() for name in SYSTEM_TABLES),
     ),
     "prepare_write": lambda at: at.table.prepare_write(mode="append"),

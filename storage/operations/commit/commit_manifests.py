@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
-from lakewright.storage.errors import SchemaMoved
+from lakewright.storage.errors import SchemaMoved, StorageError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.check_rows_fit import check_rows_fit
 from lakewright.storage.operations.commit.merge_manifests import (
@@ -14,6 +15,7 @@ from lakewright.storage.operations.commit.merge_manifests import (
     write_group,
 )
 from lakewright.storage.operations.state.live_files import LiveFiles, index_entries
+from lakewright.storage.operations.state.store_clock import is_ahead, read_store_clock
 from lakewright.storage.spec.commit import Change, Committable
 from lakewright.storage.spec.index import IndexEntry, check_known_indexes
 from lakewright.storage.spec.manifest import FileKind, ManifestEntry, ManifestFileMeta
@@ -88,7 +90,7 @@ def write_manifests(
         commit_user=committable.user,
         commit_identifier=committable.identifier,
         commit_kind=committable.kind,
-        time_millis=_time_after(latest, files.env.now_ms()),
+        time_millis=_commit_time(files, latest),
         total_record_count=rows_before + delta_rows,
         delta_record_count=rows_before + delta_rows - total_before,
         watermark=_later(change.watermark, None if latest is None else latest.watermark),
@@ -256,12 +258,22 @@ def _written_indexes(
     )
 
 
-def _time_after(latest: Snapshot | None, now_ms: int) -> int:
-    """The commit time, never earlier than that of the previous snapshot, even if a clock is wrong.
+def _commit_time(files: TableFiles, latest: Snapshot | None) -> int:
+    """The time of a commit: not earlier than the previous snapshot, even if a clock is wrong.
 
-    Time travel and expiry by age require that commit times never decrease.
+    Time travel and expiry by age require that commit times never decrease. A snapshot that is from
+    the future by the store's clock is no measure: it was committed under a clock that was ahead,
+    and no snapshot could expire by its age for as long.
     """
-    return now_ms if latest is None else max(now_ms, latest.time_millis)
+    now_ms = files.env.now_ms()
+    if latest is None or latest.time_millis <= now_ms:
+        return now_ms
+    if is_ahead(latest.time_millis, now_ms):
+        with suppress(StorageError):
+            store_ms = read_store_clock(files)
+            if is_ahead(latest.time_millis, store_ms):
+                return store_ms
+    return latest.time_millis
 
 
 def _later(watermark: int | None, present: int | None) -> int | None:

@@ -33,6 +33,7 @@ from lakewright.storage.operations.running.local_clock import local_now, local_t
 from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.operations.state.latest import read_latest
 from lakewright.storage.operations.state.live_files import live_entries
+from lakewright.storage.operations.state.store_clock import check_machine_clock, check_not_ahead
 from lakewright.storage.spec.arguments import whole_or_none
 from lakewright.storage.spec.manifest import ManifestEntry
 from lakewright.storage.spec.partition import Partition
@@ -120,6 +121,7 @@ def plan_expire_partitions(
         InvalidOption: neither the call nor the table gives an expiration time; or the strategy,
             the pattern or the formatter is invalid.
         InvalidRequestError: the table has no partition keys.
+        ClockJumped: the latest snapshot is dated in the future, so ages are unknown.
     """
     check_partitioned(files)
     options = read_partition_expiry(files.schema, table=files.name)
@@ -163,6 +165,7 @@ def _plan(asked: _Asked, options: PartitionExpiry, most: int | None) -> ExpirePa
         files, lambda latest: selected_entries(files, latest, Selection())
     )
     times = {each: _time_of(asked, each, entries) for each, entries in found.items()}
+    check_machine_clock(files, snapshot)
     limit = local_now(files) - dt.timedelta(milliseconds=asked.expiration_ms)
     due = [each for each, time in times.items() if time is not None and time < limit]
     staying = [_without_time(asked, each) for each, time in times.items() if time is None]
@@ -257,6 +260,7 @@ def run_expire_partitions(files: TableFiles, plan: ExpirePartitionsPlan) -> Expi
 
     Raises:
         StalePlan: no planned partition is due any more and as planned; nothing is dropped.
+        ClockJumped: the clock of this machine is ahead of the store's; nothing is dropped.
         SchemaMoved: the table's schema changed since it was opened.
         RetriesExhausted: other processes committed too often.
     """
@@ -280,6 +284,8 @@ def run_expire_partitions(files: TableFiles, plan: ExpirePartitionsPlan) -> Expi
             "the files that it was planned with; plan again",
             table=files.name,
         )
+    if going:
+        check_not_ahead(files)
     held, user = now.names(going), files.env.new_id()
     snapshots, dropped = list[Snapshot](), set[bytes]()
     size = max(plan.batch_size or len(going), 1)

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from lakewright.storage.errors import ConsumerNotFound, InvalidRequestError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.running.delete_files import delete_files
+from lakewright.storage.operations.state.store_clock import check_not_ahead
 from lakewright.storage.spec.arguments import whole_number, whole_or_none
 from lakewright.storage.spec.reference_names import check_reference_name
 from lakewright.storage.spec.snapshot import FIRST_SNAPSHOT_ID
@@ -95,7 +96,13 @@ def plan_expire_consumers(
 
 
 def run_expire_consumers(files: TableFiles, plan: Collection[Consumer]) -> int:
-    """Delete planned consumers that have not moved since the plan; return how many."""
+    """Delete planned consumers that have not moved since the plan; return how many.
+
+    Raises:
+        ClockJumped: the clock of this machine is ahead of the store's, so ages are unknown.
+    """
     modified = files.references.consumer_modified_ms()
     still = [each.name for each in plan if modified.get(each.name) == each.modified_ms]
+    if still:
+        check_not_ahead(files)
     return delete_files(files.fs, [files.paths.consumer(name) for name in still])

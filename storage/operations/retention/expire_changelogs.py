@@ -13,6 +13,7 @@ Source: Paimon `ExpireChangelogImpl`, `ChangelogDeletion`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -34,10 +35,10 @@ from lakewright.storage.operations.references.roots import (
     snapshot_root,
 )
 from lakewright.storage.operations.references.stale_roots import stale_when_roots_go
-from lakewright.storage.operations.retention.expiry_range import check_clock
 from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.operations.running.plan import DeletionPlan, UnreachableFile, check_ids
 from lakewright.storage.operations.state.lineage import Lineage
+from lakewright.storage.operations.state.store_clock import check_machine_clock, check_not_ahead
 from lakewright.storage.spec.arguments import whole_or_none
 from lakewright.storage.spec.option_values import duration_of_ms
 from lakewright.storage.spec.shown import Shown
@@ -49,12 +50,14 @@ from lakewright.storage.spec.supported_options import Use, check_supported
 class ExpireChangelogsPlan(DeletionPlan["ExpireChangelogsResult"]):
     """Changelogs to expire and the files that go with them; `reasons` says what bounds them.
 
-    `waiting` is the number of changelogs that may expire in later steps.
+    `waiting` is the number of changelogs that may expire in later steps. `by_age` says that some
+    are chosen by their age.
     """
 
     changelog_ids: tuple[int, ...]
     reasons: tuple[str, ...]
     waiting: int = 0
+    by_age: bool = False
 
     def __post_init__(self) -> None:
         DeletionPlan.__post_init__(self)
@@ -108,10 +111,10 @@ def plan_expire_changelogs(
             "one of them out"
         )
     if every:
-        due, reasons = changelogs, ["all changelogs are to be deleted"]
+        due, reasons, beyond = changelogs, ["all changelogs are to be deleted"], math.inf
         expired = due
     else:
-        due, reasons = _range(files, changelogs, kept)
+        due, reasons, beyond = _range(files, changelogs, kept)
         step = files.options.snapshot_expire_limit
         expired = [each for each in due if each.id < due[0].id + step]
     ids = {each.id for each in expired}
@@ -121,6 +124,7 @@ def plan_expire_changelogs(
         files=_files_of(files, ids),
         reasons=tuple(reasons),
         waiting=len(due) - len(expired),
+        by_age=any(beyond <= each.id for each in expired),
     )
 
 
@@ -185,11 +189,14 @@ def _retention_of(
 
 def _range(
     files: TableFiles, changelogs: list[Snapshot], retention: _Retention
-) -> tuple[list[Snapshot], list[str]]:
-    """The changelogs before the first one that stays, and the reasons for that limit."""
+) -> tuple[list[Snapshot], list[str], float]:
+    """The changelogs before the first one that stays, and the reasons for that limit.
+
+    From the third value on, a changelog goes by its age, and not by its number.
+    """
     latest = files.snapshots.latest_id()
     if latest is None or not changelogs:
-        return [], ["the table has no long-lived changelog"]
+        return [], ["the table has no long-lived changelog"], math.inf
     kept = retention.least
     end = latest - kept + 1
     reasons = [f"of {latest} commits the changes of at least {kept} are retained"]
@@ -200,7 +207,7 @@ def _range(
     # Changelogs beyond the maximum count expire at any age.
     beyond = latest - retention.most + 1
     if beyond < end:
-        check_clock(files, latest)
+        check_machine_clock(files, files.snapshots.read(latest))
     oldest_kept = files.env.now_ms() - retention.time_ms
     for changelog in changelogs:
         if beyond <= changelog.id < end and changelog.time_millis >= oldest_kept:
@@ -209,7 +216,7 @@ def _range(
                 f"changelog {changelog.id} is of the last {duration_of_ms(retention.time_ms)}"
             )
             break
-    return [each for each in changelogs if each.id < end], reasons
+    return [each for each in changelogs if each.id < end], reasons, beyond
 
 
 @stale_when_roots_go
@@ -219,11 +226,14 @@ def run_expire_changelogs(files: TableFiles, plan: ExpireChangelogsPlan) -> Expi
     Raises:
         StalePlan: the planned changelogs are no longer the earliest, a new plan for them would not
             delete a planned file, or a rollback is under way.
+        ClockJumped: the clock of this machine is ahead of the store's, so ages are unknown.
     """
     check_supported(files.schema, Use.EXPIRE, table=files.name)
     started = files.env.now_ms()
     if not plan.changelog_ids:
         return ExpireChangelogsResult(expired=(), files_deleted=0, bytes_deleted=0, duration_ms=0)
+    if plan.by_age:
+        check_not_ahead(files)
     check_no_rollback(files)
     there = [each.id for each in files.references.changelogs()]
     last = max(plan.changelog_ids)

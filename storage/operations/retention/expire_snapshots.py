@@ -48,6 +48,7 @@ from lakewright.storage.operations.retention.expiry_range import expiry_step, re
 from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.operations.running.plan import DeletionPlan, check_ids
 from lakewright.storage.operations.state.lineage import Lineage
+from lakewright.storage.operations.state.store_clock import check_not_ahead
 from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
@@ -58,7 +59,8 @@ class ExpirePlan(DeletionPlan["ExpireResult"]):
     """Snapshots to expire in one step and the files that go; `reasons` says what bounds the step.
 
     `changelog_ids` are the snapshots whose changelogs stay. `consumers` have not moved for too
-    long. `waiting` is about the number of snapshots that may expire in later steps.
+    long. `waiting` is about the number of snapshots that may expire in later steps. `by_age` says
+    that some are chosen by their age.
     """
 
     snapshot_ids: tuple[int, ...]
@@ -67,6 +69,7 @@ class ExpirePlan(DeletionPlan["ExpireResult"]):
     changelog_ids: tuple[int, ...] = ()
     consumers: tuple[str, ...] = ()
     waiting: int = 0
+    by_age: bool = False
 
     def __post_init__(self) -> None:
         DeletionPlan.__post_init__(self)
@@ -149,6 +152,7 @@ def plan_expire_snapshots(
         changelog_ids=tuple(outliving),
         consumers=stale,
         waiting=step.waiting,
+        by_age=len(step.expired) > max(0, len(ids) - retention.retain_max),
     )
 
 
@@ -176,11 +180,14 @@ def run_expire_snapshots(
     Raises:
         StalePlan: the plan's range is no longer the earliest, a root reaches a planned file, or a
             rollback or further expiry is under way.
+        ClockJumped: the clock of this machine is ahead of the store's, so ages are unknown.
     """
     check_supported(files.schema, Use.EXPIRE, table=files.name)
     files = files.reading_once()
     started = files.env.now_ms()
     stale = [each for each in plan_expire_consumers(files) if each.name in plan.consumers]
+    if plan.snapshot_ids and plan.by_age:
+        check_not_ahead(files)
     run_expire_consumers(files, stale)
     if not plan.snapshot_ids or plan.end_id is None:
         return ExpireResult(expired=(), files_deleted=0, bytes_deleted=0, duration_ms=0)

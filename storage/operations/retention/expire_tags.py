@@ -26,6 +26,7 @@ from lakewright.storage.operations.references.tags import (
     surplus_tags,
 )
 from lakewright.storage.operations.running.local_clock import local_now, local_time
+from lakewright.storage.operations.state.store_clock import check_machine_clock, check_not_ahead
 from lakewright.storage.spec.arguments import text_argument, whole_or_none
 
 _MS = dt.timedelta(milliseconds=1)
@@ -41,9 +42,11 @@ def plan_expire_tags(
 
     Raises:
         InvalidRequestError: the age is negative, or no whole number, or a pattern is no text.
+        ClockJumped: the latest snapshot is dated in the future, so ages are unknown.
     """
     older_than_ms = whole_or_none(older_than_ms, "older_than_ms", minimum=0)
     spared = tuple(text_argument(each, "spare") for each in spare)
+    check_machine_clock(files, files.snapshots.latest())
     now = local_now(files)
     modified = files.references.tag_modified_ms()
     reasons: dict[str, str] = {}
@@ -73,7 +76,10 @@ def run_expire_tags(files: TableFiles, plan: DeleteTagsPlan) -> DeleteTagsResult
 
     Raises:
         StalePlan: a tag is to be retained for longer by now; and as `run_delete_tags`.
+        ClockJumped: the clock of this machine is ahead of the store's; no tag is deleted.
     """
+    if plan.tags:
+        check_not_ahead(files)
     due = plan_expire_tags(files, older_than_ms=plan.older_than_ms, spare=plan.spare).tags
     kept = sorted(set(plan.tags).difference(due))
     if kept:

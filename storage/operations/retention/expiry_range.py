@@ -10,15 +10,12 @@ from bisect import bisect_left
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from lakewright.storage.errors import ClockJumped, InvalidRequestError
+from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.bridged_base import needed_from
-from lakewright.storage.operations.state.time_travel import moment_text
+from lakewright.storage.operations.state.store_clock import check_machine_clock
 from lakewright.storage.spec.arguments import whole_or_none
 from lakewright.storage.spec.option_values import duration_of_ms
-
-# The allowed clock difference between a committer and an expiring process.
-_CLOCKS_DIFFER_MS = 600_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +101,8 @@ def expiry_step(
             if wanted < min(allowed, retention.limit):
                 reasons.append(f"consumer {name} wants to read from snapshot {position}")
             allowed = min(allowed, wanted)
-    needed = needed_from(files, files.snapshots.read(ids[-1]))
+    latest = files.snapshots.read(ids[-1])
+    needed = needed_from(files, latest)
     if needed is not None:
         reasons.append(
             f"a change of the partition keys, or rows that a client committed under former ones, "
@@ -114,12 +112,14 @@ def expiry_step(
         allowed = min(allowed, bisect_left(ids, needed))
     too_many = max(0, count - retention.retain_max)
     if allowed and retention.goes_by_age:
-        check_clock(files, ids[-1])
+        check_machine_clock(files, latest)
     oldest_kept = files.env.now_ms() - retention.time_retained_ms
 
     def is_old(index: int) -> bool:
-        # A snapshot is in use until its successor is older than the time to retain.
-        return files.snapshots.read(ids[index + 1]).time_millis < oldest_kept
+        # A snapshot is in use until its successor is older than the time to retain. One that was
+        # committed under a clock that was ahead is not later than those that followed it.
+        times = (files.snapshots.read(ids[each]).time_millis for each in range(index + 1, count))
+        return next(each for each in times if each <= latest.time_millis) < oldest_kept
 
     end = min(allowed, retention.limit)
     for index in range(min(too_many, end), end):
@@ -146,21 +146,3 @@ def expiry_step(
         else end
     )
     return ExpiryStep(ids[:end], reasons, max(old, begun) - end)
-
-
-def check_clock(files: TableFiles, latest_id: int) -> None:
-    """Check that the clock can date snapshots.
-
-    Raises:
-        ClockJumped: the latest snapshot is dated in the future.
-    """
-    now, latest = files.env.now_ms(), files.snapshots.read(latest_id).time_millis
-    if latest > now + _CLOCKS_DIFFER_MS:
-        raise ClockJumped(
-            f"snapshot {latest_id} of {files.name} is of {moment_text(latest)}, and the clock of "
-            f"this machine says {moment_text(now)}, so ages are unknown; correct the wrong "
-            "clock, or expire by number alone, with equal retain_min and retain_max",
-            table=files.name,
-            latest_ms=latest,
-            now_ms=now,
-        )
