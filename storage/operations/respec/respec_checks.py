@@ -9,6 +9,7 @@ from lakewright.storage.errors import InvalidRequestError, UnsupportedError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.pending import pending_batches
 from lakewright.storage.operations.respec.keyed_checks import check_keyed, with_primary_key
+from lakewright.storage.spec.client_rules import check_clients_open
 from lakewright.storage.spec.data_types import AtomicType
 from lakewright.storage.spec.hive_table import PARTITIONS_ARE_TOLD, hive_table
 from lakewright.storage.spec.manifest import FileKind, ManifestEntry
@@ -90,6 +91,7 @@ def check_keys(
         raise InvalidRequestError(
             f"every column of {files.name} would be a partition key; leave one out"
         )
+    check_clients_open(replace(schema, partition_keys=keys), table=files.name, before=schema)
     # A table whose rows move between partitions can get keys that end that.
     inside = tuple(each for each in schema.partition_keys if each in schema.primary_keys)
     judged = replace(schema, partition_keys=inside) if schema.crosses_partitions else schema

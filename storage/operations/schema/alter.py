@@ -38,8 +38,10 @@ from lakewright.storage.operations.running.engine import Engine, LocalEngine
 from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.operations.schema.gate import judge
 from lakewright.storage.operations.schema.locked_out_readers import check_readers
+from lakewright.storage.operations.schema.named_folders import check_folders_keep_names
 from lakewright.storage.operations.schema.proposed_schema import ProposedSchema
 from lakewright.storage.operations.schema.refusals import Refusal, refusals_of
+from lakewright.storage.spec.client_rules import check_clients_open
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.schema_change import SchemaChange
 from lakewright.storage.spec.schema_difference import differences
@@ -256,7 +258,8 @@ def _evolved(files: TableFiles, changes: Sequence[SchemaChange]) -> _Evolved:
     )
     new, refused = evolved_as_far_as_possible(old, changes, state, time_millis=files.env.now_ms())
     found: list[tuple[SchemaChange | None, StorageError]] = [*refused]
-    for check in (_check_supported, _check_defaults):
+    checks = (_check_supported, _check_clients_open, check_folders_keep_names, _check_defaults)
+    for check in checks:
         try:
             check(files, new)
         except (InvalidRequestError, UnsupportedError) as error:
@@ -279,6 +282,10 @@ def _proposed(
 def _check_supported(files: TableFiles, new: TableSchema) -> None:
     for use in (Use.READ, Use.WRITE):
         check_supported(new, use, table=files.name)
+
+
+def _check_clients_open(files: TableFiles, new: TableSchema) -> None:
+    check_clients_open(new, table=files.name, before=files.schema)
 
 
 def _check_defaults(files: TableFiles, new: TableSchema) -> None:

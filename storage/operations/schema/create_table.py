@@ -10,6 +10,7 @@ from lakewright.storage.errors import AlreadyExistsError, InvalidSchema
 from lakewright.storage.files.metadata_stores import SchemaStore
 from lakewright.storage.files.paths import TablePaths
 from lakewright.storage.operations.running.delete_files import is_half_dropped
+from lakewright.storage.spec.client_rules import check_clients_open
 from lakewright.storage.spec.schema import SchemaSpec, TableSchema, new_schema
 from lakewright.storage.spec.supported_options import check_new_options
 
@@ -23,6 +24,7 @@ def create_table(
 
     Raises:
         InvalidSchema: the schema is invalid, or its keys are given twice.
+        InvalidOption: another client would not open the table with an option.
         UnsupportedError: an option is not implemented, or a default is no value of its column.
         AlreadyExistsError: the table exists, or its drop was stopped halfway.
     """
@@ -36,6 +38,7 @@ def create_table(
     )
     schema = new_schema(completed, time_millis=env.now_ms())
     check_new_options(schema, table=table)
+    check_clients_open(schema, table=table)
     for field in schema.fields:
         if field.default_value is not None:
             check_default(field, table)

@@ -1,0 +1,337 @@
+"""What other clients require of a schema before they open its table, for reads too.
+
+Java's clients (Spark, Flink, Trino) validate a schema whenever they open its table, and before the
+ALTER that would cure it. So a schema that they refuse is not written. A table that others made is
+judged by what a change adds to it.
+
+Source: Paimon 1.4 and 2.0, `SchemaValidation`, `FileIndexOptions`; what this package refuses
+elsewhere is not repeated here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from lakewright.storage.errors import InvalidOption
+from lakewright.storage.spec.data_types import AtomicType, DataField, MapType, RowType, TypeRoot
+from lakewright.storage.spec.option_values import OptionReader, trimmed
+from lakewright.storage.spec.schema import TableSchema
+
+_MOST = 2**31 - 1
+_FIELDS, _EVERY_FIELD = "fields.", "default-aggregate-function"
+_INDEX = re.compile(r"file-index\.(?P<kind>.+)\.columns")
+_INDEX_OPTION = re.compile(r"file-index\.(?P<kind>[^.]+)\.(?P<column>[^.]+)\.[^.]+")
+# A key of a map, as `column[key]`.
+_NESTED = re.compile(r"(?P<column>[^\[]+)\[(?P<key>.+)\]")
+_TEXTS = frozenset({TypeRoot.CHAR, TypeRoot.VARCHAR})
+_BYTES = frozenset({TypeRoot.BINARY, TypeRoot.VARBINARY})
+_INTEGERS = frozenset({TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT})
+_TIMESTAMPS = frozenset({TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ})
+_TIMES = frozenset({TypeRoot.DATE, TypeRoot.TIME}) | _TIMESTAMPS
+_FLOATS = frozenset({TypeRoot.FLOAT, TypeRoot.DOUBLE})
+# The types of columns that each kind of index takes.
+_INDEXED = {
+    "bloom-filter": _TEXTS | _BYTES | _INTEGERS | _FLOATS | _TIMES,
+    "bitmap": _TEXTS | {TypeRoot.BOOLEAN} | _INTEGERS | _FLOATS | _TIMES,
+    "bsi": {TypeRoot.DECIMAL} | _INTEGERS | _TIMES,
+    "range-bitmap": _TEXTS | {TypeRoot.BOOLEAN, TypeRoot.DECIMAL} | _INTEGERS | _FLOATS | _TIMES,
+}
+_ENGINES = ("deduplicate", "partial-update", "aggregation", "first-row")
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A rule that a schema breaks: the option that is at fault, and what is wrong with it."""
+
+    option: str
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    schema: TableSchema
+    options: OptionReader
+
+    def column(self, name: str) -> DataField | None:
+        return next((each for each in self.schema.fields if each.name == name), None)
+
+    def root(self, name: str) -> TypeRoot | None:
+        field = self.column(name)
+        return field.type.root if field and isinstance(field.type, AtomicType) else None
+
+    def listed(self, option: str) -> list[str]:
+        """Names between commas as Java reads them: with the blanks around them."""
+        text = self.options.options.get(option)
+        return [] if text is None else text.split(",")
+
+    def said(self, option: str) -> str:
+        return f"{option}={self.options.text(option)}"
+
+
+_Rule = Callable[[_Judged], Iterator[Broken]]
+
+
+def check_clients_open(
+    schema: TableSchema, *, table: str, before: TableSchema | None = None
+) -> None:
+    """Check that no client refuses to open a table for its schema.
+
+    With `before`, rules count that this version of the schema did not break already.
+
+    Raises:
+        InvalidOption: names the first option at fault.
+    """
+    known = set() if before is None else {*broken_rules(before, table=table)}
+    for each in broken_rules(schema, table=table):
+        if each not in known:
+            raise InvalidOption(
+                f"{table}: {each.problem}; Java's clients (Spark, Flink, Trino) would not open the "
+                "table any more, for reads either",
+                table=table,
+                option=each.option,
+            )
+
+
+def broken_rules(schema: TableSchema, *, table: str) -> Iterator[Broken]:
+    """The rules that a schema breaks.
+
+    Raises:
+        InvalidOption: a value is not of its option's type.
+    """
+    if schema.counts_rows:
+        # No other client knows the merge engine.
+        return
+    judged = _Judged(schema, OptionReader(trimmed(schema.options), table))
+    for rule in _RULES:
+        yield from rule(judged)
+
+
+def _retention(judged: _Judged) -> Iterator[Broken]:
+    options = judged.options
+    default_min = options.integer("snapshot.num-retained.min")
+    default_max = options.integer("snapshot.num-retained.max")
+    for kind in ("snapshot", "changelog"):
+        least = options.integer(f"{kind}.num-retained.min", default=default_min)
+        most = options.integer(f"{kind}.num-retained.max", default=default_max)
+        if least < 1:
+            yield Broken(f"{kind}.num-retained.min", f"{kind}.num-retained.min={least} is below 1")
+        elif least > most:
+            yield Broken(
+                f"{kind}.num-retained.max",
+                f"{kind}.num-retained.max={most} is below {kind}.num-retained.min={least} (10 and "
+                "those of snapshots where they are not set); set both",
+            )
+
+
+def _row_count_of_files(judged: _Judged) -> Iterator[Broken]:
+    name = "target-file-row-num"
+    if judged.options.integer(name, default=_MOST, bits=64) < 1:
+        yield Broken(name, f"{judged.said(name)} is below 1; reset it for no limit")
+
+
+def _changelog(judged: _Judged) -> Iterator[Broken]:
+    options, keyed = judged.options, judged.schema.has_primary_key
+    producer = options.text("changelog-producer").lower()
+    told = judged.said("changelog-producer")
+    if not keyed and producer != "none":
+        yield Broken("changelog-producer", f"{told} needs a primary key")
+    overwrites = "streaming-read-overwrite"
+    if options.boolean(overwrites):
+        if producer in ("full-compaction", "lookup"):
+            yield Broken(
+                overwrites, f"{overwrites}=true and {told} would tell changes of overwrites twice"
+            )
+        if not keyed:
+            yield Broken(
+                overwrites,
+                f"{overwrites}=true needs a primary key; set streaming-read-append-overwrite",
+            )
+    delta = "full-compaction.delta-commits"
+    if delta in options.options:
+        if producer == "lookup":
+            yield Broken(
+                delta, f"{delta} does not go with {told}; set changelog-producer=full-compaction"
+            )
+        if not keyed and options.integer("bucket") == -1:
+            yield Broken(delta, f"{delta} needs a fixed number of buckets in an append table")
+    if options.boolean("deletion-vectors.enabled"):
+        if producer == "full-compaction":
+            yield Broken(
+                "changelog-producer",
+                f"{told} does not go with deletion-vectors.enabled=true: its changelog would lack "
+                "deletions and former values; use none, input or lookup",
+            )
+        if options.text("merge-engine").lower() == "first-row":
+            yield Broken(
+                "deletion-vectors.enabled",
+                "deletion-vectors.enabled=true does not go with merge-engine=first-row",
+            )
+    if options.boolean("table-read.sequence-number.enabled", default=False) and not keyed:
+        name = "table-read.sequence-number.enabled"
+        yield Broken(name, f"{name}=true needs a primary key")
+
+
+def _merging(judged: _Judged) -> Iterator[Broken]:
+    """Options of merging, also where no rows are merged."""
+    options, names = judged.options, judged.schema.field_names
+    engine = options.text("merge-engine").lower()
+    if engine not in _ENGINES:
+        yield Broken(
+            "merge-engine", f"{judged.said('merge-engine')} is not one of {', '.join(_ENGINES)}"
+        )
+    sequence = judged.listed("sequence.field")
+    told = judged.said("sequence.field")
+    for name in dict.fromkeys(sequence):
+        if name not in names:
+            yield Broken("sequence.field", f"{told} names no column {name!r}")
+        elif sequence.count(name) > 1:
+            yield Broken("sequence.field", f"{told} names {name} twice")
+        elif f"{_FIELDS}{name}.aggregate-function" in options.options:
+            yield Broken("sequence.field", f"{told} names {name}, which has an aggregate function")
+    if sequence and engine == "first-row":
+        yield Broken("sequence.field", f"{told} does not go with merge-engine=first-row")
+    kinds = options.text("rowkind.field")
+    if kinds and kinds not in names:
+        yield Broken("rowkind.field", f"{judged.said('rowkind.field')} names no column")
+
+
+def _fields(judged: _Judged) -> Iterator[Broken]:
+    """Options of single columns: `fields.<columns>.<what>`."""
+    for option in judged.options.options:
+        if not option.startswith(_FIELDS):
+            continue
+        parts = option.split(".")
+        columns = parts[1].split(",")
+        for name in columns:
+            if name != _EVERY_FIELD and judged.column(name) is None:
+                yield Broken(option, f"option {option} names no column {name!r}")
+        field = judged.column(columns[0])
+        if field is None:
+            continue
+        if len(parts) > 3 and len(columns) == 1 and isinstance(field.type, RowType):
+            yield Broken(option, f"option {option} names a member of the row {field.name}")
+        if option.endswith(".map.storage-layout") and not isinstance(field.type, MapType):
+            yield Broken(option, f"option {option} is for maps, and {field.name} is none")
+
+
+def _record_time(judged: _Judged) -> Iterator[Broken]:
+    name = "record-level.time-field"
+    column = judged.options.text(name)
+    if not column:
+        return
+    if judged.column(column) is None:
+        yield Broken(name, f"{judged.said(name)} names no column")
+    elif judged.root(column) not in _TIMESTAMPS | {TypeRoot.INT, TypeRoot.BIGINT}:
+        yield Broken(name, f"{judged.said(name)} is no INT, BIGINT or TIMESTAMP")
+
+
+def _buckets(judged: _Judged) -> Iterator[Broken]:
+    keys, told = judged.listed("bucket-key"), judged.said("bucket-key")
+    for name in dict.fromkeys(keys):
+        field = judged.column(name)
+        if field is None:
+            blank = "; leave the blanks out" if judged.column(name.strip()) else ""
+            yield Broken("bucket-key", f"{told} names no column {name!r}{blank}")
+        elif keys.count(name) > 1:
+            yield Broken("bucket-key", f"{told} names {name} twice")
+        elif not isinstance(field.type, AtomicType):
+            yield Broken("bucket-key", f"{told} names {name}, which is {field.type}")
+
+
+def _clustering(judged: _Judged) -> Iterator[Broken]:
+    options, name = judged.options, "clustering.incremental"
+    if not options.boolean(name, default=False):
+        return
+    if judged.schema.has_primary_key:
+        yield Broken(name, f"{name}=true is for tables without a primary key")
+    elif options.integer("bucket") != -1:
+        if options.boolean("bucket-append-ordered", default=True):
+            yield Broken(name, f"{name}=true in buckets needs bucket-append-ordered=false")
+        if options.boolean("deletion-vectors.enabled"):
+            yield Broken(name, f"{name}=true in buckets does not go with deletion vectors")
+
+
+def _partitions(judged: _Judged) -> Iterator[Broken]:
+    options, keys = judged.options, judged.schema.partition_keys
+    if "partition.expiration-time" in options.options and not keys:
+        yield Broken("partition.expiration-time", "partition.expiration-time needs partition keys")
+    name, sorts_by = "manifest-sort.enabled", "manifest-sort.partition-field"
+    if options.boolean(name, default=False):
+        if not keys:
+            yield Broken(name, f"{name}=true needs partition keys")
+        elif options.text(sorts_by) and options.text(sorts_by) not in keys:
+            yield Broken(sorts_by, f"{judged.said(sorts_by)} is no partition key")
+
+
+def _file_indexes(judged: _Judged) -> Iterator[Broken]:
+    declared: set[tuple[str, str]] = set()
+    for option in judged.options.options:
+        match = _INDEX.fullmatch(option)
+        if match is None:
+            continue
+        kind = match["kind"]
+        if kind not in _INDEXED:
+            yield Broken(option, f"option {option} is for no kind of {', '.join(_INDEXED)}")
+            continue
+        for name in (each.strip() for each in judged.listed(option)):
+            nested = _NESTED.fullmatch(name)
+            column = name if nested is None else nested["column"]
+            declared |= {(kind, name), (kind, column)}
+            problem = _index_problem(judged, kind, column, nested is not None)
+            if problem:
+                yield Broken(option, f"{judged.said(option)} names {name!r}, {problem}")
+    for option in judged.options.options:
+        match = _INDEX_OPTION.fullmatch(option)
+        if match and match["kind"] in _INDEXED and (match["kind"], match["column"]) not in declared:
+            yield Broken(
+                option,
+                f"option {option} is for a column that file-index.{match['kind']}.columns does "
+                "not name",
+            )
+
+
+def _index_problem(judged: _Judged, kind: str, column: str, nested: bool) -> str | None:
+    field = judged.column(column)
+    if field is None:
+        return "which is no column"
+    kept = field.type
+    if nested:
+        if not isinstance(kept, MapType) or not _is_text(kept.key):
+            return "which is no map with texts as keys"
+        kept = kept.value
+    if not isinstance(kept, AtomicType) or kept.root not in _INDEXED[kind]:
+        return f"which is {kept}, and a {kind} index takes no such values"
+    return None
+
+
+def _is_text(kind: object) -> bool:
+    return isinstance(kind, AtomicType) and kind.root in _TEXTS
+
+
+def _columns_of_other_types(judged: _Judged) -> Iterator[Broken]:
+    """Options for columns of types that no table of this package has."""
+    for option, kind in {
+        "vector-field": "VECTOR",
+        "blob-field": "BLOB",
+        "blob-descriptor-field": "BLOB",
+        "blob-view-field": "BLOB",
+    }.items():
+        for name in filter(None, judged.listed(option)):
+            yield Broken(option, f"{judged.said(option)} names {name!r}, which is no {kind} column")
+
+
+_RULES: tuple[_Rule, ...] = (
+    _retention,
+    _row_count_of_files,
+    _changelog,
+    _merging,
+    _fields,
+    _record_time,
+    _buckets,
+    _clustering,
+    _partitions,
+    _file_indexes,
+    _columns_of_other_types,
+)
