@@ -111,8 +111,8 @@ class RespecOptions:
     )
     moved_from: str | None = option(
         None,
-        "Change no keys: the table was moved or copied from this URI or path, and its manifests "
-        "name files there. Name them where they lie now.",
+        "Change no keys: the table, or its warehouse, was moved or copied from this URI or path, "
+        "and its manifests name files there. Name them where they lie now.",
     )
     engine: EngineChoice = option(
         EngineChoice.AUTO, "Where files are split: spark, local, or auto, by size.", at_run=True

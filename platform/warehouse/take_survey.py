@@ -99,7 +99,7 @@ def survey_warehouse(
     Raises:
         StorageError: the warehouse itself cannot be listed.
     """
-    names = _names(catalog, pattern)
+    names = tables_that_fit(catalog, pattern)
     started(len(names))
     with ThreadPoolExecutor(workers) as threads:
         following = iter(names)
@@ -157,7 +157,7 @@ def survey_snapshot(table: Table, snapshot: Snapshot, *, worst: int = 0) -> Tabl
     )
 
 
-def _names(catalog: Catalog, pattern: str) -> list[str]:
+def tables_that_fit(catalog: Catalog, pattern: str) -> list[str]:
     """The names that tables may have; which folders are tables is seen when they are opened."""
     found = (
         f"{database}.{name}"

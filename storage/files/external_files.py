@@ -67,7 +67,8 @@ def external_file_path(
 def _if_moved(table: str) -> str:
     return (
         "if the table was moved or copied from there, name its files where they lie now "
-        f"(lakewright respec {table} --moved-from PLACE)"
+        f"(lakewright respec {table} --moved-from PLACE, or for all tables of a warehouse "
+        "lakewright adopt WAREHOUSE --moved-from PLACE)"
     )
 
 

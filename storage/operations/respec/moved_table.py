@@ -13,7 +13,7 @@ committed anew, so they are looked for before.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -38,15 +38,15 @@ def find_moved(files: TableFiles, moved_from: str) -> list[ManifestEntry]:
         InvalidRequestError: no file is, or one does not lie in the table.
         UnsupportedError: a change of the partition keys is under way.
     """
-    former = _former_uri(files, moved_from)
     _, entries = read_latest(files, partial(live_entries, files))
+    former = _former_uri(files, moved_from, entries)
     moved = [each for each in entries if _path_now(files, former, each) is not None]
     if not moved:
         places = {each.file.external_path for each in entries} - {None}
         found = f"; others are named, such as {min(map(str, places))}" if places else ""
         raise InvalidRequestError(
             f"no file of {files.name} is named below {former}{found}; give the place of the table "
-            "from which it was moved or copied"
+            "from which it was moved or copied, or that of its warehouse"
         )
     if not keys_stand(files):
         raise UnsupportedError(
@@ -73,11 +73,11 @@ def find_moved(files: TableFiles, moved_from: str) -> list[ManifestEntry]:
 
 def name_places_of_today(files: TableFiles, moved_from: str) -> CommitResult:
     """Commit the live files under the places that they have in the table now."""
-    former = _former_uri(files, moved_from)
 
     def build(latest: Snapshot | None, live_files: LiveFiles) -> Change | None:
         if latest is None:
             return None
+        former = _former_uri(files, moved_from, live_files.entries(latest))
         base = RestatedBase(
             keys=files.partitions.keys,
             entries=[_moved(files, former, each) for each in live_files.entries(latest)],
@@ -123,19 +123,24 @@ def check_can_move(files: TableFiles) -> None:
             )
 
 
-def name_all_places(files: TableFiles, moved_from: str) -> None:
+def name_all_places(files: TableFiles, moved_from: str) -> int:
     """Name the files of main and of all branches where they lie after the table was moved.
+
+    `moved_from` is the former place of the table, or of its warehouse. Returns how many files were
+    named in another place.
 
     Raises:
         InvalidRequestError: a file does not lie in the table; `respec` with `moved_from` names them
             when it does.
     """
-    former = _former_uri(files, moved_from)
+    count = 0
     for line in _lines(files):
         _, entries = read_latest(line, partial(live_entries, line))
+        former = _former_uri(line, moved_from, entries)
         if any(_path_now(line, former, each) is not None for each in entries):
-            find_moved(line, moved_from)
+            count += len(find_moved(line, moved_from))
             name_places_of_today(line, moved_from)
+    return count
 
 
 def _lines(files: TableFiles) -> list[TableFiles]:
@@ -163,8 +168,16 @@ def _path_now(files: TableFiles, former: str, entry: ManifestEntry) -> str | Non
     return None if ".." in parts else f"{files.paths.root}/{'/'.join(parts)}"
 
 
-def _former_uri(files: TableFiles, moved_from: str) -> str:
-    """The former place as manifests name it."""
+def _former_uri(files: TableFiles, moved_from: str, entries: Iterable[ManifestEntry]) -> str:
+    """The former place of the table as manifests name it; that of its warehouse may be given."""
+    place = _uri_of(files, moved_from)
+    of_table = f"{place}/{'/'.join(files.paths.root.rsplit('/', 2)[1:])}"
+    named = (each.file.external_path for each in entries)
+    is_warehouse = any(each is not None and each.startswith(f"{of_table}/") for each in named)
+    return of_table if is_warehouse else place
+
+
+def _uri_of(files: TableFiles, moved_from: str) -> str:
     place = text_argument(moved_from, "moved_from").rstrip("/")
     if place.startswith("file:"):
         return "file:/" + place.removeprefix("file:").lstrip("/")
@@ -173,6 +186,6 @@ def _former_uri(files: TableFiles, moved_from: str) -> str:
     if files.fs.uri("/").startswith("file:") and place.startswith("/"):
         return f"file:{place}"
     raise InvalidRequestError(
-        f"moved_from is {moved_from!r}; give the URI of the table's former place, or its whole "
-        "path on a local disk"
+        f"moved_from is {moved_from!r}; give the URI of the former place of the table or of its "
+        "warehouse, or its whole path on a local disk"
     )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import shutil
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -129,3 +131,34 @@ def test_a_warehouse_without_tables_says_so(catalog: Catalog, lakewright: Lakewr
     assert lakewright(catalog, "adopt", "--format", "json").out == ""
     missing = lakewright(None, "adopt", f"{catalog.root}/nowhere")
     assert missing.code == 3
+
+
+def test_all_tables_of_a_copied_warehouse_name_their_files_where_they_lie_now(
+    unchecked_catalog: Catalog, lakewright: Lakewright
+) -> None:
+    """Also those of a branch; a table with a lost file is told, and the others are named."""
+    catalog = unchecked_catalog
+    for name in ("db.a", "db.b", "other.c"):
+        table = new_table(catalog, name=name, partitions=["day"])
+        table.write(rows(table, events(0, 4)))
+        table.upkeep.respec([])
+    table.history.create_tag("kept")
+    table.history.create_branch("b", tag="kept")
+    plain = new_table(catalog, name="db.plain")
+    plain.write(rows(plain, events(0, 2)))
+    copied = replace(catalog, root=f"{catalog.root}-copied")
+    shutil.copytree(catalog.root, copied.root)
+    lost = next(Path(copied.root, "db.db/b").rglob("*.parquet"))
+    lost.rename(lost.with_suffix(".lost"))
+    done = lakewright(copied, "adopt", "--moved-from", catalog.root)
+    assert done.code == 0
+    assert "db.a: 1 file named where they lie now" in done.err
+    assert "other.c: 2 files named where they lie now" in done.err
+    assert "db.b: 1 of 1 files of db.b" in done.err
+    assert "plain" not in done.err
+    shutil.rmtree(catalog.root)
+    for name in ("db.a", "other.c", "db.plain"):
+        assert copied.table(name).read().num_rows == (2 if name == "db.plain" else 4)
+    assert copied.table("other.c").history.at_branch("b").read().num_rows == 4
+    again = lakewright(copied, "adopt", "--moved-from", catalog.root, "--tables", "other.*")
+    assert "no table names files below" in again.err

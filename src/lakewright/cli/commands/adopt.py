@@ -33,9 +33,10 @@ _COLUMNS = (
     TextColumn("what is wrong"),
 )
 _NOTES = """
-Reads metadata alone and writes nothing to the warehouse. Debt counts files that upkeep could take
-away: files to join, snapshots above a hundred, small manifests, and files that the latest snapshot
-does not name. The last are estimated from a few folders; older snapshots may need them.
+Reads metadata alone, and without --moved-from writes nothing to the warehouse. Debt counts files
+that upkeep could take away: files to join, snapshots above a hundred, small manifests, and files
+that the latest snapshot does not name. The last are estimated from a few folders; older snapshots
+may need them.
 """
 
 
@@ -48,6 +49,7 @@ lakewright adopt s3://lake/warehouse
 lakewright adopt thrift://metastore:9083 --policy policies/warehouse.yaml
 lakewright adopt ./warehouse --policy policies/warehouse.yaml
 lakewright adopt ./warehouse --tables 'sales.*' --format json
+lakewright adopt s3://new-lake/warehouse --moved-from s3://lake/warehouse
 """,
 )
 @click.argument("uri", required=False)
@@ -64,7 +66,15 @@ lakewright adopt ./warehouse --tables 'sales.*' --format json
     default="*",
     help="Only tables whose name database.table fits, such as 'sales.*'.",
 )
-def adopt(call: Call, *, uri: str | None, policy: str | None, pattern: str) -> Answer | None:
+@click.option(
+    "--moved-from",
+    metavar="PLACE",
+    help="The warehouse was moved or copied from this URI or path: name the files that tables name "
+    "there where they lie now, in one snapshot a table, before anything else.",
+)
+def adopt(
+    call: Call, *, uri: str | None, policy: str | None, pattern: str, moved_from: str | None
+) -> Answer | None:
     """Look at every table of a warehouse, and propose a policy file for their upkeep."""
     from lakewright.platform.warehouse.debt import worst_first
     from lakewright.platform.warehouse.proposal import propose
@@ -72,6 +82,8 @@ def adopt(call: Call, *, uri: str | None, policy: str | None, pattern: str) -> A
     call = call if uri is None else replace(call, warehouse=uri)
     _check_is_new(policy)
     where = call.place()
+    if moved_from is not None:
+        _name_moved(call, moved_from, pattern)
     if call.form == "json" and policy is None:
         # One line after the other: a large warehouse need not be held.
         for each in _surveys(call, pattern):
@@ -89,6 +101,18 @@ def adopt(call: Call, *, uri: str | None, policy: str | None, pattern: str) -> A
         value=lambda: [survey_record(each) for each in surveys],
         records=lambda: [_flat(survey_record(each)) for each in surveys],
     )
+
+
+def _name_moved(call: Call, moved_from: str, pattern: str) -> None:
+    """Name files of a moved warehouse where they lie now; says on stderr what was done."""
+    from lakewright.platform.warehouse.moved_warehouse import name_moved_tables
+
+    moved = list(name_moved_tables(call.catalog(), moved_from, pattern=pattern))
+    for each in moved:
+        done = each.problem or f"{counted(each.files, 'file')} named where they lie now"
+        click.echo(f"{each.table}: {done}", err=True)
+    if not moved:
+        click.echo(f"no table names files below {moved_from}", err=True)
 
 
 def _surveys(call: Call, pattern: str) -> Iterator[TableSurvey]:
