@@ -6,8 +6,8 @@
    each a few buckets.
 3. A consumer keeps the snapshots that the query still needs, and moves when Spark says that a batch
    is done. Until its first move it says that all rows come first, since its position does not.
-4. If the snapshot of an offset is not the one that was read, a rollback came in between: the query
-   fails, since it has told rows that are gone.
+4. If the snapshot of an offset is not the one that was read, a rollback came in between, or the
+   table is another one of that name: the query fails, since it has told rows that are gone.
 
 Source: Spark `PythonMicroBatchStream`; Paimon specification, chapter Consumer ID.
 """
@@ -48,7 +48,7 @@ from lakewright.storage.spec.arguments import whole_or_none
 from lakewright.storage.spec.snapshot import FIRST_SNAPSHOT_ID
 
 _FORMAT, _OPTION = "lakewright-changes", "asked"
-_SNAPSHOT, _COMMIT = "snapshot", "commit"
+_SNAPSHOT, _COMMIT, _TABLE = "snapshot", "commit", "table"
 # A batch of more buckets has several in a task.
 _MOST_TASKS = 64
 
@@ -161,7 +161,7 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         except SnapshotNotFound:
             # A consumer keeps the snapshot after this one.
             pass
-        return {_SNAPSHOT: after, _COMMIT: ""}
+        return {_SNAPSHOT: after, _COMMIT: "", _TABLE: self._table_id()}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  # Spark's name
         self._last = self._asked.files.snapshots.latest_id() or 0
@@ -205,12 +205,30 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _offset(self, snapshot_id: int) -> dict[str, object]:
         snapshot = self._asked.files.snapshots.read(snapshot_id)
-        return {_SNAPSHOT: snapshot.id, _COMMIT: snapshot.delta_manifest_list}
+        commit = snapshot.delta_manifest_list
+        return {_SNAPSHOT: snapshot.id, _COMMIT: commit, _TABLE: self._table_id()}
+
+    def _table_id(self) -> int:
+        """When the table was created: one that is dropped and created again has another time."""
+        schemas = self._asked.files.schemas
+        return schemas.read(schemas.ids()[0]).time_millis
 
     def _check_not_rolled_back(self, start: dict[str, object], latest: int) -> None:
         files, read = self._asked.files, _snapshot_of(start)
+        table = self._table_id()
+        # Checkpoints of earlier releases do not tell the table.
+        if start.get(_TABLE, table) != table:
+            raise StalePlan(
+                f"{files.name} was dropped and created anew since the stream began, so rows that "
+                "it told are gone, and the first rows of the table would be passed over; begin a "
+                "new stream, with a new checkpoint",
+                table=files.name,
+            )
         try:
-            is_same = not start[_COMMIT] or self._offset(read) == start
+            is_same = (
+                not start[_COMMIT]
+                or files.snapshots.read(read).delta_manifest_list == start[_COMMIT]
+            )
         except SnapshotNotFound:
             # An expired snapshot was read, and later ones follow it.
             is_same = latest >= read

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lakewright.storage import Catalog, Table
-from lakewright.storage.errors import UnsupportedError
+from lakewright.storage.errors import CorruptionError, UnsupportedError
 from lakewright.storage.operations.state.lineage import Lineage
 from tests.interop.test_they_read_ours import as_read_by, as_texts
 from tests.oracles.client import JavaOracle, Oracle, WritingOracle
@@ -537,3 +537,57 @@ def test_a_history_that_others_wrote_is_one_lineage_and_expires_in_steps(
         expire(table, max_deletes=2)
         assert_only_reachable_files(table)
     assert as_read_by(client, catalog, table) == content(table) == before
+
+
+@pytest.mark.parametrize("kind", ["append", "keyed"])
+@pytest.mark.parametrize("made_by", ["us", "java"])
+def test_a_branch_whose_tag_is_gone_stays_readable_after_an_overwrite_and_an_expiry(
+    catalog: Catalog, java_latest: JavaOracle, kind: str, made_by: str
+) -> None:
+    """Other tools have lost such branches: nothing but the branch names the files of before."""
+    table, due = branched_off_a_tag_that_is_gone(catalog, java_latest, kind, made_by)
+    expire(table)
+    assert len(table.history.snapshots()) == 1
+    assert content(table.history.at_branch("b")) == due
+    assert as_texts(java_latest.read(catalog.root, f"{table.name}$branch_b")) == due
+    assert_nothing_missing(table)
+
+
+@pytest.mark.parametrize("kind", ["append", "keyed"])
+def test_a_branch_that_javas_expiry_broke_is_told_and_main_goes_on(
+    unchecked_catalog: Catalog, java_latest: JavaOracle, kind: str
+) -> None:
+    """Java 1.4 asks tags alone, and deletes files that only a branch names."""
+    catalog = unchecked_catalog
+    table, _ = branched_off_a_tag_that_is_gone(catalog, java_latest, kind, "us")
+    kept = content(table)
+    java_latest.expire_snapshots(catalog.root, table.name, retain_min=1)
+    with pytest.raises(CorruptionError, match="is missing"):
+        table.history.at_branch("b").read()
+    table = catalog.table(table.name)
+    table.write(rows(table, events(60, 61, v="more")))
+    assert len(content(table)) == len(kept) + 1
+    # What else the branch may need is not known, so nothing is deleted until it is gone.
+    with pytest.raises(CorruptionError, match="branch"):
+        expire(table)
+    table.history.delete_branch("b")
+    expire(table)
+    assert len(content(table)) == len(kept) + 1
+    assert_nothing_missing(table)
+
+
+def branched_off_a_tag_that_is_gone(
+    catalog: Catalog, java: JavaOracle, kind: str, made_by: str
+) -> tuple[Table, list[str]]:
+    """A table whose rows were overwritten after it was branched, and the rows of its branch."""
+    table = history(catalog, kind, "a")
+    due = content(table)
+    table.history.create_tag("t")
+    if made_by == "us":
+        table.history.create_branch("b", tag="t")
+        table.history.delete_tags("t")
+    else:
+        java.create_branch(catalog.root, table.name, "b", tag="t")
+        java.delete_tag(catalog.root, table.name, "t")
+    table.write(rows(table, events(50, 52, v="new")), mode="overwrite")
+    return table, due

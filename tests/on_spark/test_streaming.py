@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
@@ -370,3 +371,30 @@ def test_files_with_other_columns_than_the_table_end_the_stream_and_write_nothin
     assert "lack column v" in capsys.readouterr().err
     assert values_of(table, "id") == [1, 2]
     assert_only_reachable_files(table)
+
+
+def test_a_stream_of_a_table_that_was_dropped_and_created_anew_is_refused(
+    catalog: Catalog, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Its offsets are numbers of snapshots, which the new table has, too."""
+    source = new_table(catalog, keys=["id"], options={"bucket": "1"})
+    target = new_table(catalog, name="db.copy", keys=["id"], options={"bucket": "1"})
+
+    def follow() -> None:
+        query = target.write_stream(
+            catalog.table("db.t").read_stream(spark),
+            checkpoint=str(tmp_path / "checkpoint"),
+            trigger="available-now",
+        )
+        query.awaitTermination()
+
+    source.write(rows(source, events(1)))
+    follow()
+    catalog.drop_table("db.t")
+    source = new_table(catalog, keys=["id"], options={"bucket": "1"})
+    for number in (2, 3, 4):
+        source.write(rows(source, events(number)))
+    expire(source)
+    with pytest.raises(StreamingQueryException, match=r"db\.t was dropped and created anew"):
+        follow()
+    assert values_of(target, "id") == [1]

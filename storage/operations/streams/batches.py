@@ -9,7 +9,8 @@
 3. Of a batch that was about to be committed, the snapshot is looked for. If it may have expired,
    live files of the batch prove the commit; without such proof nothing is written.
 4. A number below the last one is refused: the checkpoint is older than the table. So is a new
-   stream with the checkpoint of another, since its source begins anew.
+   stream with the checkpoint of another, since its source begins anew; and a stream amid its
+   batches of which the table knows none, since it is another table of that name.
 5. After the commit, partitions that are over by the stream's watermark are marked as done.
 """
 
@@ -45,13 +46,15 @@ def is_committed(files: TableFiles, batch: StreamBatch, clock: PartitionClock | 
     """Whether the table holds a batch; what its first try left to do after the commit is done.
 
     Raises:
-        InvalidRequestError: the checkpoint is older than the table, or was deleted and made anew.
+        InvalidRequestError: the checkpoint is older than the table, or was deleted and made anew;
+            or the table was dropped and created anew.
         CommitOutcomeUnknownError: the batch was about to be committed, and its snapshot may have
             expired.
     """
     record = files.streams.read(batch.stream)
     if record is None:
         _check_not_begun_anew(files, batch)
+        _check_same_table(files, batch)
         return find_committed(files, batch.stream, batch.number) is not None
     _check_not_behind(files, batch, record)
     if batch.number > record.batch:
@@ -74,14 +77,17 @@ def commit_batch(
     """Commit a batch that `is_committed` does not know; on failure its files are deleted.
 
     `time_ms` is the latest event time of its rows, or the time of the batch itself. A batch
-    without rows leaves no snapshot and no record.
+    without rows leaves no snapshot, and a record if it is the first of its stream.
 
     Raises:
         InvalidRequestError: the time lies outside of the calendar.
         CommitConflictError: the table changed and conflicts; stage the rows again.
         CommitOutcomeUnknownError: the store failed; a repeated batch finds out what happened.
     """
+    before = files.streams.read(batch.stream)
     if not staged.messages and staged.overwrite is None:
+        if before is None:
+            files.streams.put(_record(files, batch, committed=True))
         return CommitResult(snapshot=None, attempts=0)
     if clock is not None and time_ms is not None and not clock.tells(time_ms):
         with suppress(StorageError):
@@ -93,19 +99,14 @@ def commit_batch(
             "and start the stream again",
             table=files.name,
         )
-    before = files.streams.read(batch.stream)
     if before is not None and (before.batch, before.committed) >= (batch.number, True):
         # Another driver of the same query went on while this one staged.
         with suppress(StorageError):
             abort_staged(files, staged)
         _check_not_behind(files, batch, before)
         return CommitResult(snapshot=None, attempts=0, already_committed=True)
-    record = StreamRecord(
-        stream=batch.stream,
-        checkpoint=batch.checkpoint,
-        batch=batch.number,
-        committed=False,
-        time_ms=files.env.now_ms(),
+    record = replace(
+        _record(files, batch, committed=False),
         base_id=staged.base_snapshot_id,
         write_id=staged.write_id,
         watermark=_watermark(before, clock, time_ms),
@@ -130,6 +131,16 @@ def commit_batch(
     tag_what_is_due(files)
     _settle(files, record, clock)
     return result
+
+
+def _record(files: TableFiles, batch: StreamBatch, *, committed: bool) -> StreamRecord:
+    return StreamRecord(
+        stream=batch.stream,
+        checkpoint=batch.checkpoint,
+        batch=batch.number,
+        committed=committed,
+        time_ms=files.env.now_ms(),
+    )
 
 
 def committed_batch(
@@ -188,10 +199,16 @@ def settle_stream(files: TableFiles, stream: str) -> StreamRecord:
 def forget_stream(files: TableFiles, stream: str) -> StreamRecord:
     """Delete the record of a stream that does not run any more; its rows stay.
 
+    Of a batch that was about to be committed, it is recorded that the table does not hold it.
+
     Raises:
         NotFoundError: no stream of that id has written into the table.
     """
     record = _known(files, stream)
+    if not record.committed and record.batch:
+        files.streams.put(replace(record, batch=record.batch - 1, committed=True))
+        delete_files(files.fs, [files.paths.stream(stream, record.batch)])
+        return record
     delete_files(files.fs, files.streams.files_before(stream, record.batch + 1))
     return record
 
@@ -229,6 +246,20 @@ def _check_not_begun_anew(files: TableFiles, batch: StreamBatch) -> None:
                 f"earlier stream: lakewright stream forget {files.name} {other.stream}",
                 table=files.name,
             )
+
+
+def _check_same_table(files: TableFiles, batch: StreamBatch) -> None:
+    """Check that a stream amid its batches wrote the earlier ones into this table."""
+    latest = files.snapshots.latest()
+    history = () if latest is None else files.snapshots.back_from(latest)
+    if batch.number and not any(each.commit_user == batch.stream for each in history):
+        raise InvalidRequestError(
+            f"{files.name} knows no batch of stream {batch.stream}, whose checkpoint "
+            f"{batch.checkpoint} is at batch {batch.number}: the table was dropped and created "
+            "anew, or the stream was forgotten, so rows of the earlier batches may not be in it; "
+            "begin a new checkpoint, and let the source begin where the rows of the table end",
+            table=files.name,
+        )
 
 
 def _was_committed(files: TableFiles, batch: StreamBatch, record: StreamRecord) -> bool:

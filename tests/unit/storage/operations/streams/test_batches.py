@@ -158,11 +158,11 @@ def test_a_new_stream_with_the_checkpoint_of_another_is_refused(table: Table) ->
     write(table, batch(0))
     with pytest.raises(InvalidRequestError, match=r"/checkpoint was deleted.*forget db\.t q1"):
         write(table, batch(0, stream="q2"))
-    write(table, batch(7, stream="q3", checkpoint="/elsewhere"))
-    assert values_of(table, "id") == [0, 1, 70, 71]
+    write(table, batch(0, stream="q3", checkpoint="/elsewhere"))
+    assert values_of(table, "id") == [0, 0, 1, 1]
     table.history.forget_stream("q1")
     write(table, batch(0, stream="q2"))
-    assert values_of(table, "id") == [0, 0, 1, 1, 70, 71]
+    assert values_of(table, "id") == [0, 0, 0, 1, 1, 1]
     with pytest.raises(NotFoundError, match=r"no stream q1 has written into db\.t; there are q"):
         table.history.forget_stream("q1")
 
@@ -221,11 +221,40 @@ def test_a_driver_that_stages_while_another_one_goes_on_writes_nothing(
     assert_only_reachable_files(table)
 
 
-def test_a_batch_without_rows_makes_no_snapshot(table: Table) -> None:
+def test_a_batch_without_rows_makes_no_snapshot_and_only_the_first_a_record(table: Table) -> None:
     staged = table.stage(rows(table, []), commit_user="q1", commit_identifier=0)
     assert commit_batch(table.table_files, batch(0), staged).snapshot is None
     assert table.history.snapshots() == ()
-    assert table.history.streams() == ()
+    for number in (1, 2):
+        staged = table.stage(rows(table, []), commit_user="q1", commit_identifier=number)
+        assert commit_batch(table.table_files, batch(number), staged).snapshot is None
+    assert [(each.batch, each.committed) for each in table.history.streams()] == [(0, True)]
+    # So the table is known to be the stream's own when rows come at last.
+    write(table, batch(3))
+    assert values_of(table, "id") == [30, 31]
+
+
+def test_a_stream_notices_that_its_table_was_dropped_and_created_anew(catalog: Catalog) -> None:
+    """Rows of its earlier batches are not there, and its source does not bring them again."""
+    table = new_table(catalog)
+    for number in (0, 1):
+        write(table, batch(number))
+    catalog.drop_table(table.name)
+    table = new_table(catalog)
+    with pytest.raises(InvalidRequestError, match=r"knows no batch of stream q1, .* at batch 2"):
+        write(table, batch(2))
+    assert table.history.snapshots() == ()
+    # A new checkpoint begins anew, with an id of its own.
+    write(table, batch(0, stream="q2", checkpoint="/new"))
+    assert values_of(table, "id") == [0, 1]
+
+
+def test_a_record_that_was_lost_is_made_up_for_by_the_snapshots_of_the_stream(table: Table) -> None:
+    for number in (0, 1):
+        write(table, batch(number))
+    table.history.forget_stream("q1")
+    write(table, batch(2))
+    assert values_of(table, "id") == [0, 1, 10, 11, 20, 21]
 
 
 def test_a_batch_that_lost_to_another_change_leaves_no_file_and_no_doubt(catalog: Catalog) -> None:
