@@ -32,7 +32,8 @@ from tests.support.tables.invariants import (
     assert_sound,
 )
 
-HOUR = 3_600_000
+MINUTE = 60_000
+HOUR = 60 * MINUTE
 DAY = 24 * HOUR
 KINDS: dict[str, dict[str, Any]] = {
     "append": {"options": {"bucket": "-1"}},
@@ -115,14 +116,14 @@ def test_their_tags_are_ours(
 ) -> None:
     table = history(catalog, kind)
     tagged = content(table)
-    java.create_timed_tag(catalog.root, "db.t", "java timed", time_retained_ms=2 * HOUR)
+    java.create_timed_tag(catalog.root, "db.t", "java timed", time_retained_ms=5 * MINUTE)
     java.create_tag(catalog.root, "db.t", "java", snapshot=2)
     pypaimon.create_tag(catalog.root, "db.t", "python", snapshot=3)
     step(table, "later")
     expire(table)
     assert [tag.name for tag in table.history.tags()] == ["java", "python", "java timed"]
     timed = table.history.tags()[2]
-    assert timed.time_retained_ms == 2 * HOUR
+    assert timed.time_retained_ms == 5 * MINUTE
     assert timed.create_time is not None
     # Java stamps the wall clock of its machine, which runs beside the test's.
     assert timed.create_time.year > 2024
@@ -130,7 +131,7 @@ def test_their_tags_are_ours(
     assert content(table.at(tag="python")) == as_read_by(java, catalog, table, tag="python")
     assert table.upkeep.plan_expire_tags().tags == ()
     env.clock.advance(
-        (timed.create_time - dt.datetime(2024, 1, 1)).total_seconds() * 1000 + 3 * HOUR
+        (timed.create_time - dt.datetime(2024, 1, 1)).total_seconds() * 1000 + 6 * MINUTE
     )
     table.upkeep.run(table.upkeep.plan_expire_tags())
     assert [tag.name for tag in table.history.tags()] == ["java", "python"]

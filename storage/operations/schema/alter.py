@@ -258,8 +258,7 @@ def _evolved(files: TableFiles, changes: Sequence[SchemaChange]) -> _Evolved:
     )
     new, refused = evolved_as_far_as_possible(old, changes, state, time_millis=files.env.now_ms())
     found: list[tuple[SchemaChange | None, StorageError]] = [*refused]
-    checks = (_check_supported, _check_clients_open, check_folders_keep_names, _check_defaults)
-    for check in checks:
+    for check in (_check_options, check_folders_keep_names, _check_defaults):
         try:
             check(files, new)
         except (InvalidRequestError, UnsupportedError) as error:
@@ -279,12 +278,9 @@ def _proposed(
     )
 
 
-def _check_supported(files: TableFiles, new: TableSchema) -> None:
+def _check_options(files: TableFiles, new: TableSchema) -> None:
     for use in (Use.READ, Use.WRITE):
         check_supported(new, use, table=files.name)
-
-
-def _check_clients_open(files: TableFiles, new: TableSchema) -> None:
     check_clients_open(new, table=files.name, before=files.schema)
 
 

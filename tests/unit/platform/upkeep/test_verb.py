@@ -148,7 +148,8 @@ def tagged(catalog: Catalog) -> Table:
 
 def with_changelogs(catalog: Catalog) -> Table:
     options = {"bucket": "1", "changelog-producer": "input", "changelog.num-retained.max": "5"}
-    table = new_table(catalog, keys=("id",), options={**options, "snapshot.num-retained.max": "3"})
+    kept = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "3"}
+    table = new_table(catalog, keys=("id",), options={**options, **kept})
     for at in range(4):
         table.write(rows(table, events(at, at + 1)))
     retention = {"retain_min": 1, "retain_max": 1, "time_retained_ms": 0}
@@ -362,6 +363,7 @@ def test_an_expiry_of_tags_foresees_the_bytes_that_only_they_kept(catalog: Catal
 def test_an_expiry_of_changelogs_foresees_the_bytes_of_all_its_steps(catalog: Catalog) -> None:
     options = {"bucket": "1", "changelog-producer": "input", "snapshot.expire.limit": "2"}
     kept = {"snapshot.num-retained.max": "3", "changelog.num-retained.max": "100"}
+    kept |= {"snapshot.num-retained.min": "1"}
     table = new_table(catalog, keys=("id",), options={**options, **kept})
     for at in range(8):
         table.write(rows(table, events(10 * at, 10 * at + 10)))

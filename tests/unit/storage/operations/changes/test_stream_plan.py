@@ -8,7 +8,7 @@ from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.operations.changes.change_read import ChangeReader
 from lakewright.storage.operations.changes.stream_plan import check_streamable, plan_stream
-from tests.support.tables.builders import compact, events, new_table, rows
+from tests.support.tables.builders import compact, events, new_table, rows, with_options
 
 Told = list[tuple[str, int, str]]
 
@@ -131,6 +131,7 @@ def test_an_overwrite_of_a_table_without_keys_is_told_by_its_new_rows_if_the_tab
 def test_overwrites_that_cannot_be_told_once_are_refused(
     catalog: Catalog, option: dict[str, str], reason: str
 ) -> None:
-    table = keyed(catalog, streaming_read_overwrite="true", **option)
+    # As another client may have made it: with the first option no newer one opens it.
+    table = with_options(keyed(catalog, **option), streaming_read_overwrite="true")
     with pytest.raises(UnsupportedError, match=f"{reason}.*; set the option to false"):
         check_streamable(table.table_files)
