@@ -12,8 +12,11 @@ from lakewright.storage.errors import InvalidOption
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.references.roots import RootKind, branch_roots
 from lakewright.storage.operations.state.live_files import live_entries
+from lakewright.storage.spec.option_values import trimmed
 from lakewright.storage.spec.options import read_options
 from lakewright.storage.spec.schema import TableSchema
+
+_NAMING = ("partition.legacy-name", "partition.default-name")
 
 
 def check_folders_keep_names(files: TableFiles, new: TableSchema) -> None:
@@ -24,14 +27,11 @@ def check_folders_keep_names(files: TableFiles, new: TableSchema) -> None:
     Raises:
         InvalidOption: names the option, a partition, and both folders.
     """
-    before, after = files.options, read_options(new, table=files.name)
-    names = {
-        "partition.legacy-name": (before.partition_legacy_name, after.partition_legacy_name),
-        "partition.default-name": (before.partition_default_name, after.partition_default_name),
-    }
-    changed = [name for name, (old, now) in names.items() if old != now]
+    old, now = trimmed(files.schema.options), trimmed(new.options)
+    changed = [name for name in _NAMING if old.get(name) != now.get(name)]
     if not changed or not files.schema.partition_keys:
         return
+    after = read_options(new, table=files.name)
     files = files.reading_once()
     seen: set[bytes] = set()
     for root in branch_roots(files):
@@ -49,12 +49,12 @@ def check_folders_keep_names(files: TableFiles, new: TableSchema) -> None:
                 legacy_name=after.partition_legacy_name,
                 default_name=after.partition_default_name,
             )
-            now = replace(partition, keys=keys).path
-            if now != partition.path:
+            folder = replace(partition, keys=keys).path
+            if folder != partition.path:
                 raise InvalidOption(
                     f"{files.name}: option {changed[0]} cannot change: the files of "
                     f"{partition.named} lie in {partition.path}, and every client would look for "
-                    f"them in {now}; write the rows to a new table with the option",
+                    f"them in {folder}; write the rows to a new table with the option",
                     table=files.name,
                     option=changed[0],
                 )
