@@ -27,7 +27,12 @@ import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
 
 from lakewright.storage.env import Env, FileStatus, SystemEnv
-from lakewright.storage.errors import FileMissing, NotWritten, UnavailableError
+from lakewright.storage.errors import (
+    FileMissing,
+    NotWritten,
+    UnavailableError,
+    UnsupportedError,
+)
 from lakewright.storage.files.durability import flush, flush_all, folders_to
 from lakewright.storage.files.fsspec_files import FsspecFiles, parent, translated
 from lakewright.storage.files.locks import Lock
@@ -83,6 +88,18 @@ class LocalFiles(FsspecFiles):
                     found += _statuses([entry], folder)
         return found
 
+    def list_links(self, path: str, *, at_any_depth: bool = False) -> list[str]:
+        found: list[str] = []
+        folders = [path]
+        while folders:
+            folder = folders.pop().rstrip("/")
+            for entry in _entries(folder or "/"):
+                if entry.is_symlink():
+                    found.append(f"{folder}/{entry.name}")
+                elif at_any_depth and _is_folder(entry):
+                    folders.append(f"{folder}/{entry.name}")
+        return sorted(found)
+
     def open_input(self, path: str) -> Any:
         with translated(path):
             return pa.OSFile(path, "rb")
@@ -116,6 +133,12 @@ class LocalFiles(FsspecFiles):
         self._flush_names(*_made_dirs(path))
 
     def delete_tree(self, path: str) -> None:
+        if os.path.islink(path):
+            raise UnsupportedError(
+                f"{path} is a symbolic link, and what it leads to is not deleted through it; "
+                "delete the link by hand",
+                path=path,
+            )
         if os.path.lexists(path):
             with translated(path):
                 shutil.rmtree(path)
