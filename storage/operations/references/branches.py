@@ -39,8 +39,8 @@ from lakewright.storage.operations.references.roots import (
 )
 from lakewright.storage.operations.references.stale_roots import stale_when_roots_go
 from lakewright.storage.operations.references.whole_snapshots import check_lists, is_kept
-from lakewright.storage.operations.running.links import check_is_no_link
 from lakewright.storage.operations.running.delete_files import delete_files, drop_branch_files
+from lakewright.storage.operations.running.links import check_is_no_link
 from lakewright.storage.operations.running.plan import DeletionPlan
 from lakewright.storage.operations.state.branch_files import (
     FIRST_SCHEMA_ID,

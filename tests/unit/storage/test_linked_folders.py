@@ -107,7 +107,7 @@ def test_a_folder_that_is_a_link_is_not_registered(
     table = linked(catalog, root, REGISTERED)
     table.drop_partitions(A)
     (root / "day=a").symlink_to(precious)
-    for verb in (lambda: table.add_partitions(A), lambda: table.repair_partitions()):
+    for verb in (lambda: table.add_partitions(A), table.repair_partitions):
         with pytest.raises(UnsupportedError, match="day=a is a symbolic link"):
             verb()
     assert table.partitions() == ({"day": "b"},)
@@ -215,7 +215,9 @@ def test_a_table_whose_folder_is_a_link_is_not_dropped(
     own.rename(tmp_path / "real")
     own.symlink_to(tmp_path / "real")
     before = contents(tmp_path / "real")
-    with pytest.raises(UnsupportedError, match="db.db/t is a symbolic link, .* nothing was delet"):
+    with pytest.raises(
+        UnsupportedError, match=r"t is a symbolic link, .* nothing was deleted"
+    ):
         catalog.drop_table("db.t")
     with pytest.raises(InvalidRequestError, match="database db is not empty: t"):
         catalog.drop_database("db")
