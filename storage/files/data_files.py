@@ -142,7 +142,8 @@ def read_pieces(
 class Footer:
     """What a file says of itself: its length, rows, columns, and bounds of some columns.
 
-    Only Parquet files have bounds and counts of nulls, and only if their writer stored them.
+    Only Parquet files have bounds and counts of nulls, and only if their writer stored them and is
+    known to store them right.
     """
 
     file_size: int
@@ -167,7 +168,7 @@ def read_footer(fs: FileSystem, path: str, bounded: Sequence[str] = ()) -> Foote
     with _translated(path), fs.open_input(path) as source:
         size = int(source.seek(0, SEEK_END))
         source.seek(0)
-        file = _reader(name, source, path, streams=True)
+        file = _reader(name, source, path, streams=True, file_size=size)
         known: ColumnBounds = {}
         nulls: Mapping[str, int] = {}
         if isinstance(file, ParquetFileReader):
@@ -249,9 +250,11 @@ def _translated(path: str) -> Iterator[None]:
         raise CorruptionError(f"data file {path} cannot be read: {error}", path=path) from error
 
 
-def _reader(name: str, source: Any, path: str, *, streams: bool) -> DataFileReader:
+def _reader(
+    name: str, source: Any, path: str, *, streams: bool, file_size: int | None = None
+) -> DataFileReader:
     if name == PARQUET:
-        return ParquetFileReader(source, streams=streams)
+        return ParquetFileReader(source, streams=streams, file_size=file_size)
     if name == ORC:
         return OrcFileReader(source, path=path)
     assert name == AVRO

@@ -215,9 +215,7 @@ def test_a_table_whose_folder_is_a_link_is_not_dropped(
     own.rename(tmp_path / "real")
     own.symlink_to(tmp_path / "real")
     before = contents(tmp_path / "real")
-    with pytest.raises(
-        UnsupportedError, match=r"t is a symbolic link, .* nothing was deleted"
-    ):
+    with pytest.raises(UnsupportedError, match=r"t is a symbolic link, .* nothing was deleted"):
         catalog.drop_table("db.t")
     with pytest.raises(InvalidRequestError, match="database db is not empty: t"):
         catalog.drop_database("db")
