@@ -162,7 +162,7 @@ def read_footer(fs: FileSystem, path: str, bounded: Sequence[str] = ()) -> Foote
     Raises:
         FileMissing: the file does not exist.
         CorruptionError: the file is not of the format in its name, or is cut short.
-        UnsupportedError: the format is not implemented.
+        UnsupportedError: the format is not implemented, or decimals are too wide.
     """
     name = format_of_path(path)
     with _translated(path), fs.open_input(path) as source:
@@ -172,6 +172,7 @@ def read_footer(fs: FileSystem, path: str, bounded: Sequence[str] = ()) -> Foote
         known: ColumnBounds = {}
         nulls: Mapping[str, int] = {}
         if isinstance(file, ParquetFileReader):
+            file.check_decimals(path)
             known, nulls = file.bounds(bounded), file.null_counts(bounded)
         return Footer(size, file.row_count, known, file.schema, nulls)
 

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from lakewright.storage.codec.arrow_timestamps import check_fits_nanoseconds, holds_timestamps
 from lakewright.storage.env import FileSystem
+from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.files.data_file import let_go, writing
 from lakewright.storage.files.parquet_trust import (
     is_right_writer,
@@ -31,6 +32,7 @@ _WITHOUT_BOUNDS = ("FLOAT", "DOUBLE", "INT96")
 _ROW_GROUP_ROWS = 1 << 20
 # Decimals of more digits are no integers.
 _LONGEST_INTEGER_DIGITS = 18
+_MOST_DECIMAL_BYTES = 16
 # The size of pieces in which a column chunk is read.
 _READ_BUFFER_BYTES = 1 << 20
 
@@ -160,6 +162,24 @@ class ParquetFileReader:
             if known and len(known) == len(parts):
                 found[name] = (min(low for low, _ in known), max(high for _, high in known))
         return found
+
+    def check_decimals(self, path: str) -> None:
+        """Refuse decimals in more bytes than the library reads.
+
+        Raises:
+            UnsupportedError: names the first such column.
+        """
+        schema = self._file.schema
+        for column in map(schema.column, range(len(schema))):
+            is_decimal = column.logical_type.type == "DECIMAL"
+            if is_decimal and column.length > _MOST_DECIMAL_BYTES:
+                raise UnsupportedError(
+                    f"data file {path} holds column {column.path}, DECIMAL({column.precision}, "
+                    f"{column.scale}), in {column.length} bytes, of which at most "
+                    f"{_MOST_DECIMAL_BYTES} are read; write it again with fewer",
+                    path=path,
+                    column=column.path,
+                )
 
     def null_counts(self, names: Sequence[str]) -> Mapping[str, int]:
         """The number of nulls of the columns for which every row group has it."""

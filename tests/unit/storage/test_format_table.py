@@ -358,6 +358,7 @@ def test_a_partition_with_several_folders_is_replaced_and_dropped_whole(
     table = catalog.create_format_table(
         "db.f", columns, partition_keys=["hour"], location=str(root)
     )
+    assert table.partitions() == ({"hour": 1}, {"hour": 2}, {"hour": None})
     new = [{"id": 10, "v": "v", "hour": 1}, {"id": 11, "v": "v", "hour": None}]
     table.write(new, mode="overwrite", dynamic=dynamic)
     assert ids(table) == ([2, 10, 11] if dynamic else [10, 11])

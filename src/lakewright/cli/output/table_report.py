@@ -12,7 +12,7 @@ from lakewright.storage import CompactionPlan, Lease, PartitionStats, Snapshot, 
 from lakewright.storage.errors import InvalidOption, StorageError, UnsupportedError
 from lakewright.storage.lsm.bin_packing import SMALL_FILE_RATIO
 from lakewright.storage.spec.options import BucketMode
-from lakewright.storage.spec.supported_options import Use, check_supported
+from lakewright.storage.spec.supported_options import Use, check_supported, without_fallback
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,7 @@ def report_table(table: Table) -> TableReport:
         partitions=table.at().partitions(),
         compaction=table.upkeep.plan_compact() if upkeep_refusal is None else None,
         has_other_keys=not table.inspect.files_fit(),
-        read_refusal=_refusal(table, Use.READ),
+        read_refusal=_refusal(table, Use.READ, without_fallback(table.schema)),
         upkeep_refusal=upkeep_refusal,
         leases=leases,
         leases_refusal=leases_refusal,
@@ -88,9 +88,9 @@ def _leases(table: Table) -> tuple[tuple[Lease, ...], str | None]:
         return (), error.message
 
 
-def _refusal(table: Table, use: Use) -> str | None:
+def _refusal(table: Table, use: Use, schema: TableSchema | None = None) -> str | None:
     try:
-        check_supported(table.schema, use, table=table.name)
+        check_supported(schema or table.schema, use, table=table.name)
     except (UnsupportedError, InvalidOption) as error:
         return error.message
     return None

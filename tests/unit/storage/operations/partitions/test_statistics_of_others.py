@@ -11,7 +11,7 @@ import pytest
 
 from lakewright.storage import Catalog, Table
 from lakewright.storage.codec.column_stats import file_bounds
-from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.errors import InvalidRequestError, InvalidSchema, UnsupportedError
 from lakewright.storage.operations.state.live_files import live_entries
 from lakewright.storage.spec.predicate import Bounds
 from tests.support.tables.builders import compact, new_table
@@ -162,3 +162,27 @@ def test_bounds_that_are_no_text_are_left_out(catalog: Catalog, tmp_path: Path) 
     table = added(catalog, tmp_path / "landed", {"v": "STRING"})
     assert bounds_of(table)["v"].minimum is None
     assert table.read("v = 'é'").num_rows == 1
+
+
+def test_decimals_in_more_bytes_than_are_read_are_refused_by_their_column(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    rows = pa.table({"v": pa.array(DECIMALS, pa.decimal256(50, 2))})
+    path = tmp_path / "landed" / "day=a" / "f.parquet"
+    path.parent.mkdir(parents=True)
+    pq.write_table(rows, path, use_dictionary=False, store_schema=False)
+    # From 50 digits to 25, in as many bytes.
+    change_footer(path, b"\x15\x64", b"\x15\x32")
+    table = table_of(catalog, {"v": "DECIMAL(25, 2)"})
+    with pytest.raises(UnsupportedError, match=r"column v, DECIMAL\(25, 2\), in 21 bytes"):
+        table.upkeep.add_partitions(str(tmp_path / "landed"), age_ms=0)
+
+
+@pytest.mark.parametrize("kind", ["BINARY(3)", "BYTES", "STRING"])
+def test_bytes_of_fixed_length_are_of_another_schema(
+    catalog: Catalog, tmp_path: Path, kind: str
+) -> None:
+    landed(tmp_path / "landed", pa.table({"v": pa.array([b"a\xffc", None], pa.binary(3))}))
+    table = table_of(catalog, {"v": kind})
+    with pytest.raises(InvalidSchema, match=r"column v holds fixed_size_binary\[3\] there"):
+        table.upkeep.add_partitions(str(tmp_path / "landed"), age_ms=0)
