@@ -238,7 +238,12 @@ def _report_repair(table: Table, done: Outcome[RepairOptions, RepairPlan, Repair
         "dropped",
         facts={**facts, "files_added": result.files_added, "files_dropped": result.files_dropped},
         tables={"drift": rows},
-        partitions=_distinct(each.partition for each in (*plan.to_add, *plan.to_drop)),
+        partitions=_distinct(
+            [
+                *(each.partition for each in plan.to_add),
+                *(each.partition for each in plan.to_drop),
+            ]
+        ),
         snapshot=snapshot,
     )
 

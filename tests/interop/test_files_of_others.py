@@ -49,7 +49,6 @@ def test_clients_read_files_where_they_lie_and_fill_in_the_partition(
 
 
 @pytest.mark.parametrize("copy", [False, True])
-@pytest.mark.mission("PT20")
 def test_java_finds_the_rows_of_files_whose_statistics_are_wrong(
     catalog: Catalog, java_latest: LatestJavaOracle, tmp_path: Path, copy: bool
 ) -> None:

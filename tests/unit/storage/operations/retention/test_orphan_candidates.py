@@ -55,9 +55,11 @@ def test_a_disk_without_room_is_named(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_a_disk_that_is_full_is_named_also_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "TemporaryFile", Path("/dev/full").open)
-    with (
-        pytest.raises(UnavailableError, match=r"No space left.*point TMPDIR at another disk"),
-        orphan_candidates() as candidates,
-    ):
-        candidates.add("bucket-0/a", of("bucket-0/a"))
-        list(candidates.take())
+
+    def listed() -> None:
+        with orphan_candidates() as candidates:
+            candidates.add("bucket-0/a", of("bucket-0/a"))
+            list(candidates.take())
+
+    with pytest.raises(UnavailableError, match=r"No space left.*point TMPDIR at another disk"):
+        listed()
