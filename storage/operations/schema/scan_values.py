@@ -27,7 +27,7 @@ from lakewright.storage.spec.rows import RowKind
 from lakewright.storage.spec.schema import VALUE_KIND
 
 _TASKS = 64
-_STAYING_KINDS = pa.array([RowKind.INSERT, RowKind.UPDATE_AFTER], pa.int8())
+_STAYING_KINDS = (RowKind.INSERT, RowKind.UPDATE_AFTER)
 _EXAMPLES = 3
 _MOST_SHOWN = 40
 
@@ -117,9 +117,10 @@ def _batches(seen: TableFiles, stored: StoredFile, names: set[str]) -> Iterator[
     if not files.schema.is_keyed:
         yield from read.batches(split, entry.file)
         return
+    staying = pa.array(_STAYING_KINDS, pa.int8())
     batch_rows = read.batch_rows(split, entry.file)
     for rows in read.key_value_rows(split, entry.file, batch_rows=batch_rows, system=(VALUE_KIND,)):
-        stays = pc.is_in(rows.column(VALUE_KIND), _STAYING_KINDS)
+        stays = pc.is_in(rows.column(VALUE_KIND), staying)
         yield rows.filter(stays).select([field.name for field in fields])
 
 
