@@ -32,7 +32,7 @@ _WITHOUT_BOUNDS = ("FLOAT", "DOUBLE", "INT96")
 _ROW_GROUP_ROWS = 1 << 20
 # Decimals of more digits are no integers.
 _LONGEST_INTEGER_DIGITS = 18
-_MOST_DECIMAL_BYTES = 16
+_MOST_DECIMAL_BYTES, _MOST_DECIMAL_DIGITS = 16, 38
 # The size of pieces in which a column chunk is read.
 _READ_BUFFER_BYTES = 1 << 20
 
@@ -172,7 +172,8 @@ class ParquetFileReader:
         schema = self._file.schema
         for column in map(schema.column, range(len(schema))):
             is_decimal = column.logical_type.type == "DECIMAL"
-            if is_decimal and column.length > _MOST_DECIMAL_BYTES:
+            is_small = is_decimal and column.precision <= _MOST_DECIMAL_DIGITS
+            if is_small and column.length > _MOST_DECIMAL_BYTES:
                 raise UnsupportedError(
                     f"data file {path} holds column {column.path}, DECIMAL({column.precision}, "
                     f"{column.scale}), in {column.length} bytes, of which at most "
