@@ -21,7 +21,7 @@ from lakewright.storage.catalog_arguments import (
     schema_spec,
     split_name,
 )
-from lakewright.storage.catalog_places import Listed, Place, Places
+from lakewright.storage.catalog_places import Listed, Place, Places, names_in
 from lakewright.storage.catalog_sync import AGE_MS, CatalogDrift, CatalogSync
 from lakewright.storage.dropped_table import DroppedTable
 from lakewright.storage.env import Env, FileSystem, SystemEnv
@@ -190,7 +190,7 @@ class Catalog:
             InvalidRequestError: it has tables, or something lies in its folder.
         """
         fs, path = self._places.database(name)
-        within = merged(self.names.tables(name), fs.list_subdirs(path))
+        within = merged(self.names.tables(name), names_in(fs, path))
         if within:
             raise not_empty(name, path, within)
         if name not in self.names.databases():
@@ -382,7 +382,7 @@ class Catalog:
 
         Raises:
             TableNotFound: it does not exist, and `if_exists` is False or its files lie there.
-            InvalidRequestError: the name is that of a branch.
+            InvalidRequestError, UnsupportedError: it is a branch; its folder is a symbolic link.
         """
         if BRANCH_MARK in text_argument(name, "table name"):
             table, _, branch = name.partition(BRANCH_MARK)

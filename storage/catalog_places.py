@@ -22,6 +22,7 @@ from lakewright.storage.operations.running.delete_files import (
     is_half_dropped,
     remove_empty_folders,
 )
+from lakewright.storage.operations.running.links import check_is_no_link
 from lakewright.storage.spec.schema import TableSchema
 
 # What keeps a list of names apart from the folders.
@@ -131,6 +132,9 @@ class Places:
         """Take a table off the list, and delete its files; None if it is not there.
 
         A table whose schema cannot be read can be dropped too.
+
+        Raises:
+            UnsupportedError: its folder is a symbolic link.
         """
         database, table = split_name(name)
         fs, path = self.table(database, table)
@@ -142,6 +146,7 @@ class Places:
         if self.hive is not None and self.hive.keeps_files(database, table):
             self.hive.drop_table(database, table)
             return DroppedTable(stays=(fs.uri(path),))
+        check_is_no_link(fs, path, name)
         stays = folders_outside(fs, path, env, table=name)
         self.names.drop_table(database, table)
         if self.listed is None or fs.exists(path):
@@ -176,3 +181,9 @@ class Places:
         if self.listed is not None and self.holds(*split_name(name)):
             return f"its files lie there, and {self.listed.what} does not list it; {_SYNC_HINT}"
         return None
+
+
+def names_in(fs: FileSystem, folder: str) -> list[str]:
+    """Names of the folders in a folder, symbolic links too."""
+    links = (link.rpartition("/")[2] for link in fs.list_links(folder))
+    return sorted({*fs.list_subdirs(folder), *links})

@@ -146,6 +146,10 @@ class FileSystem(Protocol):
         """Files at any depth."""
         ...
 
+    def list_links(self, path: str, *, at_any_depth: bool = False) -> list[str]:
+        """Paths of the symbolic links in a folder, which no other listing shows or follows."""
+        ...
+
     def make_dirs(self, path: str) -> None: ...
 
     def make_durable(self, paths: Collection[str], *, below: str | None = None) -> None:

@@ -68,7 +68,9 @@ class FormatTable:
         """The partitions that a filter on their keys may match."""
         predicate = predicate_of(where, self.schema)
         found = list_partitions(self.table_files, self.spec, predicate)
-        return tuple(each.partition.spec for each in found if self.schema.partition_keys)
+        # Other systems may have named several folders for one partition.
+        distinct = dict.fromkeys(each.partition for each in found if self.schema.partition_keys)
+        return tuple(each.spec for each in distinct)
 
     def scan(self, where: Where | None = None) -> FolderScan:
         """The files that a read opens; only folders that the filter may match are listed."""

@@ -84,6 +84,11 @@ def _shown(path: Path) -> str:
 def documents_in(file: Path, problems: list[Problem]) -> list[Written]:
     """The documents of a file; none if it cannot be read."""
     shown = _shown(file)
+    if file.exists() and not (file.is_file() or file.is_dir()):
+        # To open a pipe may take for ever.
+        told = "the file is a pipe, a socket or a device, and only regular files are read"
+        problems.append(Problem(shown, 0, "", told))
+        return []
     try:
         documents = list(read_marked(file.read_text(encoding="utf-8")))
     except MalformedYamlError as err:

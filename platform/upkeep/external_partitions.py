@@ -6,7 +6,7 @@ partitions alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakewright.platform.upkeep.rewrites import Partitions
@@ -91,16 +91,22 @@ def _added_rows(partitions: Sequence[AddedPartition]) -> Rows:
     ]
 
 
+def _distinct(partitions: Iterable[Mapping[str, object]]) -> tuple[Mapping[str, object], ...]:
+    """Partitions, each once: several folders may be of one, such as `hour=1` and `hour=01`."""
+    return tuple({tuple(each.items()): each for each in partitions}.values())
+
+
 def _report_add(
     _: Table, done: Outcome[AddPartitionsOptions, AddPartitionsPlan, AddPartitionsResult]
 ) -> Report:
     plan, result = done.plan, done.result
+    partitions = _distinct(each.partition for each in plan.partitions)
     what = (
-        f"{counted(len(plan.partitions), 'partition')} with {counted(plan.rows, 'row')} in "
+        f"{counted(len(partitions), 'partition')} with {counted(plan.rows, 'row')} in "
         f"{counted(plan.files, 'file')}, {size_text(plan.bytes)}"
     )
     facts = {
-        "partitions": len(plan.partitions),
+        "partitions": len(partitions),
         "files": plan.files,
         "rows": plan.rows,
         "size_bytes": plan.bytes,
@@ -137,7 +143,7 @@ def _report_add(
         facts=facts,
         tables={"plan" if snapshot is None else "added": _added_rows(plan.partitions)},
         notes=tuple(notes),
-        partitions=() if snapshot is None else tuple(each.partition for each in plan.partitions),
+        partitions=() if snapshot is None else partitions,
         snapshot=snapshot,
     )
 
@@ -232,9 +238,11 @@ def _report_repair(table: Table, done: Outcome[RepairOptions, RepairPlan, Repair
         "dropped",
         facts={**facts, "files_added": result.files_added, "files_dropped": result.files_dropped},
         tables={"drift": rows},
-        partitions=(
-            *(each.partition for each in plan.to_add),
-            *(each.partition for each in plan.to_drop),
+        partitions=_distinct(
+            [
+                *(each.partition for each in plan.to_add),
+                *(each.partition for each in plan.to_drop),
+            ]
         ),
         snapshot=snapshot,
     )

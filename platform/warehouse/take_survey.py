@@ -44,8 +44,8 @@ from lakewright.storage import (
 from lakewright.storage.codec.manifest_columns import NO_NUMBER
 from lakewright.storage.errors import SnapshotNotFound, TableNotFound
 from lakewright.storage.inspection import Inspection
-from lakewright.storage.spec.known_options import UPKEEP, Use
-from lakewright.storage.spec.supported_options import check_supported
+from lakewright.storage.spec.known_options import UPKEEP
+from lakewright.storage.spec.supported_options import check_readable
 
 # Which folders are listed for orphans: equal surveys look into the same ones.
 _SEED = 20_240_229
@@ -226,7 +226,7 @@ def _survey(table: Table, worst: int) -> TableSurvey:
     if known.kind == table.schema.options.get("type"):
         what = f"it is a {known.kind}, without snapshots that upkeep could work on"
         return replace(known, read_only=what)
-    check_supported(table.schema, Use.READ, table=table.name)
+    check_readable(table.schema, table=table.name)
     snapshot = table.history.latest_snapshot()
     inspect = Inspection(table.table_files, snapshot)
     refused = inspect.refused_uses()

@@ -142,7 +142,8 @@ def read_pieces(
 class Footer:
     """What a file says of itself: its length, rows, columns, and bounds of some columns.
 
-    Only Parquet files have bounds and counts of nulls, and only if their writer stored them.
+    Only Parquet files have bounds and counts of nulls, and only if their writer stored them and is
+    known to store them right.
     """
 
     file_size: int
@@ -161,16 +162,17 @@ def read_footer(fs: FileSystem, path: str, bounded: Sequence[str] = ()) -> Foote
     Raises:
         FileMissing: the file does not exist.
         CorruptionError: the file is not of the format in its name, or is cut short.
-        UnsupportedError: the format is not implemented.
+        UnsupportedError: the format is not implemented, or decimals are too wide.
     """
     name = format_of_path(path)
     with _translated(path), fs.open_input(path) as source:
         size = int(source.seek(0, SEEK_END))
         source.seek(0)
-        file = _reader(name, source, path, streams=True)
+        file = _reader(name, source, path, streams=True, file_size=size)
         known: ColumnBounds = {}
         nulls: Mapping[str, int] = {}
         if isinstance(file, ParquetFileReader):
+            file.check_decimals(path)
             known, nulls = file.bounds(bounded), file.null_counts(bounded)
         return Footer(size, file.row_count, known, file.schema, nulls)
 
@@ -249,9 +251,11 @@ def _translated(path: str) -> Iterator[None]:
         raise CorruptionError(f"data file {path} cannot be read: {error}", path=path) from error
 
 
-def _reader(name: str, source: Any, path: str, *, streams: bool) -> DataFileReader:
+def _reader(
+    name: str, source: Any, path: str, *, streams: bool, file_size: int | None = None
+) -> DataFileReader:
     if name == PARQUET:
-        return ParquetFileReader(source, streams=streams)
+        return ParquetFileReader(source, streams=streams, file_size=file_size)
     if name == ORC:
         return OrcFileReader(source, path=path)
     assert name == AVRO

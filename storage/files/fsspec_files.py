@@ -98,6 +98,10 @@ class FsspecFiles(ABC):
             found = self.fs.find(path, detail=True)
         return [status(info) for info in found.values()]
 
+    def list_links(self, path: str, *, at_any_depth: bool = False) -> list[str]:
+        # Object stores and memory have none.
+        return []
+
     def make_dirs(self, path: str) -> None:
         with self.translated(path):
             self.fs.makedirs(path, exist_ok=True)

@@ -14,6 +14,7 @@ import errno
 import io
 import os
 import shutil
+import stat
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -27,7 +28,13 @@ import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
 
 from lakewright.storage.env import Env, FileStatus, SystemEnv
-from lakewright.storage.errors import FileMissing, NotWritten, UnavailableError
+from lakewright.storage.errors import (
+    CorruptionError,
+    FileMissing,
+    NotWritten,
+    UnavailableError,
+    UnsupportedError,
+)
 from lakewright.storage.files.durability import flush, flush_all, folders_to
 from lakewright.storage.files.fsspec_files import FsspecFiles, parent, translated
 from lakewright.storage.files.locks import Lock
@@ -38,6 +45,13 @@ _MOST_TAKEN_AWAY = 30
 _NO_EFFECT = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMLINK, errno.EPERM, errno.EACCES)
 # For fewer files of a folder, to open it takes longer.
 _MANY_NAMES = 8
+_MORE_BYTES = 1 << 20
+_KINDS = {
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
 _Made = TypeVar("_Made")
 
 
@@ -62,11 +76,12 @@ class LocalFiles(FsspecFiles):
 
     def read_bytes(self, path: str) -> bytes:
         with translated(path):
-            return Path(path).read_bytes()
+            return _read_whole(path)
 
     def list_dir(self, path: str) -> list[FileStatus]:
         # fsspec asks for much more of each file, which takes ten times as long.
-        return [*_statuses((each for each in _entries(path) if _is_file(each)), path)]
+        # Pipes and devices are listed: a process that opens one by its name gets an error.
+        return [*_statuses((each for each in _entries(path) if _is_listed(each)), path)]
 
     def list_subdirs(self, path: str) -> list[str]:
         return sorted(each.name for each in _entries(path) if _is_folder(each))
@@ -83,8 +98,21 @@ class LocalFiles(FsspecFiles):
                     found += _statuses([entry], folder)
         return found
 
+    def list_links(self, path: str, *, at_any_depth: bool = False) -> list[str]:
+        found: list[str] = []
+        folders = [path]
+        while folders:
+            folder = folders.pop().rstrip("/")
+            for entry in _entries(folder or "/"):
+                if entry.is_symlink():
+                    found.append(f"{folder}/{entry.name}")
+                elif at_any_depth and _is_folder(entry):
+                    folders.append(f"{folder}/{entry.name}")
+        return sorted(found)
+
     def open_input(self, path: str) -> Any:
         with translated(path):
+            _check_is_file(os.stat(path).st_mode, path)
             return pa.OSFile(path, "rb")
 
     def open_output(self, path: str) -> IO[bytes]:
@@ -116,6 +144,12 @@ class LocalFiles(FsspecFiles):
         self._flush_names(*_made_dirs(path))
 
     def delete_tree(self, path: str) -> None:
+        if os.path.islink(path):
+            raise UnsupportedError(
+                f"{path} is a symbolic link, and what it leads to is not deleted through it; "
+                "delete the link by hand",
+                path=path,
+            )
         if os.path.lexists(path):
             with translated(path):
                 shutil.rmtree(path)
@@ -198,7 +232,9 @@ def sizes_and_times(folder: str, names: Sequence[str]) -> array[int]:
     handle = _handle_of(folder) if len(names) >= _MANY_NAMES else None
     try:
         asked = names if handle is not None else [f"{folder}/{name}" for name in names]
-        for seen in map(partial(os.stat, dir_fd=handle), asked):
+        for name, seen in zip(names, map(partial(os.stat, dir_fd=handle), asked), strict=True):
+            if not stat.S_ISREG(seen.st_mode):
+                _check_is_file(seen.st_mode, f"{folder}/{name}")
             found.append(seen.st_size)
             found.append(seen.st_mtime_ns)
     except OSError as error:
@@ -217,6 +253,42 @@ def _handle_of(folder: str) -> int | None:
     with suppress(OSError):
         return None if flags is None else os.open(folder, flags)
     return None
+
+
+def _read_whole(path: str) -> bytes:
+    try:
+        # A pipe without a writer would keep any other open waiting.
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            _check_is_file(os.stat(path).st_mode, path)
+        raise
+    try:
+        seen = os.fstat(handle)
+        _check_is_file(seen.st_mode, path)
+        data = os.read(handle, seen.st_size + 1)
+        while more := os.read(handle, _MORE_BYTES):
+            data += more
+        return data
+    finally:
+        os.close(handle)
+
+
+def _check_is_file(mode: int, path: str) -> None:
+    """Refuse what a read may wait for without end.
+
+    Raises:
+        CorruptionError: it is a pipe, a socket or a device.
+    """
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    if not stat.S_ISREG(mode):
+        kind = _KINDS.get(stat.S_IFMT(mode), "no file")
+        raise CorruptionError(
+            f"{path} is {kind}, and only regular files are read; put the file itself in its "
+            "place, or take it away",
+            path=path,
+        )
 
 
 class _LocalOutput(io.BufferedWriter):
@@ -258,6 +330,10 @@ def _entries(path: str) -> Iterator[os.DirEntry[str]]:
 
 def _is_file(entry: os.DirEntry[str]) -> bool:
     return entry.is_file(follow_symlinks=False)
+
+
+def _is_listed(entry: os.DirEntry[str]) -> bool:
+    return _is_file(entry) or not (entry.is_symlink() or _is_folder(entry))
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

@@ -14,7 +14,13 @@ import pyarrow.parquet as pq
 
 from lakewright.storage.codec.arrow_timestamps import check_fits_nanoseconds, holds_timestamps
 from lakewright.storage.env import FileSystem
+from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.files.data_file import let_go, writing
+from lakewright.storage.files.parquet_trust import (
+    is_right_writer,
+    is_signed_integer,
+    names_orders,
+)
 from lakewright.storage.spec.file_format import FileEncoding, FormatTuning
 
 # Bounds of some columns, by name.
@@ -26,6 +32,7 @@ _WITHOUT_BOUNDS = ("FLOAT", "DOUBLE", "INT96")
 _ROW_GROUP_ROWS = 1 << 20
 # Decimals of more digits are no integers.
 _LONGEST_INTEGER_DIGITS = 18
+_MOST_DECIMAL_BYTES, _MOST_DECIMAL_DIGITS = 16, 38
 # The size of pieces in which a column chunk is read.
 _READ_BUFFER_BYTES = 1 << 20
 
@@ -119,7 +126,10 @@ def _holds_long_decimals(of: pa.DataType) -> bool:
 class ParquetFileReader:
     """One open Parquet file."""
 
-    def __init__(self, source: Any, *, streams: bool) -> None:
+    def __init__(self, source: Any, *, streams: bool, file_size: int | None = None) -> None:
+        """With `file_size` the file may be of any writer, and the end of its footer is read too."""
+        self._source = source
+        self._file_size = file_size
         # Without buffering, reading some rows of a column loads its whole row group.
         self._file = pq.ParquetFile(
             source,
@@ -145,7 +155,7 @@ class ParquetFileReader:
         """The least and the greatest value of the columns that have bounds in every row group."""
         metadata = self._file.metadata
         found: dict[str, tuple[Any, Any]] = {}
-        for name, index in self._leaves(names).items():
+        for name, index in self._trusted(self._leaves(names)).items():
             groups = range(metadata.num_row_groups)
             parts = [_bounds(metadata.row_group(group).column(index)) for group in groups]
             known = [part for part in parts if part is not None]
@@ -153,10 +163,31 @@ class ParquetFileReader:
                 found[name] = (min(low for low, _ in known), max(high for _, high in known))
         return found
 
+    def check_decimals(self, path: str) -> None:
+        """Refuse decimals in more bytes than the library reads.
+
+        Raises:
+            UnsupportedError: names the first such column.
+        """
+        schema = self._file.schema
+        for column in map(schema.column, range(len(schema))):
+            is_decimal = column.logical_type.type == "DECIMAL"
+            is_small = is_decimal and column.precision <= _MOST_DECIMAL_DIGITS
+            if is_small and column.length > _MOST_DECIMAL_BYTES:
+                raise UnsupportedError(
+                    f"data file {path} holds column {column.path}, DECIMAL({column.precision}, "
+                    f"{column.scale}), in {column.length} bytes, of which at most "
+                    f"{_MOST_DECIMAL_BYTES} are read; write it again with fewer",
+                    path=path,
+                    column=column.path,
+                )
+
     def null_counts(self, names: Sequence[str]) -> Mapping[str, int]:
         """The number of nulls of the columns for which every row group has it."""
         metadata = self._file.metadata
         found: dict[str, int] = {}
+        if not is_right_writer(metadata.created_by):
+            return found
         for name, index in self._leaves(names).items():
             chunks = [
                 metadata.row_group(number).column(index)
@@ -178,7 +209,7 @@ class ParquetFileReader:
         `may_hold` gets the known bounds of the columns `bounded` for each row group.
         """
         metadata = self._file.metadata
-        leaves = self._leaves(bounded)
+        leaves = self._trusted(self._leaves(bounded))
         start = 0
         for number in range(metadata.num_row_groups):
             group = metadata.row_group(number)
@@ -187,6 +218,25 @@ class ParquetFileReader:
             if may_hold(known):
                 yield start, self._file.read_row_group(number, columns=list(columns))
             start += int(group.num_rows)
+
+    def _trusted(self, leaves: dict[str, int]) -> dict[str, int]:
+        """The columns whose bounds may be used."""
+        schema = self._file.schema
+        if all(is_signed_integer(schema.column(index)) for index in leaves.values()):
+            return leaves
+        if self._writer_is_right():
+            return leaves
+        return {
+            name: index for name, index in leaves.items() if is_signed_integer(schema.column(index))
+        }
+
+    def _writer_is_right(self) -> bool:
+        metadata = self._file.metadata
+        if not is_right_writer(metadata.created_by):
+            return False
+        # Files of this table's writers name the orders: no request is spent on them.
+        size, columns = self._file_size, metadata.num_columns
+        return size is None or names_orders(self._source, size, columns)
 
     def _leaves(self, names: Sequence[str]) -> dict[str, int]:
         """The places of the column chunks of atomic columns.
@@ -213,4 +263,11 @@ def _bounds(column: Any) -> tuple[Any, Any] | None:
     if column.physical_type in _WITHOUT_BOUNDS or not column.is_stats_set:
         return None
     statistics = column.statistics
-    return (statistics.min, statistics.max) if statistics.has_min_max else None
+    if not statistics.has_min_max:
+        return None
+    try:
+        low, high = statistics.min, statistics.max
+    except (ValueError, pa.ArrowException):
+        # Bytes that are no value of the type, such as a text that was cut within a character.
+        return None
+    return (low, high) if low <= high else None

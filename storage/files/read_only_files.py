@@ -41,6 +41,9 @@ class ReadOnlyFiles:
     def list_tree(self, path: str) -> list[FileStatus]:
         return self.under.list_tree(path)
 
+    def list_links(self, path: str, *, at_any_depth: bool = False) -> list[str]:
+        return self.under.list_links(path, at_any_depth=at_any_depth)
+
     def open_output(self, path: str) -> IO[bytes]:
         _refuse(f"write {path}")
 

@@ -160,10 +160,12 @@ class ReferenceStore:
 
     def branches(self) -> dict[str, TablePaths]:
         """The paths of every branch by name, including half-made and half-deleted branches."""
-        names = self.fs.list_subdirs(self.paths.branch_dir)
+        folder = self.paths.branch_dir
+        # What a linked branch refers to is kept too.
+        linked = [link.rpartition("/")[2] for link in self.fs.list_links(folder)]
         return {
             name.removeprefix("branch-"): replace(self.paths, branch=name.removeprefix("branch-"))
-            for name in names
+            for name in sorted([*self.fs.list_subdirs(folder), *linked])
             if name.startswith("branch-")
         }
 

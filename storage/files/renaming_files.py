@@ -24,6 +24,9 @@ _WEBHDFS = "webhdfs"
 _NEVER_REPLACE = ("hdfs", _WEBHDFS)
 # Stores that refuse to remove a folder with files; others delete the files with it.
 _REFUSE_FULL_FOLDERS = ("ftp", "sftp", "ssh")
+# Stores whose listings tell symbolic links.
+_TELL_LINKS = ("sftp", "ssh")
+_LINK = "link"
 _FOLDER_TRIES = 5
 _BLOCK_BYTES = 8 << 20
 _READ_BYTES = 1 << 20
@@ -73,9 +76,20 @@ class RenamingFiles(RemoteFiles):
             for info in self._infos(folders.pop()):
                 if info["type"] == "directory":
                     folders.append(info["name"].rstrip("/"))
-                else:
+                elif info["type"] != _LINK:
                     found.append(status(info))
         return found
+
+    def list_links(self, path: str, *, at_any_depth: bool = False) -> list[str]:
+        found: list[str] = []
+        folders = [path] if self.protocol in _TELL_LINKS else []
+        while folders:
+            for info in self._infos(folders.pop()):
+                if info["type"] == _LINK:
+                    found.append(info["name"])
+                elif at_any_depth and info["type"] == "directory":
+                    folders.append(info["name"].rstrip("/"))
+        return sorted(found)
 
     def make_dirs(self, path: str) -> None:
         for tries_left in reversed(range(_FOLDER_TRIES)):

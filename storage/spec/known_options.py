@@ -58,12 +58,14 @@ class Handling(Enum):
 class Refusal:
     """The uses that an option rules out, unless its value is in `unless`.
 
-    `reason` is a clause that names what would go wrong.
+    `reason` is a clause that names what would go wrong, `done` what the table cannot be, if that is
+    less than the whole use.
     """
 
     uses: frozenset[Use]
     reason: str
     unless: frozenset[str] = frozenset()
+    done: str | None = None
 
     def concerns(self, use: Use, value: str) -> bool:
         return use in self.uses and value.lower() not in self.unless
@@ -99,10 +101,14 @@ def ignored(reason: str, *options: Option) -> tuple[Option, ...]:
 
 
 def refused(
-    uses: Collection[Use], reason: str, *options: Option, unless: Collection[str] = ()
+    uses: Collection[Use],
+    reason: str,
+    *options: Option,
+    unless: Collection[str] = (),
+    done: str | None = None,
 ) -> tuple[Option, ...]:
     """Options that rule out `uses`, with every value that is not in `unless`."""
-    refusal = Refusal(frozenset(uses), reason, frozenset(unless))
+    refusal = Refusal(frozenset(uses), reason, frozenset(unless), done)
     return tuple(
         replace(each, meaning=reason, handling=Handling.REFUSED, refusals=(refusal,))
         for each in options

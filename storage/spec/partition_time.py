@@ -51,13 +51,11 @@ class PartitionTimes:
         ]
         if self.pattern is None:
             return texts[0]
-        found = self.pattern
-        for name, text in zip(partition.keys.names, texts, strict=True):
-            if f"${name}" in found:
-                if text is None:
-                    return None
-                found = found.replace(f"${name}", text)
-        return found
+        values = dict(zip(partition.keys.names, texts, strict=True))
+        keys = _keys_in_pattern(partition.keys.names)
+        if any(values[found[1]] is None for found in keys.finditer(self.pattern)):
+            return None
+        return keys.sub(lambda found: values[found[1]] or "", self.pattern)
 
     def of(self, partition: Partition) -> dt.datetime | None:
         """The time of a partition; None if its values do not give one."""
@@ -97,9 +95,7 @@ class PartitionTimes:
         """
         if self.pattern is None:
             return
-        rest = self.pattern
-        for key in keys:
-            rest = rest.replace(f"${key}", " ")
+        rest = _keys_in_pattern(keys).sub(" ", self.pattern)
         unknown = _NAMED.search(rest)
         if unknown is None and rest != self.pattern:
             return
@@ -110,6 +106,15 @@ class PartitionTimes:
             table=table,
             option=PATTERN_OPTION,
         )
+
+
+def _keys_in_pattern(keys: Sequence[str]) -> re.Pattern[str]:
+    """The places of keys in a pattern; of a key and a longer one that begins with it, the longer.
+
+    Values are put into all places at once, so that a value that looks like a place is none.
+    """
+    longest_first = sorted(keys, key=len, reverse=True)
+    return re.compile(rf"\$({'|'.join(map(re.escape, longest_first))})")
 
 
 def _lenient(year: int, month: int, day: int, *time: int) -> dt.datetime:

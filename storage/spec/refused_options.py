@@ -17,10 +17,11 @@ from lakewright.storage.spec.known_options import (
     refused,
 )
 
+FALLBACK_BRANCH = "scan.fallback-branch"
 # Readers read the branch in one of these options together with the table.
 OPTIONS_THAT_NAME_BRANCHES = frozenset(
     {
-        "scan.fallback-branch",
+        FALLBACK_BRANCH,
         "scan.primary-branch",
         "scan.fallback-snapshot-branch",
         "scan.fallback-delta-branch",
@@ -170,9 +171,15 @@ REFUSED_OPTIONS: tuple[Option, ...] = (
     ),
     *refused(
         {Use.READ},
+        "only reads of the latest rows in this process take rows of the branch too, and those of "
+        "Spark, of keys, of changes and of older states do not",
+        Option(FALLBACK_BRANCH, Kind.TEXT),
+        done="read in this way",
+    ),
+    *refused(
+        {Use.READ},
         "reads see rows of other branches too",
         Option("scan.primary-branch", Kind.TEXT),
-        Option("scan.fallback-branch", Kind.TEXT),
         Option("scan.fallback-snapshot-branch", Kind.TEXT),
         Option("scan.fallback-delta-branch", Kind.TEXT),
     ),

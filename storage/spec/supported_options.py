@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from itertools import count
 
@@ -21,7 +22,7 @@ from lakewright.storage.spec.merge_option_reader import is_merge_option
 from lakewright.storage.spec.merge_options import read_merge_spec
 from lakewright.storage.spec.option_values import parse_duration_ms, parse_size
 from lakewright.storage.spec.options import ChangelogProducer, TableOptions, read_options
-from lakewright.storage.spec.refused_options import REFUSED_OPTIONS
+from lakewright.storage.spec.refused_options import FALLBACK_BRANCH, REFUSED_OPTIONS
 from lakewright.storage.spec.schema import VALUE_COUNT, TableSchema
 
 __all__ = [
@@ -30,9 +31,11 @@ __all__ = [
     "check_new_options",
     "check_option_name",
     "check_option_type",
+    "check_readable",
     "check_supported",
     "find_option",
     "paimon_group",
+    "without_fallback",
 ]
 
 KNOWN_OPTIONS: tuple[Option, ...] = (*HONOURED_OPTIONS, *IGNORED_OPTIONS, *REFUSED_OPTIONS)
@@ -86,6 +89,21 @@ def check_supported(schema: TableSchema, use: Use, *, table: str) -> None:
     _check_bucket(schema, options, table, use)
     if use is not Use.READ:
         _check_formats(schema, options, table)
+
+
+def check_readable(schema: TableSchema, *, table: str) -> None:
+    """Refuse a table whose latest rows cannot be read; other reads may refuse more.
+
+    Raises:
+        UnsupportedError, InvalidOption: as `check_supported`.
+    """
+    check_supported(without_fallback(schema), Use.READ, table=table)
+
+
+def without_fallback(schema: TableSchema) -> TableSchema:
+    """A schema without the option that names a fallback branch."""
+    kept = {name: text for name, text in schema.options.items() if name.strip() != FALLBACK_BRANCH}
+    return replace(schema, options=kept)
 
 
 def check_new_options(schema: TableSchema, *, table: str) -> None:
@@ -170,7 +188,7 @@ def _refused(name: str, value: str, refusal: Refusal, use: Use, table: str) -> U
     others = f" (implemented: {', '.join(sorted(refusal.unless))})" if refusal.unless else ""
     return UnsupportedError(
         f"{table} sets option {name}={value}, which is not implemented{others}: "
-        f"{refusal.reason}; the table cannot be {_DONE[use]}, and was not changed",
+        f"{refusal.reason}; the table cannot be {refusal.done or _DONE[use]}, and was not changed",
         table=table,
         option=name,
     )

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lakewright.storage import Catalog, Table
 from tests.interop.test_they_read_ours import as_read_by, assert_read_alike
 from tests.oracles.client import JavaOracle, LatestJavaOracle, Oracle, WritingOracle
 from tests.support.tables.builders import compact, content, expire, new_table, rows
+from tests.support.tables.footers import change_footer, sign_as, take_orders_away
 from tests.support.tables.landed import LANDED, land_days
 
 FORMATS = ["parquet", "orc", "avro"]
@@ -42,6 +46,39 @@ def test_clients_read_files_where_they_lie_and_fill_in_the_partition(
             assert as_read_by(reader, catalog, table, where=where) == content(table, where=said)
     compact(table, full=True)
     assert_read_alike(readers, catalog, catalog.table("db.t"))
+
+
+@pytest.mark.parametrize("copy", [False, True])
+def test_java_finds_the_rows_of_files_whose_statistics_are_wrong(
+    catalog: Catalog, java_latest: LatestJavaOracle, tmp_path: Path, copy: bool
+) -> None:
+    """As parquet-mr 1.8 wrote: without the newer bounds, and 2.00 for the least from 1.00."""
+    path = tmp_path / "landed" / "day=a" / "f.parquet"
+    path.parent.mkdir(parents=True)
+    values = [Decimal(f"{number}.00") for number in range(1, 25)]
+    rows = pa.table({"id": range(24), "v": pa.array(values, pa.decimal128(25, 2))})
+    pq.write_table(rows, path, use_dictionary=False, compression="zstd")
+    least, most = ((100 * n).to_bytes(11, "big") for n in (1, 24))
+    change_footer(path, b"\x18\x0b" + least, b"\x18\x0b" + (200).to_bytes(11, "big"))
+    # The newer bounds become fields that readers do not know.
+    change_footer(path, b"\x28\x0b" + most, b"\xc8\x0b" + most)
+    sign_as(path, "parquet-mr version 1.8.1 (build 4aba4d)")
+    take_orders_away(path)
+    table = new_table(
+        catalog, {"id": "BIGINT", "v": "DECIMAL(25, 2)", "day": "STRING"}, partitions=["day"]
+    )
+    table.upkeep.add_partitions(str(tmp_path / "landed"), copy=copy, age_ms=0)
+    table = catalog.table("db.t")
+    for where, count in (
+        ([("v", "=", "1.00")], 1),
+        ([("v", "<", "2.00")], 1),
+        ([("id", ">=", 20)], 4),
+        ([("id", "=", 99)], 0),
+    ):
+        said = " AND ".join(f"{name} {sign} {value}" for name, sign, value in where)
+        found = content(table, where=said)
+        assert len(found) == count
+        assert as_read_by(java_latest, catalog, table, where=where) == found
 
 
 @pytest.mark.parametrize("suffix", FORMATS)

@@ -41,7 +41,7 @@ class _Folder(paramiko.SFTPServerInterface):
     def list_folder(self, path: str) -> Any:
         return self._tried(
             lambda: [
-                SFTPAttributes.from_stat(each.stat(), each.name)
+                SFTPAttributes.from_stat(each.lstat(), each.name)
                 for each in self._here(path).iterdir()
             ]
         )

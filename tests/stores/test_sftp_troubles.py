@@ -9,7 +9,12 @@ import pytest
 from fsspec.config import conf
 
 from lakewright.storage import Catalog
-from lakewright.storage.errors import AccessRefused, CredentialsMissing, UnavailableError
+from lakewright.storage.errors import (
+    AccessRefused,
+    CredentialsMissing,
+    UnavailableError,
+    UnsupportedError,
+)
 from lakewright.storage.files.clients import forget_clients
 from lakewright.storage.files.file_systems import open_file_system
 from tests.support.stores.servers import SECRET, sftp_server
@@ -61,4 +66,26 @@ def test_a_user_whom_the_server_does_not_know_is_refused_and_the_password_not_to
         monkeypatch.setitem(conf, "sftp", {"look_for_keys": False, "allow_agent": False})
         with pytest.raises(CredentialsMissing):
             fs.exists(f"{root}x")
+    forget_clients()
+
+
+def test_a_table_whose_folder_is_a_link_is_not_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(conf, "sftp", {"password": SECRET})
+    (tmp_path / "files").mkdir()
+    with sftp_server(tmp_path / "files") as address:
+        catalog = Catalog.open(f"sftp://{address}/w", lock=f"sqlite://{tmp_path}/lock")
+        table = new_table(catalog)
+        table.write(rows(table, events(0, 3)))
+        own = tmp_path / "files" / "w" / "db.db" / "t"
+        own.rename(tmp_path / "files" / "real")
+        own.symlink_to(tmp_path / "files" / "real")
+        fs, root = open_file_system(f"sftp://{address}/w")
+        links = [f"{root}/db.db/t"]
+        assert fs.list_links(f"{root}/db.db") == fs.list_links(root, at_any_depth=True) == links
+        assert fs.list_tree(root) == []
+        with pytest.raises(UnsupportedError, match=r"is a symbolic link, .* nothing was deleted"):
+            catalog.drop_table("db.t")
+        assert catalog.table("db.t").read().num_rows == 3
     forget_clients()

@@ -10,6 +10,7 @@ from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.format_tables.format_spec import REGISTERED_OPTION, FormatSpec
 from lakewright.storage.operations.format_tables.partition_folders import (
     PartitionFolder,
+    check_own_folders,
     folder_of,
     folders_on_disk,
     list_data_files,
@@ -54,6 +55,7 @@ def add_format_partitions(
     if there and not if_not_exists:
         raise PartitionExists(f"{there[0].named} of {files.name} exists already", table=files.name)
     new = tuple(each for each in wanted if each not in known)
+    check_own_folders(files, spec, [PartitionFolder(each, folders[each]) for each in new])
     for each in new:
         files.fs.make_dirs(folders[each])
     if spec.is_registered and new:

@@ -3,6 +3,8 @@
 1. Take the partitions of the registry, or list the folders level by level.
 2. Leave out what the filter excludes, level by level, before anything below is listed.
 3. List the data files of what is left. Names that begin with `_` or `.` are no data.
+
+Symbolic links below the location are refused, where a verb would reach what they lead to.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from lakewright.storage.operations.format_tables.format_spec import FormatSpec
 from lakewright.storage.operations.format_tables.registry import read_registry
 from lakewright.storage.operations.partitions.external_folders import HIVE_DEFAULT_PARTITION
 from lakewright.storage.operations.running.concurrency import map_concurrently
+from lakewright.storage.operations.running.links import check_no_links
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.partition import Partition, escape_path, partition_value_text
 from lakewright.storage.spec.predicate import Bounds, Predicate, may_match, only_on
@@ -101,11 +104,32 @@ def list_partitions(
     wanted = only_on(predicate, frozenset(keys.names))
     if not spec.is_registered:
         return list(_found(files, spec, lambda known: _may_match(wanted, known), spec.location, {}))
-    return [
+    registered = [
         PartitionFolder(partition, _registered_folder(files, spec, partition))
         for partition in read_registry(files).partitions
         if _may_match(wanted, partition.stored)
     ]
+    check_own_folders(files, spec, registered)
+    return registered
+
+
+def check_own_folders(
+    files: TableFiles, spec: FormatSpec, folders: Iterable[PartitionFolder]
+) -> None:
+    """Refuse folders to which a symbolic link below the location leads.
+
+    Raises:
+        UnsupportedError: one is a link, or lies below one.
+    """
+    on_the_way = set()
+    for each in folders:
+        folder = each.folder
+        while folder.startswith(f"{spec.location}/"):
+            on_the_way.add(folder)
+            folder = folder.rpartition("/")[0]
+    for above in sorted({each.rpartition("/")[0] for each in on_the_way}):
+        links = files.fs.list_links(above)
+        check_no_links([each for each in links if each in on_the_way], files.name)
 
 
 def _registered_folder(files: TableFiles, spec: FormatSpec, partition: Partition) -> str:
@@ -152,7 +176,8 @@ def _found(
         yield PartitionFolder(files.partitions.of_values(tuple(known.values())), folder)
         return
     field = fields[len(known)]
-    for name in sorted(files.fs.list_subdirs(folder)):
+    links = {link.rpartition("/")[2]: link for link in files.fs.list_links(folder)}
+    for name in sorted({*files.fs.list_subdirs(folder), *links}):
         try:
             found = _values_in(files, spec, field, name)
         except InvalidRequestError as error:
@@ -164,6 +189,7 @@ def _found(
         for value in found:
             below = {**known, field.name: value}
             if is_wanted(below):
+                check_no_links([links[name]] if name in links else [], files.name)
                 yield from _found(files, spec, is_wanted, f"{folder}/{name}", below)
 
 
@@ -187,9 +213,15 @@ def is_hidden(name: str) -> bool:
 def list_data_files(
     files: TableFiles, folders: list[PartitionFolder]
 ) -> list[tuple[Partition, FileStatus]]:
-    """The data files of partitions; a folder that is not there has none."""
+    """The data files of partitions; a folder that is not there has none.
+
+    Raises:
+        UnsupportedError: one is a symbolic link.
+    """
 
     def listed(each: PartitionFolder) -> list[tuple[Partition, FileStatus]]:
+        links = files.fs.list_links(each.folder)
+        check_no_links([x for x in links if not is_hidden(x.rpartition("/")[2])], files.name)
         found = sorted(files.fs.list_dir(each.folder), key=lambda status: status.path)
         return [(each.partition, status) for status in found if not is_hidden(status.name)]
 

@@ -34,6 +34,7 @@ from lakewright.storage.operations.format_tables.format_spec import FormatSpec
 from lakewright.storage.operations.format_tables.named_writes import NamedWrite, earlier_write
 from lakewright.storage.operations.format_tables.partition_folders import (
     PartitionFolder,
+    check_own_folders,
     folder_of,
     folders_on_disk,
     list_data_files,
@@ -97,6 +98,7 @@ def write_folders(
         # A static write makes its partition, also without rows.
         parts = [(files.partitions.of_values(tuple(static.values())), conformed)]
     touched = [PartitionFolder(each, folder_of(files, spec, each)) for each, _ in parts]
+    check_own_folders(files, spec, touched)
     old = _replaced(files, spec, mode, static, touched, dynamic=dynamic)
     found = None if name is None else earlier_write(files, spec, name)
     if found is not None:

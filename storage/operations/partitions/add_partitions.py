@@ -396,7 +396,7 @@ def describe_planned(
     def read(item: tuple[Partition, ExternalFile]) -> tuple[Partition, DataFileMeta]:
         partition, file = item
         uri = None if copy else external_uri(files.fs, file.path)
-        meta = described.describe(partition, file.path, uri=uri, taking=taking)
+        meta = described.describe(partition, file.path, uri=uri, taking=taking, computes=copy)
         if (meta.file_size, meta.row_count) != (file.bytes, file.rows):
             raise StalePlan(
                 f"file {file.path} had {file.bytes} bytes and {file.rows} rows when its takeover "

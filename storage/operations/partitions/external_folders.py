@@ -17,6 +17,7 @@ from urllib.parse import unquote
 from lakewright.storage.env import FileStatus
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.running.links import check_no_links
 from lakewright.storage.spec.manifest import ManifestEntry
 from lakewright.storage.spec.partition import Partition
 from lakewright.storage.spec.values import Value, from_python
@@ -97,9 +98,11 @@ def find_partitions(files: TableFiles, asked: FolderQuestion) -> FoundFolders:
 
     Raises:
         InvalidRequestError: `keys` are not those that the folders have to give.
+        UnsupportedError: a folder or a file is a symbolic link, whose rows would be left out.
     """
     given = files.partitions.stored(asked.given)
     levels = _Levels(files, given, asked)
+    _check_links(files, asked.root, levels)
     folders: dict[str, list[FileStatus]] = {}
     young: dict[str, str] = {}
     unfinished: dict[str, str] = {}
@@ -128,6 +131,14 @@ def find_partitions(files: TableFiles, asked: FolderQuestion) -> FoundFolders:
     return FoundFolders(
         partitions=tuple(partitions), strays=tuple(strays), young=young, unfinished=unfinished
     )
+
+
+def _check_links(files: TableFiles, root: str, levels: _Levels) -> None:
+    below = root.rstrip("/") + "/"
+    for link in files.fs.list_links(root, at_any_depth=True):
+        parts = link.removeprefix(below).split("/")
+        if not any(levels.is_hidden(part, depth) for depth, part in enumerate(parts)):
+            check_no_links([link], files.name)
 
 
 def _data_depth(parts: Sequence[str], levels: _Levels) -> int:

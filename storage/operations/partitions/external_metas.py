@@ -3,12 +3,14 @@
 1. Read the footer: rows, columns, bounds. Rows are read only where the footer cannot decide.
 2. Find the version of the table's schema whose columns the file has, by name and type. Partition
    columns may be missing: every Paimon reader takes their values from the manifest.
-3. Make statistics of the footer's bounds and of the partition's values.
+3. Make statistics of the footer's bounds, where its writer is known to get them right, and of the
+   partition's values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -64,9 +66,18 @@ class ExternalFiles:
         self._versions: dict[str, list[_Version]] = {}
 
     def describe(
-        self, partition: Partition, path: str, *, uri: str | None, taking: str = ""
+        self,
+        partition: Partition,
+        path: str,
+        *,
+        uri: str | None,
+        taking: str = "",
+        computes: bool = False,
     ) -> DataFileMeta:
         """The metadata of a file; with a `uri` it stays where it lies.
+
+        Statistics that the footer does not tell, or that its writer may have got wrong, are left
+        out, or with `computes` taken from the rows.
 
         `taking` is of one takeover alone, and so are the names that manifests give its files.
 
@@ -90,11 +101,12 @@ class ExternalFiles:
         footer = read_footer(files.fs, path, bounded)
         schema = self._version(path, format_name, footer)
         self._check_values(schema, partition, path, footer)
+        computed = self._computed(schema, partition, path, footer) if computes else {}
         return DataFileMeta(
             file_name=_name(uri or path, taking, format_name),
             file_size=footer.file_size,
             row_count=footer.row_count,
-            value_stats=self._stats(schema, partition, footer),
+            value_stats=self._stats(schema, partition, footer, computed),
             min_sequence_number=0,
             max_sequence_number=0,
             schema_id=schema.id,
@@ -183,24 +195,47 @@ class ExternalFiles:
 
     # --- statistics -------------------------------------------------------------------------------
 
-    def _stats(self, schema: TableSchema, partition: Partition, footer: Footer) -> SimpleStats:
+    def _computed(
+        self, schema: TableSchema, partition: Partition, path: str, footer: Footer
+    ) -> dict[str, ColumnStats]:
+        """Statistics of the columns that the footer does not tell all of."""
+        told = {*footer.bounds} & {*footer.null_counts}
+        found = {}
+        for field in schema.fields:
+            is_known = field.name in partition.stored or field.name in told
+            if is_known or not isinstance(field.type, AtomicType):
+                continue
+            stats, kind = ColumnStats(field.type), to_arrow_type(field.type)
+            # A value that the table's type does not hold is an error of reads, not of the copy.
+            with suppress(pa.ArrowException):
+                for rows in self._column(field, path):
+                    stats.add(cast_column(rows.column(0), kind))
+                found[field.name] = stats
+        return found
+
+    def _stats(
+        self,
+        schema: TableSchema,
+        partition: Partition,
+        footer: Footer,
+        computed: Mapping[str, ColumnStats],
+    ) -> SimpleStats:
         """Statistics of all columns: readers before Paimon 1.0 expect that none is left out."""
         options = self._files.options
         low, high, nulls = list[Value](), list[Value](), list[int | None]()
         for field in schema.fields:
             mode = options.column_stats_modes.get(field.name, options.stats_mode)
-            stats = None
             if field.name in partition.stored:
                 stats = _constant_stats(field, partition.stored[field.name], footer)
-            elif field.name in footer.null_counts:
-                stats = _column_stats(field, footer)
-            if stats is None or mode == "none":
-                bounds: tuple[Value, Value] = (None, None)
+            elif field.name in computed:
+                stats = computed[field.name]
             else:
-                bounds = stats.bounds(mode)
+                stats = _column_stats(field, footer)
+            bounds = (None, None) if mode == "none" else stats.bounds(mode)
             low.append(bounds[0])
             high.append(bounds[1])
-            nulls.append(None if stats is None or mode == "none" else stats.null_count)
+            is_counted = field.name in {*partition.stored, *computed, *footer.null_counts}
+            nulls.append(stats.null_count if is_counted and mode != "none" else None)
         types = [field.type for field in schema.fields]
         return SimpleStats(encode_row(low, types), encode_row(high, types), tuple(nulls))
 
@@ -224,12 +259,12 @@ def _constant_stats(field: DataField, value: Value, footer: Footer) -> ColumnSta
 
 
 def _column_stats(field: DataField, footer: Footer) -> ColumnStats:
-    stats = ColumnStats(field.type, null_count=footer.null_counts[field.name], bounded=False)
+    count = footer.null_counts.get(field.name, 0)
     bounds = footer.bounds.get(field.name)
     if bounds is None or not isinstance(field.type, AtomicType) or field.type.root not in _BOUNDED:
-        return stats
+        return ColumnStats(field.type, null_count=count, bounded=False)
     low, high = (from_python(bound, field.type) for bound in bounds)
-    return ColumnStats(field.type, low, high, stats.null_count)
+    return ColumnStats(field.type, low, high, count)
 
 
 def _misfit(held: pa.Schema, version: _Version, partition_keys: tuple[str, ...]) -> str | None:

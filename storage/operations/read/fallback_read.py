@@ -25,10 +25,9 @@ from lakewright.storage.operations.state.branch_files import on_branch
 from lakewright.storage.operations.state.live_files import live_entries
 from lakewright.storage.spec.option_values import trimmed
 from lakewright.storage.spec.predicate import Predicate
+from lakewright.storage.spec.refused_options import FALLBACK_BRANCH
 from lakewright.storage.spec.snapshot import Snapshot
-from lakewright.storage.spec.supported_options import Use, check_supported
-
-_OPTION = "scan.fallback-branch"
+from lakewright.storage.spec.supported_options import check_readable, without_fallback
 
 
 class FallbackReader(SplitReader):
@@ -63,7 +62,7 @@ class FallbackReader(SplitReader):
 
 def falls_back(files: TableFiles) -> bool:
     """Whether a read of the table includes rows of a fallback branch."""
-    return bool(trimmed(files.schema.options).get(_OPTION))
+    return bool(trimmed(files.schema.options).get(FALLBACK_BRANCH))
 
 
 def scan_with_fallback(
@@ -78,10 +77,10 @@ def scan_with_fallback(
         BranchNotFound: the branch does not exist.
         UnsupportedError: the branch has other columns, or an option that is not implemented.
     """
-    name = trimmed(files.schema.options)[_OPTION]
-    files = _without_option(files)
+    name = trimmed(files.schema.options)[FALLBACK_BRANCH]
+    files = replace(files, schema=without_fallback(files.schema))
     once = files.reading_once()
-    check_supported(files.schema, Use.READ, table=files.name)
+    check_readable(files.schema, table=files.name)
     branch = _branch_of(files, name)
     of_branch = branch.snapshots.latest()
     snapshot_id = None if snapshot is None else snapshot.id
@@ -110,27 +109,23 @@ def scan_with_fallback(
     )
 
 
-def _without_option(files: TableFiles) -> TableFiles:
-    options = {key: text for key, text in files.schema.options.items() if key.strip() != _OPTION}
-    return replace(files, schema=replace(files.schema, options=options))
-
-
 def _branch_of(files: TableFiles, name: str) -> TableFiles:
     if name != files.paths.branch and name not in files.references.branches():
         raise BranchNotFound(
-            f"{files.name} has no branch {name}, which its option {_OPTION} names",
+            f"{files.name} has no branch {name}, which its option {FALLBACK_BRANCH} names",
             table=files.name,
         )
-    branch = _without_option(on_branch(files, name))
-    check_supported(branch.schema, Use.READ, table=f"{files.name}, branch {name}")
+    branch = on_branch(files, name)
+    branch = replace(branch, schema=without_fallback(branch.schema))
+    check_readable(branch.schema, table=f"{files.name}, branch {name}")
     if _columns(files) == _columns(branch):
         return branch
     raise UnsupportedError(
-        f"{files.name} and its branch {name}, which its option {_OPTION} names, have different "
-        f"columns ({', '.join(files.schema.field_names)}; "
+        f"{files.name} and its branch {name}, which its option {FALLBACK_BRANCH} names, have "
+        f"different columns ({', '.join(files.schema.field_names)}; "
         f"{', '.join(branch.schema.field_names)}); alter one of them",
         table=files.name,
-        option=_OPTION,
+        option=FALLBACK_BRANCH,
     )
 
 

@@ -40,6 +40,7 @@ from lakewright.storage.operations.references.roots import (
 from lakewright.storage.operations.references.stale_roots import stale_when_roots_go
 from lakewright.storage.operations.references.whole_snapshots import check_lists, is_kept
 from lakewright.storage.operations.running.delete_files import delete_files, drop_branch_files
+from lakewright.storage.operations.running.links import check_is_no_link
 from lakewright.storage.operations.running.plan import DeletionPlan
 from lakewright.storage.operations.state.branch_files import (
     FIRST_SCHEMA_ID,
@@ -205,6 +206,7 @@ def _check_beginning(files: TableFiles, name: str, snapshot: Snapshot) -> None:
 
 def _drop(branch: TableFiles) -> None:
     """Delete a branch's own files, its first schema first: without it the branch does not exist."""
+    check_is_no_link(branch.fs, branch.paths.metadata_root, branch.name)
     delete_files(branch.fs, [branch.paths.schema(FIRST_SCHEMA_ID)])
     drop_branch_files(branch.fs, branch.paths.metadata_root)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from tempfile import TemporaryFile
 from typing import IO
@@ -76,10 +76,14 @@ class OrphanCandidates:
 @contextmanager
 def orphan_candidates() -> Iterator[OrphanCandidates]:
     """No candidates at first; at the end of the `with` block their file is deleted."""
-    with ExitStack() as opened:
-        with _on_disk():
-            listing = opened.enter_context(TemporaryFile("w+", encoding="utf-8"))
+    with _on_disk():
+        listing = TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115  # closed below
+    try:
         yield OrphanCandidates(listing)
+    finally:
+        # On a full disk the end of the file cannot be written either, and no reader needs it.
+        with suppress(OSError):
+            listing.close()
 
 
 @contextmanager

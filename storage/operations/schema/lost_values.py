@@ -19,6 +19,7 @@ from lakewright.storage.operations.schema.stored_files import StoredFile, Stored
 from lakewright.storage.spec.cast_rules import cast_rule
 from lakewright.storage.spec.changed_parts import ChangedPart, changed_parts, retyped_parts
 from lakewright.storage.spec.predicate import Bounds
+from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.schema_change import path_text
 from lakewright.storage.spec.schema_gate import Compatibility, Finding, Rule, Severity
 from lakewright.storage.spec.values import to_python
@@ -117,15 +118,23 @@ def _by_statistics(stored_files: StoredFiles, question: Question) -> _Loss | Non
     if loss.is_none:
         return None
     at_least, is_all = loss.at_least, loss.is_all
-    if stored.deletions is not None:
-        # Rows that are deleted may be those that are lost.
-        _, vector = stored.deletions
-        deleted = at_least if vector.cardinality is None else vector.cardinality
-        at_least, is_all = max(0, at_least - deleted), False
+    deleted = _deleted_rows(stored_files.schemas_of(stored).schema_of(stored.file), stored)
+    if deleted is not None and deleted >= stored.file.row_count:
+        return None
+    if deleted != 0:
+        # Rows that are deleted, or that delete others, may be those that are lost.
+        at_least, is_all = 0 if deleted is None else max(0, at_least - deleted), False
     if not at_least:
         return _Loss(question, None, is_exact=False)
     shown = "" if question.of_nulls else _shown(bounds, part)
     return _Loss(question, at_least, is_exact=is_all, shown=shown)
+
+
+def _deleted_rows(schema: TableSchema, stored: StoredFile) -> int | None:
+    """How many rows of a file no read returns, or more; None if that is not known."""
+    deleting = stored.file.delete_row_count if schema.is_keyed else 0
+    marked = 0 if stored.deletions is None else stored.deletions[1].cardinality
+    return None if deleting is None or marked is None else deleting + marked
 
 
 def _loss_of_nulls(bounds: Bounds | None, part: ChangedPart) -> KnownLoss:
@@ -185,7 +194,9 @@ def _proved(proposed: ProposedSchema, losses: Sequence[_Loss]) -> Finding:
         what = f"{retyped} loses {least}{total} values ({loss}), in {many}"
         way_out = "correct those rows first, or choose a type that holds their values"
     if proposed.old.has_primary_key:
-        way_out += "; compact the table fully first if only rows that were replaced hold them"
+        way_out += (
+            "; compact the table fully first if only rows that were replaced or deleted hold them"
+        )
     return Finding(
         rule=Rule.VALUES_LOST,
         severity=_severity(proposed, losses[0]),

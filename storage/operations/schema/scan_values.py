@@ -1,7 +1,8 @@
 """Counts, in the rows of data files, the values that a cast loses and the nulls of columns.
 
 1. Each task reads the columns in question of some files, batch by batch, as they were written.
-2. Rows that a deletion vector names are left out. Rows of key-value files count before merging.
+2. Rows that a deletion vector names are left out, and rows that delete or take back another. Other
+   rows of key-value files count before merging.
 3. Of nested columns the values at the end of the path are counted, and nulls only where the row or
    the array around them is there.
 """
@@ -12,6 +13,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakewright.storage.codec.cast_survival import lost_values
 from lakewright.storage.files.table_files import TableFiles
@@ -21,8 +23,11 @@ from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.schema.part_values import null_count, values_of
 from lakewright.storage.operations.schema.stored_files import StoredFile
 from lakewright.storage.spec.changed_parts import ChangedPart
+from lakewright.storage.spec.rows import RowKind
+from lakewright.storage.spec.schema import VALUE_KIND
 
 _TASKS = 64
+_STAYING_KINDS = (RowKind.INSERT, RowKind.UPDATE_AFTER)
 _EXAMPLES = 3
 _MOST_SHOWN = 40
 
@@ -108,7 +113,15 @@ def _batches(seen: TableFiles, stored: StoredFile, names: set[str]) -> Iterator[
         merge=False,
         deletions=deletions,
     )
-    return FileRows(files, fields).batches(split, entry.file)
+    read = FileRows(files, fields)
+    if not files.schema.is_keyed:
+        yield from read.batches(split, entry.file)
+        return
+    staying = pa.array(_STAYING_KINDS, pa.int8())
+    batch_rows = read.batch_rows(split, entry.file)
+    for rows in read.key_value_rows(split, entry.file, batch_rows=batch_rows, system=(VALUE_KIND,)):
+        stays = pc.is_in(rows.column(VALUE_KIND), staying)
+        yield rows.filter(stays).select([field.name for field in fields])
 
 
 def _count(rows: pa.Table, question: Question) -> Count:

@@ -200,6 +200,9 @@ class SteppedFiles:
     def list_tree(self, path: str) -> list[FileStatus]:
         return list(self.perform(Call(Verb.TREE, path)))
 
+    def list_links(self, path: str, *, at_any_depth: bool = False) -> list[str]:
+        return []
+
     def make_dirs(self, path: str) -> None:
         self.perform(Call(Verb.MAKE_DIRS, path))
 

@@ -71,6 +71,7 @@ READS = frozenset(
         "list_dir",
         "list_subdirs",
         "list_tree",
+        "list_links",
         "make_durable",
         "make_all_durable",
     }
@@ -186,6 +187,11 @@ class WatchedFiles:
 
     def list_tree(self, path: str) -> list[FileStatus]:
         found: list[FileStatus] = self.run("list_tree", path, lambda: self.inner.list_tree(path))
+        return found
+
+    def list_links(self, path: str, *, at_any_depth: bool = False) -> list[str]:
+        effect = lambda: self.inner.list_links(path, at_any_depth=at_any_depth)  # noqa: E731
+        found: list[str] = self.run("list_links", path, effect)
         return found
 
     def make_dirs(self, path: str) -> None:

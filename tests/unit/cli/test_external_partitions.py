@@ -49,6 +49,18 @@ def test_folders_are_taken_over_and_repaired(
     assert "may be being written" in young.err
 
 
+def test_several_folders_of_one_partition_count_as_one(
+    catalog: Catalog, lakewright: Lakewright, tmp_path: Path
+) -> None:
+    new_table(catalog, {**LANDED, "day": "INT"}, partitions=["day"])
+    for number, day in enumerate(["1", "01", "%31", "2"]):
+        land(tmp_path / "landed" / f"day={day}" / "f.parquet", rows_of(number, number + 1))
+    asked = ("add-partitions", "db.t", str(tmp_path / "landed"), "--age", "0s")
+    done = lakewright(catalog, *asked)
+    assert "db.t: 2 partitions with 4 rows in 4 files" in done.lines[0]
+    assert catalog.table("db.t").read("day = 1").num_rows == 3
+
+
 def test_what_is_there_already_and_what_is_nowhere_is_told(
     catalog: Catalog, lakewright: Lakewright, tmp_path: Path
 ) -> None:

@@ -129,7 +129,7 @@ def test_only_folders_that_match_are_listed(catalog: Catalog, tmp_path: Path) ->
     assert len(scan.files) == 2
     listed = [call.path for call in watched.calls if str(call.name).startswith("list")]
     below = [path.removeprefix(str(root)).strip("/") for path in listed]
-    assert sorted(below) == ["", "day=b", "day=b/hour=1", "day=b/hour=2"]
+    assert sorted({*below}) == ["", "day=b", "day=b/hour=1", "day=b/hour=2"]
 
 
 @pytest.mark.parametrize("options", [{}, REGISTERED], ids=["folders", "registry"])
@@ -358,6 +358,7 @@ def test_a_partition_with_several_folders_is_replaced_and_dropped_whole(
     table = catalog.create_format_table(
         "db.f", columns, partition_keys=["hour"], location=str(root)
     )
+    assert table.partitions() == ({"hour": 1}, {"hour": 2}, {"hour": None})
     new = [{"id": 10, "v": "v", "hour": 1}, {"id": 11, "v": "v", "hour": None}]
     table.write(new, mode="overwrite", dynamic=dynamic)
     assert ids(table) == ([2, 10, 11] if dynamic else [10, 11])

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from lakewright.storage import Catalog
-from lakewright.storage.errors import TableNotFound
+from lakewright.storage.errors import TableNotFound, UnavailableError
 from tests.support.tables.builders import content, events, new_table, rows
 from tests.support.tables.invariants import assert_sound
 from tests.support.tables.landed import LANDED, land_days, rows_of
@@ -47,3 +47,11 @@ def test_a_session_reads_folders_of_others_as_a_table_and_leaves_them(tmp_path: 
         assert session.table("s.taken").read().num_rows == 12
         plain.write(pa.Table.from_pylist(rows_of(90, 91)), partition={"day": "c"})
     assert len(list(root.rglob("*.parquet"))) == 5
+
+
+def test_a_temporary_warehouse_without_a_disk_is_refused(tmp_path: Path) -> None:
+    with (
+        pytest.raises(UnavailableError, match=r"no temporary folder can be made in .*gone"),
+        Catalog.temporary(folder=str(tmp_path / "gone")),
+    ):
+        pass

@@ -13,7 +13,7 @@ from lakewright.storage.errors import InvalidOption, StorageError, UnsupportedEr
 from lakewright.storage.lsm.bin_packing import SMALL_FILE_RATIO
 from lakewright.storage.operations.state.late_writers import LateWriter
 from lakewright.storage.spec.options import BucketMode
-from lakewright.storage.spec.supported_options import Use, check_supported
+from lakewright.storage.spec.supported_options import Use, check_supported, without_fallback
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ def report_table(table: Table) -> TableReport:
         compaction=table.upkeep.plan_compact() if upkeep_refusal is None else None,
         has_other_keys=has_other_keys,
         late_writers=table.inspect.late_writers() if has_other_keys else (),
-        read_refusal=_refusal(table, Use.READ),
+        read_refusal=_refusal(table, Use.READ, without_fallback(table.schema)),
         upkeep_refusal=upkeep_refusal,
         leases=leases,
         leases_refusal=leases_refusal,
@@ -92,9 +92,9 @@ def _leases(table: Table) -> tuple[tuple[Lease, ...], str | None]:
         return (), error.message
 
 
-def _refusal(table: Table, use: Use) -> str | None:
+def _refusal(table: Table, use: Use, schema: TableSchema | None = None) -> str | None:
     try:
-        check_supported(table.schema, use, table=table.name)
+        check_supported(schema or table.schema, use, table=table.name)
     except (UnsupportedError, InvalidOption) as error:
         return error.message
     return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 from pathlib import Path
 from textwrap import dedent
 
@@ -649,3 +650,10 @@ def test_partitions_by_time_hold_moments_in_the_columns_format(
     (declaration,) = load(tmp_path, text)
     assert declaration.scheme.spec_of(key) == {"dt": value}
     assert declaration.scheme.key_of({"dt": value}) == key
+
+
+def test_a_pipe_among_declarations_is_named_and_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "good.yaml").write_text(GOOD)
+    os.mkfifo(tmp_path / "pipe.yaml")
+    with pytest.raises(DeclarationError, match=r"pipe\.yaml: the file is a pipe, a socket or a"):
+        load_declarations([tmp_path], check=check_for_dagster)

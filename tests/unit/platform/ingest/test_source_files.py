@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import gzip
 import json
+import os
 import pickle
 from collections.abc import Callable, Iterator
 from decimal import Decimal
@@ -20,7 +21,7 @@ from pyarrow import orc
 from lakewright.platform.declare.declaration_checks import check_declaration
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.ingest.source_files import SourceFile, divided, read_in_turn, source_files
-from lakewright.storage.errors import InvalidRows, NotFoundError
+from lakewright.storage.errors import CorruptionError, InvalidRows, NotFoundError
 from lakewright.storage.files.file_systems import open_file_system
 
 COLUMNS = [
@@ -325,6 +326,16 @@ def test_links_are_followed_and_names_may_be_patterns(tmp_path: Path) -> None:
     for path, ids in (("link", [0]), ("**/*.csv", [0, 0, 0, 1]), ("in[1]", [1]), ("?.csv", [0])):
         found = read(declared(columns, source={"csv": f"{tmp_path}/{path}"}))
         assert sorted(row["id"] for row in found) == ids, path
+
+
+def test_a_pipe_is_passed_over_in_a_folder_and_refused_by_its_name(tmp_path: Path) -> None:
+    put(tmp_path, "a.csv")
+    for name in ("b.csv", "c.csv.x"):
+        os.mkfifo(tmp_path / name)
+    columns = [{"name": "id", "type": "INT"}]
+    assert len(read(declared(columns, source={"csv": str(tmp_path)}))) == 1
+    with pytest.raises(CorruptionError, match=r"c\.csv\.x is a named pipe, and only regular files"):
+        read(declared(columns, source={"csv": str(tmp_path / "c.csv.x")}))
 
 
 def test_row_groups_are_read_by_themselves(tmp_path: Path) -> None:

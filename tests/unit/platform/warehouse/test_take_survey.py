@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from lakewright.cli.output.table_report import report_table
 from lakewright.platform.upkeep.health import read_health
 from lakewright.platform.warehouse.debt import findings
 from lakewright.platform.warehouse.survey import TableSurvey
@@ -19,7 +20,7 @@ from lakewright.platform.warehouse.take_survey import (
     survey_warehouse,
 )
 from lakewright.storage import Catalog, SetOption, Table
-from lakewright.storage.errors import TableNotFound
+from lakewright.storage.errors import TableNotFound, UnsupportedError
 from tests.support.stores.watched_files import WatchedFiles, watched
 from tests.support.tables.builders import (
     compact,
@@ -255,6 +256,21 @@ def test_a_table_of_a_later_version_is_read_only(unchecked_catalog: Catalog) -> 
     assert found.read_only is not None
     assert "fromTheFuture" in found.read_only
     assert found.files.files == 3
+
+
+def test_a_table_with_a_fallback_branch_is_surveyed_and_shown_as_one_that_is_read(
+    unchecked_catalog: Catalog,
+) -> None:
+    table = appended(unchecked_catalog)
+    table.history.create_branch("side")
+    _damage("schema/schema-0", _alter_schema(scan__fallback_branch="side"))(table)
+    found = surveyed(unchecked_catalog)["db.t"]
+    assert (found.problem, found.read_only, found.files.files) == (None, None, 3)
+    table = unchecked_catalog.table("db.t")
+    assert report_table(table).read_refusal is None
+    assert table.read().num_rows
+    with pytest.raises(UnsupportedError, match="the table cannot be read in this way"):
+        table.at(snapshot=1).read()
 
 
 def test_a_verb_that_is_refused_leaves_the_others(unchecked_catalog: Catalog) -> None:

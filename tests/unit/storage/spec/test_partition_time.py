@@ -113,3 +113,19 @@ def test_keys_that_are_dates_or_timestamps_are_times_themselves() -> None:
     assert PartitionTimes().of(partition(t=("TIMESTAMP(0)", moment))) == moment
     number = PartitionTimes(formatter="yyyyMMdd")
     assert number.of(partition(n=("INT", 20240305))) == MIDNIGHT
+
+
+@pytest.mark.parametrize("names", [("dt", "dt_hour"), ("dt_hour", "dt"), ("d", "dt"), ("dt", "d")])
+def test_a_key_whose_name_begins_another_is_not_taken_for_it(names: tuple[str, str]) -> None:
+    day, hour = ("d", "dt") if "d" in names else ("dt", "dt_hour")
+    values = {day: ("STRING", "2024-03-05"), hour: ("STRING", "07")}
+    times = PartitionTimes(pattern=f"${day} ${hour}:00:00")
+    times.check_names(names, table="db.t")
+    found = partition(**{name: values[name] for name in names})
+    assert times.of(found) == dt.datetime(2024, 3, 5, 7)
+
+
+def test_a_value_that_looks_like_a_key_is_a_value() -> None:
+    times = PartitionTimes(pattern="$day$hour")
+    assert times.text_of(text("$hour", hour="7")) == "$hour7"
+    assert times.text_of(text("\\1", hour="7")) == "\\17"

@@ -10,6 +10,7 @@ import pytest
 
 from lakewright.storage.env import FileStatus
 from lakewright.storage.errors import UnavailableError
+from lakewright.storage.operations.retention import orphan_candidates as module
 from lakewright.storage.operations.retention.orphan_candidates import orphan_candidates
 
 # No text of UTF-8, as a name on a disk may be.
@@ -50,3 +51,15 @@ def test_a_disk_without_room_is_named(tmp_path: Path, monkeypatch: pytest.Monkey
     way_out = "point TMPDIR at another disk"
     with pytest.raises(UnavailableError, match=way_out), orphan_candidates():
         pass
+
+
+def test_a_disk_that_is_full_is_named_also_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "TemporaryFile", Path("/dev/full").open)
+
+    def listed() -> None:
+        with orphan_candidates() as candidates:
+            candidates.add("bucket-0/a", of("bucket-0/a"))
+            list(candidates.take())
+
+    with pytest.raises(UnavailableError, match=r"No space left.*point TMPDIR at another disk"):
+        listed()

@@ -448,3 +448,22 @@ def test_a_scan_reads_every_format(catalog: Catalog, file_format: str) -> None:
     changes = (ChangeType("c", "VARCHAR(3)"), ChangeType("d", "DECIMAL(4, 1)"))
     counted = findings(table, *changes, rules=SCAN)
     assert [(each.column, each.details["values"]) for each in counted] == [("c", 1), ("d", 2)]
+
+
+@pytest.mark.parametrize("options", [{}, {"deletion-vectors.enabled": "true"}])
+@pytest.mark.parametrize("others", [0, 2])
+def test_rows_that_delete_others_are_no_values_that_become_not_null(
+    catalog: Catalog, options: dict[str, str], others: int
+) -> None:
+    table = table_of(catalog, [{"k": n, "s": "x"} for n in range(5)], keys=["k"], options=options)
+    deleted = [{"k": 0, "s": None, "_rowkind": "-D"}, {"k": 1, "s": None, "_rowkind": "-U"}]
+    # In a file of their own, and beside rows that stay.
+    table.write(deleted + [{"k": 10 + n, "s": "y", "_rowkind": "+I"} for n in range(others)])
+    required = ChangeNullability("s", nullable=False)
+    assert found(table, required, rules=SCAN) == []
+    plain = [] if not others else [("values-may-be-lost", "warning", "s")]
+    assert found(table, required) == plain
+    table.write([{"k": 20, "s": None, "_rowkind": "+I"}, {"k": 2, "s": None, "_rowkind": "-D"}])
+    (counted,) = findings(table, required, rules=SCAN)
+    assert (counted.details["values"], counted.severity) == (1, Severity.BREAKING)
+    assert "replaced or deleted hold them" in counted.way_out
