@@ -14,6 +14,7 @@ from lakewright.storage.operations.commit.restated_base import (
     keys_fit,
     schemas_fit,
 )
+from lakewright.storage.operations.inspection.late_writers import LateWriter, late_writers
 from lakewright.storage.operations.inspection.layout import (
     Layout,
     UnnamedFiles,
@@ -27,7 +28,6 @@ from lakewright.storage.operations.inspection.system_tables import (
     system_table_schema,
 )
 from lakewright.storage.operations.read.expired_reads import told_if_expired
-from lakewright.storage.operations.state.late_writers import LateWriter, late_writers
 from lakewright.storage.operations.state.live_files import snapshot_manifests
 from lakewright.storage.rows import Where, predicate_of
 from lakewright.storage.spec.known_options import Use

@@ -64,7 +64,7 @@ from lakewright.platform.warehouse.known_work import LONGEST_DELAY_MS, Past, Try
 from lakewright.platform.warehouse.surveys import LEAST_EXPIRED_OF_OWN, OWN_TABLES
 from lakewright.platform.warehouse.table_state import TableState
 from lakewright.platform.warehouse.taken_back import TakenBack, policy_digest
-from lakewright.storage.operations.state.late_writers import late_writers_text
+from lakewright.storage.operations.inspection.late_writers import late_writers_text
 from lakewright.storage.spec.known_options import Use
 from lakewright.storage.spec.snapshot import CommitKind
 

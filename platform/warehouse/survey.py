@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from lakewright.platform.upkeep.health import PartitionHealth
-from lakewright.storage.operations.state.late_writers import LateWriter
+from lakewright.storage.operations.inspection.late_writers import LateWriter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -205,6 +205,9 @@ def test_a_writer_that_goes_on_with_former_keys_costs_no_schema_and_they_read_an
     schemas, before = table.table_files.schemas.ids(), table.history.snapshots()[-1].id
     client.finish_write(catalog.root, table.name, given[1:])
     late = [*range(before + 1, table.history.snapshots()[-1].id + 1)]
+    (named,) = table.inspect.late_writers()
+    assert named.commit_user == table.history.snapshots()[-1].commit_user
+    assert named.commits == 1
     table.upkeep.respec(keys)
     assert table.table_files.schemas.ids() == schemas
     assert table.history.snapshots()[-1].id == late[-1] + 1

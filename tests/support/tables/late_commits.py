@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
-from typing import Any
 
 import pytest
 
@@ -22,7 +21,7 @@ from lakewright.storage.spec.manifest import ManifestEntry
 
 def commit_late(opened: Table, staged: StagedWrite) -> None:
     """Commit what was staged under the keys that the table had when it was opened."""
-    with as_other_clients_do(opened):
+    with as_other_clients_do():
         opened.commit(staged)
 
 
@@ -52,7 +51,7 @@ def _replace_late(
         entries = [*(each.removed() for each in chosen), *chain.from_iterable(map(by, chosen))]
         return Change(entries=entries, statistics=latest.statistics)
 
-    with as_other_clients_do(opened):
+    with as_other_clients_do():
         assert commit_loop.commit_bridging(files, build).snapshot
 
 
@@ -66,16 +65,10 @@ def names_of_latest(table: Table) -> set[str]:
 
 
 @contextmanager
-def as_other_clients_do(opened: Table) -> Iterator[None]:
-    """Commit as a client does that opened the table before and asks for no schema again."""
-
-    def snapshot(**fields: Any) -> Snapshot:
-        return Snapshot(**{**fields, "schema_id": opened.schema.id})
-
+def as_other_clients_do() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(commit_loop, "_keys_stand", lambda *_: True)
         patch.setattr(commit_manifests, "check_keys_stay", lambda *_: None)
-        patch.setattr(commit_manifests, "Snapshot", snapshot)
         # Nor whether another client replaced the hash index of a bucket.
         patch.setattr(commit_loop, "check_conflicts", lambda *_: None)
         yield

@@ -11,7 +11,7 @@ from lakewright.platform.upkeep.words import counted, size_text
 from lakewright.storage import CompactionPlan, Lease, PartitionStats, Snapshot, Table, TableSchema
 from lakewright.storage.errors import InvalidOption, StorageError, UnsupportedError
 from lakewright.storage.lsm.bin_packing import SMALL_FILE_RATIO
-from lakewright.storage.operations.state.late_writers import LateWriter
+from lakewright.storage.operations.inspection.late_writers import LateWriter
 from lakewright.storage.spec.options import BucketMode
 from lakewright.storage.spec.supported_options import Use, check_supported, without_fallback
 

@@ -35,7 +35,7 @@ from lakewright.platform.warehouse.survey import (
 )
 from lakewright.platform.warehouse.table_state import KeysChange, Retention, TableState
 from lakewright.platform.warehouse.taken_back import TakenBack, policy_digest
-from lakewright.storage.operations.state.late_writers import LateWriter
+from lakewright.storage.operations.inspection.late_writers import LateWriter
 
 NOW_MS = 1_700_000_000_000
 HOUR_MS = 3_600_000

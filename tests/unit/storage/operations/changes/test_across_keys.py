@@ -275,7 +275,7 @@ def test_a_state_with_rows_of_a_client_that_knew_the_former_keys_is_not_guessed(
     assert before is not None
     assert mixed is not None
     for first in (1, before.id):
-        with pytest.raises(UnsupportedError, match="before the keys changed"):
+        with pytest.raises(UnsupportedError, match="before its keys changed"):
             told(table, first, mixed.id)
     table.upkeep.respec(["dt", "hh"])
     last = table.history.latest_snapshot()

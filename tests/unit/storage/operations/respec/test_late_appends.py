@@ -127,7 +127,7 @@ def test_a_file_with_several_values_lies_in_its_present_partitions_afterwards(
 def test_deleted_rows_of_a_late_file_stay_deleted(catalog: Catalog) -> None:
     table, opened = changed(catalog, ("dt",), ("dt", "hh"), **{"deletion-vectors.enabled": "true"})
     commit_late(opened, opened.stage(rows(opened, late_rows())))
-    with as_other_clients_do(opened):
+    with as_other_clients_do():
         delete_first_rows(opened)
     due = content(catalog.table(table.name))
     assert len(due) == 2 + 3

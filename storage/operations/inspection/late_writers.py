@@ -11,11 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from lakewright.storage.errors import SchemaNotFound
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.commit.restated_base import entries_of_other_keys
 from lakewright.storage.operations.state.time_travel import moment_text
-from lakewright.storage.spec.snapshot import Snapshot
+from lakewright.storage.spec.manifest import FileKind
+from lakewright.storage.spec.snapshot import CommitKind, Snapshot
 
+_OF_ROWS = (CommitKind.APPEND, CommitKind.OVERWRITE)
 # So many of the newest snapshots are looked at.
 _MOST_SNAPSHOTS = 1_000
 
@@ -38,24 +40,34 @@ class LateWriter:
 
 
 def late_writers(files: TableFiles, latest: Snapshot | None) -> tuple[LateWriter, ...]:
-    """The writers of snapshots with former keys after one with the present keys, latest first."""
+    """The writers of rows with former keys since the keys changed, the latest one first."""
     if latest is None:
         return ()
-    own = files.schema.partition_keys
-    known: dict[int, bool] = {}
+    since_ms = _keys_since_ms(files)
     found: dict[str, LateWriter] = {}
-    waiting: list[Snapshot] = []
     for snapshot in islice(files.snapshots.back_from(latest), _MOST_SNAPSHOTS):
-        if snapshot.schema_id not in known:
-            known[snapshot.schema_id] = _has_keys(files, snapshot.schema_id, own)
-        if known[snapshot.schema_id]:
-            for each in waiting:
-                _count(found, each)
-            waiting.clear()
-        else:
-            # Of before the change, unless an older one has the present keys.
-            waiting.append(snapshot)
+        if snapshot.time_millis <= since_ms:
+            break
+        # A compaction is one of Lakewright's, or follows other commits of its client.
+        if snapshot.commit_kind not in _OF_ROWS:
+            continue
+        delta = files.manifests.entries(files.manifests.read_delta_list(snapshot))
+        if entries_of_other_keys(files, (e for e in delta if e.kind is FileKind.ADD)):
+            _count(found, snapshot)
     return tuple(sorted(found.values(), key=lambda each: -each.last_ms))
+
+
+def _keys_since_ms(files: TableFiles) -> int:
+    """The time of the first schema with the present keys after the last one with others."""
+    since_ms = files.schema.time_millis
+    for number in reversed(files.schemas.ids()):
+        if number > files.schema.id:
+            continue
+        schema = files.schemas.read(number)
+        if schema.partition_keys != files.schema.partition_keys:
+            break
+        since_ms = schema.time_millis
+    return since_ms
 
 
 def late_writers_text(writers: Sequence[LateWriter]) -> str:
@@ -65,13 +77,6 @@ def late_writers_text(writers: Sequence[LateWriter]) -> str:
     few = ", ".join(map(str, writers[:3]))
     more = f" and {len(writers) - 3} others" if len(writers) > 3 else ""
     return f"{few}{more} still commits under former partition keys: restart that writer"
-
-
-def _has_keys(files: TableFiles, schema_id: int, keys: tuple[str, ...]) -> bool:
-    try:
-        return files.schemas.read(schema_id).partition_keys == keys
-    except SchemaNotFound:
-        return True
 
 
 def _count(found: dict[str, LateWriter], snapshot: Snapshot) -> None:
