@@ -45,7 +45,8 @@ _MOST_TAKEN_AWAY = 30
 _NO_EFFECT = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMLINK, errno.EPERM, errno.EACCES)
 # For fewer files of a folder, to open it takes longer.
 _MANY_NAMES = 8
-_MORE_BYTES = 1 << 20
+# A file rarely grows while it is read, and each read takes a buffer of this size.
+_MORE_BYTES = 1 << 12
 _KINDS = {
     stat.S_IFIFO: "a named pipe",
     stat.S_IFSOCK: "a socket",
