@@ -268,7 +268,8 @@ def _read_whole(path: str) -> bytes:
         seen = os.fstat(handle)
         _check_is_file(seen.st_mode, path)
         data = os.read(handle, seen.st_size + 1)
-        while more := os.read(handle, _MORE_BYTES):
+        # The system reads at most 2 GB at once.
+        while more := os.read(handle, max(seen.st_size - len(data), _MORE_BYTES)):
             data += more
         return data
     finally:
