@@ -45,7 +45,8 @@ _MOST_TAKEN_AWAY = 30
 _NO_EFFECT = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMLINK, errno.EPERM, errno.EACCES)
 # For fewer files of a folder, to open it takes longer.
 _MANY_NAMES = 8
-_MORE_BYTES = 1 << 20
+# A file rarely grows while it is read, and each read takes a buffer of this size.
+_MORE_BYTES = 1 << 12
 _KINDS = {
     stat.S_IFIFO: "a named pipe",
     stat.S_IFSOCK: "a socket",
@@ -267,7 +268,8 @@ def _read_whole(path: str) -> bytes:
         seen = os.fstat(handle)
         _check_is_file(seen.st_mode, path)
         data = os.read(handle, seen.st_size + 1)
-        while more := os.read(handle, _MORE_BYTES):
+        # The system reads at most 2 GB at once.
+        while more := os.read(handle, max(seen.st_size - len(data), _MORE_BYTES)):
             data += more
         return data
     finally:

@@ -11,9 +11,11 @@ from lakewright.storage import (
     AddColumn,
     Catalog,
     ChangeComment,
+    ChangeNullability,
     ChangeTableComment,
     ChangeType,
     DropColumn,
+    GateRules,
     MoveColumn,
     Position,
     RenameColumn,
@@ -250,3 +252,28 @@ def test_java_refuses_what_we_refuse(catalog: Catalog, java_latest: JavaOracle, 
         assert not refused
         by_java = differences(table.schema, catalog.table(table.name).schema)
         assert planned.differences == tuple(map(str, by_java))
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc"])
+@pytest.mark.parametrize("vectors", ["false", "true"])
+def test_clients_read_past_rows_that_delete_others_and_hold_null_in_a_column_without(
+    catalog: Catalog, java: JavaOracle, java_latest: JavaOracle, file_format: str, vectors: str
+) -> None:
+    options = {
+        "bucket": "1",
+        "file.format": file_format,
+        "deletion-vectors.enabled": vectors,
+        "alter-column-null-to-not-null.disabled": "false",
+    }
+    table = new_table(catalog, {"k": "INT", "s": "STRING"}, keys=["k"], options=options)
+    table.write(rows(table, [{"k": n, "s": "x"} for n in range(3)]))
+    compact(table, full=True)
+    table.write([{"k": 0, "s": None, "_rowkind": "-D"}, {"k": 9, "s": "y", "_rowkind": "+I"}])
+    rules = GateRules(is_scanned=True)
+    table = table.alter(ChangeNullability("s", nullable=False), rules=rules)
+    for _ in range(2):
+        for reader in (java, java_latest):
+            assert as_read_by(reader, catalog, table) == content(table)
+        compact(table, full=True)
+        table = catalog.table("db.t")
+    assert sorted(table.read().column("k").to_pylist()) == [1, 2, 9]
