@@ -133,7 +133,7 @@ class IngestRun:
 
     @property
     def _commit_user(self) -> str:
-        return self.user or commit_user(self.context.run, self.names.identifier)
+        return self.user or commit_user(self.context.instance, self.context.run, self.names.identifier)
 
     def run(self, table: Table) -> Published | AlreadyPublished | Rejected:
         """Write the table, which declared rows fit."""

@@ -50,7 +50,7 @@ def build_stored_rows_check(
                 declaration,
                 warehouse.catalog(),
                 spark.session,
-                context.run,
+                context,
                 lambda table: options_of_run(config, declared, table),
             )
 
@@ -91,7 +91,7 @@ def stored_rows_after_failure(
         try:
             catalog = warehouse.catalog()
             found = evaluate_stored_rows(
-                declaration, catalog, spark.session, context.run, lambda _: declared
+                declaration, catalog, spark.session, context, lambda _: declared
             )
         except StorageError as failure:
             reason = f"{reason}, and then the stored rows could not be read: {failure}"

@@ -20,7 +20,7 @@ def evaluate_stored_rows(
     declaration: TableDeclaration,
     catalog: Catalog,
     session: Callable[[], Any],
-    run: dg.DagsterRun,
+    context: dg.AssetExecutionContext | dg.OpExecutionContext | dg.AssetCheckExecutionContext,
     options: Callable[[Table], ValidateOptions],
 ) -> dg.AssetCheckResult:
     """Read the sample that the options ask for, and judge it; nothing is reported yet."""
@@ -28,7 +28,7 @@ def evaluate_stored_rows(
         told = f"table {declaration.table} does not exist yet"
         return dg.AssetCheckResult(passed=True, description=told)
     table = catalog.table(declaration.table)
-    work = Work(run=commit_user(run, STORED_ROWS_FIT), session=session)
+    work = Work(run=commit_user(context.instance, context.run, STORED_ROWS_FIT), session=session)
     done = carry_out(VALIDATE_SCHEMA, table, options(table), work)
     report = VALIDATE_SCHEMA.report(table, done)
     return dg.AssetCheckResult(
