@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from typing import Any
 
 import dagster as dg
 from dagster._utils.schedules import get_smallest_cron_interval
@@ -17,7 +18,7 @@ from lakewright.platform.declare.refresh import (
 
 def automation_condition(
     declared: AutomationDeclaration,
-) -> dg.AutomationCondition[dg.AssetKey | dg.AssetCheckKey]:
+) -> dg.AutomationCondition[Any]:
     """The condition under which Dagster writes the table."""
     if declared.on_cron is not None:
         return dg.AutomationCondition.on_cron(declared.on_cron, declared.timezone)

@@ -199,7 +199,8 @@ def test_adopted_tables_are_assets_from_a_state_file_without_looking_at_the_ware
     assert node.is_external
     assert node.description == "All orders."
     assert node.metadata["dagster/table_name"] == "crm.orders"
-    assert node.metadata["dagster/row_count"] == 1
+    # Files of a keyed table may hold several versions of a row.
+    assert "dagster/row_count" not in node.metadata
     assert node.metadata["job of compact"] == dg.MetadataValue.text("compact__lake")
     columns = node.metadata["dagster/column_schema"].columns
     assert [(each.name, each.type) for each in columns] == [("id", "BIGINT"), ("city", "STRING")]

@@ -60,9 +60,7 @@ def test_a_re_execution_from_failure_by_python_writes_the_rejected_day_and_no_ot
     assert lake.rows() == events("2024-01-01", 0, 2) + events("2024-01-03", 4, 6)
 
     lake.give(GOOD)
-    again = execute(
-        lake, instance, dg.ReexecutionOptions.from_failure(failed.run_id, instance)
-    )
+    again = execute(lake, instance, dg.ReexecutionOptions.from_failure(failed.run_id, instance))
 
     assert again.success, again.failure
     assert lake.rows() == GOOD

@@ -67,9 +67,7 @@ def test_what_others_hold_is_left_to_them(instance: dg.DagsterInstance, table: T
     assert owners_left(instance, table) == owners
 
 
-@pytest.mark.parametrize(
-    "tagged", [True, False], ids=["by Dagster's daemon", "by its Python API"]
-)
+@pytest.mark.parametrize("tagged", [True, False], ids=["by Dagster's daemon", "by its Python API"])
 def test_a_run_that_another_one_continues_has_not_ended(
     instance: dg.DagsterInstance, table: Table, *, tagged: bool
 ) -> None:
