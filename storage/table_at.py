@@ -133,7 +133,9 @@ class TableAt(Readable):
 
     def lookup(self, keys: LocalRows, *, columns: Sequence[str] | None = None) -> pa.Table:
         """Look up single keys without reading the whole table; see `read.lookup`."""
-        wanted = pa.concat_tables(list(arrow_tables(keys, self.schema.fields)))
+        given = list(arrow_tables(keys, self.schema.fields))
+        fields = self.schema.fields_of(self.schema.primary_keys)
+        wanted = pa.concat_tables(given) if given else to_arrow_schema(fields).empty_table()
         with told_if_expired(self.table_files, self._snapshot_id):
             return lookup(self.table_files, wanted, self.snapshot, columns=columns).rows
 
