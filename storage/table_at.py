@@ -28,6 +28,7 @@ from lakewright.storage.operations.state.live_files import live_entries
 from lakewright.storage.operations.state.table_stats import PartitionStats
 from lakewright.storage.rows import LocalRows, Where, arrow_tables, predicate_of
 from lakewright.storage.scan import Scan
+from lakewright.storage.spec.arguments import listed_partitions
 from lakewright.storage.spec.manifest import ManifestEntry
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.snapshot import Snapshot
@@ -164,7 +165,11 @@ class TableAt(Readable):
         return list_partitions(
             self.table_files,
             self.snapshot,
-            selection(self.table_files, where=predicate_of(where, self.schema), partitions=named),
+            selection(
+                self.table_files,
+                where=predicate_of(where, self.schema),
+                partitions=listed_partitions(named, "named"),
+            ),
             last_update=last_update,
         )
 

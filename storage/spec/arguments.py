@@ -52,6 +52,20 @@ def text_argument(value: object, name: str) -> str:
     return value
 
 
+def place_argument(value: object, name: str) -> str:
+    """An argument that must be a path or a URI.
+
+    Raises:
+        InvalidRequestError: the value is no text, or holds a character that no path can.
+    """
+    place = text_argument(value, name)
+    if "\0" in place:
+        raise InvalidRequestError(
+            f"{name} is {place!r:.100}, and no path holds a NUL; leave it out"
+        )
+    return place
+
+
 def mapping_argument(value: object, name: str) -> Mapping[str, object]:
     """An argument that must name values, as a partition does.
 
