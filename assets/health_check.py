@@ -53,9 +53,9 @@ def build_health_check(
                 HEALTHY,
                 asset=key.asset_key,
                 description=(
-                    "Whether upkeep is due, by the table's metadata and its policy: small files, "
-                    "sorted runs, rows that wait, snapshots, manifests, orphans, files of other "
-                    "partition keys."
+                    "In which state the table is, and whether upkeep is due, by its metadata and "
+                    "its policy: small files, sorted runs, rows that wait, snapshots, manifests, "
+                    "orphans, files of other partition keys."
                 ),
             )
             for key in by_key
