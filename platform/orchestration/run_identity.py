@@ -57,7 +57,8 @@ def _continues(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
     """Whether a run goes on with the work of its parent.
 
     Dagster's pages and its daemon say so by tags, its Python API only by the steps, of which the
-    parent has ended none well. A step that had ended well is chosen to be done anew.
+    parent has ended none well. A step that had ended well is chosen to be done anew. Where none
+    has, Python's re-execution of everything is the same as one from the failure.
     """
     if _RETRY_NUMBER in run.tags or any(run.tags.get(tag) == "true" for tag in _RESUMES):
         return True

@@ -57,7 +57,7 @@ _MOST_EVENTS = 100
 _FEW_PARTITIONS = 20
 # Commits between two looks that are read to see whether rows changed; more are taken to.
 _MOST_COMMITS = 100
-# Manifests of more bytes are not read a second time to find the partitions that changed.
+# Of tables with manifests of more bytes, none are read to find the partitions that changed.
 _LARGE_BYTES = 16 << 20
 _SAME_ROWS = (CommitKind.COMPACT, CommitKind.ANALYZE)
 # Users of other commits that a policy asks for, by jobs and on the command line. Their runs report
@@ -252,7 +252,7 @@ class TableNews:
         changed: Sequence[PartitionFigures] = ()
         if scheme is not None:
             changed = _changed_partitions(table, latest, state, since_ms)
-            if are_all:
+            if are_all and state.survey.manifests.bytes <= _LARGE_BYTES:
                 # Others were rewritten by upkeep.
                 touched = _partitions_of(table, news)
                 changed = [each for each in changed if partition_identity(each.spec) in touched]
