@@ -53,7 +53,8 @@ def adopted_spec(
             partition_keys=adopted.partition_keys,
             primary_keys=adopted.primary_keys,
         )
-    if adopted.rows is not None:
+    # State files of earlier versions count the rows in files of keyed tables.
+    if adopted.rows is not None and not adopted.primary_keys:
         metadata["dagster/row_count"] = adopted.rows
     if adopted.problem is not None:
         metadata["problem"] = adopted.problem

@@ -198,7 +198,8 @@ class _Backfill:
     @property
     def _user(self) -> str:
         """What the users of all commits of the run to this table begin with."""
-        return f"{commit_user(self.context.run, self.step)}-{self.names.identifier}"
+        user = commit_user(self.context.instance, self.context.run, self.step)
+        return f"{user}-{self.names.identifier}"
 
     def choose(self) -> None:
         """Find the partitions that are to be written, without those of an earlier try."""

@@ -9,11 +9,11 @@ from functools import partial
 
 import dagster as dg
 
+from lakewright.platform.orchestration.check_events import HEALTHY
 from lakewright.platform.orchestration.cron import last_tick_ms
 from lakewright.platform.orchestration.failures import failures_for_dagster
 from lakewright.platform.orchestration.health_background import read_background
 from lakewright.platform.orchestration.health_reports import (
-    HEALTHY,
     HealthEvaluation,
     absent,
     evaluate_health,
@@ -53,9 +53,9 @@ def build_health_check(
                 HEALTHY,
                 asset=key.asset_key,
                 description=(
-                    "Whether upkeep is due, by the table's metadata and its policy: small files, "
-                    "sorted runs, rows that wait, snapshots, manifests, orphans, files of other "
-                    "partition keys."
+                    "In which state the table is, and whether upkeep is due, by its metadata and "
+                    "its policy: small files, sorted runs, rows that wait, snapshots, manifests, "
+                    "orphans, files of other partition keys."
                 ),
             )
             for key in by_key

@@ -37,6 +37,7 @@ from lakewright.platform.orchestration.reports import (
     OF_THE_COMMIT,
     partition_metadata,
     publication_metadata,
+    rows_at,
     rows_table,
     table_metadata,
 )
@@ -133,7 +134,9 @@ class IngestRun:
 
     @property
     def _commit_user(self) -> str:
-        return self.user or commit_user(self.context.run, self.names.identifier)
+        return self.user or commit_user(
+            self.context.instance, self.context.run, self.names.identifier
+        )
 
     def run(self, table: Table) -> Published | AlreadyPublished | Rejected:
         """Write the table, which declared rows fit."""
@@ -234,6 +237,11 @@ class IngestRun:
         mode = self.config.mode
         return fitting_kind(self.declaration, None if mode is None else mode.value)
 
+    @property
+    def _writes_all(self) -> bool:
+        """Whether readers see exactly the written rows in the partitions that are written."""
+        return self.write_kind is WriteKind.OVERWRITE and not self.declaration.primary_key
+
     def judged_rows(self, outcome: Published | AlreadyPublished | Rejected) -> JudgedRows:
         """The requested or found partitions, and those whose rows were evaluated.
 
@@ -307,7 +315,7 @@ class IngestRun:
                 # The attempt that wrote it has told its numbers.
                 continue
             self.context.add_asset_metadata(
-                partition_metadata(totals.get(key)),
+                partition_metadata(totals.get(key), are_all=self._writes_all),
                 asset_key=self.names.asset_key,
                 partition_key=key,
             )
@@ -331,7 +339,10 @@ class IngestRun:
                 yield dg.AssetMaterialization(
                     self.names.asset_key,
                     partition=key_of_asset(known, key),
-                    metadata={**partition_metadata(totals.get(key)), **metadata},
+                    metadata={
+                        **partition_metadata(totals.get(key), are_all=self._writes_all),
+                        **metadata,
+                    },
                 )
 
     def found(
@@ -350,7 +361,7 @@ class IngestRun:
             yield dg.AssetMaterialization(
                 self.names.asset_key,
                 partition=key,
-                metadata={**partition_metadata(each), **common},
+                metadata={**partition_metadata(each, are_all=self._writes_all), **common},
             )
 
     def _register(self, partitions: Sequence[PartitionTotals]) -> None:
@@ -368,7 +379,7 @@ class IngestRun:
                 **table_metadata(table),
                 "lakewright/already_committed": True,
                 "lakewright/snapshot_id": outcome.snapshot.id,
-                "dagster/row_count": outcome.snapshot.total_record_count,
+                **rows_at(table, outcome.snapshot),
             }
         else:
             told = publication_metadata(table, outcome)

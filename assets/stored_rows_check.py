@@ -4,9 +4,10 @@ One check covers all schema versions that live files use, so that it stays one l
 after a hundred of them; its metadata has a row for each version, and names the file and the schema
 id of whatever does not fit.
 
-The verb `validate_schema` does the work, for the command line too. This step runs when a person
-asks for the check, or with the asset; the job `validate_schema` reports the same evaluation of many
-tables in one step (`stored_rows_reports.py`).
+The verb `validate_schema` does the work, for the command line too. This step reads rows when a
+person asks for the check. In a run that writes the table it does so only if the schema is another
+than at the last evaluation that passed, which it repeats otherwise. The job `validate_schema`
+reports the same evaluation of many tables in one step (`stored_rows_reports.py`).
 
 Dagster skips that step after a write that failed, and would show the check as failed without a
 word. So the step of such a write makes the evaluation (`stored_rows_after_failure`).
@@ -15,22 +16,21 @@ word. So the step of such a write makes the evaluation (`stored_rows_after_failu
 from collections.abc import Iterator
 
 import dagster as dg
-from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
 from lakewright.platform.declare.declaration_checks import STORED_ROWS_FIT
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.ingest.validate_schema import ValidateOptions
-from lakewright.platform.orchestration.check_events import check_event, not_evaluated
+from lakewright.platform.orchestration.check_events import check_event, is_awaited, not_evaluated
 from lakewright.platform.orchestration.failures import failures_for_dagster
 from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
 from lakewright.platform.orchestration.run_config import config_class, options_of_run
-from lakewright.platform.orchestration.stored_rows_reports import evaluate_stored_rows
+from lakewright.platform.orchestration.stored_rows_reports import (
+    evaluate_stored_rows,
+    passed_before,
+)
 from lakewright.storage.errors import StorageError
-
-# So many runs may be about to evaluate the check at once.
-_RECENT = 20
 
 
 def build_stored_rows_check(
@@ -46,11 +46,15 @@ def build_stored_rows_check(
         warehouse: WarehouseResource = getattr(context.resources, keys.warehouse)
         spark: SparkResource = getattr(context.resources, keys.spark)
         with failures_for_dagster():
+            if config == config_type() and _is_written(context, names):
+                repeated = passed_before(context, names, warehouse.catalog(), declaration)
+                if repeated is not None:
+                    return repeated
             return evaluate_stored_rows(
                 declaration,
                 warehouse.catalog(),
                 spark.session,
-                context.run,
+                context,
                 lambda table: options_of_run(config, declared, table),
             )
 
@@ -68,6 +72,12 @@ def build_stored_rows_check(
     )(stored_rows_fit_schema)
 
 
+def _is_written(context: dg.AssetCheckExecutionContext, names: TableNames) -> bool:
+    """Whether the run writes the table, too."""
+    layer = context.job_def.asset_layer
+    return names.asset_key in layer.executable_asset_keys
+
+
 def stored_rows_after_failure(
     declaration: TableDeclaration,
     names: TableNames,
@@ -83,7 +93,7 @@ def stored_rows_after_failure(
     one nothing is read.
     """
     key = dg.AssetCheckKey(names.asset_key, STORED_ROWS_FIT)
-    if not _is_awaited(context, key):
+    if not is_awaited(context, key):
         return
     reason = "the write of this run failed"
     if isinstance(error, dg.Failure):
@@ -91,7 +101,7 @@ def stored_rows_after_failure(
         try:
             catalog = warehouse.catalog()
             found = evaluate_stored_rows(
-                declaration, catalog, spark.session, context.run, lambda _: declared
+                declaration, catalog, spark.session, context, lambda _: declared
             )
         except StorageError as failure:
             reason = f"{reason}, and then the stored rows could not be read: {failure}"
@@ -99,13 +109,3 @@ def stored_rows_after_failure(
             yield check_event(key, found)
             return
     yield check_event(key, not_evaluated(reason))
-
-
-def _is_awaited(
-    context: dg.AssetExecutionContext | dg.OpExecutionContext, key: dg.AssetCheckKey
-) -> bool:
-    """Whether the run has a step of the check, which has not evaluated it yet."""
-    records = context.instance.event_log_storage.get_asset_check_execution_history(
-        key, limit=_RECENT, status={AssetCheckExecutionRecordStatus.PLANNED}
-    )
-    return any(record.run_id == context.run.run_id for record in records)

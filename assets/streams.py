@@ -14,6 +14,7 @@ from lakewright.platform.declare.open_declared import check_rows_fit
 from lakewright.platform.ingest.drain_stream import StreamDrain
 from lakewright.platform.ingest.expectations import ExpectationOutcome, ValidationReport
 from lakewright.platform.ingest.publication import Published, Rejected, totals_of
+from lakewright.platform.orchestration.check_events import evaluated_before
 from lakewright.platform.orchestration.failures import failures_for_dagster
 from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
@@ -91,6 +92,13 @@ def build_stream_asset(
         judged = ingest.judged_rows(outcome)
         yield from check_results(outcome.report, names, judged, ingest.check_history)
 
+    def told(context: dg.AssetExecutionContext) -> Iterator[Any]:
+        try:
+            yield from events(context)
+        except Exception:
+            yield from evaluated_before(context, names.asset_key)
+            raise
+
     @dg.multi_asset(
         name=names.identifier,
         specs=[spec],
@@ -102,7 +110,7 @@ def build_stream_asset(
         op_tags={"lakewright/engine": "spark"},
     )
     def stream_asset(context: dg.AssetExecutionContext) -> Iterator[Any]:
-        run = TableRun(declaration=declaration, events=lambda: events(context))
+        run = TableRun(declaration=declaration, events=lambda: told(context))
         yield from hooks.execute(context, run)
 
     return stream_asset

@@ -18,6 +18,7 @@ from lakewright.platform.ingest.publication import AlreadyPublished, Published, 
 from lakewright.platform.ingest.sources import source_text
 from lakewright.platform.orchestration.asset_lineage import lineage_metadata
 from lakewright.platform.orchestration.asset_partitions import partition_mapping, partitions_def
+from lakewright.platform.orchestration.check_events import evaluated_before
 from lakewright.platform.orchestration.failures import failures_for_dagster
 from lakewright.platform.orchestration.names import (
     AssetKeys,
@@ -97,6 +98,7 @@ def _events(ingest: IngestRun, file: str | None) -> Iterator[Any]:
             ingest.spark,
             error,
         )
+        yield from evaluated_before(ingest.context, ingest.names.asset_key)
         raise
 
 

@@ -12,7 +12,7 @@ from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.partition_schemes import TimeDimension
 from lakewright.platform.declare.refresh import ScheduleDeclaration
 from lakewright.platform.orchestration.asset_partitions import ended_last, with_other_dimensions
-from lakewright.platform.orchestration.health_reports import HEALTHY
+from lakewright.platform.orchestration.check_events import HEALTHY
 from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.warehouse.kept_verbs import INGEST
 

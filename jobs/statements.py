@@ -46,7 +46,7 @@ def _run(context: dg.OpExecutionContext, catalog: Catalog, config: StatementsCon
     session = Session(
         catalog,
         settings,
-        run_name=commit_user(context.run, VERB),
+        run_name=commit_user(context.instance, context.run, VERB),
         tried_since_ms=tried_since_ms(context.instance, context.run, context.retry_number),
     )
     told = []

@@ -70,7 +70,7 @@ def _run(
             left.why,
         )
     if not config.dry_run:
-        work = Work(run=commit_user(context.run, VERB), session=_no_session)
+        work = Work(run=commit_user(context.instance, context.run, VERB), session=_no_session)
         recorder = Recorder.of(catalog, warn=context.log.warning, make=True)
         found = run_undo(catalog, found, work, recorder=recorder)
     context.add_output_metadata(_metadata(found))

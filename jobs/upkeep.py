@@ -347,7 +347,7 @@ class _OneTable:
                 release_of_ended_runs(context.instance, table, tell=context.log.info)
             spark: SparkResource | None = getattr(context.resources, self.keys.spark, None)
             work = Work(
-                run=commit_user(context.run, job),
+                run=commit_user(context.instance, context.run, job),
                 session=(spark or SparkResource()).session,
                 counts=self.signs,
                 warn=context.log.warning,

@@ -147,7 +147,7 @@ class _Validation:
             declaration,
             warehouse.catalog(),
             spark.session,
-            self.context.run,
+            self.context,
             lambda table: options_of_run(given, declared, table),
         )
 

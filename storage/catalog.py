@@ -57,8 +57,8 @@ from lakewright.storage.operations.references.branches import BRANCH_MARK, branc
 from lakewright.storage.operations.running.delete_files import remove_empty_folders
 from lakewright.storage.operations.schema.create_table import create_table
 from lakewright.storage.rows import Where
-from lakewright.storage.spec.arguments import text_argument, whole_number
-from lakewright.storage.spec.schema import SchemaSpec, TableSchema, listed_names
+from lakewright.storage.spec.arguments import listed_names, text_argument, whole_number
+from lakewright.storage.spec.schema import SchemaSpec, TableSchema
 from lakewright.storage.table import Table
 
 

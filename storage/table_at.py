@@ -28,6 +28,7 @@ from lakewright.storage.operations.state.live_files import live_entries
 from lakewright.storage.operations.state.table_stats import PartitionStats
 from lakewright.storage.rows import LocalRows, Where, arrow_tables, predicate_of
 from lakewright.storage.scan import Scan
+from lakewright.storage.spec.arguments import listed_partitions
 from lakewright.storage.spec.manifest import ManifestEntry
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.snapshot import Snapshot
@@ -133,7 +134,9 @@ class TableAt(Readable):
 
     def lookup(self, keys: LocalRows, *, columns: Sequence[str] | None = None) -> pa.Table:
         """Look up single keys without reading the whole table; see `read.lookup`."""
-        wanted = pa.concat_tables(list(arrow_tables(keys, self.schema.fields)))
+        given = list(arrow_tables(keys, self.schema.fields))
+        fields = self.schema.fields_of(self.schema.primary_keys)
+        wanted = pa.concat_tables(given) if given else to_arrow_schema(fields).empty_table()
         with told_if_expired(self.table_files, self._snapshot_id):
             return lookup(self.table_files, wanted, self.snapshot, columns=columns).rows
 
@@ -162,7 +165,11 @@ class TableAt(Readable):
         return list_partitions(
             self.table_files,
             self.snapshot,
-            selection(self.table_files, where=predicate_of(where, self.schema), partitions=named),
+            selection(
+                self.table_files,
+                where=predicate_of(where, self.schema),
+                partitions=listed_partitions(named, "named"),
+            ),
             last_update=last_update,
         )
 

@@ -122,6 +122,15 @@ from lakewright.storage.operations.schema.validate_rows import (
 )
 from lakewright.storage.operations.write.verify import VerifyLevel, verify_level
 from lakewright.storage.rows import Where, predicate_of
+from lakewright.storage.spec.arguments import (
+    list_argument,
+    list_or_none,
+    listed_names,
+    listed_partitions,
+    mapping_argument,
+    text_argument,
+    whole_number,
+)
 from lakewright.storage.spec.lease import Lease
 
 # What carries a plan out: on an engine, or in this process alone.
@@ -222,8 +231,8 @@ class Upkeep:
         """
         return plan_compact(
             self.table_files,
-            partitions=partitions,
-            buckets=buckets,
+            partitions=listed_partitions(partitions, "partitions"),
+            buckets=list_or_none(buckets, "buckets", whole_number),
             full=full,
             min_file_num=min_file_num,
             max_bytes=max_bytes,
@@ -246,7 +255,10 @@ class Upkeep:
             InvalidRequestError: the table or a column cannot be sorted.
         """
         return plan_sort_compact(
-            self.table_files, by=by, order=sort_order(order), partitions=partitions
+            self.table_files,
+            by=by,
+            order=sort_order(order),
+            partitions=listed_partitions(partitions, "partitions"),
         )
 
     sort_compact = AtOnce(plan_sort_compact)
@@ -255,7 +267,9 @@ class Upkeep:
         self, partitions: Sequence[Mapping[str, object]] | None = None
     ) -> PostponePlan:
         """Assign buckets to postponed rows, so that readers see them; see `rewrite.postpone`."""
-        return plan_postpone_compact(self.table_files, partitions=partitions)
+        return plan_postpone_compact(
+            self.table_files, partitions=listed_partitions(partitions, "partitions")
+        )
 
     postpone_compact = AtOnce(plan_postpone_compact)
 
@@ -266,7 +280,9 @@ class Upkeep:
 
         Reopen the table afterwards if the plan changes its option.
         """
-        return plan_rescale(self.table_files, bucket_count, partitions=partitions)
+        return plan_rescale(
+            self.table_files, bucket_count, partitions=listed_partitions(partitions, "partitions")
+        )
 
     rescale = AtOnce(plan_rescale)
 
@@ -302,7 +318,7 @@ class Upkeep:
         return plan_respec(
             self.table_files,
             wanted_keys(self.table_files, keys, add=add, drop=drop),
-            partitions=partitions,
+            partitions=listed_partitions(partitions, "partitions"),
             most_partitions=most_partitions,
             most_files=most_files,
             moved_from=moved_from,
@@ -359,7 +375,9 @@ class Upkeep:
         self, *, older_than_ms: int | None = None, spare: Sequence[str] = ()
     ) -> DeleteTagsPlan:
         """Delete expired tags; see `retention.expire_tags`."""
-        return plan_expire_tags(self.table_files, older_than_ms=older_than_ms, spare=spare)
+        return plan_expire_tags(
+            self.table_files, older_than_ms=older_than_ms, spare=listed_names(spare, "spare")
+        )
 
     expire_tags = AtOnce(plan_expire_tags)
 
@@ -422,7 +440,9 @@ class Upkeep:
         self, quarantine_id: str, *, paths: Collection[str] | None = None
     ) -> RestorePlan:
         """Restore files from a quarantine; see `retention.restore_files`."""
-        return plan_restore(self.table_files, quarantine_id, paths=paths)
+        return plan_restore(
+            self.table_files, quarantine_id, paths=list_or_none(paths, "paths", text_argument)
+        )
 
     restore = AtOnce(plan_restore)
 
@@ -435,14 +455,19 @@ class Upkeep:
     ) -> PurgePlan:
         """Delete quarantines whose retention is over; see `retention.purge_quarantine`."""
         return plan_purge(
-            self.table_files, ttl_ms=ttl_ms, quarantine_ids=quarantine_ids, max_files=max_files
+            self.table_files,
+            ttl_ms=ttl_ms,
+            quarantine_ids=listed_names(quarantine_ids, "quarantine_ids"),
+            max_files=max_files,
         )
 
     purge = AtOnce(plan_purge)
 
     def plan_analyze(self, *, columns: Sequence[str] | None = None) -> AnalyzePlan:
         """Compute statistics of the rows and publish them; see `inspection.analyze`."""
-        return plan_analyze(self.table_files, columns=columns)
+        return plan_analyze(
+            self.table_files, columns=list_or_none(columns, "columns", text_argument)
+        )
 
     analyze = AtOnce(plan_analyze)
 
@@ -472,7 +497,7 @@ class Upkeep:
         return plan_drop_partitions(
             self.table_files,
             where=predicate_of(where, self.table_files.schema),
-            partitions=partitions,
+            partitions=listed_partitions(partitions, "partitions"),
             if_exists=if_exists,
         )
 
@@ -516,7 +541,9 @@ class Upkeep:
         self, source: str, partitions: Sequence[Mapping[str, object]]
     ) -> ExchangePartitionPlan:
         """Move partitions of another table to this one; see `partitions.exchange_partition`."""
-        return plan_exchange_partition(self.table_files, source, partitions)
+        return plan_exchange_partition(
+            self.table_files, source, list_argument(partitions, "partitions", mapping_argument)
+        )
 
     exchange_partition = AtOnce(plan_exchange_partition)
 
@@ -528,7 +555,9 @@ class Upkeep:
     ) -> MarkDonePlan:
         """Mark partitions as done; see `partitions.mark_done`. `run` takes `then=`, a callable."""
         where = predicate_of(where, self.table_files.schema)
-        return plan_mark_done(self.table_files, where=where, partitions=partitions)
+        return plan_mark_done(
+            self.table_files, where=where, partitions=listed_partitions(partitions, "partitions")
+        )
 
     mark_done = AtOnce(plan_mark_done)
 
@@ -550,7 +579,7 @@ class Upkeep:
             self.table_files,
             folder,
             partition=partition,
-            keys=keys,
+            keys=list_or_none(keys, "keys", text_argument),
             copy=copy,
             into_existing=into_existing,
             age_ms=age_ms,
@@ -575,7 +604,7 @@ class Upkeep:
             self.table_files,
             folder,
             partition=partition,
-            keys=keys,
+            keys=list_or_none(keys, "keys", text_argument),
             mode=mode,
             age_ms=age_ms,
         )
@@ -601,7 +630,7 @@ class Upkeep:
         check_writer_may_compact(self.table_files)
         return compact_written(
             self.table_files,
-            partitions,
+            list_argument(partitions, "partitions", mapping_argument),
             engine_for or (lambda _: self._local()),
             min_file_num=min_file_num,
             verify=verify_level(verify),

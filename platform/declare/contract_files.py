@@ -5,14 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import yaml
-
+from lakewright.platform.declare.marked_yaml import MalformedYamlError, read_typed
 from lakewright.platform.declare.odcs import Record, is_contract
 from lakewright.platform.declare.text_files import text_of
 from lakewright.storage.errors import InvalidRequestError
 
-# What YAML's constructors raise where a value does not fit its tag or form, as in `2024-13-45`.
-_WRONG_VALUES = (ValueError, TypeError, LookupError, AttributeError, OverflowError)
 # A key of a contract at the beginning of a line, for files that cannot be read as YAML.
 _LOOKS_LIKE_CONTRACT = re.compile(
     r"""^[\s{]*["']?(apiVersion["']?\s*:|kind["']?\s*:\s*["']?DataContract)""", re.MULTILINE
@@ -32,11 +29,9 @@ def contract_in(file: Path) -> Record | None:
     except UnicodeDecodeError:
         return None
     try:
-        documents = [each for each in yaml.safe_load_all(text) if each is not None]
-    except RecursionError:
-        why = "lists and mappings are nested too deeply"
-    except (yaml.YAMLError, *_WRONG_VALUES) as error:
-        why = str(error)
+        documents = list(read_typed(text))
+    except MalformedYamlError as error:
+        why = f"{error.message} (line {error.line})"
     else:
         if not any(map(is_contract, documents)):
             return None
@@ -45,7 +40,8 @@ def contract_in(file: Path) -> Record | None:
                 f"{file} holds {len(documents)} YAML documents, and a contract is one; "
                 "write each to a file of its own"
             )
-        contract: Record = documents[0]
+        (contract,) = documents
+        assert isinstance(contract, dict)
         return contract
     if _LOOKS_LIKE_CONTRACT.search(text) is None:
         return None

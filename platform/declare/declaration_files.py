@@ -24,6 +24,7 @@ from lakewright.platform.declare.yaml_files import (
     Problem,
     Written,
     documents_in,
+    place_from,
     yaml_files,
 )
 
@@ -115,7 +116,16 @@ def _read_table(
     except ValidationError:
         problems += [written.problem(*each) for each in findings_of(written.value, check)]
         return
-    found.append(DeclaredTable(declaration, written))
+    found.append(DeclaredTable(_from_its_file(declaration, written.folder), written))
+
+
+def _from_its_file(declaration: TableDeclaration, folder: str) -> TableDeclaration:
+    """The declaration with paths that lead to the same places from every working directory."""
+    source = declaration.source
+    if source is None or not source.paths:
+        return declaration
+    paths = {kind: place_from(folder, path) for kind, path in source.paths.items()}
+    return declaration.model_copy(update={"source": source.with_paths(paths)})
 
 
 def _repeated(found: Sequence[DeclaredTable]) -> Iterator[Problem]:

@@ -1,7 +1,8 @@
 """YAML as plain values, with the line of each part.
 
 Unquoted words stay as typed (`yaml_words`). Only the safe tags are known. A key that is given twice
-is an error, because YAML would silently take the last one.
+is an error, because YAML would silently take the last one. All YAML that people give is read here:
+what aliases and merge keys make of a document is counted, and has a limit.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from lakewright.platform.declare.yaml_words import Word
 # A place in a document: keys of mappings and positions in lists, outermost first.
 Place = tuple[str | int, ...]
 
-# A document that contains itself by aliases would expand without end.
+# A document that contains itself by aliases would expand without end, and a few lines of aliases
+# or merge keys expand to billions.
 _MAX_NODES = 200_000
+_TOO_LARGE = f"aliases or merge keys make more than {_MAX_NODES:,} values of the document"
 # YAML 1.1 would give plain words these types; they stay as typed here. Null is not among them.
 _WORD_TAGS = frozenset(
     f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "float", "bool", "timestamp")
@@ -55,8 +58,39 @@ def read_marked(text: str) -> Iterator[MarkedDocument]:
     Raises:
         MalformedYamlError: the text cannot be read, or a key stands twice in one mapping.
     """
+    for _, document in _read(text):
+        if document.value is not None:
+            yield document
+
+
+def read_typed(text: str) -> Iterator[object]:
+    """The documents of a text as YAML types their values, empty ones left out.
+
+    Raises:
+        MalformedYamlError: as `read_marked`, or a value does not fit its type.
+    """
+    for typed, document in _read(text, typed=True):
+        if document.value is not None:
+            yield typed
+
+
+class _Loader(yaml.SafeLoader):
+    """Takes merge keys of a limited size."""
+
+    flattened = 0
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        super().flatten_mapping(node)
+        # The mapping that merges this one counts it once for each time.
+        self.flattened += len(node.value)
+        if self.flattened > _MAX_NODES:
+            raise MalformedYamlError(_TOO_LARGE, node.start_mark.line + 1)
+
+
+def _read(text: str, *, typed: bool = False) -> Iterator[tuple[object, MarkedDocument]]:
+    """The documents of a text, typed as YAML does, if asked for, and as typed."""
     try:
-        loader = yaml.SafeLoader(text)
+        loader = _Loader(text)
     except yaml.reader.ReaderError as err:
         line = text.count("\n", 0, err.position) + 1
         message = f"character {err.character!r} cannot stand in YAML: {err.reason}"
@@ -66,9 +100,8 @@ def read_marked(text: str) -> Iterator[MarkedDocument]:
             root = loader.get_node()
             assert root is not None
             reader = _Reader(loader)
-            value = reader.read(root, ())
-            if value is not None:
-                yield MarkedDocument(value, MappingProxyType(reader.lines))
+            document = MarkedDocument(reader.read(root, ()), MappingProxyType(reader.lines))
+            yield _typed(loader, root) if typed else None, document
     except yaml.MarkedYAMLError as err:
         mark = err.problem_mark or err.context_mark
         problem = " ".join(part for part in (err.context, err.problem) if part)
@@ -82,6 +115,14 @@ def read_marked(text: str) -> Iterator[MarkedDocument]:
         raise MalformedYamlError(str(err).splitlines()[0], 1) from err
     finally:
         loader.dispose()
+
+
+def _typed(loader: yaml.SafeLoader, root: yaml.Node) -> object:
+    try:
+        return loader.construct_document(root)
+    except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as err:
+        # What YAML's constructors raise where a value does not fit its form, as in `2024-13-45`.
+        raise MalformedYamlError(str(err), root.start_mark.line + 1) from err
 
 
 def _way_out(problem: str) -> str:
@@ -106,8 +147,10 @@ class _Reader:
         line = node.start_mark.line + 1
         self.lines.setdefault(place, line)
         self._read += 1
-        if id(node) in self._inside or self._read > _MAX_NODES:
+        if id(node) in self._inside:
             raise MalformedYamlError("an alias makes the document contain itself", line)
+        if self._read > _MAX_NODES:
+            raise MalformedYamlError(_TOO_LARGE, line)
         self._inside.add(id(node))
         try:
             if isinstance(node, yaml.MappingNode):

@@ -22,7 +22,7 @@ class SourceDeclaration(Declared):
     """Where rows come from: a function, files, or a stream.
 
     The path of files is a path or a URI of a file, a folder or a pattern, in which `{column}` is
-    the value of a partition column.
+    the value of a partition column. A relative path is relative to the file of the declaration.
     """
 
     python: str | None = Field(

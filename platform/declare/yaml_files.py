@@ -41,12 +41,16 @@ class DeclarationError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A value in a file: a document, or the part of it at a place."""
+    """A value in a file: a document, or the part of it at a place.
+
+    `file` is the file's name for messages; paths in it are relative to its `folder`.
+    """
 
     file: str
     document: MarkedDocument
     value: object
     place: Place = ()
+    folder: str = ""
 
     def line_of(self, place: Place) -> int:
         """The line of a place in the value, or of the nearest enclosing place that exists."""
@@ -63,10 +67,7 @@ def yaml_files(paths: Iterable[Path], problems: list[Problem]) -> list[Path]:
 
 def _files(path: Path, problems: list[Problem]) -> list[Path]:
     if path.is_dir():
-        files = sorted(each for each in path.rglob("*") if each.suffix in _SUFFIXES)
-        if not files:
-            problems.append(Problem(_shown(path), 0, "", "the folder holds no YAML file"))
-        return files
+        return sorted(each for each in path.rglob("*") if each.suffix in _SUFFIXES)
     if path.is_file():
         return [path]
     problems.append(Problem(_shown(path), 0, "", "no such file or folder; name one that exists"))
@@ -98,8 +99,19 @@ def documents_in(file: Path, problems: list[Problem]) -> list[Written]:
     except OSError as err:
         problems.append(Problem(shown, 0, "", f"the file cannot be read: {err.strerror}"))
     else:
-        return [Written(shown, document, document.value) for document in documents]
+        folder = str(file.absolute().parent)
+        return [Written(shown, each, each.value, folder=folder) for each in documents]
     return []
+
+
+def place_from(folder: str | Path, place: str) -> str:
+    """A path in a file, relative to the folder of the file; URIs and whole paths stay as they are.
+
+    A variable at the beginning may be either.
+    """
+    if not place or "://" in place or place.startswith(("file:", "/", "~", "${")):
+        return place
+    return f"{folder}/{place.removeprefix('./')}"
 
 
 def dotted(place: Place) -> str:

@@ -1,4 +1,4 @@
-"""Validating stored rows as a verb: storage samples and profiles them, Great Expectations judges.
+"""Validating stored rows as a verb: storage samples and profiles them, and the profiles are judged.
 
 Of each schema version that live files use, some files are read under the current schema. Their
 profiles are facts, one line for each part of a column, which keeps the evaluation small however
@@ -8,14 +8,11 @@ many columns, rows and versions there are.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
-import pyarrow as pa
-
-from lakewright.platform.declare.declarations import ExpectationDeclaration, SchemaValidation
+from lakewright.platform.declare.declarations import SchemaValidation
 from lakewright.platform.declare.upkeep_policies import EngineChoice
-from lakewright.platform.ingest.expectations import ExpectationOutcome, validate_arrow
 from lakewright.platform.upkeep.verb import Outcome, Report, Verb, option
 from lakewright.platform.upkeep.words import counted, size_text
 from lakewright.storage import (
@@ -25,67 +22,8 @@ from lakewright.storage import (
     ValidateRowsResult,
 )
 
-# What the parts of a file's columns must hold, and what a file must.
-_OF_PARTS = tuple(
-    map(
-        ExpectationDeclaration.model_validate,
-        (
-            {
-                "name": "types",
-                "expect": "expect_column_pair_values_to_be_equal",
-                "column_A": "held",
-                "column_B": "declared",
-            },
-            {
-                "name": "nulls",
-                "expect": "expect_column_values_to_be_between",
-                "column": "nulls",
-                "max_value": 0,
-            },
-            {
-                "name": "ranges",
-                "expect": "expect_column_values_to_be_between",
-                "column": "lost",
-                "max_value": 0,
-            },
-        ),
-    )
-)
-_OF_FILES = tuple(
-    map(
-        ExpectationDeclaration.model_validate,
-        (
-            {
-                "name": "counts",
-                "expect": "expect_column_pair_values_to_be_equal",
-                "column_A": "rows_in_file",
-                "column_B": "rows_in_manifest",
-            },
-            {"name": "reads", "expect": "expect_column_values_to_be_null", "column": "error"},
-        ),
-    )
-)
-_WHERE = (("schema_id", pa.int64()), ("partition", pa.string()), ("file", pa.string()))
-_PARTS = pa.schema(
-    [
-        *_WHERE,
-        ("column", pa.string()),
-        ("held", pa.string()),
-        ("declared", pa.string()),
-        ("nulls", pa.int64()),
-        ("lost", pa.int64()),
-        ("loss", pa.string()),
-        ("example", pa.string()),
-    ]
-)
-_FILES = pa.schema(
-    [
-        *_WHERE,
-        ("rows_in_manifest", pa.int64()),
-        ("rows_in_file", pa.int64()),
-        ("error", pa.string()),
-    ]
-)
+# Of many misfits of one kind in a sample, so many are told.
+_MOST_TOLD = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,74 +48,55 @@ class ValidateOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validated:
-    """The profiles of the sampled rows, and what Great Expectations says of them."""
+    """The profiles of the sampled rows, and what of them does not fit.
+
+    `misfits` are schema id, partition, file and a sentence each; of many, the first of each kind.
+    """
 
     sampled: ValidateRowsResult
-    outcomes: tuple[ExpectationOutcome, ...]
+    misfits: tuple[dict[str, object], ...]
 
     @property
     def has_passed(self) -> bool:
-        return all(outcome.met for outcome in self.outcomes)
-
-    @property
-    def misfits(self) -> tuple[dict[str, object], ...]:
-        """What does not fit: schema id, file and a sentence each; of many, the first."""
-        return tuple(
-            {**{name: row[name] for name, _ in _WHERE}, "misfit": _told(outcome.check_name, row)}
-            for outcome in self.outcomes
-            for row in outcome.sample
-        )
+        return not self.misfits
 
 
 def judged(sampled: ValidateRowsResult) -> Validated:
-    """Evaluate the expectations on the profiles; a table without files meets them all."""
-    if not sampled.profiles:
-        return Validated(sampled=sampled, outcomes=())
-    parts = [
-        {**_where(profile), **asdict(part)}
-        for profile in sampled.profiles
-        for part in profile.parts
-    ]
-    files = [
-        {
-            **_where(profile),
-            "rows_in_manifest": profile.file.rows,
-            "rows_in_file": profile.rows_in_file,
-            "error": profile.error,
-        }
-        for profile in sampled.profiles
-    ]
-    outcomes = (
-        *validate_arrow(pa.Table.from_pylist(parts, _PARTS), _OF_PARTS).outcomes,
-        *validate_arrow(pa.Table.from_pylist(files, _FILES), _OF_FILES).outcomes,
-    )
-    return Validated(sampled=sampled, outcomes=outcomes)
+    """What of the profiles is not as schemas and manifests say."""
+    by_kind: dict[str, list[dict[str, object]]] = {}
+    for profile in sampled.profiles:
+        file = profile.file
+        where = {"schema_id": file.schema_id, "partition": file.partition, "file": file.file}
+        for kind, told in _misfits(profile):
+            by_kind.setdefault(kind, []).append({**where, "misfit": told})
+    kinds = [by_kind[kind][:_MOST_TOLD] for kind in _KINDS if kind in by_kind]
+    return Validated(sampled=sampled, misfits=tuple(each for one in kinds for each in one))
 
 
-def _where(profile: FileProfile) -> dict[str, object]:
-    file = profile.file
-    return {"schema_id": file.schema_id, "partition": file.partition, "file": file.file}
+_KINDS = ("types", "nulls", "ranges", "counts", "reads")
 
 
-def _told(check: str, row: Mapping[str, object]) -> str:
-    column = f"column {row.get('column')}"
-    match check:
-        case "types":
-            return (
-                f"{column} holds {row['held']}, and the schema of the file says {row['declared']}"
+def _misfits(profile: FileProfile) -> Iterator[tuple[str, str]]:
+    """What does not fit in a file, with its kind."""
+    for part in profile.parts:
+        column = f"column {part.column}"
+        if part.held != part.declared:
+            told = f"{column} holds {part.held}, and the schema of the file says {part.declared}"
+            yield "types", told
+        if part.nulls:
+            told = f"{column} refuses null, and {part.nulls} of the sampled values are null"
+            yield "nulls", told
+        if part.lost:
+            told = (
+                f"{column}: {part.lost} of the sampled values change as they are read, such as "
+                f"{part.example} ({part.loss})"
             )
-        case "nulls":
-            return f"{column} refuses null, and {row['nulls']} of the sampled values are null"
-        case "ranges":
-            return (
-                f"{column}: {row['lost']} of the sampled values change as they are read, such as "
-                f"{row['example']} ({row['loss']})"
-            )
-        case "counts":
-            counts = row["rows_in_file"], row["rows_in_manifest"]
-            return "the file holds {} rows, its manifest says {}".format(*counts)
-        case _:
-            return str(row["error"])
+            yield "ranges", told
+    held, named = profile.rows_in_file, profile.file.rows
+    if held != named and (held is not None or profile.error is None):
+        yield "counts", f"the file holds {held} rows, its manifest says {named}"
+    if profile.error is not None:
+        yield "reads", profile.error
 
 
 # --- the verb ------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from lakewright.platform.orchestration.asset_partitions import (
     partitions_def,
 )
 from lakewright.platform.orchestration.names import TableNames
-from lakewright.platform.orchestration.reports import table_metadata
+from lakewright.platform.orchestration.reports import partition_row_counts, table_metadata
 from lakewright.platform.upkeep.words import counted
 from lakewright.storage import PartitionStats, Table
 from lakewright.storage.errors import SnapshotNotFound
@@ -182,7 +182,7 @@ def _event(
         metadata={
             **common,
             "lakewright/verb": "respec",
-            "dagster/partition_row_count": partition.row_count,
+            **partition_row_counts(partition.row_count, partition.merged_row_count),
             "lakewright/partition_files": partition.file_count,
             "lakewright/partition_bytes": partition.size_bytes,
         },

@@ -1,11 +1,14 @@
-"""The health of a table, as an asset check shows it: its numbers, what is due, and what is not.
+"""The health of a table, as an asset check shows it: its state, and the upkeep of it.
+
+The state is what readers pay, whatever the policy asks for. The upkeep is what is due, what waits
+for what, and what is declined, and why.
 
 The check's own step and the upkeep sensor make the same evaluation here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -13,7 +16,7 @@ import dagster as dg
 
 from lakewright.platform.declare.partition_keys import first_few
 from lakewright.platform.declare.upkeep_policies import UpkeepMode
-from lakewright.platform.orchestration.check_events import check_event
+from lakewright.platform.orchestration.check_events import HEALTHY, check_event
 from lakewright.platform.orchestration.names import TableNames, UpkeepNames
 from lakewright.platform.orchestration.pictures import (
     as_markdown,
@@ -22,7 +25,7 @@ from lakewright.platform.orchestration.pictures import (
     small_files_bars,
     small_files_picture,
 )
-from lakewright.platform.orchestration.reports import first_records
+from lakewright.platform.orchestration.reports import first_records, row_counts
 from lakewright.platform.orchestration.run_identity import origin_of
 from lakewright.platform.orchestration.upkeep_links import upkeep_links
 from lakewright.platform.upkeep.measures import Benefit
@@ -37,13 +40,17 @@ from lakewright.platform.upkeep.words import (
 from lakewright.platform.warehouse.action import Action, Verdict
 from lakewright.platform.warehouse.intents import Decision, Declined, Intent, WhyNot
 from lakewright.platform.warehouse.kept_tables import KeptTable
-from lakewright.platform.warehouse.kept_verbs import EVERY_VERB
+from lakewright.platform.warehouse.kept_verbs import (
+    COMPACT,
+    EVERY_VERB,
+    RESCALE,
+    SORT_COMPACT,
+)
 from lakewright.platform.warehouse.survey import TableSurvey
 from lakewright.platform.warehouse.table_state import TableState
 from lakewright.platform.warehouse.trend import Trend
 from lakewright.storage.operations.retention.retention_outlook import RetentionOutlook
 
-HEALTHY = "healthy"
 # What is told of a decision: its verb, and why it is declined; None if the verb is due.
 Said: TypeAlias = tuple[str, WhyNot | None]
 # A verb with these is as good as due: they come and go with each run.
@@ -52,15 +59,20 @@ _AS_DUE = frozenset({WhyNot.IN_FLIGHT, WhyNot.CAPPED})
 _IN_ORDER = frozenset({WhyNot.HEALTHY, WhyNot.NOT_YET})
 # Reasons of the policy itself to wait: the table is as its policy wants it.
 _ALLOWED = frozenset({WhyNot.OUT_OF_HOURS, WhyNot.STILL_WRITTEN, WhyNot.TOO_LITTLE})
+# From so many sorted runs, or small files, of one bucket on, the state of a table is poor. A
+# compaction by the defaults of Paimon leaves fewer than 5 of each.
+POOR_RUNS, POOR_FILES = 10, 50
+_REWRITES = frozenset({COMPACT, SORT_COMPACT, RESCALE})
 _MOST_NAMED = 5
 _MOST_RUNS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthEvaluation:
-    """Whether nothing is due in a table, nor held up longer than its policy allows.
+    """Whether the state of a table is good, and nothing is due, nor held up too long.
 
-    What a schedule asks for counts once it is late, or a run of it failed.
+    Its policy allows some work to wait. What a schedule asks for counts once it is late, or a run
+    of it failed.
     """
 
     passed: bool
@@ -152,7 +164,7 @@ def evaluate_health(
     passed, _ = health_told(state, decisions)
     return HealthEvaluation(
         passed=passed,
-        description=_description(state, decisions, kept, passed=passed),
+        description=_description(state, decisions, kept),
         metadata={name: value for name, value in metadata.items() if value is not None},
     )
 
@@ -164,18 +176,31 @@ def health_told(state: TableState, decisions: Sequence[Decision]) -> tuple[bool,
     costs little, as the sensor asks for it at each look.
     """
     told: set[Said] = set()
-    passed = state.survey.problem is None
     for each in decisions:
         if isinstance(each, Intent):
-            passed = passed and each.in_time
             told.add((each.verb, None))
-            continue
-        if each.why_not.waits:
-            may_wait = each.in_time and each.why_not is not WhyNot.ASKED_BEFORE
-            passed = passed and (may_wait or each.why_not in _ALLOWED)
-        if each.why_not not in _IN_ORDER:
+        elif each.why_not not in _IN_ORDER:
             told.add((each.verb, None if each.why_not in _AS_DUE else each.why_not))
-    return passed, frozenset(told)
+    passed = state.survey.problem is None and _poor(state.survey) is None
+    return passed and all(map(_is_in_order, decisions)), frozenset(told)
+
+
+def _is_in_order(decision: Decision) -> bool:
+    """Whether the work is not due, or may wait."""
+    if isinstance(decision, Intent):
+        return decision.in_time
+    may_wait = decision.in_time and decision.why_not is not WhyNot.ASKED_BEFORE
+    return not decision.why_not.waits or may_wait or decision.why_not in _ALLOWED
+
+
+def _poor(survey: TableSurvey) -> str | None:
+    """What readers pay for the state of a table, if it is poor."""
+    files = survey.files
+    if survey.keyed and files.sorted_runs >= POOR_RUNS:
+        return f"a reader merges up to {files.sorted_runs:,} sorted runs of one bucket"
+    if not survey.keyed and files.most_in_bucket >= POOR_FILES:
+        return f"a reader opens up to {files.most_in_bucket:,} small files of one bucket"
+    return None
 
 
 def absent(table: str) -> HealthEvaluation:
@@ -187,19 +212,22 @@ def absent(table: str) -> HealthEvaluation:
     )
 
 
-def _description(
-    state: TableState, decisions: Sequence[Decision], kept: KeptTable, *, passed: bool
-) -> str:
-    """Whether the table is ill, why, and what becomes of it; Markdown.
+def _description(state: TableState, decisions: Sequence[Decision], kept: KeptTable) -> str:
+    """In which state a table is, and what becomes of it; Markdown.
 
     Dagster shows the description of a check as it is, and Markdown among its metadata only behind a
     link. So what a person must read is here, and the bars are characters, which any theme, any
     message and any log can show.
     """
-    lines = [f"**{'Healthy' if passed else 'Ill'}**: {_headline(state, decisions, passed=passed)}"]
+    poor, summary = _poor(state.survey), _summary(state.survey)
+    lines = [f"**State: poor**: {poor}; {summary}"] if poor else [f"**State: good**: {summary}"]
+    if state.survey.problem is not None:
+        lines = ["**State: not known**"]
+    lines += ["", f"**Upkeep**: {_headline(decisions)}"]
     concerned = [each for each in decisions if isinstance(each, Intent) or each.why_not.waits]
-    if concerned:
-        lines += ["", *_listed(concerned, state)]
+    told = [*concerned, *(_declined_rewrites(decisions) if poor else ())]
+    if told:
+        lines += ["", *_listed(told, state)]
     if concerned and kept.policy.mode is UpkeepMode.SHADOW:
         lines += ["", "Nothing of this is done: `mode: shadow` of its policy only records it."]
     if state.survey.problem is None and state.survey.files.files:
@@ -210,17 +238,24 @@ def _description(
     return "\n".join(lines)
 
 
-def _headline(state: TableState, decisions: Sequence[Decision], *, passed: bool) -> str:
+def _declined_rewrites(decisions: Iterable[Decision]) -> Iterator[Declined]:
+    """The rewrites that a table in a poor state does not get."""
+    for each in decisions:
+        if isinstance(each, Declined) and not each.why_not.waits and each.verb in _REWRITES:
+            yield each
+
+
+def _headline(decisions: Sequence[Decision]) -> str:
     for each in decisions:
         if each.verb == EVERY_VERB:
             return _reason(each)
-    left = _left_alone(decisions)
+    left, in_order = _left_alone(decisions), all(map(_is_in_order, decisions))
     if any(isinstance(each, Intent) for each in decisions):
-        return f"work is due, and not late{left}." if passed else f"upkeep is due{left}."
+        return f"work is due, and not late{left}." if in_order else f"work is due{left}."
     if any(isinstance(each, Declined) and each.why_not.waits for each in decisions):
-        told = "work waits, as its policy says" if passed else "upkeep is due and held up"
+        told = "work waits, as its policy says" if in_order else "work is due and held up"
         return f"{told}{left}."
-    return f"nothing is due{left}. {_summary(state.survey)}"
+    return f"nothing is due{left}."
 
 
 def _left_alone(decisions: Iterable[Decision]) -> str:
@@ -422,7 +457,7 @@ def _numbers(state: TableState) -> Mapping[str, Any]:
     files, layout, history = survey.files, survey.layout, survey.history
     orphans = survey.orphans
     numbers: dict[str, Any] = {
-        "dagster/row_count": files.rows,
+        **row_counts(files.rows, files.merged_rows),
         "lakewright/files": files.files,
         "lakewright/bytes": files.bytes,
         "lakewright/small_files": files.small_files,

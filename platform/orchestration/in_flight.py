@@ -10,8 +10,8 @@ from dagster._core.execution.backfill import BulkActionsFilter, BulkActionStatus
 from dagster._core.storage.dagster_run import RunRecord
 
 from lakewright.platform.orchestration.names import TABLE_TAG, VERB_TAG
-from lakewright.platform.orchestration.run_life import UNFINISHED, RunLife
-from lakewright.platform.orchestration.runs import tables_of
+from lakewright.platform.orchestration.run_life import RunLife
+from lakewright.platform.orchestration.runs import UNFINISHED, tables_of
 from lakewright.platform.warehouse.kept_verbs import BACKFILL, INGEST
 from lakewright.platform.warehouse.known_work import Running
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import dagster as dg
@@ -11,8 +12,12 @@ from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.partition_schemes import TimeDimension
 from lakewright.platform.orchestration.asset_partitions import ended_last
 from lakewright.platform.orchestration.cron import last_tick_ms
+from lakewright.platform.orchestration.reports import (
+    PARTITION_ROWS_IN_FILES,
+    partition_row_counts,
+)
 from lakewright.platform.upkeep.words import counted, time_text
-from lakewright.storage import Catalog
+from lakewright.storage import Catalog, PartitionStats
 from lakewright.storage.env import SystemEnv
 
 
@@ -49,19 +54,23 @@ def evaluate_newest_partition(
     if not newest:
         told = f"no new partition had ended by {time_text(deadline_ms)}"
         return dg.AssetCheckResult(passed=True, description=told)
-    rows = 0
+    found: Sequence[PartitionStats] = ()
     if catalog.table_exists(declaration.table):
         now = catalog.table(declaration.table).at()
-        rows = sum(each.row_count for each in now.partitions(named=[time.spec_of(newest[0])]))
+        found = now.partitions(named=[time.spec_of(newest[0])])
+    rows = sum(each.row_count for each in found)
+    merged = [each.merged_row_count for each in found if each.merged_row_count is not None]
+    counts = partition_row_counts(rows, sum(merged) if len(merged) == len(found) else None)
+    shown = counted(rows, "row") + (" in its files" if PARTITION_ROWS_IN_FILES in counts else "")
     return dg.AssetCheckResult(
         passed=rows > 0,
         description=(
-            f"{newest[0]} has {counted(rows, 'row') if rows else 'no rows'}; it was expected "
+            f"{newest[0]} has {shown if rows else 'no rows'}; it was expected "
             f"by {time_text(deadline_ms)}"
         ),
         metadata={
             "partition": newest[0],
             "deadline": dg.MetadataValue.timestamp(deadline),
-            "dagster/partition_row_count": rows,
+            **counts,
         },
     )

@@ -21,7 +21,7 @@ from lakewright.platform.orchestration.asset_partitions import (
     partitions_def,
 )
 from lakewright.platform.orchestration.names import TableNames
-from lakewright.platform.orchestration.reports import table_metadata
+from lakewright.platform.orchestration.reports import partition_row_counts, table_metadata
 from lakewright.platform.upkeep.health import PartitionHealth, partition_columns
 from lakewright.platform.warehouse.kept_tables import KeptTable
 from lakewright.storage import PartitionStats, Table
@@ -40,7 +40,8 @@ _KEYS_AT_ONCE = 1_000
 class Figures:
     """What an event tells of a partition."""
 
-    rows: int
+    rows_in_files: int
+    merged_rows: int | None
     files: int
     bytes: int
     last_file_ms: int
@@ -93,7 +94,7 @@ class PartitionNews:
                 partition=key if known is None else key_of_asset(known, key),
                 metadata={
                     **common,
-                    "dagster/partition_row_count": figures.rows,
+                    **partition_row_counts(figures.rows_in_files, figures.merged_rows),
                     "lakewright/partition_files": figures.files,
                     "lakewright/partition_bytes": figures.bytes,
                 },
@@ -125,7 +126,13 @@ def figures_by_key(
             continue
         if known is None or scheme.is_found_in_data or known.has_partition_key(key):
             at_ms = each.last_file_creation_ms or 0
-            found[key] = Figures(each.row_count, each.file_count, each.size_bytes, at_ms)
+            found[key] = Figures(
+                rows_in_files=each.row_count,
+                merged_rows=each.merged_row_count,
+                files=each.file_count,
+                bytes=each.size_bytes,
+                last_file_ms=at_ms,
+            )
     return found
 
 

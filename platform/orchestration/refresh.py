@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from typing import Any
 
 import dagster as dg
 from dagster._utils.schedules import get_smallest_cron_interval
@@ -17,13 +18,17 @@ from lakewright.platform.declare.refresh import (
 
 def automation_condition(
     declared: AutomationDeclaration,
-) -> dg.AutomationCondition[dg.AssetKey | dg.AssetCheckKey]:
+) -> dg.AutomationCondition[Any]:
     """The condition under which Dagster writes the table."""
     if declared.on_cron is not None:
         return dg.AutomationCondition.on_cron(declared.on_cron, declared.timezone)
+    # Of an upstream that does not have a partition Dagster says that it is not missing there.
+    upstream_has_it = dg.AutomationCondition.all_deps_match(~dg.AutomationCondition.missing())
     if declared.when is AutomationKind.EAGER:
-        return dg.AutomationCondition.eager()
-    return dg.AutomationCondition.on_missing()
+        return dg.AutomationCondition.eager() & upstream_has_it
+    # A partition whose upstream comes late is no longer the latest.
+    latest = dg.AutomationCondition.in_latest_time_window()
+    return dg.AutomationCondition.on_missing().without(latest) & upstream_has_it
 
 
 def freshness_policy(declared: FreshnessDeclaration) -> dg.FreshnessPolicy:

@@ -22,6 +22,8 @@ from lakewright.storage.spec.data_types import DataType
 Metadata = Mapping[str, Any]
 
 STORAGE_KIND = "paimon"
+ROWS_IN_FILES = "lakewright/rows_in_files"
+PARTITION_ROWS_IN_FILES = "lakewright/partition_rows_in_files"
 _MAX_ROWS = 50
 # Figures of a whole commit, which would be read as those of a partition on the page of one.
 OF_THE_COMMIT = frozenset(
@@ -98,8 +100,32 @@ def table_metadata(table: Table) -> dict[str, Any]:
 def whole_table_metadata(table: Table, snapshot: Snapshot | None = None) -> dict[str, Any]:
     """What every event about all rows of a table tells of it, at a snapshot or else the latest."""
     found = snapshot or table.history.latest_snapshot()
-    rows = {} if found is None else {"dagster/row_count": found.total_record_count}
-    return {**table_metadata(table), **rows}
+    return {**table_metadata(table), **({} if found is None else rows_at(table, found))}
+
+
+def rows_at(table: Table, snapshot: Snapshot) -> dict[str, int]:
+    """The rows of a table at a snapshot, or those in its files if these are not to be read alone.
+
+    Files of keyed tables hold versions of a key and retractions, and an index may mark rows of any
+    table as deleted.
+    """
+    in_files = snapshot.total_record_count
+    is_merged = not table.schema.is_keyed and snapshot.index_manifest is None
+    return row_counts(in_files, in_files if is_merged else None)
+
+
+def row_counts(in_files: int, merged: int | None) -> dict[str, int]:
+    """The rows of a table by Dagster's key, or those in its files if no more is known."""
+    return {ROWS_IN_FILES: in_files} if merged is None else {"dagster/row_count": merged}
+
+
+def partition_row_counts(in_files: int, merged: int | None) -> dict[str, int]:
+    """The same of a partition."""
+    return (
+        {PARTITION_ROWS_IN_FILES: in_files}
+        if merged is None
+        else {"dagster/partition_row_count": merged}
+    )
 
 
 def publication_metadata(table: Table, published: Published) -> Metadata:
@@ -118,7 +144,7 @@ def publication_metadata(table: Table, published: Published) -> Metadata:
     snapshot = published.snapshot or table.history.latest_snapshot()
     if snapshot is not None:
         metadata["lakewright/snapshot_id"] = snapshot.id
-        metadata["dagster/row_count"] = snapshot.total_record_count
+        metadata |= rows_at(table, snapshot)
     if published.compaction is not None:
         metadata |= _writer_compaction_metadata(published.compaction)
     if published.report.outcomes:
@@ -140,10 +166,14 @@ def _writer_compaction_metadata(compaction: WriterCompaction) -> Metadata:
     return metadata
 
 
-def partition_metadata(totals: PartitionTotals | None) -> Metadata:
-    """The metadata of a materialization about one partition; None if the partition got no row."""
+def partition_metadata(totals: PartitionTotals | None, *, are_all: bool) -> Metadata:
+    """The metadata of a materialization about one partition; None if the partition got no row.
+
+    `are_all` says whether the written rows are all that readers see in the partition.
+    """
+    rows = "dagster/partition_row_count" if are_all else "lakewright/partition_rows_written"
     return {
-        "dagster/partition_row_count": totals.row_count if totals else 0,
+        rows: totals.row_count if totals else 0,
         "lakewright/partition_files": totals.file_count if totals else 0,
         "lakewright/partition_bytes": totals.size_bytes if totals else 0,
     }
@@ -189,7 +219,6 @@ def report_metadata(report: Report) -> Metadata:
         )
     if report.snapshot is not None:
         metadata["lakewright/snapshot_id"] = report.snapshot.id
-        metadata["dagster/row_count"] = report.snapshot.total_record_count
     notes = report.notes[:_MAX_ROWS]
     if notes:
         more = len(report.notes) - len(notes)
@@ -230,7 +259,7 @@ def partition_health_metadata(before: PartitionHealth | None, after: PartitionHe
     metadata: dict[str, Any] = {
         "lakewright/files_after": after.file_count,
         "lakewright/bytes_after": after.size_bytes,
-        "dagster/partition_row_count": after.row_count,
+        **partition_row_counts(after.row_count, after.merged_row_count),
     }
     if before is not None:
         metadata["lakewright/files_before"] = before.file_count

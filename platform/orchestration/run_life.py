@@ -30,21 +30,16 @@ from dagster._core.storage.tags import BACKFILL_ID_TAG, MAX_RUNTIME_SECONDS_TAG
 
 from lakewright.platform.declare.setting_text import lasting
 from lakewright.platform.orchestration.names import AssetKeys
-from lakewright.platform.orchestration.run_identity import ROOT_RUN, origin_of
+from lakewright.platform.orchestration.run_identity import origin_of, origin_run
 from lakewright.platform.orchestration.run_process import (
     PROCESS_TAG,
     is_of_this_machine,
     living_process,
 )
-from lakewright.platform.orchestration.runs import tables_of
+from lakewright.platform.orchestration.runs import UNFINISHED, tables_of
 from lakewright.storage import Catalog
 from lakewright.storage.errors import StorageError
 
-UNFINISHED = [
-    dg.DagsterRunStatus.QUEUED,
-    dg.DagsterRunStatus.NOT_STARTED,
-    *ACTIVE_RUN_STATUSES,
-]
 _MS = 1000
 
 
@@ -184,14 +179,14 @@ class RunLife:
         return any(self.cause_of_death(each) is None for each in active)
 
     def _holds_lease(self, run: dg.DagsterRun, tables: Iterable[str]) -> bool:
-        own = {run.run_id, run.root_run_id, run.tags.get(ROOT_RUN)}
+        own = origin_run(self.instance, run)
         for name in tables:
             try:
                 leases = self.catalog.table(name).upkeep.leases()
             except StorageError:
                 # A table that is gone or cannot be read says nothing of the run.
                 continue
-            if any(origin_of(each.owner) in own - {None} for each in leases):
+            if any(origin_of(each.owner) == own for each in leases):
                 return True
         return False
 

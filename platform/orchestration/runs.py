@@ -6,11 +6,18 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import dagster as dg
+from dagster._core.storage.dagster_run import ACTIVE_RUN_STATUSES
 
 from lakewright.platform.orchestration.names import TABLE_TAG, AssetKeys, tables_of_tag
-from lakewright.platform.orchestration.run_identity import ROOT_RUN, origin_of
+from lakewright.platform.orchestration.run_identity import origin_of, root_of
 from lakewright.storage import Table
 from lakewright.storage.operations.leases.leases import release_lease
+
+UNFINISHED = [
+    dg.DagsterRunStatus.QUEUED,
+    dg.DagsterRunStatus.NOT_STARTED,
+    *ACTIVE_RUN_STATUSES,
+]
 
 
 def op_configs(run: dg.DagsterRun) -> list[Mapping[str, Any]]:
@@ -46,5 +53,6 @@ def _has_ended(instance: dg.DagsterInstance, name: str) -> bool:
     first = None if origin is None else instance.get_run_by_id(origin)
     if first is None:
         return False
-    later = instance.get_runs(filters=dg.RunsFilter(tags={ROOT_RUN: first.run_id}))
-    return all(run.is_finished for run in (first, *later))
+    # Not every way to re-execute a run tags it with its root.
+    unfinished = instance.get_runs(filters=dg.RunsFilter(statuses=UNFINISHED))
+    return first.is_finished and root_of(first) not in map(root_of, unfinished)

@@ -3,7 +3,7 @@
 * The check `healthy`, when it tells of another verb or another reason, when the mode of the policy
   has changed, and when a run of upkeep has ended, so that the page shows what the run left.
 * A materialization of a table that is not written here, when others have changed its rows; an
-  observation if they only rewrote its files. Before it come those of the partitions that changed,
+  observation if they only did upkeep. Before it come those of the partitions that changed,
   at the first report of all; more than a few are told look by look (`partition_news.py`).
 
 What was reported is remembered in the process. After a restart each check is reported once more;
@@ -13,12 +13,14 @@ events.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import dagster as dg
 
+from lakewright.platform.declare.partition_keys import partition_identity
 from lakewright.platform.orchestration.health_background import read_at_a_look
 from lakewright.platform.orchestration.health_reports import evaluate_health, health_told
 from lakewright.platform.orchestration.names import UpkeepNames
@@ -32,7 +34,7 @@ from lakewright.platform.orchestration.partition_news import (
     register,
     scheme_shown,
 )
-from lakewright.platform.orchestration.reports import table_metadata
+from lakewright.platform.orchestration.reports import rows_at, table_metadata
 from lakewright.platform.orchestration.run_identity import origin_of
 from lakewright.platform.upkeep.health import PartitionHealth
 from lakewright.platform.upkeep.words import counted, size_text
@@ -41,6 +43,7 @@ from lakewright.platform.warehouse.look import Look, Watch
 from lakewright.platform.warehouse.table_state import TableState
 from lakewright.storage import Catalog, PartitionStats, Snapshot, Table
 from lakewright.storage.errors import StorageError
+from lakewright.storage.operations.commit.commits_of_user import partitions_of_commit
 from lakewright.storage.spec.partition_words import describe_partition
 from lakewright.storage.spec.snapshot import CommitKind
 
@@ -53,10 +56,15 @@ _MOST_EVENTS = 100
 # So many partitions that changed are reported and listed at once.
 _FEW_PARTITIONS = 20
 # Commits between two looks that are read to see whether rows changed; more are taken to.
-_MOST_COMMITS = 20
-# Manifests of more bytes are not read a second time to find the partitions that changed.
+_MOST_COMMITS = 100
+# Of tables with manifests of more bytes, none are read to find the partitions that changed.
 _LARGE_BYTES = 16 << 20
 _SAME_ROWS = (CommitKind.COMPACT, CommitKind.ANALYZE)
+# Users of other commits that a policy asks for, by jobs and on the command line. Their runs report
+# them as observations.
+_OF_UPKEEP = re.compile(
+    r"(?:dagster-[0-9a-f-]{36}-|lakewright )(?:rescale|expire[-_]partitions|upkeep)(?:__|[ -])"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +232,9 @@ class TableNews:
         told = self._told.get(kept.name, _Told())
         commits = _commits_since(table, latest, told.snapshot)
         names = self.names.of(kept.name)
-        if told.snapshot is not None and all(each.commit_kind in _SAME_ROWS for each in commits):
+        are_all = told.snapshot is not None and latest.id - told.snapshot == len(commits)
+        news = [each for each in commits if not _is_upkeep(each)]
+        if are_all and not news:
             # Runs of upkeep report their commits themselves.
             if any(origin_of(each.commit_user) is None for each in commits):
                 yield dg.AssetObservation(
@@ -242,6 +252,10 @@ class TableNews:
         changed: Sequence[PartitionFigures] = ()
         if scheme is not None:
             changed = _changed_partitions(table, latest, state, since_ms)
+            if are_all and state.survey.manifests.bytes <= _LARGE_BYTES:
+                # Others were rewritten by upkeep.
+                touched = _partitions_of(table, news)
+                changed = [each for each in changed if partition_identity(each.spec) in touched]
             found = figures_by_key(scheme, names, changed)
             register(instance, scheme, names, found)
             self._partitions.add(kept.name, found, since_ms)
@@ -312,10 +326,22 @@ def _commits_since(table: Table, latest: Snapshot, told: int | None) -> list[Sna
     return found
 
 
+def _is_upkeep(commit: Snapshot) -> bool:
+    """Whether a commit is the work of upkeep, which writes no new rows."""
+    return commit.commit_kind in _SAME_ROWS or bool(_OF_UPKEEP.match(commit.commit_user))
+
+
+def _partitions_of(table: Table, commits: Iterable[Snapshot]) -> set[object]:
+    """The identities of the partitions in which commits added or removed files."""
+    files = table.table_files
+    found = (partitions_of_commit(files, commit) for commit in commits)
+    return {partition_identity(partition.spec) for each in found for partition in each}
+
+
 def _about(table: Table, latest: Snapshot, state: TableState) -> dict[str, Any]:
     files = state.survey.files
     return {
-        "dagster/row_count": latest.total_record_count,
+        **rows_at(table, latest),
         SNAPSHOT: latest.id,
         "lakewright/commit_user": latest.commit_user,
         "lakewright/commit_kind": latest.commit_kind.value,
@@ -359,7 +385,7 @@ def _partitions_table(changed: Sequence[PartitionFigures]) -> dg.TableMetadataVa
             dg.TableRecord(
                 {
                     "partition": describe_partition(each.spec),
-                    "rows": each.row_count,
+                    "rows in files": each.row_count,
                     "files": each.file_count,
                     "size": size_text(each.size_bytes),
                 }

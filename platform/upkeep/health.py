@@ -17,7 +17,8 @@ class PartitionHealth:
     A keyed bucket counts sorted runs, because a reader merges them. An append bucket counts files
     below the target size. Readers do not see rows of waiting files before a compaction, which, of
     all buckets, takes the joined files, and leaves `left_files` in their place, and `left_runs`
-    of the sorted runs; states that earlier versions recorded do not say what it leaves.
+    of the sorted runs; states that earlier versions recorded do not say what it leaves. Rows are
+    counted in files; `merged_row_count` are those that readers see, where files alone tell.
     """
 
     key: str
@@ -37,6 +38,7 @@ class PartitionHealth:
     left_files: int = 0
     left_runs: int = 0
     buckets: int = 1
+    merged_row_count: int | None = None
 
     @property
     def name(self) -> str:
@@ -148,6 +150,7 @@ def partition_health(
         left_files=sum(each.left_file_count for each in stats.buckets),
         left_runs=worst.left_run_count if worst else 0,
         buckets=max(len(stats.buckets), 1),
+        merged_row_count=stats.merged_row_count,
         # A compaction of a keyed bucket may read all of its runs.
         small_bytes=stats.size_bytes if keyed else sum(each.small_bytes for each in stats.buckets),
     )

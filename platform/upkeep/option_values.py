@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from typing import Any, get_origin
+from typing import Any, get_args, get_origin
 
 from lakewright.platform.declare.durations import duration_ms
 from lakewright.platform.declare.partition_keys import InvalidPartitionKeyError, decode_partition
@@ -13,6 +13,12 @@ from lakewright.platform.upkeep.rewrites import Partitions
 from lakewright.platform.upkeep.verb import OptionField
 from lakewright.storage import Table
 from lakewright.storage.errors import InvalidOption, InvalidRequestError
+from lakewright.storage.spec.arguments import (
+    list_argument,
+    listed_names,
+    text_argument,
+    whole_number,
+)
 from lakewright.storage.spec.option_values import parse_size
 
 
@@ -20,33 +26,45 @@ def option_value(option: OptionField, value: Any, table: Table) -> object:
     """A written value as the verb takes it.
 
     Raises:
-        InvalidRequestError: a text is not a duration, not a size, not one of the choices, or the
-            key of no partition.
+        InvalidRequestError: the value is of another type than the option, or a text is not a
+            duration, not a size, not one of the choices, or the key of no partition.
     """
-    kind = option.kind
+    kind, name = option.kind, option.written_name
     if option.is_size and isinstance(value, str):
         try:
             return parse_size(value)
         except InvalidOption as err:
-            raise InvalidRequestError(f"{option.written_name}: {err.message}") from None
+            raise InvalidRequestError(f"{name}: {err.message}") from None
     if option.is_duration:
         try:
             return duration_ms(value)
         except InvalidRequestError as err:
-            raise InvalidRequestError(f"{option.written_name}: {err.message}") from None
+            raise InvalidRequestError(f"{name}: {err.message}") from None
     if kind == Partitions:
-        return _partitions(table, value, option.written_name)
+        return _partitions(table, listed_names(value, name), name)
     if get_origin(kind) is tuple:
-        return tuple(value)
+        return list_argument(value, name, _CHECKS[get_args(kind)[0]])
     if isinstance(kind, type) and issubclass(kind, Enum):
         try:
             return kind(value)
         except ValueError:
             choices = ", ".join(str(each.value) for each in kind)
-            raise InvalidRequestError(
-                f"{option.written_name}: {value!r} is none of {choices}"
-            ) from None
+            raise InvalidRequestError(f"{name}: {value!r} is none of {choices}") from None
+    return _CHECKS[kind](value, name)
+
+
+def _yes_or_no(value: object, name: str) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidRequestError(f"{name} is {value!r:.100}; give true or false")
     return value
+
+
+# How a value of each type is checked that options have.
+_CHECKS: Mapping[Any, Callable[[object, str], object]] = {
+    bool: _yes_or_no,
+    int: whole_number,
+    str: text_argument,
+}
 
 
 def _partitions(table: Table, keys: Sequence[str], name: str) -> Partitions:

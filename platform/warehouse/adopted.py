@@ -107,4 +107,8 @@ def _read(catalog: Catalog, name: str) -> AdoptedTable:
         latest = table.history.latest_snapshot()
     except StorageError as error:
         return replace(known, problem=str(error))
-    return replace(known, rows=0 if latest is None else latest.total_record_count)
+    if latest is None:
+        return replace(known, rows=0)
+    # Other tables hold rows in their files that readers do not see.
+    counts = not schema.is_keyed and latest.index_manifest is None
+    return replace(known, rows=latest.total_record_count if counts else None)

@@ -13,6 +13,7 @@ from lakewright.storage.operations.inspection.late_writers import LateWriter
 class FileFigures:
     """The live files of a table.
 
+    `merged_rows` are the rows that readers see, where files alone tell, and `rows` those in files.
     `small_files` are below the target size. `sorted_runs` is that of the worst bucket, which a
     reader merges; append tables have none, and no levels. Files of level 0 were never compacted.
     Readers do not see rows of `waiting_files` before a compaction. `mergeable_files` are those
@@ -22,6 +23,7 @@ class FileFigures:
 
     files: int = 0
     rows: int = 0
+    merged_rows: int | None = None
     bytes: int = 0
     deletion_vectors: int = 0
     small_files: int = 0

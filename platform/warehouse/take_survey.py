@@ -273,9 +273,11 @@ def _laid_out(table: Table, known: TableSurvey, layout: Layout, worst: int) -> T
 
 def _files(layout: Layout, *, keyed: bool) -> FileFigures:
     buckets = layout.buckets
+    is_merged = buckets.is_merged.all() and not layout.deletion_vectors
     return FileFigures(
         files=_sum(buckets.file_count),
         rows=_sum(buckets.row_count),
+        merged_rows=_sum(buckets.row_count) if is_merged else None,
         bytes=_sum(buckets.size_bytes),
         deletion_vectors=layout.deletion_vectors,
         small_files=_sum(buckets.small_file_count),

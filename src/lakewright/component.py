@@ -4,10 +4,13 @@ type: lakewright.component.LakehouseTables
 attributes:
   warehouse: /data/warehouse
   tables: [tables]
+
+Relative paths are relative to the component's folder.
 """
 
 import asyncio
 import functools
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -20,6 +23,7 @@ from pydantic import BaseModel, Field
 
 from lakewright.assets.hooks import ShownTable, TableRun
 from lakewright.definitions import build_definitions
+from lakewright.platform.declare.yaml_files import place_from
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
 from lakewright.platform.warehouse.adopted import parse_adopted, read_adopted, write_adopted
@@ -31,13 +35,13 @@ _EXAMPLE_TABLE = """\
 table: shop.orders
 comment: Orders by number
 columns:
-  - {{name: id, type: BIGINT NOT NULL, comment: number of the order}}
-  - {{name: day, type: DATE}}
-  - {{name: amount, type: "DECIMAL(10, 2)"}}
+  - {name: id, type: BIGINT NOT NULL, comment: number of the order}
+  - {name: day, type: DATE}
+  - {name: amount, type: "DECIMAL(10, 2)"}
 primary_key: [id]
-source: {{csv: "{path}"}}
+source: {csv: orders.csv}
 expectations:
-  - {{expect: expect_column_values_to_be_between, column: amount, min_value: 0}}
+  - {expect: expect_column_values_to_be_between, column: amount, min_value: 0}
 """
 
 
@@ -56,24 +60,28 @@ def _spark(
     return SparkResource(master=master, remote=remote, conf=dict(sorted(conf)))
 
 
+def _folder(context: dg.ComponentLoadContext) -> Path:
+    """The folder of a component."""
+    here = Path(context.path)
+    return here if here.is_dir() else here.parent
+
+
 class LakehouseTablesScaffolder(dg.Scaffolder[Any]):
     """Makes a component with an example table and its source, so that it can be run at once."""
 
     def scaffold(self, request: dg.ScaffoldRequest[Any]) -> None:
         """Write the component, and the example unless there is a folder of tables."""
-        attributes = {"warehouse": "./warehouse", "tables": ["tables"]}
+        # Not beside the definitions, whose folder Dagster searches for more of them.
+        root = request.project_root or request.target_path.parent
+        warehouse = Path(os.path.relpath(root / "warehouse", request.target_path)).as_posix()
+        attributes = {"warehouse": warehouse, "tables": ["tables"]}
         dg.scaffold_component(request, attributes)
         folder = request.target_path / "tables"
         if request.append or folder.exists():
             return
         folder.mkdir()
-        rows = folder / "orders.csv"
-        rows.write_text(_EXAMPLE_ROWS, encoding="utf-8")
-        root = request.project_root
-        # A path is relative to the folder in which runs begin.
-        path = rows.relative_to(root) if root and rows.is_relative_to(root) else rows
-        text = _EXAMPLE_TABLE.format(path=path.as_posix())
-        (folder / "orders.yaml").write_text(text, encoding="utf-8")
+        (folder / "orders.csv").write_text(_EXAMPLE_ROWS, encoding="utf-8")
+        (folder / "orders.yaml").write_text(_EXAMPLE_TABLE, encoding="utf-8")
 
 
 @dg.scaffold_with(LakehouseTablesScaffolder)
@@ -91,7 +99,10 @@ class LakehouseTables(dg.StateBackedComponent, dg.Model, dg.Resolvable):
     ] = ("tables",)
     warehouse: Annotated[
         str | None,
-        Field(description="Path or URI of the warehouse; without one, LAKEWRIGHT_WAREHOUSE says."),
+        Field(
+            description="Path or URI of the warehouse, relative to the component's folder; "
+            "without one, LAKEWRIGHT_WAREHOUSE says."
+        ),
     ] = None
     catalog: Annotated[
         Mapping[str, str],
@@ -124,6 +135,11 @@ class LakehouseTables(dg.StateBackedComponent, dg.Model, dg.Resolvable):
     def load(cls, attributes: BaseModel | None, context: dg.ComponentLoadContext) -> Self:
         """The component; one without adopted tables has no state, so it claims no key for one."""
         loaded = super(dg.StateBackedComponent, cls).load(attributes, context)
+        if loaded.warehouse is not None:
+            place = place_from(_folder(context), loaded.warehouse)
+            # Without a scheme it is a path, of which two components may write the same.
+            place = place if "://" in place else os.path.normpath(place)
+            loaded = loaded.model_copy(update={"warehouse": place})
         if loaded.adopt:
             context.component_tree.mark_component_defs_state_key(
                 defs_state_key=loaded.defs_state_config.key, loc=context.component_loc
@@ -165,10 +181,12 @@ class LakehouseTables(dg.StateBackedComponent, dg.Model, dg.Resolvable):
         Raises:
             DeclarationError: something is wrong with the declarations; all of it is listed.
         """
-        here = Path(context.path)
-        folder = here if here.is_dir() else here.parent
+        folder = _folder(context)
+        tables = [folder / each for each in self.tables]
+        if "tables" not in self.model_fields_set:
+            tables = [each for each in tables if each.exists()]
         return build_definitions(
-            [folder / each for each in self.tables],
+            tables,
             warehouse=self._resource,
             spark=_spark(self.spark_master, self.spark_remote, frozenset(self.spark_conf.items())),
             resources=ResourceKeys.with_prefix(self.resource_prefix),

@@ -52,8 +52,8 @@ from lakewright.jobs.verbs import KEEPING_JOBS, REQUESTED_JOBS
 from lakewright.platform.declare.policy_watch import PolicyFiles
 from lakewright.platform.declare.variables import POLICY_VARIABLE, TABLES_VARIABLE
 from lakewright.platform.declare.workspace import Workspace, read_workspace
+from lakewright.platform.orchestration.check_events import HEALTHY
 from lakewright.platform.orchestration.dagster_checks import check_for_dagster, check_schedules
-from lakewright.platform.orchestration.health_reports import HEALTHY
 from lakewright.platform.orchestration.names import UpkeepNames, usual_key
 from lakewright.platform.orchestration.newest_partition_reports import deadlines_of
 from lakewright.platform.orchestration.resource_keys import ResourceKeys

@@ -15,6 +15,7 @@ from itertools import accumulate
 from typing import cast
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakewright.storage.codec.arrow_types import to_arrow_type
 from lakewright.storage.codec.arrow_values import array_of
@@ -36,6 +37,9 @@ _COUNT = not_null(AtomicType(TypeRoot.INT))
 _ZONE = re.compile(r"(Z|[+-]\d\d(:?\d\d)?)\s*$")
 _INFINITIES = (math.inf, -math.inf)
 _NONE = type(None)
+# Days since 1970 of the first and the last date that Python has, and a day in the units of Arrow.
+_FIRST_DAY, _LAST_DAY = ((each - dt.date(1970, 1, 1)).days for each in (dt.date.min, dt.date.max))
+_A_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 # Precisions of timestamps whose digits are just those of a unit of Arrow.
 _WHOLE_UNITS = (3, 6, 9)
 _MOST_SHOWN = 80
@@ -138,9 +142,19 @@ def _moments_of_texts(values: Sequence[object], data_type: AtomicType) -> pa.Arr
     if not is_moment or not set(map(type, values)) <= {str, _NONE}:
         return None
     try:
-        return pa.array(values, pa.string()).cast(to_arrow_type(data_type))
+        moments = pa.array(values, pa.string()).cast(to_arrow_type(data_type))
     except pa.ArrowException:
         return None
+    return moments if _has_python(moments) else None
+
+
+def _has_python(moments: pa.Array) -> bool:
+    """Whether Python has all dates or timestamps, which end at the years 1 and 9999."""
+    is_date = pa.types.is_date32(moments.type)
+    a_day = 1 if is_date else _A_DAY[moments.type.unit]
+    span = pc.min_max(moments.cast(pa.int32() if is_date else pa.int64())).as_py()
+    first, last = (span[each] for each in ("min", "max"))
+    return first is None or _FIRST_DAY * a_day <= first <= last < (_LAST_DAY + 1) * a_day
 
 
 def _has_zone(value: object) -> bool:

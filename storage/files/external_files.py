@@ -12,6 +12,7 @@ import os
 
 from lakewright.storage.env import FileSystem
 from lakewright.storage.errors import UnsupportedError
+from lakewright.storage.spec.arguments import place_argument
 
 _WITHOUT_HOST = ("s3", "gs", "memory")
 _OPTION = "data-file.external-paths"
@@ -110,6 +111,7 @@ def path_in_store(fs: FileSystem, place: str, *, root: str, table: str) -> str:
     Raises:
         UnsupportedError: the folder lies in another store than the table.
     """
+    place = place_argument(place, "folder")
     scheme = fs.uri(root).partition("://")[0]
     is_local = scheme == "file" and "://" not in place and not place.startswith("file:")
     path = os.path.abspath(place) if is_local else _path(place, scheme)

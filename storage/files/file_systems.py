@@ -19,6 +19,7 @@ from lakewright.storage.files.memory_files import MemoryFiles
 from lakewright.storage.files.remote_files import RemoteFiles
 from lakewright.storage.files.renaming_files import RenamingFiles
 from lakewright.storage.files.s3_files import S3Files
+from lakewright.storage.spec.arguments import place_argument
 
 _S3 = ("s3", "s3a", "s3n")
 _GCS = ("gs", "gcs")
@@ -45,7 +46,7 @@ def open_file_system(
         UnsupportedError: the scheme is not implemented; the message names those that are.
         InvalidRequestError: the URI names no bucket, or it or the lock holds a password.
     """
-    env = env or SystemEnv()
+    env, uri = env or SystemEnv(), place_argument(uri, "the URI of a store")
     if "://" not in uri and not uri.startswith("file:"):
         return LocalFiles(env, is_durable(durable)), os.path.abspath(os.path.expanduser(uri))
     scheme, _, rest = uri.partition(":")
@@ -53,7 +54,9 @@ def open_file_system(
         parts = urlsplit(uri)
         if parts.netloc not in ("", "localhost"):
             raise UnsupportedError(f"a file:// URI names host {parts.hostname}; write file:///path")
-        return LocalFiles(env, is_durable(durable)), os.path.abspath(unquote(parts.path))
+        return LocalFiles(env, is_durable(durable)), os.path.abspath(
+            place_argument(unquote(parts.path), "the path of a store")
+        )
     # Object names are neither decoded nor cut at a `#`.
     authority, _, path = rest.removeprefix("//").partition("/")
     path = path.strip("/")

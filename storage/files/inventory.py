@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from lakewright.storage.env import FileStatus
 from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.spec.arguments import place_argument
 
 _KINDS = (".csv", ".csv.gz", ".csv.bz2", ".csv.zst", ".parquet")
 _COLUMNS = {
@@ -38,7 +39,7 @@ def read_inventory(source: str, root: str, *, table: str) -> Iterator[FileStatus
     """
     prefixes = _prefixes(root)
     first, is_empty = "", True
-    for path in _parts(source):
+    for path in _parts(place_argument(source, "inventory")):
         try:
             for batch in _batches(path):
                 named = _named(batch, path)
@@ -65,9 +66,12 @@ def _prefixes(root: str) -> tuple[str, ...]:
 
 def _parts(source: str) -> list[Path]:
     path = Path(source)
-    if not path.is_dir():
-        return [path]
-    found = sorted(each for each in path.iterdir() if each.name.endswith(_KINDS))
+    try:
+        if not path.is_dir():
+            return [path]
+        found = sorted(each for each in path.iterdir() if each.name.endswith(_KINDS))
+    except OSError as error:
+        raise InvalidRequestError(f"inventory {source} cannot be read: {error}") from error
     if not found:
         raise InvalidRequestError(f"folder {source} holds no inventory ({', '.join(_KINDS)})")
     return found

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from unicodedata import category
 
-from lakewright.storage.errors import InvalidRequestError, InvalidSchema
+from lakewright.storage.errors import InvalidSchema
+from lakewright.storage.spec.arguments import listed_names
 from lakewright.storage.spec.data_types import (
     ArrayType,
     AtomicType,
@@ -64,17 +65,6 @@ class SchemaSpec:
     primary_keys: tuple[str, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
     comment: str = ""
-
-
-def listed_names(names: Sequence[str], argument: str) -> tuple[str, ...]:
-    """Names as a tuple; one text is refused, which Python takes for a list of letters.
-
-    Raises:
-        InvalidRequestError: `names` is one text.
-    """
-    if isinstance(names, str):
-        raise InvalidRequestError(f"{argument} is the text {names!r}; give a list: [{names!r}]")
-    return tuple(names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +128,7 @@ class TableSchema:
         """The columns of a request, None for all.
 
         Raises:
-            InvalidRequestError: `columns` is one text, which Python takes for a list of letters.
+            InvalidRequestError: `columns` is no list of texts.
         """
         return self.field_names if columns is None else listed_names(columns, "columns")
 

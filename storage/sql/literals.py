@@ -26,6 +26,15 @@ from lakewright.storage.spec.values import EXACT_DECIMALS, Value, from_python, t
 _FRACTION = re.compile(r"[.,](\d+)")
 
 
+_HEX = re.compile(r"([0-9a-fA-F]{2})*")
+TWO_DIGITS = "write two digits for each"
+
+
+def bytes_of(text: str) -> bytes | None:
+    """The bytes of `X'…'`; None for half a byte, and for what only Python reads, such as blanks."""
+    return bytes.fromhex(text) if _HEX.fullmatch(text) else None
+
+
 @dataclass(frozen=True, slots=True)
 class Moment:
     """`DATE '…'`, `TIME '…'` or `TIMESTAMP '…'`; `kind` is the type that the keyword says."""

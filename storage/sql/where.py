@@ -26,7 +26,7 @@ from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
 from lakewright.storage.spec.predicate import And, Leaf, Not, Operator, Or, Predicate
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.values import Value
-from lakewright.storage.sql.literals import converted, neighbours
+from lakewright.storage.sql.literals import bytes_of, converted, neighbours
 
 POSSIBLE = (
     "a filter compares columns with literals: =, <>, <, <=, >, >=, [NOT] IN (…), "
@@ -324,7 +324,8 @@ def _literal_of(node: exp.Expr) -> _Literal | None:
         case exp.Literal():
             return _Literal(node.this if node.is_string else _number(node.this))
         case exp.HexString():
-            return _Literal(bytes.fromhex(node.this)) if len(node.this) % 2 == 0 else None
+            found = bytes_of(node.this)
+            return None if found is None else _Literal(found)
         case exp.Neg():
             inner = _literal_of(node.this)
             if inner is not None and isinstance(inner.value, Decimal):

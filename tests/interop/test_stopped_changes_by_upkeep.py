@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lakewright.cli import main
-from lakewright.platform.orchestration.health_reports import HEALTHY
+from lakewright.platform.orchestration.check_events import HEALTHY
 from lakewright.platform.warehouse import decide
 from lakewright.platform.warehouse.action import Verdict
 from lakewright.platform.warehouse.ledger import Ledger

@@ -17,7 +17,7 @@ from dagster._core.storage.asset_check_execution_record import (
 
 from lakewright.definitions import build_definitions
 from lakewright.platform.declare.declaration_checks import SCHEMA_MATCHES, STORED_ROWS_FIT
-from lakewright.platform.orchestration.health_reports import HEALTHY
+from lakewright.platform.orchestration.check_events import HEALTHY
 from lakewright.platform.orchestration.names import TableNames, UpkeepNames
 from lakewright.platform.orchestration.resources import WarehouseResource
 from lakewright.storage import Catalog, Table

@@ -5,11 +5,14 @@ from __future__ import annotations
 import base64
 
 import dagster as dg
+import pyarrow as pa
 import pytest
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
 from lakewright.definitions import build_definitions
 from lakewright.platform.orchestration import health_background
+from lakewright.platform.orchestration.health_reports import POOR_FILES, POOR_RUNS
+from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.upkeep.measures import Benefit
 from lakewright.platform.warehouse.action import Action, Verdict
 from lakewright.platform.warehouse.ledger import Ledger
@@ -54,7 +57,9 @@ def test_the_check_says_what_is_due_with_numbers_a_picture_and_what_is_not(
     assert found.severity is dg.AssetCheckSeverity.WARN
     assert found.description is not None
     assert found.description.splitlines() == [
-        "**Ill**: upkeep is due.",
+        f"**State: good**: {found.metadata['summary'].value}",
+        "",
+        "**Upkeep**: work is due.",
         "",
         "- **compact**: partition dt=2024-01-02: 3 small files ≥ 3: compact",
         "",
@@ -152,7 +157,7 @@ def test_the_sensor_reports_a_check_only_when_what_is_due_changes(fragmented: La
     healed = fragmented.tick()
     assert told(healed) == ["AssetCheckEvaluation"]
     assert healed.asset_events[0].passed
-    assert healed.asset_events[0].description.startswith("**Healthy**: nothing is due. ")
+    assert healed.asset_events[0].description.splitlines()[2] == "**Upkeep**: nothing is due."
     assert told(fragmented.tick()) == []
     newest = fragmented.check_records(CHECK)[0]
     assert newest.status is AssetCheckExecutionRecordStatus.SUCCEEDED
@@ -187,8 +192,8 @@ def test_the_page_of_a_healthy_table_follows_each_change_of_its_policy(lake: Lak
         ("{snapshots: {retain_max: 3}}", "retain_max (3) is below retain_min (10)"),
         ("{snapshots: {enabled: false}}", "is switched off by its policy"),
         ("{freeze: true}", "is frozen by its policy"),
-        ("{mode: shadow}", "Healthy**: nothing is due"),
-        ("{mode: live}", "Healthy**: nothing is due"),
+        ("{mode: shadow}", "**Upkeep**: nothing is due"),
+        ("{mode: live}", "**Upkeep**: nothing is due"),
     ):
         policy.write_text(f"warehouse: {said}\n")
         (evaluation,) = evaluations()
@@ -223,10 +228,10 @@ def test_what_only_waits_as_its_policy_says_is_healthy(lake: Lake) -> None:
     lake.write_small_files("2024-01-02", 2)
     found = lake.check(CHECK).checks[CHECK]
     assert found.passed
-    assert found.description.startswith(
-        "**Healthy**: work waits, as its policy says.\n\n"
+    assert (
+        "\n\n**Upkeep**: work waits, as its policy says.\n\n"
         "- **compact**: partition dt=2024-01-02: 3 small files ≥ 3: waits, "
-    )
+    ) in found.description
     (waits,) = [each.data for each in found.metadata["waits"].records]
     assert (waits["why not"], waits["partition"]) == ("too little", "2024-01-02")
 
@@ -236,7 +241,7 @@ def test_in_shadow_the_check_says_that_nothing_is_done_of_all_that_is_due(fragme
     fragmented.declare(shadow)
     found = fragmented.check(CHECK).checks[CHECK]
     lines = found.description.splitlines()
-    assert lines[0] == "**Ill**: upkeep is due."
+    assert lines[2] == "**Upkeep**: work is due."
     assert "Nothing of this is done: `mode: shadow` of its policy only records it." in lines
     assert not any("shadow" in each for each in lines if each.startswith("- "))
 
@@ -298,3 +303,135 @@ def test_a_rewrite_of_others_is_an_observation_and_one_of_ours_is_none(others: L
     others.tick()
     assert others.run("compact", "shop.others", full=True).success
     assert "AssetObservation" not in told(others.tick())
+
+
+def test_upkeep_is_no_materialization_of_a_table_that_others_write(others: Lake) -> None:
+    table = others.table("shop.others")
+    key = TableNames("shop.others").asset_key
+    gone = [{"dt": "2024-01-04"}]
+
+    def reported() -> list[tuple[str, str | None]]:
+        return [
+            (type(each).__name__, each.partition)
+            for each in others.tick().asset_events
+            if each.asset_key == key and not isinstance(each, dg.AssetCheckEvaluation)
+        ]
+
+    for day in ("2024-01-02", "2024-01-03", "2024-01-04"):
+        others.write_small_files(day, 3, "shop.others")
+    assert len(reported()) == 4
+    run = "dagster-11111111-1111-1111-1111-111111111111-expire_partitions"
+    for name, told in {
+        run: [],
+        "lakewright expire-partitions (0123abcd)": [("AssetObservation", None)],
+    }.items():
+        mine = table.for_run(name).upkeep
+        mine.run(mine.plan_drop_partitions(partitions=gone))
+        assert reported() == told
+        # What came beside upkeep is told, and only that.
+        others.write_small_files("2024-01-04", 1, "shop.others")
+        table.upkeep.run(table.upkeep.plan_compact(min_file_num=2))
+        assert reported() == [
+            ("AssetMaterialization", "2024-01-04"),
+            ("AssetMaterialization", None),
+        ]
+        others.write_small_files("2024-01-02", 3, "shop.others")
+        assert len(reported()) == 2
+    # Dropped by hand: tables may be made of this one.
+    table.upkeep.run(table.upkeep.plan_drop_partitions(partitions=gone))
+    assert reported() == [("AssetMaterialization", None)]
+
+
+def test_rows_of_a_keyed_table_are_those_that_readers_see_or_are_called_rows_in_files(
+    lake: Lake,
+) -> None:
+    lake.declare(EVENTS.replace("partition_keys:", "primary_key: [dt, id]\n    partition_keys:"))
+    lake.give(events("2024-01-01", 0, 10))
+    for _ in range(3):
+        written = lake.materialize(partitions="2024-01-01", config={"mode": "upsert"})
+        assert written.success, written.failure
+    told = written.materializations["2024-01-01"]
+    assert not {"dagster/row_count", "dagster/partition_row_count"} & set(told)
+    assert (told["lakewright/rows_in_files"], told["lakewright/partition_rows_written"]) == (30, 10)
+
+    def shown() -> dict[str, int]:
+        metadata = lake.check(CHECK).checks[CHECK].metadata
+        names = ("dagster/row_count", "lakewright/rows_in_files")
+        return {name: metadata[name].value for name in names if name in metadata}
+
+    assert shown() == {"lakewright/rows_in_files": 30}
+    compacted = lake.run("compact", full=True)
+    assert compacted.observations["2024-01-01"]["dagster/partition_row_count"] == 10
+    assert shown() == {"dagster/row_count": 10}
+    assert len(lake.rows()) == 10
+    # A file with a retraction alone is one sorted run, too.
+    lake.table().write(
+        pa.Table.from_pylist(
+            [{"dt": "2024-01-02", "id": 1, "_rowkind": "-D"}],
+            lake.table().arrow_schema.append(pa.field("_rowkind", pa.string())),
+        )
+    )
+    assert shown() == {"lakewright/rows_in_files": 11}
+    assert len(lake.rows()) == 10
+
+
+def test_a_poor_state_warns_and_says_what_readers_pay_and_why_nothing_is_done(lake: Lake) -> None:
+    declared = EVENTS.replace("{min_bytes: 0 b, small_files: 3}", "{enabled: false}")
+    lake.declare(declared)
+    lake.give(events("2024-01-02", 0, 1))
+    lake.materialize(partitions="2024-01-02")
+    lake.write_small_files("2024-01-02", POOR_FILES - 2)
+    assert lake.check(CHECK).checks[CHECK].passed
+    lake.write_small_files("2024-01-02", 1)
+
+    found = lake.check(CHECK).checks[CHECK]
+
+    assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.WARN)
+    state, _, upkeep, _, declined = found.description.splitlines()[:5]
+    paid = f"a reader opens up to {POOR_FILES} small files of one bucket; "
+    assert state == f"**State: poor**: {paid}{found.metadata['summary'].value}"
+    assert upkeep == "**Upkeep**: nothing is due."
+    assert declined == "- **compact**: is switched off by its policy"
+
+
+def test_the_state_of_a_keyed_table_is_poor_by_the_sorted_runs_of_a_bucket(lake: Lake) -> None:
+    declared = EVENTS.replace("partition_keys:", "primary_key: [dt, id]\n    partition_keys:")
+    lake.declare(declared.replace("{min_bytes: 0 b, small_files: 3}", "{enabled: false}"))
+    lake.give(events("2024-01-02", 0, 1))
+    lake.materialize(partitions="2024-01-02")
+    lake.write_small_files("2024-01-02", POOR_RUNS - 1)
+    found = lake.check(CHECK).checks[CHECK]
+    assert not found.passed
+    paid = f"a reader merges up to {POOR_RUNS} sorted runs of one bucket; "
+    assert found.description.startswith(f"**State: poor**: {paid}")
+
+
+def test_a_write_that_fails_repeats_the_last_evaluations_of_the_checks(fragmented: Lake) -> None:
+    fragmented.with_checks = True
+    before = {name: fragmented.check(name).checks[name] for name in (CHECK, "schema_matches")}
+
+    def broken(*_: object) -> None:
+        raise ConnectionError("no connection to the source")
+
+    fragmented.give(broken)
+    outcome = fragmented.materialize(partitions="2024-01-01")
+
+    assert "no connection to the source" in outcome.failure
+    for name, told in before.items():
+        again = outcome.checks[name]
+        assert (again.passed, again.description) == (told.passed, told.description)
+        newest = fragmented.check_records(name)[0]
+        assert newest.run_id == outcome.run_id
+
+
+def test_a_check_that_was_never_evaluated_says_so_after_a_write_that_fails(lake: Lake) -> None:
+    lake.with_checks = True
+    lake.declare(EVENTS)
+
+    def broken(*_: object) -> None:
+        raise ConnectionError("no connection to the source")
+
+    lake.give(broken)
+    told = lake.materialize(partitions="2024-01-01").checks[CHECK]
+    assert (told.passed, told.severity) == (False, dg.AssetCheckSeverity.WARN)
+    assert told.description == "not evaluated: the write failed"

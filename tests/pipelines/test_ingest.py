@@ -167,8 +167,9 @@ def test_a_run_that_is_resumed_writes_the_rejected_day_and_no_other_again(lake: 
     again = lake.materialize(partitions=days, tags=resumed)
     assert again.success, again.failure
     assert lake.rows() == events("2024-01-01", 0, 2) + events("2024-01-02", 2, 4)
-    assert "dagster/partition_row_count" not in again.materializations["2024-01-01"]
-    assert again.materializations["2024-01-02"]["dagster/partition_row_count"] == 2
+    written = "lakewright/partition_rows_written"
+    assert written not in again.materializations["2024-01-01"]
+    assert again.materializations["2024-01-02"][written] == 2
 
 
 def test_a_warning_is_shown_and_the_rows_are_published(lake: Lake) -> None:

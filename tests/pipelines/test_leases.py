@@ -199,7 +199,7 @@ def test_upkeep_does_not_wait_for_a_run_that_dagster_knows_to_have_ended(
         kind=kind,
         scope=whole_table(table.table_files),
         holder="the dead",
-        owner=f"{commit_user(dead, job)} {kind.value}",
+        owner=f"{commit_user(lake.instance, dead, job)} {kind.value}",
     )
     acquire_lease(table.table_files, request)
 

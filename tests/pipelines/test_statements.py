@@ -25,7 +25,7 @@ def test_statements_run_as_a_job_and_a_wrong_one_fails_the_run(lake: Lake) -> No
     assert "the query gives 1 columns" in failed.failure
     run = lake.instance.get_run_by_id(done.run_id)
     assert run is not None
-    again = Session(catalog, run_name=commit_user(run, "sql"))
+    again = Session(catalog, run_name=commit_user(lake.instance, run, "sql"))
     again.sql(f"SHOW DATABASES; INSERT INTO {name} BY NAME SELECT * FROM {table}")
     assert catalog.table(name).read().num_rows == 3
 

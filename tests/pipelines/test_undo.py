@@ -96,8 +96,8 @@ def test_the_sensor_leaves_alone_what_was_undone_until_rows_come(lake: Lake) -> 
     assert not ticked.run_requests
     (healthy,) = ticked.asset_events
     assert healthy.passed
-    said = "**Healthy**: nothing is due; compact was taken back and is left alone. "
-    assert healthy.description.startswith(said)
+    said = "**Upkeep**: nothing is due; compact was taken back and is left alone."
+    assert said in healthy.description.splitlines()
     rows = [each.data for each in healthy.metadata["not due"].records]
     (told,) = [each for each in rows if each["verb"] == "compact"]
     assert told["why not"] == "undone"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import subprocess
+import sys
 
 import dagster as dg
 import pytest
@@ -270,3 +272,40 @@ def test_a_failed_write_of_the_ingest_job_which_lacks_the_check_evaluates_it_not
     outcome = lake.materialize(partitions="2024-01-02")
     assert "nothing was published" in outcome.failure
     assert CHECK not in outcome.checks
+
+
+def test_a_run_that_writes_reads_stored_rows_only_after_a_change_of_the_schema(lake: Lake) -> None:
+    lake.with_checks = True
+    lake.declare(EVENTS)
+    lake.give(events("2024-01-01", 0, 3))
+    first = lake.materialize(partitions="2024-01-01").checks[CHECK]
+    assert "3 rows of 1 file" in first.description
+
+    lake.give(events("2024-01-02", 3, 5))
+    again = lake.materialize(partitions="2024-01-02").checks[CHECK]
+    assert (again.passed, again.description) == (True, first.description)
+    # Who asks for the check gets a sample of now.
+    assert "5 rows of 2 files" in lake.check(CHECK).checks[CHECK].description
+
+    lake.table().alter(AddColumn("note", "STRING"))
+    lake.give(events("2024-01-03", 5, 6))
+    altered = lake.materialize(partitions="2024-01-03").checks[CHECK]
+    assert "read under schema 1" in altered.description
+
+
+def test_stored_rows_are_judged_without_great_expectations(lake: Lake) -> None:
+    lake.declare(EVENTS)
+    lake.give(events("2024-01-01", 0, 3))
+    assert lake.materialize(partitions="2024-01-01").success
+    code = (
+        "import sys\n"
+        "from lakewright.platform.ingest.validate_schema import VALIDATE_SCHEMA, ValidateOptions\n"
+        "from lakewright.platform.upkeep.verb import Work, carry_out\n"
+        "from lakewright.storage import Catalog\n"
+        "table = Catalog.open(sys.argv[1]).table('shop.events')\n"
+        "work = Work(run='it', session=None)\n"
+        "assert carry_out(VALIDATE_SCHEMA, table, ValidateOptions(), work).result.has_passed\n"
+        "assert not [name for name in sys.modules if name.startswith('great_expectations')]\n"
+    )
+    warehouse = str(lake.folder / "warehouse")
+    subprocess.run([sys.executable, "-c", code, warehouse], check=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import signal
@@ -88,6 +89,9 @@ def _run(root: click.Group, arguments: list[str]) -> int:
         from lakewright.cli.exit_codes import exit_code_of
         from lakewright.storage.errors import StorageError
 
+        if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+            _say_error(f"{str(error.filename)[:100]}… is longer than a path may be")
+            return click.UsageError.exit_code
         if not isinstance(error, StorageError):
             traceback.print_exc()
             return UNEXPECTED

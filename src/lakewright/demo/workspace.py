@@ -10,6 +10,7 @@ from pathlib import Path
 from lakewright.demo.dagster_server import HOST, dagster_dev_command, heed_interrupts
 from lakewright.platform.declare.variables import (
     DEFAULT_WAREHOUSE,
+    POLICY_VARIABLE,
     TABLES_VARIABLE,
     WAREHOUSE_VARIABLE,
 )
@@ -18,22 +19,24 @@ from lakewright.storage.errors import NotFoundError
 
 @dataclass(frozen=True)
 class Workspace:
-    """What is served: a workspace file, a Dagster home, the warehouse and the tables in use.
+    """What is served: a workspace file, a Dagster home, the warehouse, tables and policies in use.
 
-    Without a file it is the tables alone; without tables the demo's.
+    Without a file it is the tables and the policies alone; without either the demo's tables.
     """
 
     file: Path | None
     home: Path
     warehouse: str
     tables: str = ""
+    policies: str = ""
 
     @property
     def environment(self) -> dict[str, str]:
         """What the processes of the workspace must know."""
         return {
-            # Empty where the variable of the calling shell must not choose the tables.
+            # Empty where the variables of the calling shell must not choose.
             TABLES_VARIABLE: self.tables,
+            POLICY_VARIABLE: self.policies,
             WAREHOUSE_VARIABLE: self.warehouse,
             "DAGSTER_HOME": str(self.home),
             "DAGSTER_DISABLE_TELEMETRY": "yes",
@@ -62,28 +65,37 @@ def find_workspace(warehouse: str | None) -> Workspace:
 
 
 def workspace_to_serve(warehouse: str | None) -> Workspace:
-    """The workspace of the working directory, or the tables that LAKEWRIGHT_TABLES names.
+    """The workspace of the working directory, or what LAKEWRIGHT_TABLES and LAKEWRIGHT_POLICY name.
 
     Raises:
-        NotFoundError: there is neither, or the tables are not there.
+        NotFoundError: there is neither, or what they name is not there.
     """
-    named = os.environ.get(TABLES_VARIABLE, "")
-    paths = [Path(each).absolute() for each in named.split(os.pathsep) if each]
-    for path in paths:
-        if not path.exists():
-            raise NotFoundError(f"{TABLES_VARIABLE} names {path}, which does not exist")
-    tables = os.pathsep.join(str(path) for path in paths)
+    tables, policies = _named(TABLES_VARIABLE), _named(POLICY_VARIABLE)
     if (Path.cwd() / "workspace.yaml").exists():
-        return replace(find_workspace(warehouse), tables=tables)
-    if not tables:
+        return replace(find_workspace(warehouse), tables=tables, policies=policies)
+    if not tables and not policies:
         raise NotFoundError(
             f"nothing says what to serve: {Path.cwd()} holds no workspace.yaml, and "
-            f"{TABLES_VARIABLE} is not set; name your declarations, as in "
+            f"neither {TABLES_VARIABLE} nor {POLICY_VARIABLE} is set; name declarations, as in "
             f"`{TABLES_VARIABLE}=tables lakewright --warehouse ./warehouse up`, or run this in a "
             "checkout of lakewright, which serves the demo"
         )
     home = Path(os.environ.get("DAGSTER_HOME") or "dagster_home")
-    return Workspace(None, home.absolute(), _chosen(warehouse), tables)
+    return Workspace(None, home.absolute(), _chosen(warehouse), tables, policies)
+
+
+def _named(variable: str) -> str:
+    """The paths that a variable names, from every working directory.
+
+    Raises:
+        NotFoundError: one does not exist.
+    """
+    named = os.environ.get(variable, "")
+    paths = [Path(each).absolute() for each in named.split(os.pathsep) if each]
+    for path in paths:
+        if not path.exists():
+            raise NotFoundError(f"{variable} names {path}, which does not exist")
+    return os.pathsep.join(str(path) for path in paths)
 
 
 def _chosen(warehouse: str | None) -> str:

@@ -49,7 +49,7 @@ from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.operations.schema.alter import plan_alter, run_alter
 from lakewright.storage.operations.state.live_files import live_entries
 from lakewright.storage.operations.state.store_clock import read_store_clock
-from lakewright.storage.spec.arguments import text_argument, whole_number
+from lakewright.storage.spec.arguments import whole_number
 from lakewright.storage.spec.manifest import DataFileMeta, FileKind, ManifestEntry
 from lakewright.storage.spec.options import BucketMode
 from lakewright.storage.spec.partition import Partition
@@ -220,7 +220,7 @@ def folder_path(files: TableFiles, folder: str) -> str:
         InvalidRequestError: it lies in the table, or the table in it, or it is a Paimon table.
     """
     own = files.paths.root
-    root = path_in_store(files.fs, text_argument(folder, "folder"), root=own, table=files.name)
+    root = path_in_store(files.fs, folder, root=own, table=files.name)
     real, real_own = real_folder(files.fs, root), real_folder(files.fs, own)
     if f"{real}/".startswith(f"{real_own}/") or f"{real_own}/".startswith(f"{real}/"):
         raise InvalidRequestError(

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 from lakewright.storage.errors import (
     InvalidPredicate,
-    InvalidRequestError,
     PartitionNotFound,
 )
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.restated_base import check_keys_fit
 from lakewright.storage.operations.state.live_files import live_entries, snapshot_manifests
+from lakewright.storage.spec.arguments import listed_partitions
 from lakewright.storage.spec.manifest import ManifestEntry
 from lakewright.storage.spec.partition import Partition
 from lakewright.storage.spec.partition_text import shown_value
@@ -70,12 +70,8 @@ def selection(
         InvalidRequestError: a name is not a partition key, or a value does not fit its type.
     """
     check_on_keys(files, where)
-    if isinstance(partitions, (str, Mapping)):
-        raise InvalidRequestError(
-            f"{partitions!r:.100} is not a list of partitions; give a list of dicts",
-            table=files.name,
-        )
-    named = None if partitions is None else tuple(map(files.partitions.stored, partitions))
+    given = listed_partitions(partitions, "partitions")
+    named = None if given is None else tuple(map(files.partitions.stored, given))
     return Selection(predicate=where, named=named)
 
 

@@ -70,9 +70,8 @@ from lakewright.storage.operations.state.live_files import live_entries, snapsho
 from lakewright.storage.operations.state.partition_filter import PartitionFilter
 from lakewright.storage.operations.state.rewrite_schema import check_current_schema
 from lakewright.storage.operations.write.verify import VerifyLevel
-from lakewright.storage.spec.arguments import whole_number
+from lakewright.storage.spec.arguments import listed_names, whole_number
 from lakewright.storage.spec.manifest import ManifestEntry
-from lakewright.storage.spec.schema import listed_names
 from lakewright.storage.spec.schema_difference import differences
 from lakewright.storage.spec.snapshot import Snapshot
 

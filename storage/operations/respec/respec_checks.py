@@ -9,11 +9,11 @@ from lakewright.storage.errors import InvalidRequestError, UnsupportedError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.pending import pending_batches
 from lakewright.storage.operations.respec.keyed_checks import check_keyed, with_primary_key
+from lakewright.storage.spec.arguments import listed_names
 from lakewright.storage.spec.client_rules import check_clients_open
 from lakewright.storage.spec.data_types import AtomicType
 from lakewright.storage.spec.hive_table import PARTITIONS_ARE_TOLD, hive_table
 from lakewright.storage.spec.manifest import FileKind, ManifestEntry
-from lakewright.storage.spec.schema import listed_names
 from lakewright.storage.spec.snapshot import CommitKind, Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
 

@@ -48,13 +48,13 @@ from lakewright.storage.operations.rewrite.sorted_files import are_sorted, sorte
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.operations.write.verify import Proof, VerifyLevel, rows_to_rewrite
+from lakewright.storage.spec.arguments import listed_names
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.data_types import AtomicType
 from lakewright.storage.spec.index import IndexFileMeta
 from lakewright.storage.spec.lease import Lease
 from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.options import BucketMode
-from lakewright.storage.spec.schema import listed_names
 from lakewright.storage.spec.supported_options import Use, check_supported
 
 # The target memory of one part; sorting takes about as much again.

@@ -1,11 +1,11 @@
 """The buckets of a snapshot as columns, from a few numbers of each live file.
 
-1. Decode one manifest after the other to columns, and keep ten numbers of each entry.
+1. Decode one manifest after the other to columns, and keep eleven numbers of each entry.
 2. Fold ADD and DELETE entries: of several entries of one file in one place, the last one counts.
 3. Sum up by bucket of each partition, as the table's keys name it: amid a change of keys, the files
    of one partition have several rows.
 
-Memory: 60 bytes for each entry, held twice for a moment, and two decoded manifests.
+Memory: 61 bytes for each entry, held twice for a moment, and two decoded manifests.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ class BucketColumns:
     `mergeable` are the files that a compaction could join with others: small files of an append
     bucket that has several, and files above the deepest level of a keyed bucket. Of these and the
     deepest level, `joined` are those that a compaction takes, if one is due. Only keyed tables have
-    levels. `names` has a number for the name of each live file, bucket after bucket, and
+    levels. `is_merged` says whether a reader sees each row that the files of a bucket hold, unless
+    deletion vectors mark some: no file holds a retraction, and there is nothing to merge or to wait
+    for. `names` has a number for the name of each live file, bucket after bucket, and
     `begins` where those of a bucket begin. `has_other_rows` says that files have partition rows of
     other keys than the table's.
     """
@@ -55,6 +57,7 @@ class BucketColumns:
     sorted_run_count: np.ndarray
     waiting_file_count: np.ndarray
     waiting_row_count: np.ndarray
+    is_merged: np.ndarray
     mergeable_count: np.ndarray
     mergeable_bytes: np.ndarray
     joined_count: np.ndarray
@@ -184,6 +187,7 @@ class _Numbers:
     created: np.ndarray
     added: np.ndarray
     plain: np.ndarray
+    retracts: np.ndarray
 
     @classmethod
     def of(cls, part: EntryColumns, rows: np.ndarray | None, partitions: _Partitions) -> _Numbers:
@@ -201,6 +205,8 @@ class _Numbers:
             created=part.numbers("_FILE._CREATION_TIME", chosen),
             added=part.numbers("_KIND", chosen) == FileKind.ADD,
             plain=part.are_plain(chosen),
+            # Without a number it may.
+            retracts=part.numbers("_FILE._DELETE_ROW_COUNT", chosen) != 0,
         )
 
     @classmethod
@@ -243,7 +249,7 @@ class _Numbers:
         return np.flatnonzero(live)
 
 
-_FLAGS = frozenset({"added", "plain"})
+_FLAGS = frozenset({"added", "plain", "retracts"})
 
 
 def _by_bucket(files: TableFiles, found: _Numbers, partitions: _Partitions) -> BucketColumns:
@@ -270,7 +276,9 @@ def _by_bucket(files: TableFiles, found: _Numbers, partitions: _Partitions) -> B
     deepest = _reduced(np.maximum, found.level.astype(np.int64), begins)
     beside = ((found.level < deepest[of_bucket]) | (found.level == 0)) if keyed else small
     mergeable = beside & several[of_bucket]
+    is_merged = sums(waiting) == 0
     if keyed:
+        is_merged &= (runs <= 1) & (sums(found.retracts) == 0) & (not options.counts_rows)
         joined = _joined_runs(files, found, of_bucket, begins)
     else:
         joined = sums(mergeable), sums(found.size * mergeable), runs
@@ -292,6 +300,7 @@ def _by_bucket(files: TableFiles, found: _Numbers, partitions: _Partitions) -> B
         sorted_run_count=runs,
         waiting_file_count=sums(waiting),
         waiting_row_count=sums(found.rows * waiting),
+        is_merged=is_merged,
         mergeable_count=sums(mergeable),
         mergeable_bytes=sums(found.size * mergeable),
         joined_count=joined[0],

@@ -43,6 +43,7 @@ class BucketStats:
 class PartitionStats:
     """One partition; rows are counted in files, before versions of a key are merged.
 
+    `merged_row_count` are the rows that readers see, where files alone tell; else None.
     `last_update` is the last retained commit that changed its rows, where a caller asked for it;
     `last_update_unknown` says that such commits are retained, and do not tell, since the partition
     keys changed after them.
@@ -55,6 +56,7 @@ class PartitionStats:
     first_file_creation_ms: int | None
     last_file_creation_ms: int | None
     buckets: tuple[BucketStats, ...]
+    merged_row_count: int | None = None
     last_update: Snapshot | None = None
     last_update_unknown: bool = False
 
@@ -80,25 +82,28 @@ def partition_stats(
 ) -> tuple[PartitionStats, ...]:
     """All partitions, or those of some numbers, sorted by their values."""
     wanted = None if chosen is None else frozenset(chosen)
-    target_bytes = max(files.options.target_file_size, 1)
     found: dict[Partition, list[np.ndarray]] = {}
     for number, buckets in enumerate(columns.of_partitions()):
         if len(buckets) and (wanted is None or number in wanted):
             row, schema_id = columns.partition_rows[number], columns.partition_schemas[number]
             found.setdefault(files.partitions.as_named(row, schema_id), []).append(buckets)
     return tuple(
-        _partition(columns, partition, np.concatenate(found[partition]), target_bytes)
+        _partition(files, columns, partition, np.concatenate(found[partition]))
         for partition in sorted(found, key=lambda each: each.order)
     )
 
 
 def _partition(
-    columns: BucketColumns, partition: Partition, buckets: np.ndarray, target_bytes: int
+    files: TableFiles, columns: BucketColumns, partition: Partition, buckets: np.ndarray
 ) -> PartitionStats:
+    target_bytes = max(files.options.target_file_size, 1)
+    row_count = int(columns.row_count[buckets].sum())
+    is_merged = columns.is_merged[buckets].all() and not files.options.deletion_vectors_enabled
     created = int(columns.last_creation_ms[buckets].max())
     return PartitionStats(
         partition=partition,
-        row_count=int(columns.row_count[buckets].sum()),
+        row_count=row_count,
+        merged_row_count=row_count if is_merged else None,
         file_count=int(columns.file_count[buckets].sum()),
         size_bytes=int(columns.size_bytes[buckets].sum()),
         first_file_creation_ms=(

@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 from sqlglot import exp
 
 from lakewright.storage.errors import InvalidStatement
-from lakewright.storage.sql.grammar.cursor import StatementDialect, number
-from lakewright.storage.sql.literals import Members, Moment, plain
+from lakewright.storage.sql.grammar.cursor import StatementDialect, number, whole
+from lakewright.storage.sql.literals import TWO_DIGITS, Members, Moment, bytes_of, plain
 from lakewright.storage.sql.where import DATED
 
 # Types of whole numbers that a letter behind the digits says, with their bits.
@@ -76,12 +76,12 @@ def _atom(tree: exp.Expr) -> object:
             return bool(tree.this)
         case exp.Literal():
             return str(tree.this) if tree.is_string else number(str(tree.this))
-        case exp.HexString() if len(tree.this) % 2 == 0:
-            return bytes.fromhex(tree.this)
+        case exp.HexString() if (found := bytes_of(tree.this)) is not None:
+            return found
         case exp.Cast() if tree.to.this in DATED and tree.this.is_string:
             return Moment(str(tree.this.this), DATED[tree.to.this])
         case exp.Cast() if tree.to.this in _INTEGERS and tree.this.is_int:
-            return _within(int(tree.this.name), _INTEGERS[tree.to.this], tree)
+            return _within(whole(tree.this.name), _INTEGERS[tree.to.this], tree)
         case _:
             _refuse(tree)
 
@@ -89,7 +89,7 @@ def _atom(tree: exp.Expr) -> object:
 def _refuse(tree: exp.Expr) -> NoReturn:
     match tree:
         case exp.HexString():
-            raise ImpossibleError(f"{shown(tree)} has half a byte; write two digits for each")
+            raise ImpossibleError(f"{shown(tree)} has half a byte; {TWO_DIGITS}")
         case exp.Interval():
             raise ImpossibleError(f"{shown(tree)} is an interval, which no column holds")
         case exp.Var() if tree.name.upper() == "DEFAULT":

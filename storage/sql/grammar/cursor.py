@@ -20,12 +20,14 @@ from lakewright.storage.errors import InvalidStatement
 from lakewright.storage.spec.data_types import TypeRoot
 from lakewright.storage.spec.schema_change import path_text
 from lakewright.storage.sql.grammar.wrong_words import what_does_not_end
-from lakewright.storage.sql.literals import Moment, plain
+from lakewright.storage.sql.literals import TWO_DIGITS, Moment, bytes_of, plain
 from lakewright.storage.sql.where import FilterDialect
 
 Item = TypeVar("Item")
 
 # A number with the letters of its type (7d is a double) is no value and no name, only a text.
+# The largest double has 309.
+_MOST_DIGITS = 400
 _PLAIN, _QUOTED, _TEXT, _NUMBER, _BYTES, _SIGN, _TYPED_NUMBER = range(7)
 _WORD = re.compile(r"\S+")
 _KINDS = {
@@ -238,7 +240,7 @@ class Cursor:
         if word is None or word.kind != _NUMBER or not word.text.isdecimal():
             self.refuse(f"expected {what}, a whole number, found {self.shown()}")
         self._at += 1
-        return int(word.text)
+        return whole(word.text)
 
     def value(self, what: str) -> object:
         """A literal as a Python value; DATE '…' and TIMESTAMP '…' are their texts."""
@@ -266,7 +268,10 @@ class Cursor:
             self.refuse(f"expected {what}, found {self.shown()}; text needs quotes: 'a'")
         self._at += 1
         if word.kind == _BYTES:
-            return bytes.fromhex(word.text)
+            found = bytes_of(word.text)
+            if found is None:
+                raise InvalidStatement(f"X'{word.text:.80}' has half a byte; {TWO_DIGITS}")
+            return found
         return number(f"-{word.text}" if is_negative else word.text)
 
     # --- lists ----------------------------------------------------------------------------------
@@ -321,10 +326,10 @@ def number(text: str) -> object:
     """The number of a literal: whole, decimal, or with an exponent a double.
 
     Raises:
-        InvalidStatement: it is too large for a double, or lacks digits, as in `1e`.
+        InvalidStatement: it is too large for a double, lacks digits, as in `1e`, or has too many.
     """
     if "e" not in text.lower():
-        return Decimal(text) if "." in text else int(text)
+        return Decimal(text) if "." in text else whole(text)
     try:
         found = float(text)
     except ValueError:
@@ -332,3 +337,15 @@ def number(text: str) -> object:
     if math.isinf(found):
         raise InvalidStatement(f"{text} is larger than every DOUBLE, which ends at 1.8e308")
     return found
+
+
+def whole(text: str) -> int:
+    """The whole number of a literal.
+
+    Raises:
+        InvalidStatement: it has more digits than any type holds, which Python may refuse to read.
+    """
+    if len(text) > _MOST_DIGITS:
+        told = f"{text[:20]}… is a number of {len(text.lstrip('-')):,} digits"
+        raise InvalidStatement(f"{told}, and {_MOST_DIGITS} are the most")
+    return int(text)

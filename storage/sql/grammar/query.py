@@ -13,7 +13,7 @@ from sqlglot import exp
 from sqlglot.errors import ParseError, SqlglotError
 
 from lakewright.storage.sql.grammar.constants import BeyondError, ImpossibleError, constant, shown
-from lakewright.storage.sql.grammar.cursor import Cursor, StatementDialect
+from lakewright.storage.sql.grammar.cursor import Cursor, StatementDialect, whole
 from lakewright.storage.sql.grammar.wrong_words import what_is_wrong
 from lakewright.storage.sql.table_names import named_tables, with_views
 
@@ -271,7 +271,7 @@ def _limit(tree: exp.Expr | None) -> int | None:
     count = tree.args.get("expression")
     match count:
         case exp.Literal() if not count.is_string and count.this.isdecimal():
-            return min(int(count.this), _MOST_ROWS)
+            return min(whole(count.this), _MOST_ROWS)
         case exp.Literal() | exp.Neg():
             raise ImpossibleError(
                 f"{shown(tree).strip()} is no limit; write a whole number from 0 on"

@@ -194,6 +194,9 @@ def test_a_table_differs_in_nothing_from_the_contract_that_it_exports(
     assert "t.odcs.yaml: apiVersion is 'v2.2.2'" in wrong.err
 
 
+MERGED_WITHOUT_END = "".join(
+    f"x{at}: &x{at} {{<<: [{', '.join([f'*x{at - 1}'] * 10)}]}}\n" for at in range(1, 9)
+)
 CONTRACT = "kind: DataContract\napiVersion: v3.1.0\n"
 
 
@@ -206,7 +209,11 @@ CONTRACT = "kind: DataContract\napiVersion: v3.1.0\n"
         (CONTRACT + "schema: [{name: [a]}]", "t.yaml: schema[0].name is ['a'], and it is text"),
         (
             CONTRACT + "schema: [{name: t, properties: [{name: c, items: &a {items: *a}}]}]",
-            "an alias contains itself",
+            "t.yaml is no valid YAML: an alias makes the document contain itself",
+        ),
+        (
+            CONTRACT + "x0: &x0 {a: 1}\n" + MERGED_WITHOUT_END,
+            "t.yaml is no valid YAML: aliases or merge keys make more than",
         ),
         (CONTRACT + "---\n" + CONTRACT, "t.yaml holds 2 YAML documents, and a contract is one"),
         (CONTRACT + "---\ntable: db.t\n", "t.yaml holds 2 YAML documents, and a contract is one"),

@@ -375,3 +375,24 @@ def test_listings_of_the_past_have_the_partition_keys_of_their_time(
         assert [each["partition"] for each in found.json] == [{"day": "b"}]
         now = lakewright(catalog, verb, "db.t", "--format", "json").json
         assert {tuple(each["partition"]) for each in now} == {tuple(keys)}
+
+
+def test_rows_that_readers_may_not_see_are_called_rows_in_files(
+    catalog: Catalog, lakewright: Lakewright
+) -> None:
+    columns = {"day": "STRING NOT NULL", "id": "BIGINT NOT NULL", "v": "STRING"}
+    options = {"deletion-vectors.enabled": "true"}
+    marked = new_table(catalog, columns, name="db.marked", partitions=["day"], options=options)
+    marked.write(rows(marked, events(0, 2)))
+    keyed = new_table(catalog, columns, name="db.keyed", partitions=["day"], keys=["day", "id"])
+    for _ in range(2):
+        keyed.write(rows(keyed, events(0, 2)))
+    for name in ("db.marked", "db.keyed"):
+        for command in ("snapshots", "partitions"):
+            assert "rows in files" in lakewright(catalog, command, name).out
+        assert "in files" in lakewright(catalog, "show", name).out
+    (found,) = lakewright(catalog, "partitions", "db.keyed", "--format", "json").json
+    assert (found["row_count"], found["merged_row_count"]) == (4, None)
+    keyed.upkeep.compact(full=True)
+    (found,) = lakewright(catalog, "partitions", "db.keyed", "--format", "json").json
+    assert (found["row_count"], found["merged_row_count"]) == (2, 2)

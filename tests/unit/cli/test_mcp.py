@@ -14,6 +14,7 @@ import pytest
 
 from lakewright.cli.mcp.server import Server
 from lakewright.cli.mcp.warehouse_tools import INSTRUCTIONS, WarehouseTools
+from lakewright.platform.upkeep.verb import option_fields
 from lakewright.platform.upkeep.verbs import VERBS
 from lakewright.storage import Catalog
 from tests.support.tables.builders import EVENTS, events, new_table, rows
@@ -119,6 +120,28 @@ def test_no_plan_reads_outside_of_the_warehouse(ask: Ask, tmp_path: Path) -> Non
         assert answer["isError"]
         assert "leads out of the warehouse" in answer["content"][0]["text"]
         assert "s3cret" not in str(answer)
+
+
+OF_OTHER_TYPES = (None, True, 1.5, -7, "ab", [5], [None], [["a"]], {"day": "a"}, [{"day": "a"}])
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_options_of_other_types_are_refused_by_their_names(ask: Ask, verb: str) -> None:
+    refused = 0
+    for option in option_fields(VERBS[verb].options):
+        for value in OF_OTHER_TYPES:
+            answer = ask("plan", table="db.t", verb=verb, options={option.written_name: value})
+            told = answer["content"][0]["text"]
+            assert not told.startswith("unexpected"), (option.written_name, value, told)
+            refused += answer["isError"] and option.written_name in told
+    assert refused or not option_fields(VERBS[verb].options)
+
+
+def test_a_text_in_place_of_a_list_is_not_read_letter_by_letter(ask: Ask) -> None:
+    for verb, option in (("drop_partitions", "partitions"), ("sort_compact", "by")):
+        answer = ask("plan", table="db.t", verb=verb, options={option: "ab"})
+        assert answer["isError"]
+        assert answer["content"][0]["text"] == f"{option} is the text 'ab'; give a list: ['ab']"
 
 
 def test_no_line_ends_the_server() -> None:

@@ -21,6 +21,7 @@ from lakewright.cli.output.partitions import (
     partition_columns,
     plain_spec,
     plain_value,
+    rows_title,
     typing_notes,
 )
 from lakewright.cli.output.tables import TextColumn
@@ -81,7 +82,7 @@ def partitions(
         found,
         [
             *partition_columns(state.schema),
-            TextColumn("rows in files" if keyed else "rows", right=True),
+            TextColumn(rows_title(state.table_files), right=True),
             TextColumn("files", right=True),
             TextColumn("small", right=True),
             *([TextColumn("buckets", right=True)] if bucketed else []),
@@ -138,6 +139,7 @@ def _record(
     return {
         "partition": plain_spec(stats.spec),
         "row_count": stats.row_count,
+        "merged_row_count": stats.merged_row_count,
         "file_count": stats.file_count,
         "small_file_count": stats.small_file_count,
         "size_bytes": stats.size_bytes,

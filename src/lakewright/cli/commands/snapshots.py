@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from lakewright.cli.grammar.call import Call
 from lakewright.cli.grammar.command import command
 from lakewright.cli.output.answers import Answer, listed
+from lakewright.cli.output.partitions import rows_title
 from lakewright.cli.output.tables import TextColumn
 from lakewright.cli.output.text import Cell, iso_time, time_text
 
@@ -28,7 +29,7 @@ def snapshots(call: Call) -> Answer:
             TextColumn("snapshot", right=True),
             TextColumn("committed (UTC)"),
             TextColumn("kind"),
-            TextColumn("rows in files" if table.schema.has_primary_key else "rows", right=True),
+            TextColumn(rows_title(table.table_files), right=True),
             TextColumn("change", right=True),
             TextColumn("schema", right=True),
             TextColumn("commit user"),

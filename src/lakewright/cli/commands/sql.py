@@ -128,5 +128,8 @@ def _long_text(result: StatementResult) -> str | None:
     rows = result.rows
     if rows is None or (rows.num_rows, rows.num_columns) != (1, 1):
         return None
-    value = rows.column(0)[0].as_py()
-    return value if isinstance(value, str) and "\n" in value else None
+    if str(rows.column(0).type) != "string":
+        # Python has no value for each date and moment.
+        return None
+    value: str | None = rows.column(0)[0].as_py()
+    return value if value is not None and "\n" in value else None

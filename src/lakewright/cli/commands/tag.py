@@ -9,6 +9,7 @@ from lakewright.cli.grammar.command import command, group
 from lakewright.cli.grammar.options import FROM_1
 from lakewright.cli.grammar.values import age_ms
 from lakewright.cli.output.answers import Answer, listed, said
+from lakewright.cli.output.partitions import rows_title
 from lakewright.cli.output.tables import TextColumn
 from lakewright.cli.output.text import Cell, iso_time, time_text
 from lakewright.cli.upkeep.verbs import verb_command
@@ -28,7 +29,7 @@ def _list(call: Call) -> Answer:
             TextColumn("tag"),
             TextColumn("snapshot", right=True),
             TextColumn("committed (UTC)"),
-            TextColumn("rows in files" if table.schema.has_primary_key else "rows", right=True),
+            TextColumn(rows_title(table.table_files), right=True),
             TextColumn("retained (local)"),
         ],
         cells=_cells,

@@ -19,6 +19,7 @@ from lakewright.storage.spec.partition_words import (
 
 if TYPE_CHECKING:
     from lakewright.storage import TableSchema
+    from lakewright.storage.files.table_files import TableFiles
 
 
 def plain_spec(spec: Mapping[str, object]) -> dict[str, object]:
@@ -39,6 +40,12 @@ def plain_value(value: object) -> object:
             return value
         case _:
             return str(value)
+
+
+def rows_title(files: TableFiles) -> str:
+    """What counts of rows in files are called, of which readers may not see all."""
+    is_hidden = files.schema.is_keyed or files.options.deletion_vectors_enabled
+    return "rows in files" if is_hidden else "rows"
 
 
 def partition_columns(schema: TableSchema) -> list[TextColumn]:

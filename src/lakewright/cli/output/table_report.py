@@ -244,6 +244,8 @@ def _contents(report: TableReport) -> dict[str, str]:
     }
     if report.table.schema.has_primary_key:
         contents["rows"] += " in files, including older versions of a key"
+    elif report.table.options.deletion_vectors_enabled:
+        contents["rows"] += " in files, including deleted ones"
     return contents
 
 

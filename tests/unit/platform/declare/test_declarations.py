@@ -593,12 +593,51 @@ def test_two_checks_of_one_name_are_refused(tmp_path: Path) -> None:
     assert load(tmp_path, GOOD + named)[0].expectations[1].check_name == "carrier_mostly_there"
 
 
-def test_a_place_that_does_not_exist_and_an_empty_folder_are_named(tmp_path: Path) -> None:
+def test_a_place_that_does_not_exist_is_named_and_an_empty_folder_has_no_tables(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "empty").mkdir()
+    assert load_declarations([tmp_path / "empty"], check=check_for_dagster) == ()
     with pytest.raises(DeclarationError) as raised:
         load_declarations([tmp_path / "nowhere", tmp_path / "empty"], check=check_for_dagster)
     assert "no such file or folder" in str(raised.value)
-    assert "the folder holds no YAML file" in str(raised.value)
+    assert "empty" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("path", "read"),
+    [
+        ("rows.csv", "HERE/rows.csv"),
+        ("./in/dt={dt}/*.csv", "HERE/in/dt={dt}/*.csv"),
+        ("../rows", "HERE/../rows"),
+        ("/data/rows.csv", "/data/rows.csv"),
+        ("~/rows.csv", "~/rows.csv"),
+        ("file:///data/rows.csv", "file:///data/rows.csv"),
+        ("s3://bucket/rows", "s3://bucket/rows"),
+        ("${ROWS}/rows.csv", "${ROWS}/rows.csv"),
+        ("in/${ROWS}.csv", "HERE/in/${ROWS}.csv"),
+    ],
+)
+def test_paths_in_a_declaration_are_relative_to_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, read: str
+) -> None:
+    folder, elsewhere = tmp_path / "tables" / "shop", tmp_path / "elsewhere"
+    folder.mkdir(parents=True)
+    elsewhere.mkdir()
+    keys = "columns: [{name: id, type: INT}, {name: dt, type: STRING}]\npartition_keys: [dt]\n"
+    for name, source in {
+        "files": f'{{csv: "{path}"}}',
+        "many": f'{{stream: {{csv: "{path}"}}}}',
+    }.items():
+        text = f"table: shop.{name}\n{keys}source: {source}\n"
+        if name == "files" or "{dt}" not in path:
+            (folder / f"{name}.yaml").write_text(text)
+    for place in (tmp_path, elsewhere):
+        monkeypatch.chdir(place)
+        for each in load_declarations([tmp_path / "tables"], check=lambda _: ()):
+            source = each.declaration.source
+            assert source is not None
+            assert source.paths == {"csv": read.replace("HERE", str(folder))}
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,7 @@ def test_an_event_is_a_sign_of_life(instance: dg.DagsterInstance, catalog: Catal
 def test_a_run_that_holds_a_lease_lives_until_the_lease_lapses(
     instance: dg.DagsterInstance, catalog: Catalog
 ) -> None:
-    hold(catalog, f"{commit_user(launched(instance, STARTED), 'compact')} compact")
+    hold(catalog, f"{commit_user(instance, launched(instance, STARTED), 'compact')} compact")
     silent = life(instance, catalog, later_ms=SILENCE_MS)
     assert work_in_flight(silent, ["db.t"])
     catalog.env.sleep_ms(6 * MINUTE_MS)
@@ -134,7 +134,7 @@ def test_the_lease_of_another_run_is_no_sign_of_life(
     instance: dg.DagsterInstance, catalog: Catalog
 ) -> None:
     launched(instance, STARTED)
-    hold(catalog, f"{commit_user(launched(instance, STARTED), 'compact')} compact")
+    hold(catalog, f"{commit_user(instance, launched(instance, STARTED), 'compact')} compact")
     (one,) = work_in_flight(life(instance, catalog, later_ms=SILENCE_MS), ["db.t"])["db.t"]
     assert "(started)" in one.told
 

@@ -50,14 +50,14 @@ def owners_left(instance: dg.DagsterInstance, table: Table) -> list[str]:
 def test_what_an_ended_run_holds_is_given_back(instance: dg.DagsterInstance, table: Table) -> None:
     for status in (ENDED, dg.DagsterRunStatus.CANCELED, dg.DagsterRunStatus.SUCCESS):
         run = create_run_for_test(instance, job_name="compact__a__b", status=status)
-        hold(table, f"{commit_user(run, 'compact__a__b')} compact")
+        hold(table, f"{commit_user(instance, run, 'compact__a__b')} compact")
     assert owners_left(instance, table) == []
 
 
 def test_what_others_hold_is_left_to_them(instance: dg.DagsterInstance, table: Table) -> None:
     run = create_run_for_test(instance, job_name="compact__a__b", status=RUNNING)
     owners = [
-        f"{commit_user(run, 'compact__a__b')} compact",
+        f"{commit_user(instance, run, 'compact__a__b')} compact",
         # Of another deployment, and of nobody's run.
         f"dagster-{uuid.uuid4()}-compact__a__b compact",
         "lakewright compact (0123abcd) compact",
@@ -67,20 +67,21 @@ def test_what_others_hold_is_left_to_them(instance: dg.DagsterInstance, table: T
     assert owners_left(instance, table) == owners
 
 
+@pytest.mark.parametrize("tagged", [True, False], ids=["by Dagster's daemon", "by its Python API"])
 def test_a_run_that_another_one_continues_has_not_ended(
-    instance: dg.DagsterInstance, table: Table
+    instance: dg.DagsterInstance, table: Table, *, tagged: bool
 ) -> None:
     first = create_run_for_test(instance, job_name="compact__a__b", status=ENDED)
-    tags = {"dagster/root_run_id": first.run_id, "dagster/retry_number": "1"}
     second = create_run_for_test(
         instance,
         job_name="compact__a__b",
         status=RUNNING,
-        tags=tags,
+        tags={"dagster/root_run_id": first.run_id, "dagster/retry_number": "1"} if tagged else {},
+        step_keys_to_execute=None if tagged else ["compact__a__b"],
         root_run_id=first.run_id,
         parent_run_id=first.run_id,
     )
-    owner = f"{commit_user(second, 'compact__a__b')} compact"
-    assert owner == f"{commit_user(first, 'compact__a__b')} compact"
+    owner = f"{commit_user(instance, second, 'compact__a__b')} compact"
+    assert owner == f"{commit_user(instance, first, 'compact__a__b')} compact"
     hold(table, owner)
     assert owners_left(instance, table) == [owner]

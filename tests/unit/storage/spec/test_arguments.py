@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from lakewright.storage.errors import InvalidRequestError
-from lakewright.storage.spec.arguments import text_argument, whole_number, whole_or_none
+from lakewright.storage.spec.arguments import (
+    listed_names,
+    listed_partitions,
+    text_argument,
+    whole_number,
+    whole_or_none,
+)
 
 
 @pytest.mark.parametrize("value", [0, -(2**63), 2**63 - 1, np.int64(7), np.uint8(3)], ids=repr)
@@ -47,3 +53,34 @@ def test_an_argument_that_is_not_given_stays_none() -> None:
 def test_only_encodable_text_is_text(value: object) -> None:
     with pytest.raises(InvalidRequestError, match="commit_user is "):
         text_argument(value, "commit_user")
+
+
+def test_names_are_listed_in_anything_but_a_text_or_a_mapping() -> None:
+    for given in (
+        ["a", "b"],
+        ("a", "b"),
+        iter("ab"),
+        {"a": 1, "b": 2}.keys(),
+        np.array(["a", "b"]),
+    ):
+        assert listed_names(given, "columns") == ("a", "b")
+    with pytest.raises(
+        InvalidRequestError, match=r"columns is the text 'ab'; give a list: \['ab'\]"
+    ):
+        listed_names("ab", "columns")
+    for wrong in (b"ab", {"a": 1}, 5, None):
+        with pytest.raises(InvalidRequestError, match=r"columns is .* not a list; give a list"):
+            listed_names(wrong, "columns")
+    with pytest.raises(InvalidRequestError, match=r"columns\[1\] is 5, which is not text"):
+        listed_names(["a", 5], "columns")
+
+
+def test_partitions_are_listed_by_the_values_of_their_keys() -> None:
+    assert listed_partitions(None, "partitions") is None
+    assert listed_partitions([{"p": 1}], "partitions") == ({"p": 1},)
+    with pytest.raises(
+        InvalidRequestError, match=r"partitions\[0\] is 'p=1', which names no values"
+    ):
+        listed_partitions(["p=1"], "partitions")
+    with pytest.raises(InvalidRequestError, match=r"a name in partitions\[0\] is 1, which is not"):
+        listed_partitions([{1: "p"}], "partitions")

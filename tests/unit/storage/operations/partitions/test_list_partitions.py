@@ -90,7 +90,7 @@ def test_a_request_that_names_no_partitions_is_refused(catalog: Catalog) -> None
         plain.at().partitions("day = 'a'")
     with pytest.raises(InvalidRequestError, match="'cnt' is not a partition key"):
         table.at().partitions(named=[{"cnt": 1}])
-    with pytest.raises(InvalidRequestError, match="is not a list of partitions"):
+    with pytest.raises(InvalidRequestError, match=r"named is .* not a list"):
         table.at().partitions(named={"date": "x"})  # type: ignore[arg-type]
     dated = new_table(catalog, {"d": "DATE", "x": "INT"}, name="db.dated", partitions=("d",))
     with pytest.raises(InvalidRequestError, match="is not a valid DATE"):
