@@ -231,6 +231,9 @@ def _check_source(declaration: TableDeclaration) -> Iterator[Finding]:
             yield from _check_path(declaration, kind, where)
     if source.stream is not None:
         yield from check_stream(declaration)
+        if len(source.stream.given) == 1:
+            yield from _check_settings(source.of_files)
+            yield from _check_csv(declaration, source.of_files)
         return
     yield from _check_settings(source)
     yield from _check_csv(declaration, source)

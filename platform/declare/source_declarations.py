@@ -89,6 +89,12 @@ class SourceDeclaration(Declared):
         )
 
     @property
+    def of_files(self) -> SourceDeclaration:
+        """The source of a stream of files as one of files that runs read."""
+        assert self.stream is not None
+        return self.model_copy(update={"stream": None}).with_paths(self.stream.files)
+
+    @property
     def _files(self) -> Mapping[str, str | None]:
         return {
             "parquet": self.parquet,
