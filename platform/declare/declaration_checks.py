@@ -48,7 +48,9 @@ _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _DAGSTER_NAME = re.compile(r"[A-Za-z0-9_]+")
 _SOURCES = ("python", "parquet", "orc", "avro", "csv", "json", "stream")
 _TEXT_SETTINGS = frozenset({"encoding", "date_format", "timestamp_format"})
-_CSV_SETTINGS = frozenset({"delimiter", "header", "nulls"})
+_CSV_SETTINGS = frozenset(
+    {"delimiter", "header", "nulls", "quote", "escape", "decimal", "thousands"}
+)
 
 _OF_SCHEMA = frozenset(
     ((), ("table",), ("columns",), ("partition_keys",), ("primary_key",), ("partitions",))
@@ -301,9 +303,31 @@ def _check_csv(declaration: TableDeclaration, source: SourceDeclaration) -> Iter
         if is_nested:
             message = f"a csv cannot hold {column.type}; use parquet, json, or a python source"
             yield ("columns", at, "type"), message
-    if len(source.delimiter) != 1 or not source.delimiter.isascii() or source.delimiter in "\r\n":
-        message = f"{source.delimiter!r} is not one ASCII character other than a line break"
-        yield ("source", "delimiter"), message
+    yield from _check_marks(source)
+
+
+def _check_marks(source: SourceDeclaration) -> Iterator[Finding]:
+    """The characters that have a meaning in a CSV; those without a default may be left out."""
+    seen: dict[str, str] = {}
+    for name in ("delimiter", "quote", "escape"):
+        mark = getattr(source, name)
+        if not mark and name != "delimiter":
+            continue
+        if len(mark) != 1 or not mark.isascii() or mark in "\r\n\0":
+            message = f"{mark!r} is not one ASCII character other than a line break"
+            yield ("source", name), message
+        elif mark in seen:
+            yield ("source", name), f"{mark!r} is the {seen[mark]} already; give another"
+        seen.setdefault(mark, name)
+    for name in ("decimal", "thousands"):
+        mark = getattr(source, name)
+        if mark or name == "decimal":
+            if len(mark) != 1 or mark.isalnum() or mark in "+-\r\n":
+                message = f"{mark!r} is not one character that no number has otherwise"
+                yield ("source", name), message
+            elif name == "thousands" and mark == source.decimal:
+                message = f"{mark!r} is the decimal point, too; give `decimal`, such as ','"
+                yield ("source", name), message
 
 
 def _tells_moments(layout: str, *, with_time: bool) -> bool:

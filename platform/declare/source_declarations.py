@@ -52,6 +52,16 @@ class SourceDeclaration(Declared):
     header: bool = Field(
         default=True, description="whether a CSV begins with the names of its columns"
     )
+    quote: str = Field(
+        default='"', description="what encloses fields of a CSV; empty for a file without quotes"
+    )
+    escape: str = Field(
+        default="", description="what escapes the next character of a CSV, such as \\ of Spark"
+    )
+    decimal: str = Field(default=".", description="the decimal point of numbers in a CSV")
+    thousands: str = Field(
+        default="", description="what parts groups of three digits of numbers in a CSV"
+    )
     encoding: str = Field(default="utf-8", description="the encoding of a CSV or of JSON")
     nulls: tuple[Text, ...] = Field(default=("",), description="unquoted texts that mean null")
     date_format: str | None = Field(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lakewright.platform.declare.source_declarations import ExtraColumns, SourceDeclaration
@@ -137,21 +136,3 @@ def _delimiter_hint(line: str, delimiter: str, columns: int) -> str:
 
 def _in_yaml(delimiter: str) -> str:
     return '"\\t"' if delimiter == "\t" else f'"{delimiter}"'
-
-
-def ragged_row_number(lines: Iterable[str], source: SourceDeclaration, columns: int) -> int | None:
-    """The number of the first row without so many values, from 1 below the header.
-
-    Arrow, which found the row, does not tell its number.
-    """
-    number = 0 if source.header else 1
-    try:
-        for row in csv.reader(lines, delimiter=source.delimiter):
-            if not row:
-                continue
-            if len(row) != columns:
-                return number
-            number += 1
-    except (csv.Error, OSError, UnicodeError):
-        return None
-    return None

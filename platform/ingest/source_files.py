@@ -170,6 +170,8 @@ class SourceFile:
             nulls=source.nulls,
             date_format=source.date_format,
             timestamp_format=source.timestamp_format,
+            decimal=source.decimal,
+            thousands=source.thousands,
         )
 
     def _hint(self, err: Exception) -> str:

@@ -5,8 +5,9 @@ A piece is the names of all columns of the file, or of a piece of it in JSON, an
 
 from __future__ import annotations
 
+import codecs
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, Any
@@ -16,8 +17,9 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from lakewright.platform.declare.source_declarations import SourceDeclaration
+from lakewright.platform.ingest.csv_text import CheckedText, check_text, ragged_row_number
 from lakewright.platform.ingest.find_files import FoundFile
-from lakewright.platform.ingest.source_columns import ragged_row, ragged_row_number
+from lakewright.platform.ingest.source_columns import ragged_row
 from lakewright.platform.ingest.source_records import (
     Records,
     RecordTypes,
@@ -150,8 +152,6 @@ def _json(
 
 
 def _csv(file: FoundFile, source: SourceDeclaration, declared: Sequence[str]) -> Iterator[Piece]:
-    if not source.header and file.size_bytes == 0:
-        return
     told = {name for name, _ in file.values}
     names = None if source.header else [name for name in declared if name not in told]
     ragged: list[pa_csv.InvalidRow] = []
@@ -160,33 +160,26 @@ def _csv(file: FoundFile, source: SourceDeclaration, declared: Sequence[str]) ->
         ragged.append(row)
         return "error"
 
+    def decide() -> None:
+        with opened(file) as again:
+            check_text(_text(again, source.encoding), source, path=file.shown)
+
     row = 0
     try:
-        with (
-            opened(file) as stream,
-            pa_csv.open_csv(
-                stream,
-                pa_csv.ReadOptions(
-                    column_names=names, encoding=source.encoding, block_size=_BLOCK_BYTES
-                ),
-                pa_csv.ParseOptions(
-                    delimiter=source.delimiter, newlines_in_values=True, invalid_row_handler=fail
-                ),
-                pa_csv.ConvertOptions(
-                    default_column_type=pa.string(),
-                    null_values=list(source.nulls),
-                    strings_can_be_null=True,
-                    quoted_strings_can_be_null=False,
-                ),
-            ) as reader,
-        ):
-            given = tuple(reader.schema.names)
-            yield Piece(given, reader.schema.empty_table(), 0)
-            for batch in reader:
-                yield Piece(given, pa.Table.from_batches([batch]), row)
-                row += batch.num_rows
+        with opened(file) as stream:
+            text = CheckedText(_in_utf8(stream, source.encoding), source, decide)
+            if not source.header and not text.begins(_BLOCK_BYTES).strip(b"\r\n"):
+                return
+            with _reader(text, source, names, fail) as reader:
+                given = tuple(reader.schema.names)
+                yield Piece(given, reader.schema.empty_table(), 0)
+                for batch in reader:
+                    yield Piece(given, pa.Table.from_batches([batch]), row)
+                    row += batch.num_rows
     except pa.ArrowInvalid as err:
         if not ragged:
+            # Of an open quote, Arrow only tells that a row is too long.
+            decide()
             raise
         counts = (ragged[0].expected_columns, ragged[0].actual_columns)
         with opened(file) as stream:
@@ -199,6 +192,37 @@ def _csv(file: FoundFile, source: SourceDeclaration, declared: Sequence[str]) ->
             source=source,
             declared=len(declared) - len(told),
         ) from err
+
+
+def _reader(
+    text: CheckedText,
+    source: SourceDeclaration,
+    names: Sequence[str] | None,
+    fail: Callable[[pa_csv.InvalidRow], str],
+) -> pa_csv.CSVStreamingReader:
+    return pa_csv.open_csv(
+        pa.PythonFile(text, mode="r"),
+        pa_csv.ReadOptions(column_names=names, block_size=_BLOCK_BYTES),
+        pa_csv.ParseOptions(
+            delimiter=source.delimiter,
+            quote_char=source.quote or False,
+            escape_char=source.escape or False,
+            newlines_in_values=True,
+            invalid_row_handler=fail,
+        ),
+        pa_csv.ConvertOptions(
+            default_column_type=pa.string(),
+            null_values=list(source.nulls),
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
+    )
+
+
+def _in_utf8(stream: Any, encoding: str) -> Any:
+    if codecs.lookup(encoding).name in ("utf-8", "utf-8-sig"):
+        return stream
+    return pa.transcoding_input_stream(stream, encoding, "utf-8")
 
 
 def _text(stream: IO[bytes], encoding: str) -> io.TextIOWrapper:
