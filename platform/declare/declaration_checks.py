@@ -13,10 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 
 from lakewright.platform.declare.column_lineage import UpstreamColumn
 from lakewright.platform.declare.declarations import (
+    ColumnDeclaration,
     ExpectationDeclaration,
     TableDeclaration,
     WriteKind,
 )
+from lakewright.platform.declare.epoch_units import wrong_unit
 from lakewright.platform.declare.expectation_catalog import COLUMN_ARGUMENTS, EXPECTATION_KINDS
 from lakewright.platform.declare.former_names import wrong_former_names
 from lakewright.platform.declare.maintenance_checks import check_maintenance
@@ -29,7 +31,7 @@ from lakewright.platform.declare.source_variables import check_source_variables
 from lakewright.platform.declare.stream_checks import check_stream
 from lakewright.platform.declare.wrong_places import Finding, did_you_mean
 from lakewright.storage.errors import StorageError
-from lakewright.storage.spec.data_types import AtomicType, parse_data_type
+from lakewright.storage.spec.data_types import AtomicType, DataField, DataType, parse_data_type
 from lakewright.storage.spec.options import read_options
 from lakewright.storage.spec.reader_support import READERS
 from lakewright.storage.spec.schema import new_schema
@@ -175,9 +177,11 @@ def _check_columns(declaration: TableDeclaration) -> Iterator[Finding]:
             yield ("columns", at, "name"), f"column {column.name!r} is declared twice; rename one"
         seen[column.name] = at
         try:
-            parse_data_type(column.type, lengths_required=True)
+            data_type = parse_data_type(column.type, lengths_required=True)
         except StorageError as err:
             yield ("columns", at, "type"), str(err)
+        else:
+            yield from _check_values(column, data_type, ("columns", at))
         for index, text in enumerate(column.made_of):
             place: Place = ("columns", at, "from", index)
             upstream = UpstreamColumn.parse(text)
@@ -185,6 +189,23 @@ def _check_columns(declaration: TableDeclaration) -> Iterator[Finding]:
                 yield place, f"{text!r} is not a column of a table; write database.table.column"
             elif upstream.table not in declaration.upstream:
                 yield place, f"{upstream.table!r} is not in depends_on; add it there"
+
+
+def _check_values(
+    column: ColumnDeclaration, data_type: DataType, place: Place
+) -> Iterator[Finding]:
+    """Whether the column can be read from numbers of its unit, and can hold its default."""
+    why = None if column.unit is None else wrong_unit(column.unit, data_type)
+    if why is not None:
+        yield (*place, "from"), f"{why}; leave `from` out, or change the type"
+    if column.default is None:
+        return
+    # Few declarations have defaults, and the others need no Arrow for their checks.
+    from lakewright.storage.codec.default_values import unfit_default  # noqa: PLC0415
+
+    reason = unfit_default(DataField(-1, column.name, data_type, default_value=column.default))
+    if reason is not None:
+        yield (*place, "default"), f"{reason}; choose another default, or none"
 
 
 def _check_keys(declaration: TableDeclaration) -> Iterator[Finding]:

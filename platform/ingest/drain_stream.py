@@ -111,7 +111,8 @@ class StreamDrain:
             rows = self._changes(stream, partition, ignores=ignores)
         else:
             ((_, folder),) = stream.files.items()
-            reader = stream_file_reader(self.table, source.of_files, partition)
+            units = self.declaration.units
+            reader = stream_file_reader(self.table, source.of_files, partition, units)
             rows = file_stream(
                 self.session(), folder, reader, reader.fields, files_at_once=stream.files_per_batch
             )

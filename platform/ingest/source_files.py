@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,12 @@ from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.partition_keys import first_few
 from lakewright.platform.declare.source_declarations import SourceDeclaration
 from lakewright.platform.declare.source_paths import SourcePath
+from lakewright.platform.ingest.epoch_numbers import (
+    Units,
+    number_fields,
+    said_of_moments,
+    with_moments,
+)
 from lakewright.platform.ingest.find_files import FileSearch, FoundFile
 from lakewright.platform.ingest.source_columns import FileColumns, check_file_columns
 from lakewright.platform.ingest.source_readers import other_format, pieces, row_group_count
@@ -52,6 +58,7 @@ class SourceFile:
     source: SourceDeclaration
     fields: tuple[DataField, ...]
     partition_keys: tuple[str, ...]
+    units: Units = field(default_factory=dict)
     row_groups: tuple[int, ...] | None = None
 
     @property
@@ -72,7 +79,7 @@ class SourceFile:
         )
         seen: dict[str, None] = {}
         try:
-            for piece in pieces(self.file, self.source, self.fields, self.row_groups):
+            for piece in pieces(self.file, self.source, self._read_as, self.row_groups):
                 seen |= dict.fromkeys(piece.column_names)
                 check_file_columns(piece.column_names, columns)
                 held = [name for name in piece.rows.column_names if name in columns.declared]
@@ -82,6 +89,8 @@ class SourceFile:
                 typed = conform(rows, self.fields, table=self.path)
                 yield typed if wanted is None else typed.filter(_mask(typed, self.fields, wanted))
             columns.check_seen(tuple(seen))
+        except InvalidRows as err:
+            raise said_of_moments(err, self.fields, self.units) from err.__cause__
         except (CorruptionError, UnsupportedError) as err:
             where = "" if self.path in err.message else f"{self.path}: "
             raise InvalidRows(f"{where}{err.message}{self._hint(err)}") from err
@@ -111,8 +120,9 @@ class SourceFile:
                 self._check_text_allowed(field)
             elif is_text:
                 texts = column.cast(pa.string()).combine_chunks()
+                (read_as,) = number_fields([field], self.units)
                 try:
-                    values = from_text(texts, field, self._layout, first_row=first_row)
+                    values = from_text(texts, read_as, self._layout, first_row=first_row)
                 except InvalidRows as err:
                     raise InvalidRows(f"{self.path}: {err.message}", column=name) from None
                 rows = rows.set_column(at, name, values)
@@ -120,7 +130,11 @@ class SourceFile:
                 rows = rows.set_column(
                     at, name, pc.floor_temporal(column, unit="day").cast(pa.date32())
                 )
-        return rows
+        return with_moments(rows, self.fields, self.units, self.path)
+
+    @property
+    def _read_as(self) -> tuple[DataField, ...]:
+        return number_fields(self.fields, self.units)
 
     def _with_told_columns(self, rows: pa.Table, count: int) -> pa.Table:
         """Rows with the columns that the path tells; a file that has them must agree."""
@@ -217,7 +231,11 @@ def source_files(declaration: TableDeclaration, wanted: Partitions | None) -> li
     fields = new_schema(declaration.schema_spec, time_millis=0).fields
     return [
         SourceFile(
-            file=file, source=source, fields=fields, partition_keys=declaration.partition_keys
+            file=file,
+            source=source,
+            fields=fields,
+            partition_keys=declaration.partition_keys,
+            units=declaration.units,
         )
         for file in found
     ]

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from lakewright.platform.declare.source_declarations import SourceDeclaration
 from lakewright.platform.declare.source_paths import NULL_FOLDERS, SourcePath
+from lakewright.platform.ingest.epoch_numbers import Units
 from lakewright.platform.ingest.find_files import FoundFile
 from lakewright.platform.ingest.source_files import SourceFile
 from lakewright.storage import Table
@@ -35,6 +36,7 @@ class StreamFileReader:
     source: SourceDeclaration
     fields: tuple[DataField, ...]
     partition_keys: tuple[str, ...]
+    units: Units
 
     def __call__(self, path: str, size_bytes: int) -> Iterator[pa.Table]:
         """The rows of a file that Spark found.
@@ -51,6 +53,7 @@ class StreamFileReader:
             source=self.source,
             fields=self.fields,
             partition_keys=self.partition_keys,
+            units=self.units,
         )
         try:
             yield from file.read(None)
@@ -88,7 +91,10 @@ class StreamFileReader:
 
 
 def stream_file_reader(
-    table: Table, source: SourceDeclaration, partition: Mapping[str, object]
+    table: Table,
+    source: SourceDeclaration,
+    partition: Mapping[str, object],
+    units: Units | None = None,
 ) -> StreamFileReader:
     """The reader of files that arrive for a table; `source` names them as those of a run."""
     times = [each.column for each in partition.values() if isinstance(each, EventTime)]
@@ -102,4 +108,5 @@ def stream_file_reader(
         source=source,
         fields=tuple(fields),
         partition_keys=table.schema.partition_keys,
+        units=units or {},
     )

@@ -36,8 +36,6 @@ _COUNT = not_null(AtomicType(TypeRoot.INT))
 _ZONE = re.compile(r"(Z|[+-]\d\d(:?\d\d)?)\s*$")
 _INFINITIES = (math.inf, -math.inf)
 _NONE = type(None)
-# Precisions of timestamps whose digits are just those of a unit of Arrow.
-_WHOLE_UNITS = (3, 6, 9)
 _MOST_SHOWN = 80
 # Python types that Arrow takes for a type just as `from_python` does.
 _ALIKE: Mapping[TypeRoot, frozenset[type]] = {
@@ -106,7 +104,7 @@ def _atoms(
         except (pa.ArrowException, ValueError, OverflowError):
             # Below, the value that does not fit is found, and values of less scale are widened.
             pass
-    elif data_type.root is TypeRoot.DATE or data_type.precision in _WHOLE_UNITS:
+    else:
         moments = _moments_of_texts(values, data_type)
         if moments is not None:
             return moments
