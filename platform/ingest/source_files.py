@@ -38,15 +38,19 @@ from lakewright.storage.errors import (
     StorageError,
     UnsupportedError,
 )
-from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
+from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
+from lakewright.storage.spec.data_types import STRING, AtomicType, DataField, TypeRoot, not_null
 from lakewright.storage.spec.partition_words import describe_partition
-from lakewright.storage.spec.schema import new_schema
+from lakewright.storage.spec.rows import RowKind
+from lakewright.storage.spec.schema import TableSchema, new_schema
 from lakewright.storage.spec.values import from_python, same_value, to_python
 
 # How many partitions a message names.
 _MOST_PARTITIONS = 5
 # How many files are asked whether they have the unknown columns of one of them.
 _MOST_ASKED = 100
+# Tables with this option take the kinds of rows from a column of their own.
+_KIND_OPTION = "rowkind.field"
 Partitions = tuple[Mapping[str, object], ...]
 
 
@@ -71,21 +75,25 @@ class SourceFile:
         Raises:
             InvalidRows: the file is not of its format, or does not hold what is declared.
         """
+        names = tuple(field.name for field in self.fields)
         columns = FileColumns(
             path=self.path,
             source=self.source,
-            declared=tuple(field.name for field in self.fields),
+            declared=tuple(name for name in names if name != ROW_KIND_COLUMN),
             told=tuple(name for name, _ in self.file.values),
+            has_kinds=ROW_KIND_COLUMN in names,
         )
         seen: dict[str, None] = {}
         try:
             for piece in pieces(self.file, self.source, self._read_as, self.row_groups):
                 seen |= dict.fromkeys(piece.column_names)
                 check_file_columns(piece.column_names, columns)
-                held = [name for name in piece.rows.column_names if name in columns.declared]
+                held = [name for name in piece.rows.column_names if name in names]
                 rows = self._typed(piece.rows.select(held), piece.first_row)
                 # A table without columns has no rows.
                 rows = self._with_told_columns(rows, piece.rows.num_rows)
+                if columns.has_kinds:
+                    rows = _with_kinds(rows, may_lack=columns.may_lack)
                 typed = conform(rows, self.fields, table=self.path)
                 yield typed if wanted is None else typed.filter(_mask(typed, self.fields, wanted))
             columns.check_seen(tuple(seen))
@@ -228,7 +236,7 @@ def source_files(declaration: TableDeclaration, wanted: Partitions | None) -> li
         if isinstance(err, StorageError):
             raise
         raise InvalidRows(f"the source of {declaration.table} is not a valid path: {err}") from err
-    fields = new_schema(declaration.schema_spec, time_millis=0).fields
+    fields = fields_with_kinds(new_schema(declaration.schema_spec, time_millis=0))
     return [
         SourceFile(
             file=file,
@@ -239,6 +247,13 @@ def source_files(declaration: TableDeclaration, wanted: Partitions | None) -> li
         )
         for file in found
     ]
+
+
+def fields_with_kinds(schema: TableSchema) -> tuple[DataField, ...]:
+    """The columns that files have, with that of the kinds of rows if the table takes them."""
+    if not schema.is_keyed or _KIND_OPTION in schema.options:
+        return schema.fields
+    return (*schema.fields, DataField(-1, ROW_KIND_COLUMN, not_null(STRING)))
 
 
 def read_in_turn(files: Sequence[SourceFile], wanted: Partitions | None) -> Iterator[pa.Table]:
@@ -310,6 +325,17 @@ def divided(files: Sequence[SourceFile]) -> list[SourceFile]:
             raise InvalidRows(f"{file.path} cannot be read: {err}") from err
         parts += [replace(file, row_groups=(at,)) for at in range(count)] or [file]
     return parts
+
+
+def _with_kinds(rows: pa.Table, *, may_lack: bool) -> pa.Table:
+    """Rows with their kinds; those that say none are new."""
+    new = RowKind.INSERT.short
+    if ROW_KIND_COLUMN not in rows.column_names:
+        return rows.append_column(ROW_KIND_COLUMN, pa.repeat(new, rows.num_rows))
+    if not may_lack:
+        return rows
+    at = rows.column_names.index(ROW_KIND_COLUMN)
+    return rows.set_column(at, ROW_KIND_COLUMN, pc.fill_null(rows.column(at), new))
 
 
 def _mask(rows: pa.Table, fields: Sequence[DataField], wanted: Partitions) -> pa.Array:

@@ -16,7 +16,7 @@ from lakewright.platform.declare.source_declarations import SourceDeclaration
 from lakewright.platform.declare.source_paths import NULL_FOLDERS, SourcePath
 from lakewright.platform.ingest.epoch_numbers import Units
 from lakewright.platform.ingest.find_files import FoundFile
-from lakewright.platform.ingest.source_files import SourceFile
+from lakewright.platform.ingest.source_files import SourceFile, fields_with_kinds
 from lakewright.storage import Table
 from lakewright.storage.errors import InvalidRequestError, InvalidRows
 from lakewright.storage.files.file_systems import open_file_system
@@ -98,7 +98,7 @@ def stream_file_reader(
 ) -> StreamFileReader:
     """The reader of files that arrive for a table; `source` names them as those of a run."""
     times = [each.column for each in partition.values() if isinstance(each, EventTime)]
-    fields = [each for each in table.schema.fields if each.name not in partition]
+    fields = [each for each in fields_with_kinds(table.schema) if each.name not in partition]
     names = {field.name for field in fields}
     fields += [
         DataField(-1, name, _AT_TIME) for name in dict.fromkeys(times) if name not in names
