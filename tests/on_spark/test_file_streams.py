@@ -209,6 +209,14 @@ CASES: dict[str, tuple[str, bytes, list[dict[str, str]], dict[str, Any]]] = {
         MOMENTS[:2],
         {},
     ),
+    "milliseconds since 1970": (
+        "a.json",
+        b'{"id": "1", "at": 1706708700123}\n{"id": "2"}\n',
+        [column("id", "STRING"), column("at", "TIMESTAMP(3)", **{"from": "epoch_ms"})],
+        {},
+    ),
+    "a number for a moment": ("a.json", b'{"id": "1", "at": 1706708700123}\n', MOMENTS[:2], {}),
+    "an open quote": ("a.csv", b'id,v\n1,"a\n2,b\n', PLAIN, {}),
     "another format": ("a.csv", _parquet(pa.table({"id": ["1"], "v": ["a"]})), PLAIN, {}),
     "a header alone": ("a.csv", b"id,v", PLAIN, {}),
 }
@@ -245,6 +253,15 @@ def test_hidden_files_are_left_out_and_folders_of_partitions_tell_values(landing
     (land.folder / "dt=2024-01-31/n=3/e.csv").write_text("id,n\n5,4\n")
     with pytest.raises(InvalidRows, match="the path tells that n is 3, and a row holds 4"):
         land.streamed()
+
+
+def test_a_deletion_in_a_file_deletes_its_key(landing: Opened) -> None:
+    columns = [column("id", "INT NOT NULL"), column("v", "STRING")]
+    land = landing("json", columns, keys={"primary_key": ["id"]})
+    (land.folder / "a.json").write_text('{"id": 1, "v": "a"}\n{"id": 2, "v": "b"}\n')
+    assert len(land.streamed()) == 2
+    (land.folder / "b.json").write_text('{"id": 1, "_rowkind": "-D"}\n')
+    assert land.streamed() == [{"id": 2, "v": "b"}]
 
 
 def test_files_below_other_folders_are_not_of_the_stream(landing: Opened) -> None:
