@@ -34,7 +34,7 @@ def check_stream(declaration: TableDeclaration) -> Iterator[Finding]:
         given = ", ".join(stream.given) or "none"
         yield _STREAM, f"give exactly one of {', '.join(_KINDS)}; given: {given}"
     yield from _check_table(declaration, stream)
-    yield from _check_files(declaration, stream)
+    yield from _check_files(stream)
     yield from _check_beside(declaration)
     if "allow_empty" in source.model_fields_set:
         message = "a stream empties no partition; leave allow_empty out"
@@ -63,7 +63,7 @@ def _check_table(declaration: TableDeclaration, stream: StreamDeclaration) -> It
         yield (*_STREAM, "files_per_batch"), "files_per_batch goes with files; leave it out"
 
 
-def _check_files(declaration: TableDeclaration, stream: StreamDeclaration) -> Iterator[Finding]:
+def _check_files(stream: StreamDeclaration) -> Iterator[Finding]:
     for kind, path in stream.paths.items():
         place: Place = (*_STREAM, kind)
         if not path.strip():

@@ -71,10 +71,12 @@ class CheckedText(io.RawIOBase):
     def _next(self, count: int) -> bytes:
         if self._is_last:
             return b""
-        data = self._whole(count)
+        data, self._is_last = self._whole(count)
         if self._is_first:
             self._is_first = False
-            data = data.removeprefix(_BYTE_ORDER_MARK) or self._whole(count)
+            data = data.removeprefix(_BYTE_ORDER_MARK)
+            if not data:
+                data, self._is_last = self._whole(count)
         if data and not self._is_well_formed(data):
             self._doubt()
         if not self._is_last:
@@ -83,17 +85,16 @@ class CheckedText(io.RawIOBase):
             self._doubt()
         return data if self._before in (b"\n", b"\r") else data + b"\n"
 
-    def _whole(self, count: int) -> bytes:
-        """So many bytes; fewer only at the end of the file."""
+    def _whole(self, count: int) -> tuple[bytes, bool]:
+        """So many bytes, or those up to the end of the file, and whether it is reached."""
         parts, missing = [], count
         while missing > 0:
             part = bytes(self._source.read(missing))
             if not part:
-                self._is_last = True
-                break
+                return b"".join(parts), True
             parts.append(part)
             missing -= len(part)
-        return b"".join(parts)
+        return b"".join(parts), False
 
     def _doubt(self) -> None:
         if self._is_checked:

@@ -288,6 +288,7 @@ class _Asked:
     class_name: str
     arguments: Mapping[str, Any]
     severity: Severity
+
     @classmethod
     def of(cls, expectation: ExpectationDeclaration, decimals: Collection[str]) -> _Asked:
         """An expectation of the catalogue; `decimals` are the columns of decimals."""

@@ -100,9 +100,7 @@ def stream_file_reader(
     times = [each.column for each in partition.values() if isinstance(each, EventTime)]
     fields = [each for each in fields_with_kinds(table.schema) if each.name not in partition]
     names = {field.name for field in fields}
-    fields += [
-        DataField(-1, name, _AT_TIME) for name in dict.fromkeys(times) if name not in names
-    ]
+    fields += [DataField(-1, name, _AT_TIME) for name in dict.fromkeys(times) if name not in names]
     return StreamFileReader(
         table=table.name,
         source=source,

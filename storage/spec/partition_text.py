@@ -19,7 +19,13 @@ from urllib.parse import unquote
 
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.spec.data_types import AtomicType, DataType, TypeRoot
-from lakewright.storage.spec.values import NANOS_PER_MICRO, StoredNumber, Value, from_python, to_python
+from lakewright.storage.spec.values import (
+    NANOS_PER_MICRO,
+    StoredNumber,
+    Value,
+    from_python,
+    to_python,
+)
 
 NULL_TEXT = "%null"
 EMPTY_TEXT = "%empty"

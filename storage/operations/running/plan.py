@@ -57,7 +57,9 @@ class Plan(Shown, Generic[ResultT]):
         try:
             data = read_object(text)
             # A program that shows a plan may add fields of its own: ignore them.
-            return value_of(cls, {name: _of_json(each) for name, each in data.items() if name in own})
+            return value_of(
+                cls, {name: _of_json(each) for name, each in data.items() if name in own}
+            )
         except ValueError as error:
             raise InvalidRequestError(str(error)) from error
 

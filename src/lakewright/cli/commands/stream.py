@@ -20,14 +20,13 @@ if TYPE_CHECKING:
     from lakewright.storage import EventTime, StreamRecord, Table
 
 
-
 @command(
     "run",
     notes="""
-Each new file becomes rows once, read as the files of a declared source are. CHECKPOINT is a folder in
-which Spark keeps what it has read; after a crash the same command goes on. Files have the columns of
-the table, without those of --partition, and with those of --event-time. A column that the table has
-not, or a row that does not fit, ends the stream.
+Each new file becomes rows once, read as the files of a declared source are. CHECKPOINT is a folder
+in which Spark keeps what it has read; after a crash the same command goes on. Files have the
+columns of the table, without those of --partition, and with those of --event-time. A column that
+the table has not, or a row that does not fit, ends the stream.
 Without --every, the command ends when all is written.
 Partition values come with the rows, or from --partition or --event-time; of K=COLUMN:LAYOUT the
 layout says how the time is written, such as yyyy-MM-dd or HH. Partitions by time are marked as
@@ -41,7 +40,12 @@ lakewright stream run logs.clicks --json s3a://landing/clicks --checkpoint s3a:/
     --event-time dt=at --event-time hour=at:HH --delay 10min --every "30 seconds"
 """,
 )
-@click.option("--json", "json_folder", metavar="FOLDER", help="JSON files, an object on each line, or arrays of objects.")
+@click.option(
+    "--json",
+    "json_folder",
+    metavar="FOLDER",
+    help="JSON files, an object on each line, or arrays of objects.",
+)
 @click.option("--csv", "csv_folder", metavar="FOLDER", help="CSV files with a header.")
 @click.option("--parquet", "parquet_folder", metavar="FOLDER", help="Parquet files.")
 @click.option("--orc", "orc_folder", metavar="FOLDER", help="ORC files.")

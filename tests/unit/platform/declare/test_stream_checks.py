@@ -104,7 +104,10 @@ source:
         "14: source.stream.partition.hours: 'hours' is not a partition key; did you mean 'hour'?",
     ]
     for text, said in (
-        ("{json: in, orc: in}", "give exactly one of json, csv, parquet, orc, avro, table; given: json"),
+        (
+            "{json: in, orc: in}",
+            "give exactly one of json, csv, parquet, orc, avro, table; given: json",
+        ),
         ("{table: logs.all}", "needs a consumer"),
         ("{json: in}, delimiter: ';'", "delimiter describes csv files only"),
         ("{table: logs.all, consumer: c}, encoding: utf-8", "encoding describes csv and json"),

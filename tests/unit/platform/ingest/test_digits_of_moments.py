@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
-from typing import Any
 
 import fastavro
 import pandas as pd
@@ -79,12 +78,8 @@ def ways(kind: str, digits: int) -> dict[str, Callable[[Table, Path], object]]:
             f"INSERT INTO s.t VALUES ({kind.partition('(')[0]} '{text}')"
         ),
         "csv": _files("csv", kind, lambda path: path.write_text(f"at\n{text}\n")),
-        "json": _files(
-            "json", kind, lambda path: path.write_text(json.dumps({"at": text}))
-        ),
-        "parquet": _files(
-            "parquet", kind, lambda path: pq.write_table(arrow(kind, digits), path)
-        ),
+        "json": _files("json", kind, lambda path: path.write_text(json.dumps({"at": text}))),
+        "parquet": _files("parquet", kind, lambda path: pq.write_table(arrow(kind, digits), path)),
     }
     if digits <= 6:
         found["dicts of values"] = lambda table, _: table.write(arrow(kind, digits).to_pylist())

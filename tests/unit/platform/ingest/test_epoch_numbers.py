@@ -212,5 +212,5 @@ def test_a_unit_or_a_default_that_its_type_cannot_have_is_named_when_the_declara
 
 
 def test_a_word_that_is_no_unit_is_refused_with_the_units() -> None:
-    with pytest.raises(ValueError, match="'epoch_m' is neither a unit of numbers .*epoch_ms"):
+    with pytest.raises(ValueError, match=r"'epoch_m' is neither a unit of numbers .*epoch_ms"):
         declared("TIMESTAMP(3)", "epoch_m", {"python": "a:b"})
