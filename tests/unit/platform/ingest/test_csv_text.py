@@ -123,10 +123,9 @@ def test_a_long_text_and_quotes_at_the_borders_of_blocks_are_read(
     monkeypatch.setattr("lakewright.platform.ingest.source_readers._BLOCK_BYTES", 1 << 12)
     values = ["a" * 500 + '"' * number for number in range(30)]
     out = io.StringIO()
-    csv.writer(out, quoting=csv.QUOTE_ALL).writerows(
-        [("id", "note"), *zip(values, values, strict=True)]
-    )
-    assert read(tmp_path, out.getvalue()) == list(zip(values, values, strict=True))
+    pairs = list(zip(values, values, strict=True))
+    csv.writer(out, quoting=csv.QUOTE_ALL).writerows([("id", "note"), *pairs])
+    assert read(tmp_path, out.getvalue()) == pairs
     with pytest.raises(InvalidRows, match="row 2 is not well quoted: unexpected end of data"):
         read(tmp_path, 'id,note\n1,a\n2,"' + "b\n" * 5_000)
     monkeypatch.undo()
