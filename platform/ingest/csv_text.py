@@ -87,7 +87,8 @@ class CheckedText(io.RawIOBase):
 
     def _whole(self, count: int) -> tuple[bytes, bool]:
         """So many bytes, or those up to the end of the file, and whether it is reached."""
-        parts, missing = [], count
+        parts: list[bytes] = []
+        missing = count
         while missing > 0:
             part = bytes(self._source.read(missing))
             if not part:

@@ -155,14 +155,20 @@ def _expected(data_type: AtomicType, layout: TextLayout) -> str:
     nulls = "; if the text stands for null, name it in `nulls`"
     if root is TypeRoot.DATE:
         if layout.date_format is None:
-            return "; write 2024-01-31, or give the layout in `date_format`, such as '%d.%m.%Y'"
+            return (
+                "; write 2024-01-31, or give the layout in `date_format`, such as '%d.%m.%Y', or the "
+                "unit of numbers in the column (`from: epoch_days`)"
+            )
         return f", which does not have the layout {layout.date_format}"
     if root.is_timestamp:
         if layout.timestamp_format is not None:
             return f", which does not have the layout {layout.timestamp_format}"
         zone = "+01:00" if root is TypeRoot.TIMESTAMP_LTZ else ""
         with_zone = "with its zone" if zone else "without a zone"
-        return f"; write it {with_zone}, 2024-01-31T13:45:00{zone}, or use `timestamp_format`"
+        return (
+            f"; write it {with_zone}, 2024-01-31T13:45:00{zone}, or use `timestamp_format`, or give "
+            "the unit of numbers in the column (`from: epoch_ms`)"
+        )
     if root is TypeRoot.BOOLEAN:
         return f"; write true or false{nulls}"
     if root is TypeRoot.TIME:
