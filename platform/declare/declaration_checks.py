@@ -13,10 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 
 from lakewright.platform.declare.column_lineage import UpstreamColumn
 from lakewright.platform.declare.declarations import (
+    ColumnDeclaration,
     ExpectationDeclaration,
     TableDeclaration,
     WriteKind,
 )
+from lakewright.platform.declare.epoch_units import wrong_unit
 from lakewright.platform.declare.expectation_catalog import COLUMN_ARGUMENTS, EXPECTATION_KINDS
 from lakewright.platform.declare.former_names import wrong_former_names
 from lakewright.platform.declare.maintenance_checks import check_maintenance
@@ -29,7 +31,7 @@ from lakewright.platform.declare.source_variables import check_source_variables
 from lakewright.platform.declare.stream_checks import check_stream
 from lakewright.platform.declare.wrong_places import Finding, did_you_mean
 from lakewright.storage.errors import StorageError
-from lakewright.storage.spec.data_types import AtomicType, parse_data_type
+from lakewright.storage.spec.data_types import AtomicType, DataField, DataType, parse_data_type
 from lakewright.storage.spec.options import read_options
 from lakewright.storage.spec.reader_support import READERS
 from lakewright.storage.spec.schema import new_schema
@@ -48,7 +50,9 @@ _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _DAGSTER_NAME = re.compile(r"[A-Za-z0-9_]+")
 _SOURCES = ("python", "parquet", "orc", "avro", "csv", "json", "stream")
 _TEXT_SETTINGS = frozenset({"encoding", "date_format", "timestamp_format"})
-_CSV_SETTINGS = frozenset({"delimiter", "header", "nulls"})
+_CSV_SETTINGS = frozenset(
+    {"delimiter", "header", "nulls", "quote", "escape", "decimal", "thousands"}
+)
 
 _OF_SCHEMA = frozenset(
     ((), ("table",), ("columns",), ("partition_keys",), ("primary_key",), ("partitions",))
@@ -173,9 +177,11 @@ def _check_columns(declaration: TableDeclaration) -> Iterator[Finding]:
             yield ("columns", at, "name"), f"column {column.name!r} is declared twice; rename one"
         seen[column.name] = at
         try:
-            parse_data_type(column.type, lengths_required=True)
+            data_type = parse_data_type(column.type, lengths_required=True)
         except StorageError as err:
             yield ("columns", at, "type"), str(err)
+        else:
+            yield from _check_values(column, data_type, ("columns", at))
         for index, text in enumerate(column.made_of):
             place: Place = ("columns", at, "from", index)
             upstream = UpstreamColumn.parse(text)
@@ -183,6 +189,23 @@ def _check_columns(declaration: TableDeclaration) -> Iterator[Finding]:
                 yield place, f"{text!r} is not a column of a table; write database.table.column"
             elif upstream.table not in declaration.upstream:
                 yield place, f"{upstream.table!r} is not in depends_on; add it there"
+
+
+def _check_values(
+    column: ColumnDeclaration, data_type: DataType, place: Place
+) -> Iterator[Finding]:
+    """Whether the column can be read from numbers of its unit, and can hold its default."""
+    why = None if column.unit is None else wrong_unit(column.unit, data_type)
+    if why is not None:
+        yield (*place, "from"), f"{why}; leave `from` out, or change the type"
+    if column.default is None:
+        return
+    # Few declarations have defaults, and the others need no Arrow for their checks.
+    from lakewright.storage.codec.default_values import unfit_default  # noqa: PLC0415
+
+    reason = unfit_default(DataField(-1, column.name, data_type, default_value=column.default))
+    if reason is not None:
+        yield (*place, "default"), f"{reason}; choose another default, or none"
 
 
 def _check_keys(declaration: TableDeclaration) -> Iterator[Finding]:
@@ -231,6 +254,9 @@ def _check_source(declaration: TableDeclaration) -> Iterator[Finding]:
             yield from _check_path(declaration, kind, where)
     if source.stream is not None:
         yield from check_stream(declaration)
+        if len(source.stream.given) == 1:
+            yield from _check_settings(source.of_files)
+            yield from _check_csv(declaration, source.of_files)
         return
     yield from _check_settings(source)
     yield from _check_csv(declaration, source)
@@ -298,9 +324,31 @@ def _check_csv(declaration: TableDeclaration, source: SourceDeclaration) -> Iter
         if is_nested:
             message = f"a csv cannot hold {column.type}; use parquet, json, or a python source"
             yield ("columns", at, "type"), message
-    if len(source.delimiter) != 1 or not source.delimiter.isascii() or source.delimiter in "\r\n":
-        message = f"{source.delimiter!r} is not one ASCII character other than a line break"
-        yield ("source", "delimiter"), message
+    yield from _check_marks(source)
+
+
+def _check_marks(source: SourceDeclaration) -> Iterator[Finding]:
+    """The characters that have a meaning in a CSV; those without a default may be left out."""
+    seen: dict[str, str] = {}
+    for name in ("delimiter", "quote", "escape"):
+        mark = getattr(source, name)
+        if not mark and name != "delimiter":
+            continue
+        if len(mark) != 1 or not mark.isascii() or mark in "\r\n\0":
+            message = f"{mark!r} is not one ASCII character other than a line break"
+            yield ("source", name), message
+        elif mark in seen:
+            yield ("source", name), f"{mark!r} is the {seen[mark]} already; give another"
+        seen.setdefault(mark, name)
+    for name in ("decimal", "thousands"):
+        mark = getattr(source, name)
+        if mark or name == "decimal":
+            if len(mark) != 1 or mark.isalnum() or mark in "+-\r\n":
+                message = f"{mark!r} is not one character that no number has otherwise"
+                yield ("source", name), message
+            elif name == "thousands" and mark == source.decimal:
+                message = f"{mark!r} is the decimal point, too; give `decimal`, such as ','"
+                yield ("source", name), message
 
 
 def _tells_moments(layout: str, *, with_time: bool) -> bool:

@@ -10,11 +10,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
 
 from lakewright.platform.declare.declared_values import Day, Declared, Moment, Text
+from lakewright.platform.declare.epoch_units import UNITS, EpochUnit
 from lakewright.platform.declare.expectation_catalog import COLUMN_ARGUMENTS, snake_name
 from lakewright.platform.declare.partition_keys import PartitionColumn
 from lakewright.platform.declare.partition_schemes import (
@@ -49,11 +58,32 @@ from lakewright.storage.spec.schema_gate import (
 )
 
 
+def _as_origin(value: object) -> object:
+    """A unit by itself, which is one word, as a list."""
+    if isinstance(value, str):
+        if value not in UNITS:
+            raise ValueError(
+                f"{value!r} is neither a unit of numbers ({', '.join(UNITS)}) nor a list of "
+                "columns such as [shop.orders.amount]"
+            )
+        return (value,)
+    return value
+
+
+Origin = Annotated[
+    tuple[Text, ...],
+    BeforeValidator(_as_origin),
+    WithJsonSchema(
+        {"anyOf": [{"enum": list(UNITS)}, {"type": "array", "items": {"type": "string"}}]}
+    ),
+]
+
+
 class ColumnDeclaration(Declared):
     """One column.
 
     `default` takes the place of null in written rows, `was` is its former name, and `from` are the
-    columns that it is made of.
+    columns that it is made of, or the unit of the numbers that it is read from.
     """
 
     name: Text = Field(description="the name of the column")
@@ -65,9 +95,24 @@ class ColumnDeclaration(Declared):
         default=None, description="the value that takes the place of null in written rows"
     )
     was: Text | None = Field(default=None, description="the name of the column before a rename")
-    made_of: tuple[Text, ...] = Field(
-        default=(), alias="from", description="columns of upstream tables, as db.table.column"
+    origin: Origin = Field(
+        default=(),
+        alias="from",
+        description=(
+            "columns of upstream tables, as db.table.column; or what the numbers of the source "
+            f"count since 1970: {', '.join(UNITS)}"
+        ),
     )
+
+    @property
+    def unit(self) -> EpochUnit | None:
+        """What numbers of the source count, of a date or a timestamp that comes as a number."""
+        return EpochUnit(self.origin[0]) if self.origin and self.origin[0] in UNITS else None
+
+    @property
+    def made_of(self) -> tuple[str, ...]:
+        """The columns of upstream tables that it is made of."""
+        return () if self.unit else self.origin
 
 
 class TimePartitions(Declared):
@@ -409,6 +454,11 @@ class TableDeclaration(Declared):
         return PartitionScheme(
             tuple(_dimension(name, given, columns) for name, given in self.partitions.given.items())
         )
+
+    @property
+    def units(self) -> Mapping[str, EpochUnit]:
+        """The units of numbers, of the columns that are read from numbers."""
+        return {column.name: column.unit for column in self.columns if column.unit is not None}
 
     @property
     def schema_spec(self) -> SchemaSpec:

@@ -52,6 +52,16 @@ class SourceDeclaration(Declared):
     header: bool = Field(
         default=True, description="whether a CSV begins with the names of its columns"
     )
+    quote: str = Field(
+        default='"', description="what encloses fields of a CSV; empty for a file without quotes"
+    )
+    escape: str = Field(
+        default="", description="what escapes the next character of a CSV, such as \\ of Spark"
+    )
+    decimal: str = Field(default=".", description="the decimal point of numbers in a CSV")
+    thousands: str = Field(
+        default="", description="what parts groups of three digits of numbers in a CSV"
+    )
     encoding: str = Field(default="utf-8", description="the encoding of a CSV or of JSON")
     nulls: tuple[Text, ...] = Field(default=("",), description="unquoted texts that mean null")
     date_format: str | None = Field(
@@ -87,6 +97,12 @@ class SourceDeclaration(Declared):
         return self.model_copy(
             update={"json_files" if name == "json" else name: path for name, path in paths.items()}
         )
+
+    @property
+    def of_files(self) -> SourceDeclaration:
+        """The source of a stream of files as one of files that runs read."""
+        assert self.stream is not None
+        return self.model_copy(update={"stream": None}).with_paths(self.stream.files)
 
     @property
     def _files(self) -> Mapping[str, str | None]:

@@ -25,7 +25,7 @@ _PLACE = re.compile(r"(?<!\$)\{([^{}:]*)(?::([^{}]*))?\}")
 _WILD = re.compile(r"[*?\[]")
 _ANY_DEPTH = "**"
 # The names that Paimon, Hive and Spark give to the folder of null.
-_NULLS = ("__DEFAULT_PARTITION__", "__HIVE_DEFAULT_PARTITION__")
+NULL_FOLDERS = ("__DEFAULT_PARTITION__", "__HIVE_DEFAULT_PARTITION__")
 # A moment whose parts all differ shows a layout that leaves one of them out.
 _PROBE = dt.datetime(2013, 12, 30, 23, 45)
 
@@ -55,7 +55,7 @@ class Part:
         texts = found.groups()
         # As in a shell, a wildcard finds no hidden name; one of `_temporary` is no partition.
         hidden = (".", "_") if self.columns else (".",)
-        is_null = any(text in _NULLS for text in texts)
+        is_null = any(text in NULL_FOLDERS for text in texts)
         return None if name.startswith(hidden) and not is_null else texts
 
 
@@ -118,7 +118,7 @@ class SourcePath:
             held = texts.get(column.name, ())
             if not held or len(held) < wanted.get(column.name, 0):
                 continue
-            if any(text in _NULLS for text in held):
+            if any(text in NULL_FOLDERS for text in held):
                 found[column.name] = None
             elif column.name in layouts:
                 moment = _moment(" ".join(map(unquote, held)), layouts[column.name])

@@ -13,20 +13,15 @@ from lakewright.platform.declare.stream_declarations import StreamDeclaration
 from lakewright.platform.declare.upkeep_policies import EngineChoice
 from lakewright.platform.declare.wrong_places import Finding, did_you_mean
 from lakewright.storage.errors import StorageError
-from lakewright.storage.spec.data_types import AtomicType, parse_data_type
 from lakewright.storage.spec.partition_clock import EventTime, ProcessingTime, partition_clock
 from lakewright.storage.spec.partition_expiry import read_partition_expiry
 from lakewright.storage.spec.schema import TableSchema, new_schema
 from lakewright.storage.spec.values import from_python
 
 _STREAM: Place = ("source", "stream")
-_KINDS = ("json", "csv", "parquet", "orc", "table")
+_KINDS = ("json", "csv", "parquet", "orc", "avro", "table")
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_-]*"
 _TABLE_NAME = re.compile(rf"{_NAME}\.{_NAME}")
-# Settings of the sources that runs read by partition.
-_OF_OTHER_SOURCES = frozenset(
-    {"allow_empty", "delimiter", "header", "encoding", "nulls", "date_format", "timestamp_format"}
-)
 
 
 def check_stream(declaration: TableDeclaration) -> Iterator[Finding]:
@@ -39,13 +34,11 @@ def check_stream(declaration: TableDeclaration) -> Iterator[Finding]:
         given = ", ".join(stream.given) or "none"
         yield _STREAM, f"give exactly one of {', '.join(_KINDS)}; given: {given}"
     yield from _check_table(declaration, stream)
-    yield from _check_files(declaration, stream)
+    yield from _check_files(stream)
     yield from _check_beside(declaration)
-    for name in sorted(source.model_fields_set & _OF_OTHER_SOURCES):
-        yield ("source", name), f"{name} is not for streams; leave it out"
-    if stream.csv is not None and "extra_columns" in source.model_fields_set:
-        message = "a CSV of a stream has the columns of the table; leave extra_columns out"
-        yield ("source", "extra_columns"), message
+    if "allow_empty" in source.model_fields_set:
+        message = "a stream empties no partition; leave allow_empty out"
+        yield ("source", "allow_empty"), message
     yield from _check_partition(declaration, stream)
 
 
@@ -70,7 +63,7 @@ def _check_table(declaration: TableDeclaration, stream: StreamDeclaration) -> It
         yield (*_STREAM, "files_per_batch"), "files_per_batch goes with files; leave it out"
 
 
-def _check_files(declaration: TableDeclaration, stream: StreamDeclaration) -> Iterator[Finding]:
+def _check_files(stream: StreamDeclaration) -> Iterator[Finding]:
     for kind, path in stream.paths.items():
         place: Place = (*_STREAM, kind)
         if not path.strip():
@@ -89,14 +82,6 @@ def _check_files(declaration: TableDeclaration, stream: StreamDeclaration) -> It
                 open_file_system(SourcePath.parse(path).base)
             except StorageError as err:
                 yield place, str(err)
-    for at, column in enumerate(declaration.columns if stream.csv is not None else ()):
-        try:
-            is_nested = not isinstance(parse_data_type(column.type), AtomicType)
-        except StorageError:
-            continue
-        if is_nested:
-            message = f"a csv cannot hold {column.type}; use parquet or json"
-            yield ("columns", at, "type"), message
 
 
 def _check_beside(declaration: TableDeclaration) -> Iterator[Finding]:

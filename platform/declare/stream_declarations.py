@@ -62,14 +62,12 @@ class StreamDeclaration(Declared):
     json_files: str | None = Field(
         default=None,
         alias="json",
-        description="a folder of JSON files, an object on each line: a path, URI or pattern",
+        description="a folder of JSON files: a path or URI, or a pattern of folders",
     )
-    csv: str | None = Field(
-        default=None,
-        description="a folder of CSV files with the columns of the table in their order",
-    )
+    csv: str | None = Field(default=None, description="a folder of CSV files, as for json")
     parquet: str | None = Field(default=None, description="a folder of Parquet files")
     orc: str | None = Field(default=None, description="a folder of ORC files")
+    avro: str | None = Field(default=None, description="a folder of Avro files")
     table: str | None = Field(
         default=None, description="the table whose rows and changes are read, as database.table"
     )
@@ -106,6 +104,7 @@ class StreamDeclaration(Declared):
             "csv": self.csv,
             "parquet": self.parquet,
             "orc": self.orc,
+            "avro": self.avro,
         }
         return {name: value for name, value in every.items() if value is not None}
 

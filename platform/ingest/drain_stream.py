@@ -2,9 +2,9 @@
 
 1. Open the stream: the files of a folder, or the changes of a table. Spark's checkpoint says what
    was read before.
-2. Spark makes batches of what is there now. Each is staged; the files that it was read from and the
-   expectations are asked; only then it is committed. A batch that fails is not committed, and
-   nothing is read beyond it: the next run repeats it.
+2. Spark makes batches of what is there now. Each is staged; the expectations are asked; only then
+   it is committed. A batch that fails is not committed, and nothing is read beyond it: the next run
+   repeats it.
 3. Each batch is told as soon as it is committed. One that an earlier run committed, and of which
    Spark does not know it, is told again and not written.
 """
@@ -18,7 +18,7 @@ from typing import Any
 
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.schema_drift import Writing, check_other_columns
-from lakewright.platform.declare.source_declarations import ExtraColumns
+from lakewright.platform.declare.source_declarations import ExtraColumns, SourceDeclaration
 from lakewright.platform.declare.source_variables import values_hidden, with_source_variables
 from lakewright.platform.declare.stream_declarations import StreamDeclaration
 from lakewright.platform.ingest.expectations import (
@@ -28,6 +28,7 @@ from lakewright.platform.ingest.expectations import (
 )
 from lakewright.platform.ingest.judge_staged import StagedJudge
 from lakewright.platform.ingest.publication import Published, Rejected, totals_of
+from lakewright.platform.ingest.stream_files import stream_file_reader
 from lakewright.storage import StagedWrite, Table
 from lakewright.storage.env import Env, SystemEnv
 from lakewright.storage.errors import InvalidRequestError, InvalidRows, StorageError
@@ -83,10 +84,9 @@ class StreamDrain:
         here, values = with_source_variables(self.declaration)
         stream = here.stream
         assert stream is not None and here.source is not None
-        ignores = here.source.extra_columns is ExtraColumns.IGNORE
         with values_hidden(values):
             try:
-                self._drain(stream, ignores=ignores)
+                self._drain(here.source, stream)
             except InvalidRows:
                 if self.rejected is None:
                     raise
@@ -101,33 +101,28 @@ class StreamDrain:
                 raise
         return self.published
 
-    def _drain(self, stream: StreamDeclaration, *, ignores: bool) -> None:
+    def _drain(self, source: SourceDeclaration, stream: StreamDeclaration) -> None:
         from lakewright.storage.spark.file_stream import file_stream
         from lakewright.storage.spark.streaming import Watch, run_stream
 
-        watch = Watch(check_rows=self._check_rows, tell=self._told)
         partition = stream.partition_of_rows
         if stream.table is not None:
+            ignores = source.extra_columns is ExtraColumns.IGNORE
             rows = self._changes(stream, partition, ignores=ignores)
         else:
-            ((file_format, folder),) = stream.files.items()
-            source = file_stream(
-                self.session(),
-                self.table.table_files,
-                folder,
-                file_format,
-                partition=partition,
-                files_at_once=stream.files_per_batch,
-                ignores_others=ignores,
+            ((_, folder),) = stream.files.items()
+            units = self.declaration.units
+            reader = stream_file_reader(self.table, source.of_files, partition, units)
+            rows = file_stream(
+                self.session(), folder, reader, reader.fields, files_at_once=stream.files_per_batch
             )
-            rows, watch = source.rows(), replace(watch, check_files=source.check_files)
         run_stream(
             self.table.table_files,
             rows,
             checkpoint=stream.checkpoint or default_checkpoint(self.table),
             partition=partition,
             trigger=_AVAILABLE_NOW,
-            watch=watch,
+            watch=Watch(check_rows=self._check_rows, tell=self._told),
         )
 
     def _changes(

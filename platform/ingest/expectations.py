@@ -10,12 +10,14 @@ hundreds of megabytes, and planning and listing do not need it.
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -33,6 +35,19 @@ SAMPLE_ROWS = 10
 _CHECK = "lakewright_check"
 # The names of views begin with it while queries run.
 _BATCH = "__lakewright_batch"
+# Arguments that values of the columns are compared with, the bounds for some expectations.
+_OF_VALUES = frozenset({"value_set", "value_pairs_set", "sum_total"})
+_BOUNDS = {"min_value": "strict_min", "max_value": "strict_max"}
+_BOUNDS_ARE_VALUES = frozenset(
+    {
+        "expect_column_values_to_be_between",
+        "expect_column_min_to_be_between",
+        "expect_column_max_to_be_between",
+        "expect_column_sum_to_be_between",
+        "expect_column_mean_to_be_between",
+        "expect_column_median_to_be_between",
+    }
+)
 # The view of the batch that Great Expectations leaves behind.
 _THEIR_VIEW = "tmp_view"
 
@@ -121,7 +136,8 @@ def validate_arrow(
     import pandas as pd  # noqa: PLC0415  # costs half a second that planning never pays
 
     frame = rows.to_pandas(types_mapper=pd.ArrowDtype)
-    asked = [_Asked.of(each) for each in expectations]
+    decimals = {each.name for each in rows.schema if pa.types.is_decimal(each.type)}
+    asked = [_Asked.of(each, decimals) for each in expectations]
     results = _evaluate(asked, "pandas", frame, {"result_format": "COMPLETE"})
     outcomes = [
         _outcome(expectation, results.get(expectation.check_name), rows, partition_keys)
@@ -150,7 +166,9 @@ def validate_dataframe(
     cached = rows.persist()
     try:
         with _local_times_as_they_are(rows.sparkSession):
-            asked = [_Asked.of(each) for each in expectations]
+            kinds = dict(rows.dtypes)
+            decimals = {name for name in kinds if kinds[name].startswith("decimal")}
+            asked = [_Asked.of(each, decimals) for each in expectations]
             results = _evaluate(asked, "spark", cached, form)
     finally:
         cached.unpersist()
@@ -272,10 +290,49 @@ class _Asked:
     severity: Severity
 
     @classmethod
-    def of(cls, expectation: ExpectationDeclaration) -> _Asked:
-        """An expectation of the catalogue."""
+    def of(cls, expectation: ExpectationDeclaration, decimals: Collection[str]) -> _Asked:
+        """An expectation of the catalogue; `decimals` are the columns of decimals."""
         class_name = EXPECTATION_KINDS[expectation.kind].class_name
-        return cls(expectation.check_name, class_name, expectation.arguments, expectation.severity)
+        arguments = expectation.arguments
+        if expectation.columns and {*expectation.columns} <= {*decimals}:
+            arguments = _of_decimals(arguments, expectation.kind)
+        return cls(expectation.check_name, class_name, arguments, expectation.severity)
+
+
+def _of_decimals(arguments: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    """Arguments that decimals are compared with, as they were written: no binary float is 0.1.
+
+    The library takes bounds as floats. So each is the next float on the side on which the bound
+    itself is met, or is not if it is strict.
+    """
+    found = dict(arguments)
+    for name in _OF_VALUES & found.keys():
+        found[name] = _exact(found[name])
+    for name, strict in _BOUNDS.items() if kind in _BOUNDS_ARE_VALUES else ():
+        bound = found.get(name)
+        if isinstance(bound, float) and math.isfinite(bound):
+            found[name] = _beside(bound, upwards=(name == "max_value") != bool(found.get(strict)))
+    return found
+
+
+def _exact(value: Any) -> Any:
+    match value:
+        case float() if math.isfinite(value):
+            return Decimal(repr(value))
+        case int() if not isinstance(value, bool):
+            return Decimal(value)
+        case list() | tuple():
+            return [_exact(each) for each in value]
+        case _:
+            return value
+
+
+def _beside(bound: float, *, upwards: bool) -> float:
+    """The float next to a number as it was written, or the number if a float is equal to it."""
+    written, held = Decimal(repr(bound)), Decimal(bound)
+    if (held < written) if upwards else (held > written):
+        return math.nextafter(bound, math.inf if upwards else -math.inf)
+    return bound
 
 
 def _evaluate(

@@ -9,6 +9,11 @@ import pyarrow as pa
 
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.source_declarations import ExtraColumns
+from lakewright.platform.ingest.epoch_numbers import (
+    number_fields,
+    said_of_moments,
+    with_moments,
+)
 from lakewright.platform.ingest.source_columns import check_returned_columns
 from lakewright.storage import Table
 from lakewright.storage.errors import InvalidRows
@@ -43,7 +48,7 @@ def given_rows(
 def _stream(
     rows: Any, table: Table, declaration: TableDeclaration, fixed: Sequence[str]
 ) -> Iterator[pa.Table]:
-    parts = arrow_tables(rows, table.schema.fields)
+    parts = arrow_tables(rows, number_fields(table.schema.fields, declaration.units))
     while True:
         try:
             part = next(parts)
@@ -56,8 +61,9 @@ def _stream(
                 or not declaration.source.python
             ):
                 raise
+            told = said_of_moments(error, table.schema.fields, declaration.units)
             raise InvalidRows(
-                f"the source of {table.name}: {error.message}; nothing was written",
+                f"the source of {table.name}: {told.message}; nothing was written",
                 table=table.name,
                 **error.details,
             ) from error
@@ -78,6 +84,9 @@ def _fitting(rows: Any, table: Table, declaration: TableDeclaration, fixed: Sequ
         fixed=fixed,
         table=table.name,
     )
+    if not is_dataframe(rows):
+        where = f"the source of {table.name}"
+        rows = with_moments(rows, table.schema.fields, declaration.units, where)
     source = declaration.source
     if source is None or source.extra_columns is ExtraColumns.REFUSE:
         return rows

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lakewright.platform.declare.source_declarations import ExtraColumns, SourceDeclaration
 from lakewright.storage.errors import InvalidRows
+from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
 
 # Delimiters that a hint may name, the most frequent first.
 _DELIMITERS = (";", "\t", "|", ",")
@@ -38,12 +38,16 @@ def check_returned_columns(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileColumns:
-    """The columns that a file must have: the declared ones without those that its path tells."""
+    """The columns that a file must have: the declared ones without those that its path tells.
+
+    With `has_kinds`, a file may also say in `_rowkind` what each row does to its key.
+    """
 
     path: str
     source: SourceDeclaration
     declared: tuple[str, ...]
     told: tuple[str, ...]
+    has_kinds: bool = False
 
     @property
     def may_lack(self) -> bool:
@@ -74,8 +78,11 @@ def check_file_columns(given: Sequence[str], columns: FileColumns) -> None:
     source, declared = columns.source, columns.declared
     missing = [] if columns.may_lack else [name for name in declared if name not in given]
     missing = [name for name in missing if name not in columns.told]
-    unknown = [name for name in given if name not in declared]
-    extra = unknown if source.extra_columns is ExtraColumns.REFUSE else []
+    known_kinds = (ROW_KIND_COLUMN,) if columns.has_kinds else ()
+    unknown = [name for name in given if name not in (*declared, *known_kinds)]
+    # A deletion that is read without its kind would be a row of nulls.
+    refused = source.extra_columns is ExtraColumns.REFUSE
+    extra = unknown if refused else [name for name in unknown if name == ROW_KIND_COLUMN]
     known = [name for name in given if name in declared] if not extra else given
     if not missing and not extra and len(set(known)) == len(known):
         return
@@ -85,6 +92,8 @@ def check_file_columns(given: Sequence[str], columns: FileColumns) -> None:
     hint = _near_misses(missing or declared, unknown)
     if source.csv is not None and len(given) == 1 and len(declared) > 1:
         hint = _delimiter_hint(given[0], source.delimiter, len(declared))
+    elif ROW_KIND_COLUMN in extra:
+        hint = "; only a table with a primary_key, and no option rowkind.field, takes kinds of rows"
     elif extra and not missing and not hint:
         hint = "; leave it out of the file, or declare `extra_columns: ignore` in the source"
     raise InvalidRows(
@@ -137,21 +146,3 @@ def _delimiter_hint(line: str, delimiter: str, columns: int) -> str:
 
 def _in_yaml(delimiter: str) -> str:
     return '"\\t"' if delimiter == "\t" else f'"{delimiter}"'
-
-
-def ragged_row_number(lines: Iterable[str], source: SourceDeclaration, columns: int) -> int | None:
-    """The number of the first row without so many values, from 1 below the header.
-
-    Arrow, which found the row, does not tell its number.
-    """
-    number = 0 if source.header else 1
-    try:
-        for row in csv.reader(lines, delimiter=source.delimiter):
-            if not row:
-                continue
-            if len(row) != columns:
-                return number
-            number += 1
-    except (csv.Error, OSError, UnicodeError):
-        return None
-    return None

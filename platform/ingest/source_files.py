@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,12 @@ from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.partition_keys import first_few
 from lakewright.platform.declare.source_declarations import SourceDeclaration
 from lakewright.platform.declare.source_paths import SourcePath
+from lakewright.platform.ingest.epoch_numbers import (
+    Units,
+    number_fields,
+    said_of_moments,
+    with_moments,
+)
 from lakewright.platform.ingest.find_files import FileSearch, FoundFile
 from lakewright.platform.ingest.source_columns import FileColumns, check_file_columns
 from lakewright.platform.ingest.source_readers import other_format, pieces, row_group_count
@@ -32,15 +38,19 @@ from lakewright.storage.errors import (
     StorageError,
     UnsupportedError,
 )
-from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
+from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
+from lakewright.storage.spec.data_types import STRING, AtomicType, DataField, TypeRoot, not_null
 from lakewright.storage.spec.partition_words import describe_partition
-from lakewright.storage.spec.schema import new_schema
+from lakewright.storage.spec.rows import RowKind
+from lakewright.storage.spec.schema import TableSchema, new_schema
 from lakewright.storage.spec.values import from_python, same_value, to_python
 
 # How many partitions a message names.
 _MOST_PARTITIONS = 5
 # How many files are asked whether they have the unknown columns of one of them.
 _MOST_ASKED = 100
+# Tables with this option take the kinds of rows from a column of their own.
+_KIND_OPTION = "rowkind.field"
 Partitions = tuple[Mapping[str, object], ...]
 
 
@@ -52,6 +62,7 @@ class SourceFile:
     source: SourceDeclaration
     fields: tuple[DataField, ...]
     partition_keys: tuple[str, ...]
+    units: Units = field(default_factory=dict)
     row_groups: tuple[int, ...] | None = None
 
     @property
@@ -64,24 +75,30 @@ class SourceFile:
         Raises:
             InvalidRows: the file is not of its format, or does not hold what is declared.
         """
+        names = tuple(field.name for field in self.fields)
         columns = FileColumns(
             path=self.path,
             source=self.source,
-            declared=tuple(field.name for field in self.fields),
+            declared=tuple(name for name in names if name != ROW_KIND_COLUMN),
             told=tuple(name for name, _ in self.file.values),
+            has_kinds=ROW_KIND_COLUMN in names,
         )
         seen: dict[str, None] = {}
         try:
-            for piece in pieces(self.file, self.source, self.fields, self.row_groups):
+            for piece in pieces(self.file, self.source, self._read_as, self.row_groups):
                 seen |= dict.fromkeys(piece.column_names)
                 check_file_columns(piece.column_names, columns)
-                held = [name for name in piece.rows.column_names if name in columns.declared]
+                held = [name for name in piece.rows.column_names if name in names]
                 rows = self._typed(piece.rows.select(held), piece.first_row)
                 # A table without columns has no rows.
                 rows = self._with_told_columns(rows, piece.rows.num_rows)
+                if columns.has_kinds:
+                    rows = _with_kinds(rows, may_lack=columns.may_lack)
                 typed = conform(rows, self.fields, table=self.path)
                 yield typed if wanted is None else typed.filter(_mask(typed, self.fields, wanted))
             columns.check_seen(tuple(seen))
+        except InvalidRows as err:
+            raise said_of_moments(err, self.fields, self.units) from err.__cause__
         except (CorruptionError, UnsupportedError) as err:
             where = "" if self.path in err.message else f"{self.path}: "
             raise InvalidRows(f"{where}{err.message}{self._hint(err)}") from err
@@ -111,8 +128,9 @@ class SourceFile:
                 self._check_text_allowed(field)
             elif is_text:
                 texts = column.cast(pa.string()).combine_chunks()
+                (read_as,) = number_fields([field], self.units)
                 try:
-                    values = from_text(texts, field, self._layout, first_row=first_row)
+                    values = from_text(texts, read_as, self._layout, first_row=first_row)
                 except InvalidRows as err:
                     raise InvalidRows(f"{self.path}: {err.message}", column=name) from None
                 rows = rows.set_column(at, name, values)
@@ -120,7 +138,11 @@ class SourceFile:
                 rows = rows.set_column(
                     at, name, pc.floor_temporal(column, unit="day").cast(pa.date32())
                 )
-        return rows
+        return with_moments(rows, self.fields, self.units, self.path)
+
+    @property
+    def _read_as(self) -> tuple[DataField, ...]:
+        return number_fields(self.fields, self.units)
 
     def _with_told_columns(self, rows: pa.Table, count: int) -> pa.Table:
         """Rows with the columns that the path tells; a file that has them must agree."""
@@ -170,6 +192,8 @@ class SourceFile:
             nulls=source.nulls,
             date_format=source.date_format,
             timestamp_format=source.timestamp_format,
+            decimal=source.decimal,
+            thousands=source.thousands,
         )
 
     def _hint(self, err: Exception) -> str:
@@ -212,13 +236,24 @@ def source_files(declaration: TableDeclaration, wanted: Partitions | None) -> li
         if isinstance(err, StorageError):
             raise
         raise InvalidRows(f"the source of {declaration.table} is not a valid path: {err}") from err
-    fields = new_schema(declaration.schema_spec, time_millis=0).fields
+    fields = fields_with_kinds(new_schema(declaration.schema_spec, time_millis=0))
     return [
         SourceFile(
-            file=file, source=source, fields=fields, partition_keys=declaration.partition_keys
+            file=file,
+            source=source,
+            fields=fields,
+            partition_keys=declaration.partition_keys,
+            units=declaration.units,
         )
         for file in found
     ]
+
+
+def fields_with_kinds(schema: TableSchema) -> tuple[DataField, ...]:
+    """The columns that files have, with that of the kinds of rows if the table takes them."""
+    if not schema.is_keyed or _KIND_OPTION in schema.options:
+        return schema.fields
+    return (*schema.fields, DataField(-1, ROW_KIND_COLUMN, not_null(STRING)))
 
 
 def read_in_turn(files: Sequence[SourceFile], wanted: Partitions | None) -> Iterator[pa.Table]:
@@ -290,6 +325,17 @@ def divided(files: Sequence[SourceFile]) -> list[SourceFile]:
             raise InvalidRows(f"{file.path} cannot be read: {err}") from err
         parts += [replace(file, row_groups=(at,)) for at in range(count)] or [file]
     return parts
+
+
+def _with_kinds(rows: pa.Table, *, may_lack: bool) -> pa.Table:
+    """Rows with their kinds; those that say none are new."""
+    new = RowKind.INSERT.short
+    if ROW_KIND_COLUMN not in rows.column_names:
+        return rows.append_column(ROW_KIND_COLUMN, pa.repeat(new, rows.num_rows))
+    if not may_lack:
+        return rows
+    at = rows.column_names.index(ROW_KIND_COLUMN)
+    return rows.set_column(at, ROW_KIND_COLUMN, pc.fill_null(rows.column(at), new))
 
 
 def _mask(rows: pa.Table, fields: Sequence[DataField], wanted: Partitions) -> pa.Array:

@@ -7,6 +7,7 @@ and false, bytes in hexadecimal. Dates and timestamps may have a declared layout
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -20,6 +21,7 @@ from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
 from lakewright.storage.spec.values import from_python
 
 _INFINITIES = ["inf", "infinity"]
+_WORDS = [*_INFINITIES, "nan"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +31,8 @@ class TextLayout:
     nulls: tuple[str, ...] = ("",)
     date_format: str | None = None
     timestamp_format: str | None = None
+    decimal: str = "."
+    thousands: str = ""
 
 
 def from_text(texts: pa.Array, field: DataField, layout: TextLayout, *, first_row: int) -> pa.Array:
@@ -65,19 +69,36 @@ def _converter(data_type: AtomicType, layout: TextLayout) -> Callable[[pa.Array]
     if root is TypeRoot.TIME or root.is_bytes:
         return _each_once(data_type, lambda text: text)
     if root.is_floating:
-        return lambda texts: _finite(_digits(texts), target)
+        return lambda texts: _finite(_digits(texts, layout), target)
     if root.is_integer or root is TypeRoot.DECIMAL:
-        return lambda texts: _digits(texts).cast(target)
+        return lambda texts: _digits(texts, layout).cast(target)
     return lambda texts: pc.utf8_trim_whitespace(texts).cast(target)
 
 
-def _digits(texts: pa.Array) -> pa.Array:
+def _digits(texts: pa.Array, layout: TextLayout) -> pa.Array:
     """Texts without surrounding blanks and a leading plus; Arrow would read `0x10` as 16."""
     trimmed = pc.utf8_trim_whitespace(texts)
+    if layout.decimal != "." or layout.thousands:
+        trimmed = _with_points(trimmed, layout)
     if pc.any(pc.match_substring(trimmed, "x", ignore_case=True)).as_py():
         raise ValueError("hexadecimal digits are no number")
     signed = pc.match_substring_regex(trimmed, r"^\+[0-9.]")
     return pc.if_else(signed, pc.utf8_slice_codeunits(trimmed, 1), trimmed)
+
+
+def _with_points(texts: pa.Array, layout: TextLayout) -> pa.Array:
+    """Numbers of a layout with a point before decimals; groups have three digits, or none are."""
+    point, mark = re.escape(layout.decimal), re.escape(layout.thousands)
+    groups = rf"[0-9]{{1,3}}({mark}[0-9]{{3}})+|" if mark else ""
+    number = rf"^[+-]?({groups}[0-9]*)({point}[0-9]*)?([eE][+-]?[0-9]+)?$"
+    word = rf"^[+-]?({'|'.join(_WORDS)})$"
+    is_number = pc.match_substring_regex(texts, number)
+    is_word = pc.match_substring_regex(texts, word, ignore_case=True)
+    if not pc.all(pc.or_(is_number, is_word)).as_py() and len(texts.drop_null()):
+        raise ValueError("it is not written so")
+    if mark:
+        texts = pc.replace_substring(texts, layout.thousands, "")
+    return pc.replace_substring(texts, layout.decimal, ".")
 
 
 def _finite(texts: pa.Array, target: pa.DataType) -> pa.Array:
@@ -134,14 +155,20 @@ def _expected(data_type: AtomicType, layout: TextLayout) -> str:
     nulls = "; if the text stands for null, name it in `nulls`"
     if root is TypeRoot.DATE:
         if layout.date_format is None:
-            return "; write 2024-01-31, or give the layout in `date_format`, such as '%d.%m.%Y'"
+            return (
+                "; write 2024-01-31, or give the layout in `date_format`, such as '%d.%m.%Y', or the "
+                "unit of numbers in the column (`from: epoch_days`)"
+            )
         return f", which does not have the layout {layout.date_format}"
     if root.is_timestamp:
         if layout.timestamp_format is not None:
             return f", which does not have the layout {layout.timestamp_format}"
         zone = "+01:00" if root is TypeRoot.TIMESTAMP_LTZ else ""
         with_zone = "with its zone" if zone else "without a zone"
-        return f"; write it {with_zone}, 2024-01-31T13:45:00{zone}, or use `timestamp_format`"
+        return (
+            f"; write it {with_zone}, 2024-01-31T13:45:00{zone}, or use `timestamp_format`, or give "
+            "the unit of numbers in the column (`from: epoch_ms`)"
+        )
     if root is TypeRoot.BOOLEAN:
         return f"; write true or false{nulls}"
     if root is TypeRoot.TIME:
@@ -150,7 +177,9 @@ def _expected(data_type: AtomicType, layout: TextLayout) -> str:
         return f"; write hexadecimal digits{nulls}"
     if root.is_text:
         return nulls
+    point = "a point" if layout.decimal == "." else repr(layout.decimal)
+    grouped = f", in groups of three parted by {layout.thousands!r}" if layout.thousands else ""
     return (
-        "; write digits, with a point before decimals, that the type can hold, or declare a "
-        f"wider type{nulls}"
+        f"; write digits{grouped}, with {point} before decimals, that the type can hold, or "
+        f"declare a wider type{nulls}; `decimal` and `thousands` name other marks"
     )

@@ -251,9 +251,13 @@ def _cast(
     column: pa.ChunkedArray, target: pa.DataType, field: DataField, table: str
 ) -> pa.ChunkedArray:
     if not _castable(column.type, field.type):
+        way_out = "convert them first"
+        if pa.types.is_integer(column.type) and _is_moment(field.type):
+            unit = "epoch_days" if pa.types.is_date(target) else "epoch_ms"
+            way_out = f"a number is no moment; convert it, or declare its unit (`from: {unit}`)"
         raise InvalidRows(
             f"{table}: column {field.name} is {field.type}, and the rows hold {column.type}; "
-            "convert them first",
+            f"{way_out}",
             table=table,
             column=field.name,
         )
@@ -279,6 +283,12 @@ def _cast(
             column=field.name,
         )
     return converted
+
+
+def _is_moment(data_type: DataType) -> bool:
+    return isinstance(data_type, AtomicType) and (
+        data_type.root is TypeRoot.DATE or data_type.root.is_timestamp
+    )
 
 
 def _infinities(column: pa.ChunkedArray) -> int:

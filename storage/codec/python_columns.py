@@ -40,8 +40,6 @@ _NONE = type(None)
 # Days since 1970 of the first and the last date that Python has, and a day in the units of Arrow.
 _FIRST_DAY, _LAST_DAY = ((each - dt.date(1970, 1, 1)).days for each in (dt.date.min, dt.date.max))
 _A_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
-# Precisions of timestamps whose digits are just those of a unit of Arrow.
-_WHOLE_UNITS = (3, 6, 9)
 _MOST_SHOWN = 80
 # Python types that Arrow takes for a type just as `from_python` does.
 _ALIKE: Mapping[TypeRoot, frozenset[type]] = {
@@ -110,7 +108,7 @@ def _atoms(
         except (pa.ArrowException, ValueError, OverflowError):
             # Below, the value that does not fit is found, and values of less scale are widened.
             pass
-    elif data_type.root is TypeRoot.DATE or data_type.precision in _WHOLE_UNITS:
+    else:
         moments = _moments_of_texts(values, data_type)
         if moments is not None:
             return moments

@@ -16,7 +16,7 @@ Source: Spark `MicroBatchExecution`, `ForeachBatchSink`.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -44,7 +44,7 @@ from lakewright.storage.operations.streams.batches import (
     is_committed,
 )
 from lakewright.storage.operations.write.write import StagingJob, prepare_write
-from lakewright.storage.spark.file_stream import SOURCE_FILE
+from lakewright.storage.spark.pickling import error_in
 from lakewright.storage.spark.read import check_reachable
 from lakewright.storage.spark.running_tasks import context_of
 from lakewright.storage.spark.spark_types import to_spark_type
@@ -195,7 +195,7 @@ def _check_columns(sink: Sink, rows: DataFrame) -> None:
     schema, clock = sink.files.schema, sink.clock
     made = () if clock is None else tuple(field.name for field in clock.fields)
     time = None if clock is None else clock.column
-    known = {*schema.field_names, ROW_KIND_COLUMN, CHANGE_ORDER_COLUMN, SOURCE_FILE, time}
+    known = {*schema.field_names, ROW_KIND_COLUMN, CHANGE_ORDER_COLUMN, time}
     unknown = set(rows.columns) - known
     if unknown:
         raise InvalidRequestError(
@@ -222,7 +222,7 @@ def _check_columns(sink: Sink, rows: DataFrame) -> None:
         )
 
 
-def _nothing(*_: object) -> None:
+def _nothing(_: StagedWrite) -> None:
     return None
 
 
@@ -230,11 +230,10 @@ def _nothing(*_: object) -> None:
 class Watch:
     """Who is asked before a batch is committed, and told of it afterwards.
 
-    The files of the batch's rows, and then the staged rows, are checked; what a check raises ends
-    the stream, and the staged files are deleted. A batch that Spark repeats is told again.
+    What `check_rows` raises ends the stream, and the staged files are deleted. A batch that Spark
+    repeats is told again.
     """
 
-    check_files: Callable[[Sequence[str]], None] = _nothing
     check_rows: Callable[[StagedWrite], None] = _nothing
     tell: Callable[[CommittedBatch], None] | None = None
 
@@ -262,6 +261,12 @@ class Sink:
         except StorageError as error:
             self.failures.append(error)
             raise
+        except PySparkException as error:
+            # A task that reads a file of the batch fails with an error of ours.
+            if (known := error_in(str(error))) is None:
+                raise
+            self.failures.append(known)
+            raise known from None
 
     def _take(self, rows: DataFrame, number: int) -> None:
         stream = rows.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
@@ -316,15 +321,8 @@ class Sink:
             rows, observed = _with_times(rows, clock)
             if clock.column not in files.schema.field_names:
                 rows = rows.drop(clock.column)
-        read = None
-        if SOURCE_FILE in rows.columns:
-            read = Observation()
-            rows = rows.observe(read, f.collect_set(SOURCE_FILE).alias(SOURCE_FILE))
-            rows = rows.drop(SOURCE_FILE)
         staged = stage_dataframe(self.prepared(files.reading_once(), batch, partition), rows)
         try:
-            if read is not None:
-                self.watch.check_files(read.get.get(SOURCE_FILE) or [])
             self.watch.check_rows(staged)
         except BaseException:
             with suppress(StorageError):

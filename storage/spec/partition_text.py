@@ -19,7 +19,13 @@ from urllib.parse import unquote
 
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.spec.data_types import AtomicType, DataType, TypeRoot
-from lakewright.storage.spec.values import NANOS_PER_MICRO, Value, from_python, to_python
+from lakewright.storage.spec.values import (
+    NANOS_PER_MICRO,
+    StoredNumber,
+    Value,
+    from_python,
+    to_python,
+)
 
 NULL_TEXT = "%null"
 EMPTY_TEXT = "%empty"
@@ -123,7 +129,7 @@ def _decode(text: str, column: Column) -> Value:
         return None
     number = text.removeprefix(_STORED)
     if number != text and _is_of_calendar(column.type) and re.fullmatch(r"-?\d{1,30}", number):
-        return from_python(int(number), column.type)
+        return from_python(StoredNumber(number), column.type)
     plain = "" if text == EMPTY_TEXT else _unescape(text)
     try:
         return from_python(plain, column.type)

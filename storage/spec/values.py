@@ -31,18 +31,27 @@ _EPOCH_DAY = dt.date(1970, 1, 1)
 EXACT_DECIMALS = Context(prec=76)
 
 
+class StoredNumber(int):
+    """A moment in its internal form, days or nanoseconds; any other number is no moment."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return int.__repr__(self)
+
+
 def to_python(value: Value, data_type: DataType) -> object:
     """An internal value as a Python value that `from_python` converts back.
 
-    Values without a Python counterpart stay internal: dates outside of the years 1 to 9999 are
-    days, and such timestamps, or finer ones than microseconds, are nanoseconds since the epoch.
+    Values without a Python counterpart stay internal, as a `StoredNumber`: dates outside of the
+    years 1 to 9999, and such timestamps, or finer ones than microseconds.
     """
     if value is None or not isinstance(data_type, AtomicType):
         return value
     try:
         return _to_python(value, data_type)
     except OverflowError:
-        return value
+        return StoredNumber(value) if isinstance(value, int) else value
 
 
 def _to_python(value: Value, data_type: AtomicType) -> object:
@@ -56,7 +65,7 @@ def _to_python(value: Value, data_type: AtomicType) -> object:
         case TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ:
             assert isinstance(value, int)
             if value % NANOS_PER_MICRO:
-                return value
+                return StoredNumber(value)
             moment = _EPOCH + dt.timedelta(microseconds=value // NANOS_PER_MICRO)
             utc = data_type.root is TypeRoot.TIMESTAMP_LTZ
             return moment.replace(tzinfo=dt.UTC) if utc else moment
@@ -195,17 +204,35 @@ def _decimal(value: object, data_type: AtomicType) -> Decimal:
     return scaled or scaled.copy_abs()
 
 
+# Digits that are no date of the form 20240131.
+_NUMBER_TEXT = re.compile(r"\s*[+-]?(?!\d{8}\s*$)\d+(\.\d*)?\s*")
+
+
+def is_number_text(text: str) -> bool:
+    """Whether a text is a number, of which nothing says what moment it means."""
+    return _NUMBER_TEXT.fullmatch(text) is not None
+
+
+def _check_no_number(value: object, root: TypeRoot) -> None:
+    """Refuse a number for a date or a timestamp: it may be days, seconds or milliseconds."""
+    is_number = isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
+    if is_number or (isinstance(value, str) and is_number_text(value)):
+        unit = "epoch_days" if root is TypeRoot.DATE else "epoch_ms"
+        raise TypeError(f"a number is no moment; convert it, or declare its unit (`from: {unit}`)")
+
+
 def _days(value: object) -> int:
+    if isinstance(value, StoredNumber):
+        if not -(2**31) <= value < 2**31:
+            raise ValueError("days since 1970 have 32 bits")
+        return int(value)
+    _check_no_number(value, TypeRoot.DATE)
     if isinstance(value, dt.datetime):
         raise TypeError("a date without a time is expected")
     if isinstance(value, str):
         value = dt.date.fromisoformat(value)
     if isinstance(value, dt.date):
         return (value - _EPOCH_DAY).days
-    if isinstance(value, int) and not isinstance(value, bool):
-        if not -(2**31) <= value < 2**31:
-            raise ValueError("days since 1970 have 32 bits")
-        return value
     raise TypeError("a date is expected, such as 2024-01-31")
 
 
@@ -240,8 +267,9 @@ def stored_nanos(precision: int) -> int:
 
 
 def _unbounded_nanoseconds(value: object, data_type: AtomicType) -> int:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
+    if isinstance(value, StoredNumber):
+        return int(value)
+    _check_no_number(value, data_type.root)
     below_second = 0
     if isinstance(value, str):
         parts = _FRACTION.fullmatch(value)
@@ -262,8 +290,10 @@ def _unbounded_nanoseconds(value: object, data_type: AtomicType) -> int:
         value = value.astimezone(dt.UTC).replace(tzinfo=None)
     micros = (value - _EPOCH) // dt.timedelta(microseconds=1)
     nanos = micros * NANOS_PER_MICRO + below_second
-    if nanos % 10 ** (9 - data_type.precision):
-        raise ValueError(f"it has more than {data_type.precision} digits below the second")
+    # The format keeps the digits of the unit in which it stores a type, and so do its writers.
+    unit = stored_nanos(data_type.precision)
+    if nanos % unit:
+        raise ValueError(f"the column holds {10 - len(str(unit))} digits of a second")
     return nanos
 
 

@@ -179,6 +179,9 @@ def converted(value: object, data_type: AtomicType, kind: TypeRoot | None = None
     if isinstance(value, Decimal):
         if root is TypeRoot.DATE:
             raise InvalidRequestError("write DATE '2024-01-31'")
+        if root.is_timestamp:
+            message = "a number is no moment; write TIMESTAMP '2024-01-31 13:45:00'"
+            raise InvalidRequestError(message)
         if root.is_bytes:
             raise InvalidRequestError("write X'…' in hexadecimal")
         return from_python(value, data_type)

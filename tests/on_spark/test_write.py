@@ -409,3 +409,23 @@ def test_tasks_write_files_of_buckets_and_the_driver_commits_once(
         new = after.keys() - before.keys()
         assert len([path for path in new if "/snapshot/snapshot-" in path]) == 1
         assert not any("/bucket-" in path for path in new)
+
+
+@pytest.mark.parametrize(
+    ("kind", "held"), [("TIMESTAMP(0)", 3), ("TIMESTAMP(3)", 3), ("TIMESTAMP(4)", 6)]
+)
+def test_digits_that_the_format_does_not_store_are_refused_and_not_cut(
+    catalog: Catalog, spark: SparkSession, kind: str, held: int
+) -> None:
+    table = new_table(catalog, {"at": kind})
+    text = "2024-01-31 10:00:00.123456"
+    for digits in (3, 6):
+        rows = spark.sql(f"SELECT TIMESTAMP_NTZ '{text[: 20 + digits]}' AS at")
+        if digits > held:
+            with pytest.raises(InvalidRows, match="column at is"):
+                table.write(rows)
+        else:
+            table.write(rows)
+    assert [str(each) for each in table.read().column("at").to_pylist()] == [
+        text[: 20 + digits].ljust(26, "0") for digits in (3, 6) if digits <= held
+    ]

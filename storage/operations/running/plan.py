@@ -20,7 +20,10 @@ from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.spec.file_names import UnsafeName, place_below
 from lakewright.storage.spec.shown import Shown
+from lakewright.storage.spec.values import StoredNumber
 
+# The key of a moment in its stored form, which Python has no value for.
+_STORED = "%stored"
 # What the run of a plan returns.
 ResultT = TypeVar("ResultT")
 
@@ -39,7 +42,7 @@ class Plan(Shown, Generic[ResultT]):
 
     def to_json(self) -> str:
         """The plan as JSON; values without a JSON form, such as dates, become text."""
-        data = _finite(asdict(self))  # type: ignore[call-overload]
+        data = _in_json(asdict(self))  # type: ignore[call-overload]
         return json.dumps(data, default=_as_json, allow_nan=False)
 
     @classmethod
@@ -54,7 +57,9 @@ class Plan(Shown, Generic[ResultT]):
         try:
             data = read_object(text)
             # A program that shows a plan may add fields of its own: ignore them.
-            return value_of(cls, {name: value for name, value in data.items() if name in own})
+            return value_of(
+                cls, {name: _of_json(each) for name, each in data.items() if name in own}
+            )
         except ValueError as error:
             raise InvalidRequestError(str(error)) from error
 
@@ -189,15 +194,29 @@ def find_run(runs: Runs, files: TableFiles, plan: Plan[ResultT]) -> Callable[...
     raise InvalidRequestError(f"{type(plan).__name__} is none of the plans that run here: {known}")
 
 
-def _finite(value: object) -> object:
-    """The value with NaN and infinities as text, because JSON has no such numbers."""
+def _in_json(value: object) -> object:
+    """The value without what JSON lacks: NaN, infinities, and numbers that are moments."""
     match value:
         case dict():
-            return {key: _finite(each) for key, each in value.items()}
+            return {key: _in_json(each) for key, each in value.items()}
         case list() | tuple():
-            return [_finite(each) for each in value]
+            return [_in_json(each) for each in value]
         case float() if not math.isfinite(value):
             return str(value)
+        case StoredNumber():
+            return {_STORED: int(value)}
+        case _:
+            return value
+
+
+def _of_json(value: object) -> object:
+    match value:
+        case {"%stored": int(number)}:
+            return StoredNumber(number)
+        case dict():
+            return {key: _of_json(each) for key, each in value.items()}
+        case list():
+            return [_of_json(each) for each in value]
         case _:
             return value
 

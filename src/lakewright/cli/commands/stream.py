@@ -19,16 +19,14 @@ from lakewright.platform.upkeep.words import counted
 if TYPE_CHECKING:
     from lakewright.storage import EventTime, StreamRecord, Table
 
-_FORMATS = ("json", "csv", "parquet", "orc")
-
 
 @command(
     "run",
     notes="""
-Each new file becomes rows once. CHECKPOINT is a folder in which Spark keeps what it has read; after
-a crash the same command goes on. CSV has the columns of the table in their order, without those of
---partition and --event-time; a time that is no column of the table comes last. A header with other
-names, a column that the table has not, or a row of JSON or CSV that does not fit, ends the stream.
+Each new file becomes rows once, read as the files of a declared source are. CHECKPOINT is a folder
+in which Spark keeps what it has read; after a crash the same command goes on. Files have the
+columns of the table, without those of --partition, and with those of --event-time. A column that
+the table has not, or a row that does not fit, ends the stream.
 Without --every, the command ends when all is written.
 Partition values come with the rows, or from --partition or --event-time; of K=COLUMN:LAYOUT the
 layout says how the time is written, such as yyyy-MM-dd or HH. Partitions by time are marked as
@@ -42,10 +40,16 @@ lakewright stream run logs.clicks --json s3a://landing/clicks --checkpoint s3a:/
     --event-time dt=at --event-time hour=at:HH --delay 10min --every "30 seconds"
 """,
 )
-@click.option("--json", "json_folder", metavar="FOLDER", help="JSON files, an object on each line.")
+@click.option(
+    "--json",
+    "json_folder",
+    metavar="FOLDER",
+    help="JSON files, an object on each line, or arrays of objects.",
+)
 @click.option("--csv", "csv_folder", metavar="FOLDER", help="CSV files with a header.")
 @click.option("--parquet", "parquet_folder", metavar="FOLDER", help="Parquet files.")
 @click.option("--orc", "orc_folder", metavar="FOLDER", help="ORC files.")
+@click.option("--avro", "avro_folder", metavar="FOLDER", help="Avro files.")
 @click.option("--checkpoint", metavar="CHECKPOINT", required=True, help="Where Spark keeps track.")
 @click.option(
     "--partition", "fixed", metavar="K=V,…", type=partition, help="The partition of all rows."
@@ -65,7 +69,7 @@ lakewright stream run logs.clicks --json s3a://landing/clicks --checkpoint s3a:/
     "--ignore-extra-columns",
     "ignore_others",
     is_flag=True,
-    help="Leave out columns that the table has not; not of CSV.",
+    help="Leave out columns that the table has not.",
 )
 def _run(
     call: Call,
@@ -74,6 +78,7 @@ def _run(
     csv_folder: str | None,
     parquet_folder: str | None,
     orc_folder: str | None,
+    avro_folder: str | None,
     checkpoint: str,
     fixed: dict[str, object] | None,
     event_times: tuple[str, ...],
@@ -89,33 +94,30 @@ def _run(
         "csv": csv_folder,
         "parquet": parquet_folder,
         "orc": orc_folder,
+        "avro": avro_folder,
     }
     check_one_of(needed=True, **given)
     times = dict(_event_time(each, zone, delay or 0) for each in event_times)
+    from lakewright.platform.declare.source_declarations import ExtraColumns, SourceDeclaration
+    from lakewright.platform.ingest.stream_files import stream_file_reader
     from lakewright.storage.spark import build_session
     from lakewright.storage.spark.file_stream import file_stream
-    from lakewright.storage.spark.streaming import Watch, run_stream
+    from lakewright.storage.spark.streaming import run_stream
 
     table = call.table()
     ((file_format, folder),) = ((name, each) for name, each in given.items() if each is not None)
     partition_of = {**(fixed or {}), **times}
     before = table.history.latest_snapshot()
-    source = file_stream(
-        build_session("lakewright-stream"),
-        table.table_files,
-        folder,
-        file_format,
-        partition=partition_of,
-        files_at_once=files,
-        ignores_others=ignore_others,
-    )
+    others = ExtraColumns.IGNORE if ignore_others else ExtraColumns.REFUSE
+    source = SourceDeclaration.model_validate({file_format: folder, "extra_columns": others})
+    reader = stream_file_reader(table, source, partition_of)
+    session = build_session("lakewright-stream")
     run_stream(
         table.table_files,
-        source.rows(),
+        file_stream(session, folder, reader, reader.fields, files_at_once=files),
         checkpoint=checkpoint,
         partition=partition_of,
         trigger=every or "available-now",
-        watch=Watch(check_files=source.check_files),
     )
     return _written(table, 0 if before is None else before.id)
 

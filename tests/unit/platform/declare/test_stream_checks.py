@@ -89,7 +89,7 @@ def test_what_is_wrong_with_a_stream_is_said_with_its_line(tmp_path: Path) -> No
         tmp_path,
         """
 source:
-  header: false
+  allow_empty: true
   stream:
     json: "in/dt={dt}"
     consumer: c
@@ -98,14 +98,19 @@ source:
     )
     no_part = "{dt} is no part of the path of a stream, whose partitions come with the rows or from"
     assert found == [
-        "10: source.header: header is not for streams; leave it out",
+        "10: source.allow_empty: a stream empties no partition; leave allow_empty out",
         f"12: source.stream.json: {no_part} `partition`; leave it out",
         "13: source.stream.consumer: consumer goes with table; leave it out",
         "14: source.stream.partition.hours: 'hours' is not a partition key; did you mean 'hour'?",
     ]
     for text, said in (
-        ("{json: in, orc: in}", "give exactly one of json, csv, parquet, orc, table; given: json"),
+        (
+            "{json: in, orc: in}",
+            "give exactly one of json, csv, parquet, orc, avro, table; given: json",
+        ),
         ("{table: logs.all}", "needs a consumer"),
+        ("{json: in}, delimiter: ';'", "delimiter describes csv files only"),
+        ("{table: logs.all, consumer: c}, encoding: utf-8", "encoding describes csv and json"),
         ("{table: logs.clicks, consumer: c}", "cannot stream into itself"),
         ("{json: in, partition: {shop: many}}", "'many'"),
         ("{json: in, partition: {dt: {event_time: at, layout: HH}}}", "which needs no layout"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -140,3 +141,42 @@ def test_importing_the_platform_does_not_import_great_expectations() -> None:
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "great_expectations" not in found.stdout
+
+
+BETWEEN = "expect_column_values_to_be_between"
+AMOUNTS = pa.table({"v": pa.array([Decimal("0.10"), Decimal("0.30")], pa.decimal128(10, 2))})
+# Arguments, and whether 0.10 and 0.30 meet them.
+OF_DECIMALS: list[tuple[str, dict[str, Any], bool]] = [
+    (BETWEEN, {"min_value": 0.1, "max_value": 0.3}, True),
+    (BETWEEN, {"min_value": 0.11}, False),
+    (BETWEEN, {"max_value": 0.29}, False),
+    (BETWEEN, {"min_value": 0.1, "strict_min": True}, False),
+    (BETWEEN, {"max_value": 0.3, "strict_max": True}, False),
+    (BETWEEN, {"min_value": 0.09, "strict_min": True, "max_value": 0.31}, True),
+    (BETWEEN, {"min_value": 0, "max_value": 1}, True),
+    ("expect_column_min_to_be_between", {"min_value": 0.1, "max_value": 0.1}, True),
+    ("expect_column_max_to_be_between", {"min_value": 0.3, "max_value": 0.3}, True),
+    ("expect_column_max_to_be_between", {"max_value": 0.3, "strict_max": True}, False),
+    ("expect_column_sum_to_be_between", {"min_value": 0.4, "max_value": 0.4}, True),
+    ("expect_column_sum_to_be_between", {"min_value": 0.41}, False),
+    ("expect_column_mean_to_be_between", {"min_value": 0.2, "max_value": 0.2}, True),
+    ("expect_column_values_to_be_in_set", {"value_set": [0.1, 0.3]}, True),
+    ("expect_column_values_to_be_in_set", {"value_set": [0.1]}, False),
+    ("expect_column_values_to_not_be_in_set", {"value_set": [0.3]}, False),
+    ("expect_column_distinct_values_to_equal_set", {"value_set": [0.3, 0.1]}, True),
+    ("expect_column_distinct_values_to_contain_set", {"value_set": [0.1]}, True),
+    ("expect_column_distinct_values_to_be_in_set", {"value_set": [0.1, 0.2, 0.3]}, True),
+]
+
+
+def test_decimals_are_compared_with_what_is_written_and_with_no_binary_float() -> None:
+    asked = [
+        expectation(kind, column="v", name=f"n{at}", **arguments)
+        for at, (kind, arguments, _) in enumerate(OF_DECIMALS)
+    ]
+    outcomes = validate_arrow(AMOUNTS, asked).outcomes
+    assert [(each.met, each.error) for each in outcomes] == [
+        (met, None) for _, _, met in OF_DECIMALS
+    ]
+    # Messages have the arguments as they were written.
+    assert "min_value=0.1," in outcomes[0].summary

@@ -20,7 +20,9 @@ from pyarrow import orc
 
 from lakewright.platform.declare.declaration_checks import check_declaration
 from lakewright.platform.declare.declarations import TableDeclaration
+from lakewright.platform.ingest.given_rows import given_rows
 from lakewright.platform.ingest.source_files import SourceFile, divided, read_in_turn, source_files
+from lakewright.storage import Catalog
 from lakewright.storage.errors import CorruptionError, InvalidRows, NotFoundError
 from lakewright.storage.files.file_systems import open_file_system
 
@@ -353,3 +355,66 @@ def ids(file: SourceFile) -> list[int]:
             yield from rows.column("id").to_pylist()
 
     return list(numbers())
+
+
+# --- kinds of rows --------------------------------------------------------------------------------
+
+CHANGES = [
+    {"id": 1, "v": "a"},
+    {"id": 2, "v": "b", "_rowkind": "+U"},
+    {"id": 3, "_rowkind": "-D"},
+]
+
+
+def changed(tmp_path: Path, file_format: str, **more: Any) -> list[dict[str, Any]]:
+    """The rows of a table with the keys 1 and 3, after the changes of a file."""
+    columns = [{"name": "id", "type": "INT NOT NULL"}, {"name": "v", "type": "STRING"}]
+    source = {file_format: str(tmp_path / f"a.{file_format}"), "extra_columns": "ignore"}
+    declaration = declared(columns, source=source, **more)
+    catalog = Catalog.open(str(tmp_path / "wh"))
+    catalog.create_database("shop", if_not_exists=True)
+    table = catalog.create_table("shop.orders", declaration.schema_spec, if_not_exists=True)
+    table.write([{"id": 1, "v": "old"}, {"id": 3, "v": "old"}])
+    given = read_in_turn(source_files(declaration, None), None)
+    table.write(given_rows(given, table=table, declaration=declaration, fixed=()))
+    return sorted(table.read().to_pylist(), key=lambda row: int(row["id"]))
+
+
+def put_changes(tmp_path: Path, file_format: str) -> None:
+    whole = [{"v": None, "_rowkind": "+I", "more": 1, **each} for each in CHANGES]
+    path = tmp_path / f"a.{file_format}"
+    if file_format == "json":
+        path.write_text("\n".join(map(json.dumps, CHANGES)))
+    elif file_format == "parquet":
+        pq.write_table(pa.Table.from_pylist(whole), path)
+    else:
+        path.write_text("id,_rowkind,v\n1,+I,a\n2,+U,b\n3,-D,\n")
+
+
+@pytest.mark.parametrize("file_format", ["json", "parquet", "csv"])
+def test_a_row_of_a_file_that_is_a_deletion_deletes_its_key(
+    tmp_path: Path, file_format: str
+) -> None:
+    put_changes(tmp_path, file_format)
+    assert changed(tmp_path, file_format, primary_key=["id"]) == [
+        {"id": 1, "v": "a"},
+        {"id": 2, "v": "b"},
+    ]
+
+
+@pytest.mark.parametrize("file_format", ["json", "parquet", "csv"])
+def test_kinds_of_rows_are_never_ignored(tmp_path: Path, file_format: str) -> None:
+    put_changes(tmp_path, file_format)
+    with pytest.raises(InvalidRows, match="unknown column _rowkind; only a table with a primary"):
+        changed(tmp_path, file_format)
+
+
+def test_files_without_kinds_and_without_a_header_add_rows(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("1,a\n2,b\n")
+    columns = [{"name": "id", "type": "INT NOT NULL"}, {"name": "v", "type": "STRING"}]
+    source = {"csv": str(tmp_path / "a.csv"), "header": False}
+    found = read(declared(columns, source=source, primary_key=["id"]))
+    assert [row["_rowkind"] for row in found] == ["+I", "+I"]
+    (tmp_path / "a.json").write_text('{"id": 1, "_rowkind": "delete"}')
+    with pytest.raises(InvalidRows, match="_rowkind holds 'delete' in row 0"):
+        changed(tmp_path, "json", primary_key=["id"])

@@ -16,7 +16,7 @@ DAY = Moment("2024-01-31", TypeRoot.DATE)
 @pytest.mark.parametrize(
     ("value", "column", "said"),
     [
-        (1700000000, "TIMESTAMP(3)", "a timestamp is expected"),
+        (1700000000, "TIMESTAMP(3)", "a number is no moment"),
         (20240131, "DATE", "write DATE '2024-01-31'"),
         (2024.0, "DATE", "write DATE '2024-01-31'"),
         (10, "TIME", "a time of day is expected"),
