@@ -10,20 +10,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Any
 
 from pydantic import (
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
-    WithJsonSchema,
     field_validator,
     model_validator,
 )
 
 from lakewright.platform.declare.declared_values import Day, Declared, Moment, Text
-from lakewright.platform.declare.epoch_units import UNITS, EpochUnit
+from lakewright.platform.declare.epoch_units import UNITS, EpochUnit, Origin
 from lakewright.platform.declare.expectation_catalog import COLUMN_ARGUMENTS, snake_name
 from lakewright.platform.declare.partition_keys import PartitionColumn
 from lakewright.platform.declare.partition_schemes import (
@@ -56,27 +54,6 @@ from lakewright.storage.spec.schema_gate import (
     Rule,
     Waiver,
 )
-
-
-def _as_origin(value: object) -> object:
-    """A unit by itself, which is one word, as a list."""
-    if isinstance(value, str):
-        if value not in UNITS:
-            raise ValueError(
-                f"{value!r} is neither a unit of numbers ({', '.join(UNITS)}) nor a list of "
-                "columns such as [shop.orders.amount]"
-            )
-        return (value,)
-    return value
-
-
-Origin = Annotated[
-    tuple[Text, ...],
-    BeforeValidator(_as_origin),
-    WithJsonSchema(
-        {"anyOf": [{"enum": list(UNITS)}, {"type": "array", "items": {"type": "string"}}]}
-    ),
-]
 
 
 class ColumnDeclaration(Declared):

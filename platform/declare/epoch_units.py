@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import Annotated
 
+from pydantic import BeforeValidator, WithJsonSchema
+
+from lakewright.platform.declare.declared_values import Text
 from lakewright.storage.spec.data_types import AtomicType, DataType, TypeRoot
 
 
@@ -29,6 +33,27 @@ class EpochUnit(Enum):
 
 
 UNITS = tuple(each.value for each in EpochUnit)
+
+
+def _as_origin(value: object) -> object:
+    """A unit by itself, which is one word, as a list."""
+    if isinstance(value, str):
+        if value not in UNITS:
+            raise ValueError(
+                f"{value!r} is neither a unit of numbers ({', '.join(UNITS)}) nor a list of "
+                "columns such as [shop.orders.amount]"
+            )
+        return (value,)
+    return value
+
+
+Origin = Annotated[
+    tuple[Text, ...],
+    BeforeValidator(_as_origin),
+    WithJsonSchema(
+        {"anyOf": [{"enum": list(UNITS)}, {"type": "array", "items": {"type": "string"}}]}
+    ),
+]
 
 
 def wrong_unit(unit: EpochUnit, data_type: DataType) -> str | None:

@@ -156,8 +156,8 @@ def _expected(data_type: AtomicType, layout: TextLayout) -> str:
     if root is TypeRoot.DATE:
         if layout.date_format is None:
             return (
-                "; write 2024-01-31, or give the layout in `date_format`, such as '%d.%m.%Y', or the "
-                "unit of numbers in the column (`from: epoch_days`)"
+                "; write 2024-01-31, or give the layout in `date_format`, such as '%d.%m.%Y', or "
+                "the unit of numbers in the column (`from: epoch_days`)"
             )
         return f", which does not have the layout {layout.date_format}"
     if root.is_timestamp:
@@ -166,8 +166,8 @@ def _expected(data_type: AtomicType, layout: TextLayout) -> str:
         zone = "+01:00" if root is TypeRoot.TIMESTAMP_LTZ else ""
         with_zone = "with its zone" if zone else "without a zone"
         return (
-            f"; write it {with_zone}, 2024-01-31T13:45:00{zone}, or use `timestamp_format`, or give "
-            "the unit of numbers in the column (`from: epoch_ms`)"
+            f"; write it {with_zone}, 2024-01-31T13:45:00{zone}, or use `timestamp_format`, or "
+            "give the unit of numbers in the column (`from: epoch_ms`)"
         )
     if root is TypeRoot.BOOLEAN:
         return f"; write true or false{nulls}"
