@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
@@ -134,7 +135,7 @@ WRONG: dict[str, Callable[[Table], object]] = {
     "older_than_ms of tags": lambda t: t.upkeep.expire_tags(older_than_ms=-1),
     "older_than_ms": lambda t: t.upkeep.remove_orphans(older_than_ms="x"),
     "age_ms": lambda t: t.upkeep.remove_orphans(age_ms="x"),
-    "bucket": lambda t: t.upkeep.compact(buckets=["0"]),
+    "buckets[0]": lambda t: t.upkeep.compact(buckets=["0"]),
     "quarantine id": lambda t: t.upkeep.restore(5),
     "quarantine id of a purge": lambda t: t.upkeep.purge(quarantine_ids=[5]),
     "ttl_ms": lambda t: t.upkeep.purge(ttl_ms="x"),
@@ -148,7 +149,7 @@ def test_every_argument_of_a_wrong_type_is_refused_by_its_name_and_nothing_chang
     before = files_of(catalog)
     for name, call in WRONG.items():
         argument = name.split(" of ")[0].split(",")[0].split(" to ")[0]
-        with pytest.raises(InvalidRequestError, match=f"{argument} is "):
+        with pytest.raises(InvalidRequestError, match=f"{re.escape(argument)} is "):
             call(table)
         assert files_of(catalog) == before, name
 
@@ -232,7 +233,7 @@ def test_a_name_that_is_too_long_for_the_disk_is_told_as_the_mistake_that_it_is(
 @pytest.mark.parametrize("wrong", [{"day": "a"}, "day=a", [5], ["day"]], ids=repr)
 def test_partitions_are_named_by_their_keys_with_values(catalog: Catalog, wrong: Any) -> None:
     table = new_table(catalog, partitions=["day"])
-    with pytest.raises(InvalidRequestError, match="names no partition"):
+    with pytest.raises(InvalidRequestError, match=r"partitions(\[0\])? is "):
         table.upkeep.compact(wrong)
 
 
