@@ -137,7 +137,7 @@ WRONG: dict[str, Callable[[Table], object]] = {
     "age_ms": lambda t: t.upkeep.remove_orphans(age_ms="x"),
     "buckets[0]": lambda t: t.upkeep.compact(buckets=["0"]),
     "quarantine id": lambda t: t.upkeep.restore(5),
-    "quarantine id of a purge": lambda t: t.upkeep.purge(quarantine_ids=[5]),
+    "quarantine_ids[0]": lambda t: t.upkeep.purge(quarantine_ids=[5]),
     "ttl_ms": lambda t: t.upkeep.purge(ttl_ms="x"),
 }
 
