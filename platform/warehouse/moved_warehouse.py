@@ -12,15 +12,22 @@ from dataclasses import dataclass
 from lakewright.platform.warehouse.take_survey import tables_that_fit
 from lakewright.storage import Catalog
 from lakewright.storage.errors import StorageError, TableNotFound
-from lakewright.storage.operations.respec.moved_table import name_all_places
+from lakewright.storage.operations.respec.moved_table import (
+    name_all_places,
+    tags_in_former_place,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class MovedTable:
-    """A table with files that were named in the former place, how many, or why they still are."""
+    """A table with files that were named in the former place, how many, or why they still are.
+
+    `tags` are those that name files there still: no snapshot of the past is written again.
+    """
 
     table: str
     files: int
+    tags: tuple[str, ...] = ()
     problem: str | None = None
 
 
@@ -34,11 +41,15 @@ def name_moved_tables(
     """
     for name in tables_that_fit(catalog, pattern):
         try:
-            files = name_all_places(catalog.table(name).table_files, moved_from)
+            table = catalog.table(name).table_files
+            files, tags = (
+                name_all_places(table, moved_from),
+                tags_in_former_place(table, moved_from),
+            )
         except TableNotFound:
             continue
         except StorageError as error:
-            yield MovedTable(name, 0, error.message)
+            yield MovedTable(name, 0, problem=error.message)
             continue
-        if files:
-            yield MovedTable(name, files)
+        if files or tags:
+            yield MovedTable(name, files, tags)

@@ -38,7 +38,12 @@ _INDEXED = {
     "bsi": {TypeRoot.DECIMAL} | _INTEGERS | _TIMES,
     "range-bitmap": _TEXTS | {TypeRoot.BOOLEAN, TypeRoot.DECIMAL} | _INTEGERS | _FLOATS | _TIMES,
 }
-_ENGINES = ("deduplicate", "partial-update", "aggregation", "first-row")
+# Options of which this package needs no value, and other clients read one to open or to merge.
+_CHOICES = {
+    "merge-engine": ("deduplicate", "partial-update", "aggregation", "first-row"),
+    "sort-engine": ("loser-tree", "min-heap"),
+    "stream-scan-mode": ("none", "compact-bucket-table", "file-monitor"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,14 +178,16 @@ def _changelog(judged: _Judged) -> Iterator[Broken]:
         yield Broken(name, f"{name}=true needs a primary key")
 
 
+def _choices(judged: _Judged) -> Iterator[Broken]:
+    for name, values in _CHOICES.items():
+        if name in judged.options.options and judged.options.text(name).lower() not in values:
+            yield Broken(name, f"{judged.said(name)} is not one of {', '.join(values)}")
+
+
 def _merging(judged: _Judged) -> Iterator[Broken]:
     """Options of merging, also where no rows are merged."""
     options, names = judged.options, judged.schema.field_names
     engine = options.text("merge-engine").lower()
-    if engine not in _ENGINES:
-        yield Broken(
-            "merge-engine", f"{judged.said('merge-engine')} is not one of {', '.join(_ENGINES)}"
-        )
     sequence = judged.listed("sequence.field")
     told = judged.said("sequence.field")
     for name in dict.fromkeys(sequence):
@@ -326,6 +333,7 @@ _RULES: tuple[_Rule, ...] = (
     _retention,
     _row_count_of_files,
     _changelog,
+    _choices,
     _merging,
     _fields,
     _record_time,

@@ -105,6 +105,9 @@ SETS: tuple[dict[str, str], ...] = (
     {"fields.i.sequence-group": "none"},
     {"fields.r.x.aggregate-function": "max"},
     {"merge-engine": "no-such"},
+    {"sort-engine": "no-such"},
+    {"sort-engine": "min-heap"},
+    {"stream-scan-mode": "no-such"},
     {"merge-engine": "first-row", "deletion-vectors.enabled": "true"},
     *({"merge-engine": "first-row", "changelog-producer": each} for each in PRODUCERS),
     {"partition.expiration-time": "1 d"},
@@ -120,6 +123,8 @@ LATER = (
     "full-compaction.delta-commits",
     "manifest-sort",
     "target-file-row-num",
+    # Java reads it when it merges, and these tables are empty.
+    "sort-engine",
 )
 
 

@@ -143,6 +143,18 @@ def name_all_places(files: TableFiles, moved_from: str) -> int:
     return count
 
 
+def tags_in_former_place(files: TableFiles, moved_from: str) -> tuple[str, ...]:
+    """The tags of main and of branches that name files in the former place, and stay so."""
+    found = []
+    for line in _lines(files):
+        for name, tag in sorted(line.references.tags().items()):
+            entries = live_entries(line, tag.snapshot)
+            former = _former_uri(line, moved_from, entries)
+            if any(_path_now(line, former, each) is not None for each in entries):
+                found.append(name)
+    return tuple(dict.fromkeys(found))
+
+
 def _lines(files: TableFiles) -> list[TableFiles]:
     """The table seen from main, and from each branch."""
     return [files, *(at_branch(files, each) for each in branch_names(files))]

@@ -110,9 +110,18 @@ def _name_moved(call: Call, moved_from: str, pattern: str) -> None:
     moved = list(name_moved_tables(call.catalog(), moved_from, pattern=pattern))
     for each in moved:
         done = each.problem or f"{counted(each.files, 'file')} named where they lie now"
+        if each.tags:
+            done += (
+                f"; {counted(len(each.tags), 'tag')} ({', '.join(each.tags)}) can be read in the "
+                "former place alone: tags stay as they were made"
+            )
         click.echo(f"{each.table}: {done}", err=True)
     if not moved:
-        click.echo(f"no table names files below {moved_from}", err=True)
+        click.echo(
+            f"no table names files below {moved_from}: all are named where they lie now, or it is "
+            "not the place that the warehouse had",
+            err=True,
+        )
 
 
 def _surveys(call: Call, pattern: str) -> Iterator[TableSurvey]:
