@@ -4,6 +4,9 @@ Arrow reads broken quotes as other rows, without an error. So the bytes are chec
 it: within well-formed quotes, each quote of an even place begins a field or follows a quote, and
 each one of an odd place ends a field or is followed by a quote. If that does not hold, Python's
 `csv` decides (`strict=True`); of texts that it accepts, Arrow reads the same rows.
+
+A declared escape counts before a quote or itself, in a quoted field, as Spark writes and reads it.
+Everywhere else it is a character like others. Arrow takes it anywhere, and so gets two for one.
 """
 
 from __future__ import annotations
@@ -43,6 +46,7 @@ class CheckedText(io.RawIOBase):
         self._escape = form.escape.encode()
         escaped = re.escape(self._escape)
         self._escaped = re.compile(escaped + b".", re.DOTALL) if self._escape else None
+        self._plain = _PlainEscapes(self._quote, self._escape, form.delimiter.encode())
         self._neighbours = np.zeros(256, dtype=bool)
         self._neighbours[[*_LINE_ENDS, *form.delimiter.encode(), *self._quote]] = True
         self._is_first, self._is_last = True, False
@@ -77,6 +81,11 @@ class CheckedText(io.RawIOBase):
             data = data.removeprefix(_BYTE_ORDER_MARK)
             if not data:
                 data, self._is_last = self._whole(count)
+        data = self._plain.doubled(data, is_last=self._is_last)
+        while not data and not self._is_last:
+            # All of it waits for the next byte.
+            data, self._is_last = self._whole(count)
+            data = self._plain.doubled(data, is_last=self._is_last)
         if data and not self._is_well_formed(data):
             self._doubt()
         if not self._is_last:
@@ -132,6 +141,51 @@ class CheckedText(io.RawIOBase):
         masked = self._escaped.sub(_MASK, data)
         self._is_escaping = masked.endswith(self._escape)
         return masked
+
+
+class _PlainEscapes:
+    """Doubles the escapes of a text that escape nothing, block after block."""
+
+    def __init__(self, quote: bytes, escape: bytes, delimiter: bytes) -> None:
+        self._quote, self._escape = quote, escape
+        self._begins = {b"", b"\r", b"\n", delimiter}
+        self._marks = re.compile(b"|".join(map(re.escape, (quote, escape))))
+        self._is_open = False
+        # An escape at the end of a block waits for the next byte; the byte before; whether that
+        # is a quote which closed a field.
+        self._waiting, self._before, self._has_closed = b"", b"", False
+
+    def doubled(self, data: bytes, *, is_last: bool) -> bytes:
+        if not (self._quote and self._escape):
+            # Without quotes an escape counts everywhere.
+            return data
+        data, self._waiting = self._waiting + data, b""
+        parts: list[bytes] = []
+        begun = skipped = 0
+        closed_at = -1 if self._has_closed else -2
+        for mark in self._marks.finditer(data):
+            at = mark.start()
+            if at < skipped:
+                continue
+            if mark.group() == self._quote:
+                before = data[at - 1 : at] if at else self._before
+                if self._is_open:
+                    self._is_open, closed_at = False, at
+                elif before in self._begins or closed_at == at - 1:
+                    self._is_open = True
+                continue
+            following = data[at + 1 : at + 2]
+            if self._is_open and not following and not is_last:
+                data, self._waiting = data[:at], data[at:]
+                break
+            if self._is_open and following and following in (self._quote, self._escape):
+                skipped = at + 2
+                continue
+            parts += [data[begun:at], 2 * self._escape]
+            begun = at + 1
+        self._before = data[-1:] or self._before
+        self._has_closed = bool(data) and closed_at == len(data) - 1
+        return b"".join([*parts, data[begun:]])
 
 
 def check_text(lines: Iterable[str], form: SourceDeclaration, *, path: str) -> None:

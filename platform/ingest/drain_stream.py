@@ -114,7 +114,12 @@ class StreamDrain:
             units = self.declaration.units
             reader = stream_file_reader(self.table, source.of_files, partition, units)
             rows = file_stream(
-                self.session(), folder, reader, reader.fields, files_at_once=stream.files_per_batch
+                self.session(),
+                folder,
+                reader,
+                reader.fields,
+                ordered=self.table.schema.is_keyed,
+                files_at_once=stream.files_per_batch,
             )
         run_stream(
             self.table.table_files,

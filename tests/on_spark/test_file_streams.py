@@ -263,6 +263,22 @@ def test_a_deletion_in_a_file_deletes_its_key(landing: Opened) -> None:
     assert land.streamed() == [{"id": 2, "v": "b"}]
 
 
+def test_of_several_rows_of_a_key_in_one_batch_the_later_one_of_the_later_file_counts(
+    landing: Opened,
+) -> None:
+    """The first run of a stream takes all files that are there in one batch."""
+    columns = [column("id", "INT NOT NULL"), column("v", "STRING")]
+    land = landing("json", columns, keys={"primary_key": ["id"], "options": {"bucket": 2}})
+    first = [{"id": number, "v": "first"} for number in range(40)]
+    second = [{"_rowkind": "-D", "id": 2}, *({"id": each, "v": "second"} for each in (3, 4, 4))]
+    third = [{"id": 4, "v": "third"}, {"id": 4, "v": "last"}, {"_rowkind": "-D", "id": 3}]
+    for name, given in (("c", third), ("a", first), ("b", second)):
+        (land.folder / f"{name}.json").write_text("".join(f"{json.dumps(e)}\n" for e in given))
+    found = {row["id"]: row["v"] for row in land.streamed()}
+    assert sorted({*range(40)} - found.keys()) == [2, 3]
+    assert (found[4], found[5]) == ("last", "first")
+
+
 def test_files_below_other_folders_are_not_of_the_stream(landing: Opened) -> None:
     land = landing("json", PLAIN)
     (land.folder / "done").mkdir()

@@ -114,7 +114,14 @@ def _run(
     session = build_session("lakewright-stream")
     run_stream(
         table.table_files,
-        file_stream(session, folder, reader, reader.fields, files_at_once=files),
+        file_stream(
+            session,
+            folder,
+            reader,
+            reader.fields,
+            ordered=table.schema.is_keyed,
+            files_at_once=files,
+        ),
         checkpoint=checkpoint,
         partition=partition_of,
         trigger=every or "available-now",

@@ -220,3 +220,32 @@ def test_the_form_of_csv_is_not_for_other_files() -> None:
         assert [(("source", name), f"{name} describes csv files only; leave it out")] == list(
             check_declaration(declaration)
         )
+
+
+ESCAPED = (
+    'id,note\n1,"C:\\\\new, dir"\n2,"q\\"\\\\n,"\n3,a\\b\n4,a\\\n5,"x\\ny"\n6,\\"\n7,"a""\\b"\n'
+)
+PLAIN = [
+    ("1", "C:\\new, dir"),
+    ("2", 'q"\\n,'),
+    ("3", "a\\b"),
+    ("4", "a\\"),
+    ("5", "x\\ny"),
+    ("6", '\\"'),
+    ("7", 'a"\\b'),
+]
+
+
+def test_an_escape_counts_before_a_quote_or_itself_in_a_quoted_field_alone(tmp_path: Path) -> None:
+    """As Spark writes: it quotes no field for a backslash, and doubles those of quoted fields."""
+    assert read(tmp_path, ESCAPED, escape="\\") == PLAIN
+
+
+@pytest.mark.parametrize("size", range(1, 40))
+def test_escapes_count_alike_wherever_the_blocks_of_a_file_end(tmp_path: Path, size: int) -> None:
+    form = SourceDeclaration.model_validate({"csv": "x", "escape": "\\"})
+    text = ESCAPED.replace('6,\\"\n', "").encode()
+    whole = CheckedText(io.BytesIO(text), form, pytest.fail)
+    parts = CheckedText(io.BytesIO(text), form, pytest.fail)
+    due = b"".join(iter(lambda: whole.read(1 << 20), b""))
+    assert b"".join(iter(lambda: parts.read(size), b"")) == due
