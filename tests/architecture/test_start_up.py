@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.architecture.sources import ROOT
 
 _TABLE = """
@@ -47,13 +49,32 @@ assert definitions.resolve_job_def("compact").execute_in_process(run_config=conf
 assert len(warehouse.catalog().table("shop.events").history.snapshots()) == 3
 """
 
+_MAKE_TABLE = """
+import sys
+from lakewright.cli import main
+from lakewright.platform.warehouse.ledger import Ledger
+from lakewright.storage import Catalog
+
+catalog = Catalog.open(sys.argv[1])
+Ledger(catalog).create()
+table = catalog.create_table("shop.events", {"id": "BIGINT", "v": "DOUBLE"})
+table.write([{"id": 1, "v": 1.0}])
+assert main(["--warehouse", sys.argv[1], *sys.argv[2:]]) == 0
+"""
+_SPARK_AND_DAGSTER = {"dagster", "pyspark", "great_expectations", "scipy", "pydantic", "yaml"}
+_CLIENTS = {"adlfs", "azure", "s3fs", "aiobotocore", "gcsfs", "thriftpy2", "paramiko", "requests"}
+
 
 def imported(tmp_path: Path, declaration: str, work: str) -> set[str]:
     """Names of modules that a process has imported after some work."""
     (tmp_path / "tables.yaml").write_text(declaration)
+    return _modules_after(_LOAD + work, str(tmp_path))
+
+
+def _modules_after(program: str, *arguments: str) -> set[str]:
     told = "\nprint(*sys.modules, file=sys.stderr)"
     ran = subprocess.run(
-        [sys.executable, "-c", _LOAD + work + told, str(tmp_path)],
+        [sys.executable, "-c", program + told, *arguments],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -77,3 +98,29 @@ def test_a_run_imports_of_its_expectations_what_it_needs(tmp_path: Path) -> None
     found = imported(tmp_path, _TABLE + _EXPECTATION, _INGEST)
     assert "great_expectations" in found
     assert not found & {"altair.vegalite", "scipy.stats.distributions"}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["ls"],
+        ["show", "shop.events"],
+        ["read", "shop.events"],
+        ["history"],
+        ["snapshots", "shop.events"],
+        ["files", "shop.events"],
+    ],
+    ids=lambda command: command[0],
+)
+def test_a_command_that_looks_imports_no_orchestrator_declarations_parser_or_client_of_a_store(
+    tmp_path: Path, command: list[str]
+) -> None:
+    found = _modules_after(_MAKE_TABLE, str(tmp_path / "warehouse"), *command)
+    assert not found & (_SPARK_AND_DAGSTER | _CLIENTS | {"sqlglot"})
+
+
+def test_a_listing_statement_imports_the_parser_alone(tmp_path: Path) -> None:
+    statement = ["sql", "SHOW TABLES IN shop"]
+    found = _modules_after(_MAKE_TABLE, str(tmp_path / "warehouse"), *statement)
+    assert "sqlglot" in found
+    assert not found & (_SPARK_AND_DAGSTER | _CLIENTS)

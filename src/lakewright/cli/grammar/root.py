@@ -7,7 +7,9 @@ from importlib import import_module
 import click
 from click.shell_completion import CompletionItem
 
+from lakewright import __version__
 from lakewright.cli.grammar.command import MOST_COLUMNS, DescribedGroup, warehouse_option
+from lakewright.cli.grammar.guesses import ALIASES, hint
 
 # Help describes commands by these words, so it imports no command.
 COMMANDS: dict[str, dict[str, str]] = {
@@ -137,9 +139,14 @@ class Root(DescribedGroup):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        # Messages and records then name the command itself.
+        asked = [ALIASES.get(args[0], args[0]), *args[1:]]
         try:
-            return super().resolve_command(ctx, args)
+            return super().resolve_command(ctx, asked)
         except click.exceptions.NoSuchCommand as error:
+            told = hint(args[0])
+            if told is not None:
+                raise click.UsageError(told, ctx) from None
             # Click would look for similar names only among the loaded commands.
             raise click.exceptions.NoSuchCommand(
                 error.command_name, possibilities=self.list_commands(ctx), ctx=ctx
@@ -162,9 +169,23 @@ class Root(DescribedGroup):
         return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
 
+def _say_version(ctx: click.Context, _: click.Parameter, is_asked: bool) -> None:
+    if is_asked and not ctx.resilient_parsing:
+        click.echo(f"lakewright {__version__}")
+        ctx.exit()
+
+
+_VERSION = click.Option(
+    ["--version"],
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_say_version,
+    help="Print name and version.",
+)
 ROOT = Root(
     "lakewright",
-    params=[warehouse_option(is_root=True)],
+    params=[warehouse_option(is_root=True), _VERSION],
     help="Inspect and maintain Apache Paimon tables.",
     notes=_NOTES,
     examples=_EXAMPLES,

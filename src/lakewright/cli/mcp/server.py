@@ -12,9 +12,9 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import IO
 
+from lakewright import __version__
 from lakewright.cli.mcp.tools import Tool, Value
 from lakewright.storage.errors import StorageError
 
@@ -187,4 +187,4 @@ def _failed(number: object, error: _RpcError) -> Value:
 
 
 def _about_us() -> Value:
-    return {"name": "lakewright", "title": "Lakewright", "version": version("lakewright")}
+    return {"name": "lakewright", "title": "Lakewright", "version": __version__}

@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass
 
 from lakewright.cli.output.tables import Block, Facts, Heading, TextColumn, TextTable
 from lakewright.cli.output.text import Cell, iso_time, time_text
-from lakewright.platform.upkeep.respec import other_keys_text
 from lakewright.platform.upkeep.words import counted, size_text
 from lakewright.storage import CompactionPlan, Lease, PartitionStats, Snapshot, Table, TableSchema
 from lakewright.storage.errors import InvalidOption, StorageError, UnsupportedError
@@ -264,6 +263,9 @@ def _health(report: TableReport) -> dict[str, str]:
         health["reading"] = f"not possible: {report.read_refusal}"
     if report.has_other_keys:
         keys = report.table.schema.partition_keys
+        # With the verb come the declarations, which a table with one set of keys does not need.
+        from lakewright.platform.upkeep.respec import other_keys_text
+
         health["partition keys"] = other_keys_text(report.table.name, keys, report.late_writers)
     plan = report.compaction
     if plan is None:
