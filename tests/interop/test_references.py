@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lakewright.storage import Catalog, Table
+from lakewright.storage import AddColumn, Catalog, Table
 from lakewright.storage.errors import CorruptionError, UnsupportedError
 from lakewright.storage.operations.state.lineage import Lineage
 from tests.interop.test_they_read_ours import as_read_by, as_texts
@@ -271,6 +271,34 @@ def test_we_read_and_write_on_a_branch_of_theirs(
     table.history.run(table.history.plan_delete_branch("b"))
     assert_only_reachable_files(table)
     assert as_read_by(client, catalog, table) == content(table)
+
+
+@pytest.mark.parametrize("maker", ["we", "java"])
+@pytest.mark.mission("FS19")
+def test_main_keeps_the_schemas_of_its_rows_when_a_branch_becomes_it(
+    catalog: Catalog, java: JavaOracle, released_pypaimon: WritingOracle, maker: str
+) -> None:
+    """A late commit names the schema that its writer opened; the rows below it may name later."""
+    table = new_table(catalog, **KINDS["append"])
+    table.write(rows(table, events(0, 2, v="a")))
+    released_pypaimon.begin_write(catalog.root, "db.t", events(2, 4, v="b"))
+    table.alter(AddColumn("extra", "BIGINT"))
+    table = catalog.table("db.t")
+    table.write(rows(table, [{**each, "extra": 1} for each in events(4, 6, v="c")]))
+    released_pypaimon.finish_write(catalog.root, "db.t", events(2, 4, v="b"))
+    expected = content(table)
+    table.history.create_tag("late")
+    if maker == "we":
+        branch = table.history.create_branch("b", tag="late")
+        assert content(branch) == expected
+        table.history.run(table.history.plan_fast_forward("b"))
+    else:
+        java.create_branch(catalog.root, "db.t", "b", tag="late")
+        with pytest.raises(UnsupportedError, match="schema 1, which the branch has no copy of"):
+            table.history.plan_fast_forward("b")
+    assert content(table) == expected
+    assert as_read_by(java, catalog, table) == expected
+    assert_only_reachable_files(table)
 
 
 @pytest.mark.parametrize("forwards", ["we", "java"])

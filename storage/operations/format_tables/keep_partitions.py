@@ -87,17 +87,15 @@ def drop_format_partitions(
             f"{files.name} has no partition {missing[0].words}", table=files.name
         )
     going = {each: None for each in wanted if each in known}
+    leaving = [each for each in folders if each.partition in going] if delete_files_too else []
+    # Listed first: a link in a folder is refused while the registry still has the partition.
+    paths = [status.path for _, status in list_data_files(files, leaving)]
     if spec.is_registered and going:
         # Readers do not open its files any more when they are deleted.
         change_registry(files, lambda present: present - {*going})
-    if delete_files_too:
-        _delete(files, spec, [each for each in folders if each.partition in going])
+    delete_files(files.fs, paths)
+    remove_empty_folders(files.fs, [each.folder for each in leaving], below=spec.location)
     return tuple(going)
-
-
-def _delete(files: TableFiles, spec: FormatSpec, folders: list[PartitionFolder]) -> None:
-    delete_files(files.fs, [status.path for _, status in list_data_files(files, folders)])
-    remove_empty_folders(files.fs, [each.folder for each in folders], below=spec.location)
 
 
 def folder_drift(files: TableFiles, spec: FormatSpec) -> FolderDrift:

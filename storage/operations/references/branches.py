@@ -47,6 +47,7 @@ from lakewright.storage.operations.state.branch_files import (
     is_whole_branch,
     on_branch,
 )
+from lakewright.storage.operations.state.live_files import live_entries
 from lakewright.storage.spec.arguments import whole_or_none
 from lakewright.storage.spec.option_values import trimmed
 from lakewright.storage.spec.reference_names import MAIN_BRANCH, check_branch_name
@@ -161,8 +162,8 @@ def create_branch(
         snapshot = files.snapshots.read(snapshot_id)
         snapshot_file = files.snapshots.read_file(snapshot_id)
     if snapshot is not None:
-        schema_id = snapshot.schema_id
         _check_beginning(files, name, snapshot)
+        schema_id = max(schemas_of_rows(files, snapshot))
     schema_files = {
         each: files.schemas.read_file(each) for each in files.schemas.ids() if each <= schema_id
     }
@@ -202,6 +203,15 @@ def _check_beginning(files: TableFiles, name: str, snapshot: Snapshot) -> None:
             snapshot_id=snapshot.id,
         )
     check_lists(files, snapshot, f"branch {name}")
+
+
+def schemas_of_rows(files: TableFiles, snapshot: Snapshot) -> set[int]:
+    """The ids of the schemas that the live files of a snapshot are written in.
+
+    Ids above the snapshot's own are among them where a client committed with the schema that it
+    had opened, after an alter and a write by another.
+    """
+    return {snapshot.schema_id, *(e.file.schema_id for e in live_entries(files, snapshot))}
 
 
 def _drop(branch: TableFiles) -> None:

@@ -18,13 +18,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from lakewright.storage.errors import InvalidRequestError, StalePlan
+from lakewright.storage.errors import InvalidRequestError, StalePlan, UnsupportedError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.references.branches import (
     BranchResult,
     check_branch_exists,
     check_is_main,
     check_nothing_new,
+    schemas_of_rows,
 )
 from lakewright.storage.operations.references.delete_unreachable import (
     delete_unreachable,
@@ -84,8 +85,9 @@ def plan_fast_forward(files: TableFiles, name: str) -> FastForwardPlan:
     Raises:
         InvalidRequestError: the branch is main, or has no snapshot.
         BranchNotFound: no branch has that name; the message lists all branches.
-        UnsupportedError: main and the branch have other partition keys, or had since they parted;
-            the message names the way out.
+        UnsupportedError: main and the branch have other partition keys, or had since they parted,
+            or the branch has no copy of a schema that its files are written in; the message names
+            the way out.
         CorruptionError: metadata that the plan depends on cannot be read.
     """
     check_supported(files.schema, Use.EXPIRE, table=files.name)
@@ -100,6 +102,7 @@ def plan_fast_forward(files: TableFiles, name: str) -> FastForwardPlan:
             f"branch {name} of {files.name} has no snapshot, so main cannot be forwarded to it; "
             "write to the branch first"
         )
+    _check_schemas_are_there(seen, name, theirs)
     mine = {each.id: each for each in _snapshots(files)}
     first = min(theirs)
     # Main's earlier snapshots lead to the branch only if main has the branch's first snapshot.
@@ -136,6 +139,27 @@ def plan_fast_forward(files: TableFiles, name: str) -> FastForwardPlan:
         consumers=consumers_beyond(files, shared),
         files=only_kept_by(files, going, staying),
     )
+
+
+def _check_schemas_are_there(
+    seen: TableFiles, name: str, snapshots: Mapping[int, Snapshot]
+) -> None:
+    """Raise UnsupportedError if main's rows would name a schema that main loses.
+
+    Other clients copy the schemas up to the snapshot's own to a branch, and files may name later
+    ones.
+    """
+    there = {*seen.schemas.ids()}
+    for each in snapshots.values():
+        missing = schemas_of_rows(seen, each) - there
+        if missing:
+            raise UnsupportedError(
+                f"snapshot {each.id} of branch {name} of {seen.name} has files in schema "
+                f"{min(missing)}, which the branch has no copy of, so main would be unreadable as "
+                f"that branch; create another branch from that snapshot of main, write to it what "
+                f"was written to {name}, and forward main to it",
+                table=seen.name,
+            )
 
 
 @dataclass(frozen=True, slots=True)

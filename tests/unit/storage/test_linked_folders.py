@@ -100,6 +100,21 @@ def test_a_repair_keeps_a_registered_partition_whose_folder_became_a_link(
     assert not table.drift().found
 
 
+def test_a_drop_that_meets_a_link_leaves_the_partition_registered(
+    catalog: Catalog, tmp_path: Path, precious: Path
+) -> None:
+    root = tmp_path / "landing"
+    table = linked(catalog, root, REGISTERED)
+    (root / "day=a").mkdir()
+    (root / "day=a" / "more.parquet").symlink_to(precious / "other.parquet")
+    before = contents(precious)
+    with pytest.raises(UnsupportedError, match=r"more\.parquet is a symbolic link"):
+        table.drop_partitions(A, delete_files=True)
+    (root / "day=a" / "more.parquet").unlink()
+    assert table.partitions() == (A, {"day": "b"})
+    assert contents(precious) == before
+
+
 def test_a_folder_that_is_a_link_is_not_registered(
     catalog: Catalog, tmp_path: Path, precious: Path
 ) -> None:
