@@ -163,7 +163,12 @@ def create_branch(
         snapshot_file = files.snapshots.read_file(snapshot_id)
     if snapshot is not None:
         _check_beginning(files, name, snapshot)
-        schema_id = max(schemas_of_rows(files, snapshot))
+        try:
+            schema_id = max(schemas_of_rows(files, snapshot))
+        except CorruptionError:
+            # An expiry between the check and the read; any other missing file is told as it is.
+            _check_beginning(files, name, snapshot)
+            raise
     schema_files = {
         each: files.schemas.read_file(each) for each in files.schemas.ids() if each <= schema_id
     }
