@@ -226,7 +226,7 @@ class Story:
             rows = flights.filter(pc.is_in(flights.column("dt"), pa.array(missing)))
             for at in range(SMALL_APPENDS):
                 # Every 24th flight: each append has a share of each day.
-                table.write(rows.take(range(at, rows.num_rows, SMALL_APPENDS)))
+                table.write(rows.take(list(range(at, rows.num_rows, SMALL_APPENDS))))
 
     def _show_health(self) -> None:
         self.say.step("health, from metadata alone")
