@@ -3,8 +3,7 @@
 A check of Dagster runs after its asset, when rows are published. So the check has several sources
 with one evaluation (`schema_reports.py`):
 
-* This step alone, without a materialization, from the UI.
-* The job `validate_schema`, on its schedule, for many tables in one step.
+* This step alone, without a materialization, from the UI or in the job `validate_schema`.
 * The step that writes the table, before it reads its source. It reports the evaluation for its own
   write mode, and a failure of severity ERROR fails the step before any row is staged.
 

@@ -126,7 +126,7 @@ def build_upkeep_job(
             raise dg.Failure(
                 f"{error}\nno upkeep is done until this is right", allow_retries=False
             ) from error
-        # The sensor sees by the process whether the run lives, whatever launched it.
+        # A person may have launched the run, without the tags of the sensor.
         context.instance.add_run_tags(context.run_id, {TABLE_TAG: table_tag(config.tables)})
         signs = SignsOfLife(context.log.info)
         with signs.told():
