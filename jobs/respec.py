@@ -25,7 +25,6 @@ from lakewright.platform.orchestration.schema_reports import RESPEC_JOB
 from lakewright.platform.upkeep.known_partitions import unknown_partitions
 from lakewright.platform.upkeep.respec import RespecOptions, respec_verb
 from lakewright.platform.upkeep.verb import AnyVerb
-from lakewright.platform.warehouse.keepers import KEEPERS, respec_options
 from lakewright.platform.warehouse.kept_tables import KeptTable
 from lakewright.storage import Table
 
@@ -36,7 +35,7 @@ def _declared(kept: KeptTable) -> RespecOptions:
     if kept.declaration is not None and kept.declaration.columns:
         return RespecOptions(keys=kept.declaration.partition_keys)
     policy = kept.policy.respec
-    return respec_options(policy) if policy.enabled else RespecOptions()
+    return RespecOptions.declared(policy) if policy.enabled else RespecOptions()
 
 
 def _verbs(_: Table, __: dg.OpExecutionContext, kept: KeptTable) -> tuple[AnyVerb]:
@@ -61,7 +60,7 @@ def _follow(
 
 RESPEC_OF_TABLES = UpkeepJob(
     name=RESPEC_JOB,
-    description=KEEPERS[RESPEC_JOB].description,
+    description="Change the partition keys of tables, to those declared or of their policy.",
     verbs=_verbs,
     declared=_declared,
     options=RespecOptions,

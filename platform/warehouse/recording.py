@@ -16,13 +16,13 @@ from functools import cached_property, partial
 from typing import Any, TypeVar
 
 from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
+from lakewright.platform.upkeep.options import option_fields
 from lakewright.platform.upkeep.verb import (
     AnyVerb,
     Outcome,
     Report,
     Work,
     carry_out,
-    option_fields,
 )
 from lakewright.platform.warehouse.action import Action, Verdict
 from lakewright.platform.warehouse.calibrate import Calibration

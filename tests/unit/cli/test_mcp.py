@@ -14,7 +14,7 @@ import pytest
 
 from lakewright.cli.mcp.server import Server
 from lakewright.cli.mcp.warehouse_tools import INSTRUCTIONS, WarehouseTools
-from lakewright.platform.upkeep.verb import option_fields
+from lakewright.platform.upkeep.options import option_fields
 from lakewright.platform.upkeep.verbs import VERBS
 from lakewright.storage import Catalog
 from tests.support.tables.builders import EVENTS, events, new_table, rows

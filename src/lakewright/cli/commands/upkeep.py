@@ -38,7 +38,7 @@ from lakewright.platform.upkeep.verb import Work
 from lakewright.platform.upkeep.words import counted, duration_text, size_text
 from lakewright.platform.warehouse.action import Action, Verdict
 from lakewright.platform.warehouse.intents import Declined, Intent
-from lakewright.platform.warehouse.keepers import KEEPERS
+from lakewright.platform.warehouse.keepers import in_turn, options_by
 from lakewright.platform.warehouse.kept_tables import KeptTables, check_patterns
 from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.platform.warehouse.look import Look, Watch
@@ -165,7 +165,6 @@ class _Rounds:
         return done, look
 
     def _carry_out(self, intent: Intent, recorder: Recorder, warnings: list[str]) -> None:
-        keeper = KEEPERS[intent.verb]
         predicted = Measures(cost=intent.cost, benefit=intent.benefit)
         recorder = replace(
             recorder,
@@ -178,13 +177,13 @@ class _Rounds:
             table = self.catalog.table(intent.table)
             # What is cut to a budget has a limit of its own.
             options = replace(
-                keeper.options(self.kept.table(intent.table).policy), **intent.options
+                options_by(self.kept.table(intent.table).policy, intent.verb), **intent.options
             )
             if intent.partitions is not None:
                 columns = partition_columns(table)
                 specs = tuple(decode_partition(key, columns) for key in intent.partitions)
                 options = replace(options, partitions=specs)
-            for verb in keeper.verbs(table):
+            for verb in in_turn(intent.verb, table):
                 work = Work(run=self.run, session=_session, warn=warnings.append)
                 recorder.carry_out(verb, table, options, work)
         except StorageError as error:
@@ -262,7 +261,7 @@ def _done(actions: Sequence[Action], left: Look, *, run: str, shadows: int) -> A
         if not actions:
             if shadows:
                 told = f"{counted(shadows, 'verb')} in shadow: recorded, and nothing done"
-                return [f"{told}; see lakewright history"]
+                return [f"{told}; see lakewright ledger"]
             return ["nothing was due", *_left(left)]
         cells: list[list[Cell]] = [
             [
