@@ -41,11 +41,10 @@ from lakewright.jobs.evolve_schema import evolve_job
 from lakewright.jobs.ingest import build_ingest_job, build_ingest_schedule
 from lakewright.jobs.refresh_assets import Refresh, build_refresh_job
 from lakewright.jobs.replay import build_replay_job
-from lakewright.jobs.respec import SPLIT_OF_A_TABLE
 from lakewright.jobs.schema_sensor import build_schema_sensor
 from lakewright.jobs.statements import build_statements_job
 from lakewright.jobs.undo import build_undo_job
-from lakewright.jobs.upkeep import build_table_job, build_upkeep_job
+from lakewright.jobs.upkeep import build_requests_job, build_upkeep_job
 from lakewright.jobs.upkeep_sensor import build_upkeep_sensor
 from lakewright.jobs.validate_schema import build_validate_job, build_validate_schedules
 from lakewright.jobs.verbs import KEEPING_JOBS, REQUESTED_JOBS
@@ -111,14 +110,14 @@ def build_definitions(
         workspace, adopted_tables, tables, UpkeepNames(group), hooks
     )
     verbs = [kind.name for kind in KEEPING_JOBS]
-    requested = (*REQUESTED_JOBS, evolve_job(workspace, names.keys))
-    keeping, asked = (
+    keeping, evolving = (
         [build_upkeep_job(kind, tables, names=names, resources=keys) for kind in kinds]
-        for kinds in (KEEPING_JOBS, requested)
+        for kinds in (KEEPING_JOBS, (evolve_job(workspace, names.keys),))
     )
     validating, schedules = _validating(workspace, names, keys)
     jobs += [
-        *asked,
+        *evolving,
+        build_requests_job(REQUESTED_JOBS, tables, names=names, resources=keys),
         *validating,
         build_undo_job(names=names, resources=keys),
         build_statements_job(names=names, resources=keys),
@@ -173,8 +172,6 @@ def build_definitions(
             checks.append(build_newest_partition_check(declaration, own, deadlines, resources=keys))
         if declaration.columns:
             checks.append(build_schema_check(workspace, declaration, own, resources=keys))
-            if declaration.scheme.dimensions:
-                jobs.append(build_table_job(SPLIT_OF_A_TABLE, declaration, own, resources=keys))
     sensors += build_automation_sensors(workspace.declarations, names=names)
     if undeclared:
         assets += undeclared.values()
