@@ -214,7 +214,7 @@ def build_requests_job(
 
     members = tuple(_config_of_request(each.name, each.options) for each in kinds)
     verb = (
-        Union[members],  # type: ignore[valid-type]  # noqa: UP007 - made of the verbs
+        Union[members],  # noqa: UP007 - made of the verbs
         Field(discriminator="verb", description="The verb, with the tables and its options."),
     )
     config = _extended(dg.Config, "OfRequest", verb=verb)

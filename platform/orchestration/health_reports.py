@@ -134,9 +134,9 @@ def evaluate_health(
     if due:
         metadata["due"] = _table_of_due(due)
     if waiting:
-        metadata["waits"] = _table_of(waiting, state)
+        metadata["waits"] = _table_of(waiting)
     metadata |= upkeep_links(names, location, told)
-    metadata["not due"] = _table_of([each for each in others if each not in waiting], state)
+    metadata["not due"] = _table_of([each for each in others if each not in waiting])
     if state.survey.problem is None:
         snapshots = state.survey.history.snapshots
         picture = small_files_picture(
@@ -227,7 +227,7 @@ def _description(state: TableState, decisions: Sequence[Decision], kept: KeptTab
     concerned = [each for each in decisions if isinstance(each, Intent) or each.why_not.waits]
     told = [*concerned, *(_declined_rewrites(decisions) if poor else ())]
     if told:
-        lines += ["", *_listed(told, state)]
+        lines += ["", *_listed(told)]
     if concerned and kept.policy.mode is UpkeepMode.SHADOW:
         lines += ["", "Nothing of this is done: `mode: shadow` of its policy only records it."]
     if state.survey.problem is None and state.survey.files.files:
@@ -248,7 +248,7 @@ def _declined_rewrites(decisions: Iterable[Decision]) -> Iterator[Declined]:
 def _headline(decisions: Sequence[Decision]) -> str:
     for each in decisions:
         if each.verb == EVERY_VERB:
-            return _reason(each)
+            return each.told
     left, in_order = _left_alone(decisions), all(map(_is_in_order, decisions))
     if any(isinstance(each, Intent) for each in decisions):
         return f"work is due, and not late{left}." if in_order else f"work is due{left}."
@@ -271,25 +271,16 @@ def _left_alone(decisions: Iterable[Decision]) -> str:
     return f"; {' and '.join(verbs)} {told} left alone"
 
 
-def _listed(decisions: Sequence[Decision], state: TableState) -> Iterable[str]:
+def _listed(decisions: Sequence[Decision]) -> Iterable[str]:
     """A line for each reason, with its verb."""
-    lines = [(each.verb, _reason(each)) for each in decisions if isinstance(each, Intent)]
-    for one, where in _alike((e for e in decisions if isinstance(e, Declined)), state):
-        of_many = one.partition is None and where
-        lines.append((one.verb, f"{where}: {_reason(one)}" if of_many else _reason(one)))
+    lines = [(each.verb, each.told) for each in decisions if isinstance(each, Intent)]
+    for one, where in _alike(each for each in decisions if isinstance(each, Declined)):
+        told = one.reason if one.partition is not None else one.told
+        lines.append((one.verb, f"{where}: {told}" if where and one.partition is None else told))
     for verb, told in lines[:_MOST_NAMED]:
         yield f"- **{_words(verb)}**: {told}"
     if len(lines) > _MOST_NAMED:
         yield f"- and {len(lines) - _MOST_NAMED:,} more"
-
-
-def _reason(decision: Decision) -> str:
-    """The reason, without the table and the verb in front, which stand beside it."""
-    verb = _words(decision.verb)
-    for said in (f"{decision.table}, {verb}: ", f"{decision.table}: "):
-        if decision.reason.startswith(said):
-            return decision.reason.removeprefix(said)
-    return decision.reason
 
 
 def _table_of_due(due: Sequence[Intent]) -> dg.TableMetadataValue:
@@ -298,7 +289,7 @@ def _table_of_due(due: Sequence[Intent]) -> dg.TableMetadataValue:
             [
                 {
                     "verb": _words(each.verb),
-                    "reason": _reason(each),
+                    "reason": each.told,
                     "reads": size_text(each.cost.bytes) if each.cost.bytes else "no rows",
                     "takes": duration_text(ms) if (ms := each.cost.milliseconds) else "not known",
                     "gains": _gains(each.benefit),
@@ -328,7 +319,7 @@ def _gains(benefit: Benefit) -> str:
     return ", ".join(told)
 
 
-def _table_of(declined: Sequence[Declined], state: TableState) -> dg.TableMetadataValue | None:
+def _table_of(declined: Sequence[Declined]) -> dg.TableMetadataValue | None:
     if not declined:
         return None
     # Verbs before single partitions, so that many partitions hide no verb.
@@ -339,32 +330,29 @@ def _table_of(declined: Sequence[Declined], state: TableState) -> dg.TableMetada
                 {
                     "verb": _words(each.verb),
                     "why not": _words(each.why_not.value),
-                    "reason": _reason(each),
+                    "reason": each.told,
                     "partition": where,
                     "again": "" if each.again_ms is None else time_text(each.again_ms),
                 }
-                for each, where in _alike(ordered, state)
+                for each, where in _alike(ordered)
             ]
         )
     )
 
 
-def _alike(declined: Iterable[Declined], state: TableState) -> Iterable[tuple[Declined, str]]:
+def _alike(declined: Iterable[Declined]) -> Iterable[tuple[Declined, str]]:
     """The decisions with their partitions; partitions with one reason are one decision."""
-    names = {each.key: each.name for each in state.health.partitions}
     found: dict[tuple[str, tuple[object, ...]], list[Declined]] = {}
     for each in declined:
-        name = None if each.partition is None else names.get(each.partition)
-        said = each.reason if name is None else each.reason.removeprefix(f"{name}: ")
         same = (each.verb, each.why_not, each.again_ms, each.partition is None)
-        found.setdefault((said, same), []).append(each)
-    for (said, _), these in found.items():
+        found.setdefault((each.told, same), []).append(each)
+    for these in found.values():
         keys = [each.partition for each in these if each.partition is not None]
         if len(keys) <= 1:
             yield from ((each, each.partition or "") for each in these)
         else:
             where = f"{counted(len(keys), 'partition')}: {first_few(keys, between=', ')}"
-            yield replace(these[0], reason=said, partition=None), where
+            yield replace(these[0], partition=None), where
 
 
 def _outlook_table(outlook: Sequence[RetentionOutlook]) -> dg.TableMetadataValue | None:

@@ -162,7 +162,7 @@ def _cells(line: TableLine) -> list[Cell]:
         verb = left.verb.replace("_", " ")
         state = left.why_not.value.replace("_", " ")
         state += "" if left.verb == EVERY_VERB else f": {verb}"
-        why = left.reason.removeprefix(f"{line.table}, {verb}: ")
+        why = left.told
     elif line.debt.files:
         # A debt is counted against no policy, so it says what it is made of.
         state, why = "not due", "; ".join(line.findings)

@@ -78,7 +78,7 @@ def test_another_reason_to_wait_or_to_decline_is_news_and_the_course_of_a_schedu
     state = read_state(catalog, "db.events", now_ms=START_MS)
 
     def told(why_not: WhyNot, reason: str = "") -> object:
-        declined = Declined(table="db.events", verb="compact", why_not=why_not, reason=reason)
+        declined = Declined(table="db.events", verb="compact", why_not=why_not, told=reason)
         return health_told(state, [declined])
 
     quiet = {WhyNot.HEALTHY, WhyNot.NOT_YET}
@@ -143,7 +143,7 @@ def test_partitions_with_one_reason_are_one_line(tmp_path: Path) -> None:
     found.sort(key=lambda each: str(each["reason"]))
     assert [(each["verb"], each["reason"]) for each in found] == [
         ("compact", "2 small files < 5: leave"),
-        ("compact", "partition day=d9: 3 small files < 5: leave"),
+        ("compact", "3 small files < 5: leave"),
     ]
     count, _, named = found[0]["partition"].partition(": ")
     assert count == "7 partitions"
