@@ -53,7 +53,7 @@ from lakewright.platform.declare.policy_watch import PolicyFiles
 from lakewright.platform.declare.variables import POLICY_VARIABLE, TABLES_VARIABLE
 from lakewright.platform.declare.workspace import Workspace, read_workspace
 from lakewright.platform.orchestration.check_events import HEALTHY
-from lakewright.platform.orchestration.dagster_checks import check_for_dagster, check_schedules
+from lakewright.platform.orchestration.dagster_checks import check_for_dagster
 from lakewright.platform.orchestration.names import UpkeepNames, usual_key
 from lakewright.platform.orchestration.newest_partition_reports import deadlines_of
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
@@ -103,7 +103,7 @@ def build_definitions(
     jobs: list[Any] = []
     sensors: list[dg.SensorDefinition] = []
     tables = KeptTables(
-        files=PolicyFiles(policies, workspace=workspace, check=check_schedules),
+        files=PolicyFiles(policies, workspace=workspace),
         declarations={each.table: each for each in workspace.declarations},
         adopted=tuple(adopted),
     )
