@@ -1,8 +1,7 @@
 """The definitions of a workspace: every declared table with its asset, jobs, sensor and schedule.
 
 `LAKEWRIGHT_TABLES` names the files and folders of declarations, parted as in PATH, and
-`LAKEWRIGHT_POLICY` those of policies, under which all tables of the warehouse are kept. Without
-any, the demonstration's declarations are taken.
+`LAKEWRIGHT_POLICY` those of policies, under which all tables of the warehouse are kept.
 """
 
 from __future__ import annotations
@@ -67,7 +66,6 @@ _LISTING_SECONDS = 20.0
 # What this process has read, by warehouse.
 _LISTED: dict[str, tuple[AdoptedTable, ...]] = {}
 _log = logging.getLogger(__name__)
-DEMO_TABLES = Path(__file__).parent / "demo" / "tables"
 
 
 def build_definitions(
@@ -267,14 +265,14 @@ def _shown(
 
 @dg.definitions
 def defs() -> dg.Definitions:
-    """The workspace that `workspace.yaml` loads."""
+    """The workspace that `lakewright up` serves."""
     paths, policies = _named(TABLES_VARIABLE), _named(POLICY_VARIABLE)
     # The jobs bring their executor along; this one is for assets materialized without a job.
     in_process = dg.Definitions(executor=dg.in_process_executor)
     # With policies, all tables of the warehouse are kept.
     adopted = ["*"] if policies else []
     built = build_definitions(
-        paths or ([] if policies else [DEMO_TABLES]),
+        paths,
         policies=policies,
         adopted=adopted,
         adopted_tables=_listed(adopted) if adopted else (),

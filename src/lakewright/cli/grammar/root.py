@@ -85,6 +85,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "lease": "the processes that work on a table",
     },
     "Workspace": {
+        "init": "a project with an example table, ready to run",
         "check": "what is wrong in files of declarations and policies",
         "yaml-schema": "the JSON Schema of these files, for editors",
         "demo": "a tour with a year of real flights",

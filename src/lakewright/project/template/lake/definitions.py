@@ -1,0 +1,11 @@
+"""What Dagster serves: the components below `defs`."""
+
+from pathlib import Path
+
+import dagster as dg
+
+
+@dg.definitions
+def defs() -> dg.Definitions:
+    """All components of this project."""
+    return dg.load_from_defs_folder(path_within_project=Path(__file__).parent)
