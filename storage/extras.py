@@ -10,7 +10,6 @@ from lakewright.storage.errors import UnsupportedError
 # By the name that is imported.
 _EXTRAS = {
     "dagster": "dagster",
-    "dagster_webserver": "dagster",
     "pandas": "expectations",
     "pyspark": "spark",
     "great_expectations": "expectations",
@@ -26,8 +25,7 @@ _EXTRAS = {
 
 def extra_missing(what: str, error: ImportError) -> UnsupportedError | None:
     """What to say of an import that failed while doing `what`, if an extra installs the module."""
-    # A distribution that is not installed has the name that pip knows.
-    module = (error.name or "").split(".")[0].replace("-", "_")
+    module = (error.name or "").split(".")[0]
     extra = _EXTRAS.get(module)
     if extra is None:
         return None

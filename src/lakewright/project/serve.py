@@ -74,7 +74,7 @@ def workspace_of(
 
 def serve(warehouse: str, tables: Sequence[Path], policies: Sequence[Path], port: int) -> None:
     """Serve the workspace until interrupted; the server takes this process's place."""
-    distribution("dagster-webserver")
+    distribution("dagster")
     workspace = workspace_of(warehouse, tables, policies)
     is_named = bool(tables or policies)
     own = not is_named and _is_project(Path.cwd())
