@@ -7,5 +7,6 @@ import dagster as dg
 
 @dg.definitions
 def defs() -> dg.Definitions:
-    """All components of this project."""
-    return dg.load_from_defs_folder(path_within_project=Path(__file__).parent)
+    """All components of this project; a run works in one process."""
+    loaded = dg.load_from_defs_folder(path_within_project=Path(__file__).parent)
+    return dg.Definitions.merge(loaded, dg.Definitions(executor=dg.in_process_executor))
