@@ -9,8 +9,8 @@ from functools import partial
 
 import dagster as dg
 
+from lakewright.platform.declare.cron import last_tick_ms
 from lakewright.platform.orchestration.check_events import HEALTHY
-from lakewright.platform.orchestration.cron import last_tick_ms
 from lakewright.platform.orchestration.failures import failures_for_dagster
 from lakewright.platform.orchestration.health_background import read_background
 from lakewright.platform.orchestration.health_reports import (

@@ -21,8 +21,8 @@ from dagster._core.storage.tags import MAX_RUNTIME_SECONDS_TAG, RUN_KEY_TAG
 from lakewright.jobs.refresh_assets import refresh_request
 from lakewright.jobs.upkeep import SENSOR_TAG
 from lakewright.jobs.verbs import KEEPING_JOBS
+from lakewright.platform.declare.cron import last_tick_ms
 from lakewright.platform.declare.upkeep_policies import CompactionPolicy, WarehousePolicy
-from lakewright.platform.orchestration.cron import last_tick_ms
 from lakewright.platform.orchestration.names import TABLE_TAG, VERB_TAG, UpkeepNames, table_tag
 from lakewright.platform.orchestration.past_runs import past_runs
 from lakewright.platform.orchestration.resource_keys import ResourceKeys

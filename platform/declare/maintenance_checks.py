@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from lakewright.platform.declare.cron import check_cron
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.upkeep_policies import (
     ChangelogPolicy,
@@ -53,6 +54,9 @@ def check_upkeep(policy: UpkeepPolicy) -> Iterator[Finding]:
         timezone = getattr(section, "timezone", None)
         if timezone is not None:
             yield from check_timezone(timezone, (name, "timezone"))
+        message = check_cron(getattr(section, "schedule", "@daily"))
+        if message is not None:
+            yield (name, "schedule"), message
     if policy.compaction.interval < _MIN_INTERVAL_MS:
         yield ("compaction", "interval"), "the interval is at least 5s"
     if isinstance(policy, WarehousePolicy) and policy.interval < _MIN_INTERVAL_MS:

@@ -1,8 +1,7 @@
 """The definitions of a workspace: every declared table with its asset, jobs, sensor and schedule.
 
 `LAKEWRIGHT_TABLES` names the files and folders of declarations, parted as in PATH, and
-`LAKEWRIGHT_POLICY` those of policies, under which all tables of the warehouse are kept. Without
-any, the demonstration's declarations are taken.
+`LAKEWRIGHT_POLICY` those of policies, under which all tables of the warehouse are kept.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ from lakewright.platform.declare.policy_watch import PolicyFiles
 from lakewright.platform.declare.variables import POLICY_VARIABLE, TABLES_VARIABLE
 from lakewright.platform.declare.workspace import Workspace, read_workspace
 from lakewright.platform.orchestration.check_events import HEALTHY
-from lakewright.platform.orchestration.dagster_checks import check_for_dagster, check_schedules
+from lakewright.platform.orchestration.dagster_checks import check_for_dagster
 from lakewright.platform.orchestration.names import UpkeepNames, usual_key
 from lakewright.platform.orchestration.newest_partition_reports import deadlines_of
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
@@ -66,7 +65,6 @@ _LISTING_SECONDS = 20.0
 # What this process has read, by warehouse.
 _LISTED: dict[str, tuple[AdoptedTable, ...]] = {}
 _log = logging.getLogger(__name__)
-DEMO_TABLES = Path(__file__).parent / "demo" / "tables"
 
 
 def build_definitions(
@@ -102,7 +100,7 @@ def build_definitions(
     jobs: list[Any] = []
     sensors: list[dg.SensorDefinition] = []
     tables = KeptTables(
-        files=PolicyFiles(policies, workspace=workspace, check=check_schedules),
+        files=PolicyFiles(policies, workspace=workspace),
         declarations={each.table: each for each in workspace.declarations},
         adopted=tuple(adopted),
     )
@@ -264,14 +262,14 @@ def _shown(
 
 @dg.definitions
 def defs() -> dg.Definitions:
-    """The workspace that `workspace.yaml` loads."""
+    """The workspace that `lakewright up` serves."""
     paths, policies = _named(TABLES_VARIABLE), _named(POLICY_VARIABLE)
     # The jobs bring their executor along; this one is for assets materialized without a job.
     in_process = dg.Definitions(executor=dg.in_process_executor)
     # With policies, all tables of the warehouse are kept.
     adopted = ["*"] if policies else []
     built = build_definitions(
-        paths or ([] if policies else [DEMO_TABLES]),
+        paths,
         policies=policies,
         adopted=adopted,
         adopted_tables=_listed(adopted) if adopted else (),

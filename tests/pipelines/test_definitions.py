@@ -182,11 +182,6 @@ def given(job: str, config: Mapping[str, Any]) -> dict[str, Any]:
     return {"ops": {job: {"config": config}}}
 
 
-def test_the_workspace_file_names_the_definitions() -> None:
-    root = Path(__file__).parents[2]
-    assert "python_module: lakewright.definitions" in (root / "workspace.yaml").read_text()
-
-
 def test_the_instance_lets_one_step_at_a_time_into_a_pool() -> None:
     import yaml
 

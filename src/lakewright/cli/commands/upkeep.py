@@ -23,7 +23,6 @@ from lakewright.cli.output.text import Cell
 from lakewright.cli.upkeep.gate import workspace_of
 from lakewright.cli.upkeep.looking import LastTick, look_now, plain_decision, states_of
 from lakewright.cli.upkeep.policies import (
-    check_given_schedules,
     known_tables,
     policies_of,
     policy_options,
@@ -87,7 +86,7 @@ def upkeep(
 ) -> Answer:
     """Carry out the upkeep that is due in the whole warehouse."""
     # Cron schedules are read as Dagster reads them.
-    from lakewright.platform.orchestration.cron import last_tick_ms
+    from lakewright.platform.declare.cron import last_tick_ms
 
     if not policy and not tables and not call.dry_run:
         raise InvalidRequestError(
@@ -97,7 +96,7 @@ def upkeep(
     workspace = workspace_of(tables, ())
     # What is wrong with the files is told as by other commands.
     policies = policies_of(policy, workspace)
-    files = PolicyFiles(policy, workspace=workspace, check=check_given_schedules)
+    files = PolicyFiles(policy, workspace=workspace)
     if only:
         check_patterns(only, known_tables(call))
     kept = KeptTables(files=files, adopted=only or ("*",))

@@ -67,6 +67,7 @@ _OWN: dict[str, dict[str, str]] = {
         "lease": "the processes that work on a table",
     },
     "Workspace": {
+        "init": "a project with an example table, ready to run",
         "check": "what is wrong in files of declarations and policies",
         "yaml-schema": "the JSON Schema of these files, for editors",
         "demo": "a tour with a year of real flights",
@@ -93,7 +94,8 @@ Exit codes:
   2    the request is wrong: an option, a name, a filter, an invalid plan, or a function of yours
        that failed
   3    no such warehouse, database, table, snapshot, tag, branch, consumer or file
-  4    the table or store needs a feature that is not implemented; nothing was changed
+  4    the table or store needs a feature that is not implemented, or the command a package that
+       is not installed; nothing was changed
   5    another commit came first, or the plan is stale: plan again
   6    files contradict the format or each other: a person must look
   7    the store did not answer, or another process works on that part of the table; or it

@@ -182,8 +182,7 @@ class WarehouseTools:
 
     def why(self, *, table: str | None, limit: int) -> Value:
         """The decisions of now."""
-        # Cron schedules are read as Dagster reads them.
-        from lakewright.platform.orchestration.cron import last_tick_ms
+        from lakewright.platform.declare.cron import last_tick_ms
 
         policies_of(self.policy, self.workspace)
         look = look_now(self.catalog, self._watch, last_tick_ms)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from lakewright.platform.declare.cron import last_tick_ms
 from lakewright.platform.declare.partition_keys import decode_partition
 from lakewright.platform.declare.policy_watch import PolicyFiles
 from lakewright.platform.declare.upkeep_policies import (
@@ -14,7 +15,6 @@ from lakewright.platform.declare.upkeep_policies import (
     ManifestPolicy,
     SortPolicy,
 )
-from lakewright.platform.orchestration.cron import last_tick_ms
 from lakewright.platform.upkeep.health import partition_columns
 from lakewright.platform.upkeep.verb import Work
 from lakewright.platform.warehouse.clock import Clock

@@ -19,9 +19,9 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from lakewright.cli import main
+from lakewright.platform.declare.cron import last_tick_ms, ticks_back
 from lakewright.platform.declare.partition_keys import decode_partition
 from lakewright.platform.declare.policy_watch import PolicyFiles
-from lakewright.platform.orchestration.cron import last_tick_ms, ticks_back
 from lakewright.platform.upkeep.health import PartitionHealth, partition_columns
 from lakewright.platform.upkeep.measures import Measures
 from lakewright.platform.upkeep.verb import Work
