@@ -5,7 +5,6 @@ a table may have changed since the sensor looked. A table that cannot be kept do
 from the others. The file is long since it follows one run from its config to its last report.
 """
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
@@ -44,7 +43,6 @@ from lakewright.platform.orchestration.run_config import (
     options_of_run,
 )
 from lakewright.platform.orchestration.run_identity import commit_user
-from lakewright.platform.orchestration.run_process import PROCESS_TAG, process_identity
 from lakewright.platform.orchestration.runs import release_of_ended_runs
 from lakewright.platform.upkeep.health import TableHealth, read_health
 from lakewright.platform.upkeep.known_partitions import unknown_partitions
@@ -130,8 +128,7 @@ class _Run:
                 f"{error}\nno upkeep is done until this is right", allow_retries=False
             ) from error
         # The sensor sees by the process whether the run lives, whatever launched it.
-        tags = {TABLE_TAG: table_tag(config.tables), PROCESS_TAG: process_identity(os.getpid())}
-        context.instance.add_run_tags(context.run_id, tags)
+        context.instance.add_run_tags(context.run_id, {TABLE_TAG: table_tag(config.tables)})
         signs = SignsOfLife(context.log.info)
         with signs.told():
             self._keep_each(kind, context, config, asked, signs)

@@ -24,7 +24,7 @@ from lakewright.platform.declare.wrong_places import Finding, check_timezone
 from lakewright.storage.errors import StorageError
 from lakewright.storage.spec.partition_time import PartitionTimes
 
-_MIN_SILENCE_MS, _MIN_RUNTIME_MS = 120_000, 60_000
+_MIN_RUNTIME_MS = 60_000
 _MIN_INTERVAL_MS = 5_000
 # The files of a running write look like orphans: what is younger is refused by the removal itself.
 _LEAST_AGE_MS = 3_600_000
@@ -63,9 +63,6 @@ def check_upkeep(policy: UpkeepPolicy) -> Iterator[Finding]:
         yield ("interval",), "the interval is at least 5s"
     if isinstance(policy, WarehousePolicy) and policy.max_runtime < _MIN_RUNTIME_MS:
         yield ("max_runtime",), "a run begins with what it shall do; write at least 1min"
-    if isinstance(policy, WarehousePolicy) and policy.presumed_dead < _MIN_SILENCE_MS:
-        message = "a run tells that it lives once a minute; write at least 2min"
-        yield ("presumed_dead",), message
     if policy.orphans.older_than < _LEAST_AGE_MS:
         message = "files younger than 1h may be those of a running write; write at least 1h"
         yield ("orphans", "older_than"), message

@@ -27,7 +27,7 @@ from lakewright.platform.declare.declared_values import Declared, Text
 from lakewright.platform.declare.document_kinds import DocumentKind, kind_of
 from lakewright.platform.declare.maintenance_checks import check_upkeep
 from lakewright.platform.declare.marked_yaml import MalformedYamlError, Place, read_marked
-from lakewright.platform.declare.model_errors import explain
+from lakewright.platform.declare.model_errors import findings_of
 from lakewright.platform.declare.policies import (
     Given,
     Layer,
@@ -38,7 +38,6 @@ from lakewright.platform.declare.policies import (
     resolved,
 )
 from lakewright.platform.declare.upkeep_policies import (
-    Budget,
     SectionPolicy,
     UpkeepPolicy,
     WarehousePolicy,
@@ -153,29 +152,9 @@ def _wrong_shapes(document: Written) -> Iterator[Problem]:
     try:
         PolicyFile.model_validate(document.value)
     except ValidationError as err:
-        for detail in err.errors():
-            place, message = explain(detail, PolicyFile)
-            if detail["type"] == "extra_forbidden":
-                message = _misplaced(place) or message
-            if not place:
-                message = "policies are a mapping of warehouse, databases, patterns or tables"
-            yield document.problem(place, message)
-
-
-def _misplaced(place: Place) -> str | None:
-    """Where a key belongs that stands at a wrong level."""
-    key = str(place[-1])
-    is_policy = len(place) == 3 and place[0] != "warehouse"
-    if key in SectionPolicy.model_fields and len(place) == 1:
-        return f"{key!r} is part of a policy; write it under `warehouse` for all tables"
-    if place[-2:-1] == ("budget",) and key in Budget.model_fields:
-        return (
-            f"all budgets have the day of the warehouse's; write {key!r} in the one of `warehouse`"
-        )
-    own = WarehousePolicy.model_fields.keys() - SectionPolicy.model_fields.keys()
-    if key in own and (is_policy or len(place) == 1):
-        return f"only a whole warehouse has {key!r}; write it under `warehouse`"
-    return None
+        for place, message in findings_of(err, PolicyFile):
+            whole = "policies are a mapping of warehouse, databases, patterns or tables"
+            yield document.problem(place, message if place else whole)
 
 
 def _valid_parts(value: object) -> Iterator[tuple[Level, str, Place, UpkeepPolicy]]:

@@ -17,14 +17,8 @@ import dagster as dg
 from lakewright.platform.declare.partition_keys import first_few
 from lakewright.platform.declare.upkeep_policies import UpkeepMode
 from lakewright.platform.orchestration.check_events import HEALTHY, check_event
+from lakewright.platform.orchestration.file_bars import small_files_bars
 from lakewright.platform.orchestration.names import TableNames, UpkeepNames
-from lakewright.platform.orchestration.pictures import (
-    as_markdown,
-    debt_picture,
-    file_shapes_picture,
-    small_files_bars,
-    small_files_picture,
-)
 from lakewright.platform.orchestration.reports import first_records, row_counts
 from lakewright.platform.orchestration.run_identity import origin_of
 from lakewright.platform.orchestration.upkeep_links import upkeep_links
@@ -38,6 +32,7 @@ from lakewright.platform.upkeep.words import (
     time_text,
 )
 from lakewright.platform.warehouse.action import Action, Verdict
+from lakewright.platform.warehouse.debt import debt_of
 from lakewright.platform.warehouse.intents import Decision, Declined, Intent, WhyNot
 from lakewright.platform.warehouse.kept_tables import KeptTable
 from lakewright.platform.warehouse.kept_verbs import (
@@ -48,7 +43,6 @@ from lakewright.platform.warehouse.kept_verbs import (
 )
 from lakewright.platform.warehouse.survey import TableSurvey
 from lakewright.platform.warehouse.table_state import TableState
-from lakewright.platform.warehouse.trend import Trend
 from lakewright.storage.operations.retention.retention_outlook import RetentionOutlook
 
 # What is told of a decision: its verb, and why it is declined; None if the verb is due.
@@ -95,22 +89,19 @@ class HealthEvaluation:
         )
 
 
-# Of more files no picture is drawn, and what other retention times would free is not read of a
-# longer history.
-MOST_FILES_DRAWN, MOST_SNAPSHOTS_READ = 20_000, 2_000
+# What other retention times would free is not read of a longer history.
+MOST_SNAPSHOTS_READ = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Background:
     """What an evaluation shows beside the decisions, as far as it was read.
 
-    `trend` is what was recorded of the table before, and `outlook` what other retention times would
-    free. `files` are the level and bytes of each file, and `actions` those of the ledger on it.
+    `outlook` is what other retention times would free, and `actions` are those of the ledger on the
+    table.
     """
 
-    trend: Trend | None = None
     outlook: Sequence[RetentionOutlook] = ()
-    files: Sequence[tuple[int, int]] = ()
     actions: Sequence[Action] = ()
 
 
@@ -139,21 +130,6 @@ def evaluate_health(
     metadata["not due"] = _table_of([each for each in others if each not in waiting])
     if state.survey.problem is None:
         snapshots = state.survey.history.snapshots
-        picture = small_files_picture(
-            state.survey.files, state.health.partitions, keyed=state.survey.keyed
-        )
-        metadata["files"] = dg.MetadataValue.md(as_markdown(picture, "small files by partition"))
-        if beside.files:
-            drawn = file_shapes_picture(beside.files, keyed=state.survey.keyed)
-            metadata["sizes and levels"] = dg.MetadataValue.md(
-                as_markdown(drawn, "files by size, and by level")
-            )
-        elif 0 < state.survey.files.files <= MOST_FILES_DRAWN:
-            metadata["sizes and levels"] = "a picture, once this check is executed"
-        trend = beside.trend
-        if trend is not None and len(trend.points) > 1:
-            drawn = as_markdown(debt_picture(trend), "files and debt over time")
-            metadata["health over time"] = dg.MetadataValue.md(drawn)
         metadata["other retention times"] = _outlook_table(beside.outlook) or (
             f"`lakewright retention {state.survey.table}` tells what they would free"
             + (", and so does this check when it is executed" * (snapshots <= MOST_SNAPSHOTS_READ))
@@ -443,7 +419,7 @@ def _numbers(state: TableState) -> Mapping[str, Any]:
     """The figures that charts of the check follow over time."""
     survey = state.survey
     files, layout, history = survey.files, survey.layout, survey.history
-    orphans = survey.orphans
+    orphans, debt = survey.orphans, debt_of(survey)
     numbers: dict[str, Any] = {
         **row_counts(files.rows, files.merged_rows),
         "lakewright/files": files.files,
@@ -451,6 +427,8 @@ def _numbers(state: TableState) -> Mapping[str, Any]:
         "lakewright/small_files": files.small_files,
         "lakewright/small_bytes": files.small_bytes,
         "lakewright/waiting_rows": files.waiting_rows,
+        "lakewright/debt_files": debt.files,
+        "lakewright/debt_bytes": debt.bytes,
         "lakewright/partitions": layout.partitions,
         "lakewright/skew": layout.skew,
         "lakewright/snapshots": history.snapshots,

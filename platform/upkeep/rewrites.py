@@ -217,7 +217,6 @@ def compaction_report(
             *_nulled(result),
         ),
         was_beaten=result.snapshot is None,
-        file_sizes=(result.file_sizes_before, result.file_sizes_after),
         partitions=_touched(plan),
         snapshot=result.snapshot,
     )

@@ -74,7 +74,6 @@ class Report:
     is_empty: bool = False
     only_tells: bool = False
     was_beaten: bool = False
-    file_sizes: tuple[tuple[int, ...], tuple[int, ...]] | None = None
     partitions: tuple[Mapping[str, object], ...] = ()
     snapshot: Snapshot | None = None
 

@@ -82,9 +82,9 @@ class Recorder:
                 use = ledger.exists()
         lineage = None
         try:
-            lineage = lineage_sink(catalog, os.environ)
-        except InvalidRequestError as error:
-            # Other programs on the machine may have transports that are not known here.
+            lineage = lineage_sink(catalog)
+        except StorageError as error:
+            # Other programs of the machine may be set up for it, and upkeep goes on without.
             warn(error.message)
         return cls(
             sinks=(
