@@ -108,10 +108,9 @@ def _script() -> str:
     except ImportError:
         told = "the report draws by vl-convert-python; run: pip install 'lakewright[report]'"
         raise UnsupportedError(told) from None
-    bundle = vl_convert.javascript_bundle(None)
+    ours = (_HERE / "report.js").read_text(encoding="utf-8")
     # No text of the script may look like its end.
-    bundle = bundle.replace("</script", "<\\/script").replace("<!--", "<\\!--")
-    return f"{bundle}\n{(_HERE / 'report.js').read_text(encoding='utf-8')}"
+    return vl_convert.javascript_bundle(ours).replace("</script", "<\\/script")
 
 
 # --- the warehouse ------------------------------------------------------------------------------
