@@ -59,12 +59,13 @@ def build_upkeep_sensor(
     resources: ResourceKeys | None = None,
     shown: Sequence[AdoptedTable] | None = None,
     is_run: bool = False,
+    page: str = "",
 ) -> dg.SensorDefinition:
     """The sensor of all kept tables; `is_run` says that a run loads it, which never looks.
 
     `shown` are the adopted tables that are assets. Of further tables, and of those that have other
     partition keys by now, it asks for a run of the job `refresh_assets`, which then is one of the
-    jobs. Without it, the assets stay as they are.
+    jobs. Without it, the assets stay as they are. `page` is the asset that shows all of it.
     """
     names = names or UpkeepNames()
     keys = resources or ResourceKeys()
@@ -81,6 +82,7 @@ def build_upkeep_sensor(
         description=(
             "Looks at the metadata of every kept table and asks for the upkeep that is due: the "
             "most useful first, in few runs, within the budget of the day."
+            + (f" The asset `{page}` shows all of it on one page." if page else "")
         ),
     )
     def upkeep_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:

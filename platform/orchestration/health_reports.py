@@ -32,7 +32,7 @@ from lakewright.platform.upkeep.words import (
     time_text,
 )
 from lakewright.platform.warehouse.action import Action, Verdict
-from lakewright.platform.warehouse.debt import debt_of
+from lakewright.platform.warehouse.debt import debt_of, poor_state
 from lakewright.platform.warehouse.intents import Decision, Declined, Intent, WhyNot
 from lakewright.platform.warehouse.kept_tables import KeptTable
 from lakewright.platform.warehouse.kept_verbs import (
@@ -53,9 +53,6 @@ _AS_DUE = frozenset({WhyNot.IN_FLIGHT, WhyNot.CAPPED})
 _IN_ORDER = frozenset({WhyNot.HEALTHY, WhyNot.NOT_YET})
 # Reasons of the policy itself to wait: the table is as its policy wants it.
 _ALLOWED = frozenset({WhyNot.OUT_OF_HOURS, WhyNot.STILL_WRITTEN, WhyNot.TOO_LITTLE})
-# From so many sorted runs, or small files, of one bucket on, the state of a table is poor. A
-# compaction by the defaults of Paimon leaves fewer than 5 of each.
-POOR_RUNS, POOR_FILES = 10, 50
 _REWRITES = frozenset({COMPACT, SORT_COMPACT, RESCALE})
 _MOST_NAMED = 5
 _MOST_RUNS = 10
@@ -157,7 +154,7 @@ def health_told(state: TableState, decisions: Sequence[Decision]) -> tuple[bool,
             told.add((each.verb, None))
         elif each.why_not not in _IN_ORDER:
             told.add((each.verb, None if each.why_not in _AS_DUE else each.why_not))
-    passed = state.survey.problem is None and _poor(state.survey) is None
+    passed = state.survey.problem is None and poor_state(state.survey) is None
     return passed and all(map(_is_in_order, decisions)), frozenset(told)
 
 
@@ -167,16 +164,6 @@ def _is_in_order(decision: Decision) -> bool:
         return decision.in_time
     may_wait = decision.in_time and decision.why_not is not WhyNot.ASKED_BEFORE
     return not decision.why_not.waits or may_wait or decision.why_not in _ALLOWED
-
-
-def _poor(survey: TableSurvey) -> str | None:
-    """What readers pay for the state of a table, if it is poor."""
-    files = survey.files
-    if survey.keyed and files.sorted_runs >= POOR_RUNS:
-        return f"a reader merges up to {files.sorted_runs:,} sorted runs of one bucket"
-    if not survey.keyed and files.most_in_bucket >= POOR_FILES:
-        return f"a reader opens up to {files.most_in_bucket:,} small files of one bucket"
-    return None
 
 
 def absent(table: str) -> HealthEvaluation:
@@ -195,7 +182,7 @@ def _description(state: TableState, decisions: Sequence[Decision], kept: KeptTab
     link. So what a person must read is here, and the bars are characters, which any theme, any
     message and any log can show.
     """
-    poor, summary = _poor(state.survey), _summary(state.survey)
+    poor, summary = poor_state(state.survey), _summary(state.survey)
     lines = [f"**State: poor**: {poor}; {summary}"] if poor else [f"**State: good**: {summary}"]
     if state.survey.problem is not None:
         lines = ["**State: not known**"]

@@ -24,6 +24,7 @@ from lakewright.platform.warehouse.past import day_of
 from lakewright.platform.warehouse.savings import sum_of_costs
 from lakewright.platform.warehouse.survey_rows import HealthFigures
 from lakewright.platform.warehouse.surveys import OWN_TABLES, Surveys
+from lakewright.platform.warehouse.table_state import TableState
 from lakewright.platform.warehouse.trend import Trend, trends
 from lakewright.storage import Catalog, Lease
 from lakewright.storage.errors import StorageError
@@ -100,6 +101,15 @@ class Overviews:
         past = self._watch.recorded(self.catalog).past(day_begins_ms=begins_ms)
         return self._overview(self._watch, past, now_ms, ends_ms)
 
+    @property
+    def actions(self) -> tuple[Action, ...]:
+        """The actions of a month that the last look knew, oldest first."""
+        return self._actions
+
+    def state(self, table: str) -> TableState | None:
+        """What the last look read of a table."""
+        return None if self._watch is None else self._watch.state(table)
+
     def _overview(self, watch: Watch, past: Past, now_ms: int, day_ends_ms: int) -> Overview:
         clock = Clock(now_ms=now_ms, last_tick_ms=cache(partial(self.last_tick_ms, now_ms)))
         look = watch.look(self.catalog, past, clock, day_ends_ms=day_ends_ms)
@@ -120,7 +130,7 @@ class Overviews:
         )
 
     def _line(self, name: str, decisions: Sequence[Decision]) -> TableLine:
-        state = None if self._watch is None else self._watch.state(name)
+        state = self.state(name)
         survey = None if state is None else state.survey
         return TableLine(
             table=name,

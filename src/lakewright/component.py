@@ -112,7 +112,7 @@ class LakehouseTables(dg.StateBackedComponent, dg.Model, dg.Resolvable):
 
     key_prefix: Annotated[
         Sequence[str],
-        Field(description="What the keys of all assets begin with, before database and table."),
+        Field(description="What the keys of all tables begin with, before database and table."),
     ] = ()
 
     defs_state: ResolvedDefsStateConfig = DefsStateConfigArgs.local_filesystem()

@@ -34,6 +34,7 @@ from lakewright.assets.newest_partition_check import build_newest_partition_chec
 from lakewright.assets.schema_check import build_schema_check
 from lakewright.assets.stored_rows_check import build_stored_rows_check
 from lakewright.assets.tables import build_asset, derived_spec
+from lakewright.assets.warehouse_report import build_warehouse_report, can_be_reported
 from lakewright.jobs.automation_sensor import build_automation_sensors
 from lakewright.jobs.check_freshness import build_freshness_job, build_freshness_schedules
 from lakewright.jobs.evolve_schema import evolve_job
@@ -124,9 +125,15 @@ def build_definitions(
     shown = None if refresh is None else adopted_tables
     if refresh is not None:
         keeping.append(build_refresh_job(refresh, names=names))
+    page = ""
+    if (policies or adopted) and can_be_reported():
+        report, renewing = build_warehouse_report(tables, names=names, resources=keys)
+        assets.append(report)
+        schedules.append(renewing)
+        page = report.key.to_user_string()
     sensors.append(
         build_upkeep_sensor(
-            tables, keeping, names=names, resources=keys, shown=shown, is_run=_is_run()
+            tables, keeping, names=names, resources=keys, shown=shown, is_run=_is_run(), page=page
         )
     )
     jobs += keeping

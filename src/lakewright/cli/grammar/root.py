@@ -46,6 +46,7 @@ _OWN: dict[str, dict[str, str]] = {
         "trend": "the health of tables over time",
         "reads": "how often tables are read, as query logs tell",
         "savings": "what upkeep cost and saved, predicted and actual",
+        "report": "one HTML page: state, debt, cost, savings, each table",
         "replay": "what another policy would have cost and gained",
         "metrics": "the same for Prometheus",
     },
