@@ -26,10 +26,10 @@ def at(text: str, zone: str = "UTC") -> int:
         "0 0 * * sun-tue",
         "*/7 * * * *",
         "5-50/5 * * * *",
-        "0 22-2 * * *",
+        "0 22,2 * * *",
         "30 */5 1,15 * fri",
         "0 12 29 2 *",
-        "0 0 ? JAN-mar MON-FRI",
+        "0 0 * JAN-mar MON-FRI",
         "3 4 31 * *",
         "0 6 * * 5-7",
         "10/20 1 * * *",
@@ -54,9 +54,9 @@ def test_the_moment_itself_is_due() -> None:
     assert last_tick_ms(now_ms - 1, "47 4 * * *", BERLIN) == now_ms - 86_400_000
 
 
-def test_a_moment_that_the_clocks_leave_out_is_due_an_hour_later() -> None:
+def test_a_moment_that_the_clocks_leave_out_is_due_when_they_are_put_forward() -> None:
     found = islice(ticks_back(at("2026-03-30T12:00:00", BERLIN), "30 2 * * *", BERLIN), 3)
-    expected = ["2026-03-30T02:30:00", "2026-03-29T03:30:00", "2026-03-28T02:30:00"]
+    expected = ["2026-03-30T02:30:00", "2026-03-29T03:00:00", "2026-03-28T02:30:00"]
     assert list(found) == [at(each, BERLIN) for each in expected]
 
 
@@ -72,7 +72,7 @@ def test_where_clocks_are_put_back_an_hourly_schedule_is_due_at_every_hour() -> 
     [
         *("never", "", "7 4 * *", "0 3 * * * *", "60 3 * * *", "0 24 * * *", "0 3 0 * *"),
         *("0 3 * 13 *", "0 3 * * 8", "0 3 * * mo", "0 3 */0 * *", "a 3 * * *", "0 3 30 2 *"),
-        *("0 3 L * *", "0 3 * * 1#2", "0 3 , * *", "-1 3 * * *"),
+        *("0 22-2 * * *", "0 0 ? * *", "0 3 , * *", "-1 3 * * *"),
     ],
 )
 def test_what_cannot_be_followed_is_refused_with_an_example(schedule: str) -> None:
