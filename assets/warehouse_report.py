@@ -7,7 +7,6 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from lakewright.platform.declare.cron import last_tick_ms
 from lakewright.platform.orchestration.failures import failures_for_dagster
 from lakewright.platform.orchestration.names import UpkeepNames
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
@@ -55,7 +54,7 @@ def build_warehouse_report(
         folder = Path(context.instance.storage_directory())
         file = Path(config.output or folder / f"{names.job(REPORT)}.html").absolute()
         with failures_for_dagster():
-            page = warehouse_report(warehouse.catalog().read_only(), tables, last_tick_ms)
+            page = warehouse_report(warehouse.catalog().read_only(), tables)
         file.parent.mkdir(parents=True, exist_ok=True)
         # Who reads the page meanwhile has the one before.
         written = file.with_name(f"{file.name}.{context.run.run_id}")

@@ -6,7 +6,7 @@ from the others. The file is long since it follows one run from its config to it
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal, Union
 
@@ -46,7 +46,7 @@ from lakewright.platform.orchestration.run_identity import commit_user
 from lakewright.platform.orchestration.runs import release_of_ended_runs
 from lakewright.platform.upkeep.health import TableHealth, read_health
 from lakewright.platform.upkeep.known_partitions import unknown_partitions
-from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
+from lakewright.platform.upkeep.measures import Measures
 from lakewright.platform.upkeep.saved_plans import given_plan
 from lakewright.platform.upkeep.verb import AnyVerb, Outcome, Report, Work
 from lakewright.platform.upkeep.words import counted
@@ -91,13 +91,8 @@ class AskedConfig(dg.Config):
     state: str = Field(default="", description="What the decision was made from, as a digest.")
     reason: str = Field(default="", description="Why the verb was due.")
     why: str = Field(default="", description="The kind of this reason.")
-    bytes: int = Field(default=0, description="Bytes that the run is predicted to read.")
-    files: int = Field(default=0, description="Files that the run is predicted to read.")
-    milliseconds: int = Field(default=0, description="How long it is predicted to take.")
-    bytes_written: int = Field(default=0, description="Bytes that it is predicted to write.")
-    files_named: int = Field(default=0, description="Files that only new metadata is to name.")
-    benefit: dict[str, int] = Field(
-        default={}, description="What it is predicted to gain, as the ledger names it."
+    predicted: dict[str, int] = Field(
+        default={}, description="What it is predicted to take and to gain, as the ledger names it."
     )
     policy: str = Field(default="", description="The policy that asked for it, as a digest.")
 
@@ -348,7 +343,10 @@ class _OneTable:
             if config.plan is not None:
                 check_nothing_else_planned(config, kind.options)
             given = given_plan(config.plan, verbs, table)
-            options = options_of_run(config, kind.declared(self.kept), table)
+            # What the sensor asks for, it asks for whole: an edit of a policy changes no run that
+            # waits.
+            declared = kind.declared(self.kept) if self.asked is None else kind.options()
+            options = options_of_run(config, declared, table)
             options = _without_gone(options, table, context)
             if options is None:
                 return
@@ -475,21 +473,12 @@ class _OneVerb:
         recorder = Recorder.of(self.catalog, warn=self.context.log.warning, make=True)
         if self.asked is None:
             return recorder
-        cost = Cost(
-            bytes=self.asked.bytes,
-            files=self.asked.files,
-            milliseconds=self.asked.milliseconds,
-            bytes_written=self.asked.bytes_written,
-            files_named=self.asked.files_named,
-        )
-        known = {each.name for each in fields(Benefit)}
-        gained = {name: value for name, value in self.asked.benefit.items() if name in known}
         return replace(
             recorder,
             reason=self.asked.reason,
             state=self.asked.state,
             policy=self.asked.policy,
-            predicted=Measures(cost=cost, benefit=Benefit(**gained)),
+            predicted=Measures.predicted(self.asked.predicted),
         )
 
     def _planned(self, plan: Any) -> None:

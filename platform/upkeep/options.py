@@ -33,17 +33,22 @@ _T = TypeVar("_T")
 Partitions = tuple[Mapping[str, object], ...]
 
 
+def _as_it_is(value: object) -> object:
+    return list(value) if isinstance(value, tuple) else value
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
     """What the values of an option are.
 
     `read` makes the verb's value of one that a person or a program wrote; it gets the name of the
-    option for its errors, and raises InvalidRequestError. `parse` reads the text of a command line
-    before a table is opened; an option that `repeats` is given several times there. `metavar`
-    stands for the value in help, None for a flag. `config` is the type in run config, and `says`
-    describes it to programs. The name of a field ends in the `unit` of its number, which the
-    written value carries itself. `choices` are those of an enum, `here` the default of a command,
-    where it differs, and `flag` its spelling there, if it is not the name of the option.
+    option for its errors, and raises InvalidRequestError. `write` is the way back. `parse` reads
+    the text of a command line before a table is opened; an option that `repeats` is given several
+    times there. `metavar` stands for the value in help, None for a flag. `config` is the type in
+    run config, and `says` describes it to programs. The name of a field ends in the `unit` of its
+    number, which the written value carries itself. `choices` are those of an enum, `here` the
+    default of a command, where it differs, and `flag` its spelling there, if it is not the name of
+    the option.
     """
 
     read: Callable[[Any, str, Table], object]
@@ -51,6 +56,7 @@ class Kind:
     config: Any = str
     metavar: str | None = None
     parse: Callable[[str], object] = str
+    write: Callable[[Any], object] = _as_it_is
     repeats: bool = False
     unit: str = ""
     choices: type[Enum] | None = None
@@ -177,7 +183,14 @@ def choice(values: type[Enum], *, here: Enum | None = None, metavar: str | None 
         except ValueError:
             raise InvalidRequestError(f"{name}: {value!r} is none of {listed}") from None
 
-    return Kind(read=read, says=f"one of {listed}", choices=values, here=here, metavar=metavar)
+    return Kind(
+        read=read,
+        write=lambda value: value.value,
+        says=f"one of {listed}",
+        choices=values,
+        here=here,
+        metavar=metavar,
+    )
 
 
 FLAG = Kind(read=_flag, says="bool", config=bool)
@@ -190,6 +203,7 @@ DURATION = Kind(
     metavar="AGE",
     parse=_written_age,
     unit="_ms",
+    write=lambda value: f"{value}ms",
 )
 BYTES = Kind(
     read=_size,
@@ -267,3 +281,9 @@ def option_fields(options: type[Any]) -> tuple[OptionField, ...]:
         OptionField(name=each.name, default=each.default, **each.metadata)
         for each in fields(options)
     )
+
+
+def written_options(options: Any) -> dict[str, object]:
+    """The options of a verb as run config has them; those without a value are left out."""
+    given = ((each, getattr(options, each.name)) for each in option_fields(type(options)))
+    return {each.written_name: each.kind.write(value) for each, value in given if value is not None}

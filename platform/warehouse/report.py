@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from hashlib import sha256
 from html import escape
@@ -64,7 +64,6 @@ Cell = str | int | tuple[int, str]
 def warehouse_report(
     catalog: Catalog,
     kept: KeptTables,
-    last_tick_ms: Callable[[int, str, str], int],
 ) -> str:
     """The page.
 
@@ -73,7 +72,7 @@ def warehouse_report(
         StorageError: the warehouse cannot be listed, or its ledger not be read.
     """
     script = _script()
-    overviews = Overviews(catalog, kept, last_tick_ms)
+    overviews = Overviews(catalog, kept)
     seen = overviews.look()
     acted = [each for each in overviews.actions if each.verdict is not Verdict.SHADOW]
     states = {each.table: overviews.state(each.table) for each in seen.tables}

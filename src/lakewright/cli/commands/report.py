@@ -47,7 +47,6 @@ def report(
     output: Path,
 ) -> Answer:
     """Write the state and the upkeep of a warehouse as one HTML page."""
-    from lakewright.platform.declare.cron import last_tick_ms
     from lakewright.platform.declare.policy_watch import PolicyFiles
     from lakewright.platform.warehouse.kept_tables import KeptTables
     from lakewright.platform.warehouse.report import warehouse_report
@@ -57,7 +56,7 @@ def report(
     policies_of(policy, workspace)
     files = PolicyFiles(policy, workspace=workspace)
     kept = KeptTables(files=files, adopted=("*",))
-    made = warehouse_report(call.catalog().read_only(), kept, last_tick_ms)
+    made = warehouse_report(call.catalog().read_only(), kept)
     page = made.encode("utf-8", "replace")
     try:
         output.write_bytes(page)

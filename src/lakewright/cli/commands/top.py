@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from enum import Enum
 from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING
@@ -69,7 +68,6 @@ def top(
     every_s: float,
 ) -> Answer | None:
     """Watch a warehouse: tables by debt, what is due and why, who works, what was done."""
-    from lakewright.platform.declare.cron import last_tick_ms
     from lakewright.platform.declare.policy_watch import PolicyFiles
     from lakewright.platform.warehouse.kept_tables import KeptTables
     from lakewright.platform.warehouse.overview import Overviews
@@ -78,7 +76,7 @@ def top(
     workspace = workspace_of(tables, ())
     policies_of(policy, workspace)
     files = PolicyFiles(policy, workspace=workspace)
-    overviews = Overviews(call.catalog(), KeptTables(files=files, adopted=("*",)), last_tick_ms)
+    overviews = Overviews(call.catalog(), KeptTables(files=files, adopted=("*",)))
     if once or call.form != "table" or not is_terminal(sys.stdout):
         seen = overviews.look()
         return Answer(
@@ -215,10 +213,12 @@ def _value(seen: Overview) -> Record:
 
 
 def _line_value(line: TableLine) -> dict[str, object]:
+    from lakewright.platform.warehouse.upkeep import plain_decision
+
     return {
         **_line_record(line),
-        "due": [_plain(asdict(each)) for each in line.due],
-        "waits": [_plain(asdict(each)) for each in line.waits],
+        "due": [plain_decision("due", each) for each in line.due],
+        "waits": [plain_decision("waits", each) for each in line.waits],
         "working": list(line.working),
         "trend": [] if line.trend is None else line.trend.debt(_STEPS),
     }
@@ -233,12 +233,4 @@ def _line_record(line: TableLine) -> dict[str, object]:
         "problem": line.problem,
         "due": ", ".join(each.verb for each in line.due),
         "waits": ", ".join(each.verb for each in line.waits),
-    }
-
-
-def _plain(values: dict[str, object]) -> dict[str, object]:
-    """Values as JSON has them, which knows no infinite number."""
-    return {
-        name: value.value if isinstance(value, Enum) else None if value == float("inf") else value
-        for name, value in values.items()
     }

@@ -21,7 +21,6 @@ from lakewright.cli.commands.adopt import survey_record
 from lakewright.cli.output.partitions import plain_spec
 from lakewright.cli.output.report_text import plain, report_record
 from lakewright.cli.output.text import iso_time
-from lakewright.cli.upkeep.looking import look_now, plain_decision, states_of
 from lakewright.cli.upkeep.policies import plain_budget, plain_setting, policies_of, spent_today
 from lakewright.platform.declare.durations import duration_ms
 from lakewright.platform.declare.policy_watch import PolicyFiles
@@ -36,6 +35,7 @@ from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.platform.warehouse.look import Watch
 from lakewright.platform.warehouse.savings import By, savings, total
 from lakewright.platform.warehouse.take_survey import survey_table, survey_warehouse
+from lakewright.platform.warehouse.upkeep import look_now, plain_decision, states_of
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import InvalidRequestError, NotFoundError
 
@@ -126,10 +126,8 @@ class WarehouseTools:
 
         Of a table also what is declined, and why.
         """
-        from lakewright.platform.declare.cron import last_tick_ms
-
         policies_of(self.policy, self.workspace)
-        look = look_now(self.catalog, self._watch, last_tick_ms)
+        look = look_now(self.catalog, self._watch)
         if table is not None and table not in look.decisions:
             raise NotFoundError(f"{self.catalog.uri} has no table {table}")
         found = [
