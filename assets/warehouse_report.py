@@ -2,6 +2,7 @@
 
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 from pydantic import Field
@@ -47,7 +48,9 @@ def build_warehouse_report(
         description=_DESCRIPTION,
         required_resource_keys={resources.warehouse},
     )
-    def report(context: dg.AssetExecutionContext, config: ReportConfig) -> dg.MaterializeResult:
+    def report(
+        context: dg.AssetExecutionContext, config: ReportConfig
+    ) -> dg.MaterializeResult[Any]:
         warehouse: WarehouseResource = getattr(context.resources, resources.warehouse)
         folder = Path(context.instance.storage_directory())
         file = Path(config.output or folder / f"{names.job(REPORT)}.html").absolute()

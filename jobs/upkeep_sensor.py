@@ -30,6 +30,7 @@ from lakewright.platform.orchestration.resources import WarehouseResource
 from lakewright.platform.orchestration.run_life import RunLife
 from lakewright.platform.orchestration.table_news import TableNews
 from lakewright.platform.warehouse.adopted import AdoptedTable
+from lakewright.platform.warehouse.alerts import Alerts
 from lakewright.platform.warehouse.budget import batches
 from lakewright.platform.warehouse.clock import Clock
 from lakewright.platform.warehouse.intents import Intent
@@ -67,7 +68,7 @@ def build_upkeep_sensor(
     """
     names = names or UpkeepNames()
     keys = resources or ResourceKeys()
-    watch, news = Watch(tables), TableNews(tables, names)
+    watch, news, alerts = Watch(tables), TableNews(tables, names), Alerts()
     verbs = [kind.name for kind in KEEPING_JOBS]
     own_jobs = {names.job(verb) for verb in verbs}
     died: dict[str, bool] = {}
@@ -108,6 +109,15 @@ def build_upkeep_sensor(
         if is_recording():
             with suppress(StorageError):
                 watch.record(catalog, look, now_ms=now_ms)
+        alerts.tell_look(
+            catalog,
+            tables.warehouse.alerts,
+            look,
+            watch,
+            past,
+            day_ends_ms=day_ends_ms,
+            warn=context.log.warning,
+        )
         problems = tables.problems
         for problem in problems:
             context.log.warning("%s; no upkeep is asked for until this is right", problem)

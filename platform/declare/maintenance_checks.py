@@ -62,6 +62,11 @@ def check_upkeep(policy: UpkeepPolicy) -> Iterator[Finding]:
     if isinstance(policy, WarehousePolicy) and policy.presumed_dead < _MIN_SILENCE_MS:
         message = "a run tells that it lives once a minute; write at least 2min"
         yield ("presumed_dead",), message
+    if isinstance(policy, WarehousePolicy):
+        alerts = policy.alerts
+        given = [alerts.mail_server, alerts.mail_from, alerts.mail_to]
+        if any(given) and not all(given):
+            yield ("alerts",), "mail needs all of mail_server, mail_from and mail_to"
     if policy.orphans.older_than < _LEAST_AGE_MS:
         message = "files younger than 1h may be those of a running write; write at least 1h"
         yield ("orphans", "older_than"), message

@@ -37,11 +37,13 @@ from lakewright.platform.upkeep.measures import Measures
 from lakewright.platform.upkeep.verb import Work
 from lakewright.platform.upkeep.words import counted, duration_text, size_text
 from lakewright.platform.warehouse.action import Action, Verdict
+from lakewright.platform.warehouse.alerts import Alerts
 from lakewright.platform.warehouse.intents import Declined, Intent
 from lakewright.platform.warehouse.keepers import KEEPERS
 from lakewright.platform.warehouse.kept_tables import KeptTables, check_patterns
 from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.platform.warehouse.look import Look, Watch
+from lakewright.platform.warehouse.past import day_of
 from lakewright.platform.warehouse.recording import Recorder, is_recording
 from lakewright.platform.warehouse.shadows import record_shadows
 from lakewright.platform.warehouse.surveys import SurveyLog, Surveys
@@ -106,10 +108,11 @@ def upkeep(
     if not only:
         # A mistyped name may be that of a table that was to be left alone.
         for unused in unused_policies(policies, look.decisions.keys() | policies.declared_keys):
-            sys.stderr.write(f"lakewright: warning: {unused}\n")
+            _warn(str(unused))
     if call.dry_run:
         return _told(look, everything=everything)
     done, left = rounds.carry_out(look)
+    rounds.tell(left)
     return _done(done, left, run=rounds.run, shadows=len(look.shadows))
 
 
@@ -133,6 +136,20 @@ class _Rounds:
 
     def look(self) -> Look:
         return look_now(self.catalog, self.watch, self.last_tick_ms)
+
+    def tell(self, look: Look) -> None:
+        """Send the alerts of a look, as the policy of the warehouse says."""
+        policy = self.kept.warehouse
+        begins_ms, ends_ms = day_of(self.catalog.env.now_ms(), policy.budget.timezone)
+        Alerts().tell_look(
+            self.catalog,
+            policy.alerts,
+            look,
+            self.watch,
+            self.watch.recorded(self.catalog).past(day_begins_ms=begins_ms),
+            day_ends_ms=ends_ms,
+            warn=_warn,
+        )
 
     def carry_out(self, look: Look) -> tuple[list[Action], Look]:
         """Carry out what is chosen, then what the next look chooses.
@@ -161,7 +178,7 @@ class _Rounds:
                     self.watch.read_again(intent.table)
                 look = self.look()
         for warning in warnings:
-            sys.stderr.write(f"lakewright: warning: {warning}\n")
+            _warn(warning)
         return done, look
 
     def _carry_out(self, intent: Intent, recorder: Recorder, warnings: list[str]) -> None:
@@ -190,6 +207,10 @@ class _Rounds:
         except StorageError as error:
             # The other tables are kept all the same.
             warnings.append(f"{intent.verb.replace('_', ' ')} of {intent.table}: {error}")
+
+
+def _warn(warning: str) -> None:
+    sys.stderr.write(f"lakewright: warning: {warning}\n")
 
 
 def _key(intent: Intent) -> tuple[str, str, str]:
