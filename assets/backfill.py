@@ -17,7 +17,7 @@ from pydantic import Field
 
 from lakewright.assets.checks import check_results
 from lakewright.assets.hooks import AssetHooks, PlainHooks, TableRun
-from lakewright.assets.ingest_run import IngestConfig, IngestRun, WriteConfig, fitting_kind
+from lakewright.assets.ingest_run import IngestRun, WriteConfig, fitting_kind
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.open_declared import check_rows_fit
 from lakewright.platform.declare.partition_keys import InvalidPartitionKeyError, first_few
@@ -287,13 +287,11 @@ class _Backfill:
 
     def _write(self, keys: tuple[str, ...]) -> Iterator[dg.AssetCheckEvaluation]:
         digest = hashlib.sha256("\n".join(keys).encode()).hexdigest()[:12]
-        given = self.given
-        config = IngestConfig(mode=given.mode, compact=given.compact, allow_empty=given.allow_empty)
         ingest = IngestRun(
             self.declaration,
             self.names,
             self.context,
-            config,
+            self.given,
             self.warehouse,
             self.spark,
             keys=keys,

@@ -9,8 +9,8 @@ from functools import partial
 
 import dagster as dg
 
+from lakewright.platform.declare.cron import last_tick_ms
 from lakewright.platform.orchestration.check_events import HEALTHY
-from lakewright.platform.orchestration.cron import last_tick_ms
 from lakewright.platform.orchestration.failures import failures_for_dagster
 from lakewright.platform.orchestration.health_background import read_background
 from lakewright.platform.orchestration.health_reports import (
@@ -22,7 +22,6 @@ from lakewright.platform.orchestration.names import UpkeepNames
 from lakewright.platform.orchestration.past_runs import past_runs
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import WarehouseResource
-from lakewright.platform.orchestration.run_life import RunLife
 from lakewright.platform.warehouse.clock import Clock
 from lakewright.platform.warehouse.decide import decide
 from lakewright.platform.warehouse.kept_tables import KeptTables
@@ -73,14 +72,7 @@ def build_health_check(
             now_ms = SystemEnv().now_ms()
             clock = Clock(now_ms=now_ms, last_tick_ms=partial(last_tick_ms, now_ms))
             begins_ms, _ = day_of(now_ms, tables.warehouse.budget.timezone)
-            life = RunLife(
-                context.instance,
-                catalog,
-                now_ms,
-                tables.warehouse.presumed_dead,
-                keys=upkeep.keys,
-            )
-            past = past_runs(life, upkeep, wanted, verbs)
+            past = past_runs(context.instance, upkeep, wanted, verbs, now_ms=now_ms)
             past = LedgerPast(Ledger(catalog)).add_to(past, day_begins_ms=begins_ms)
             # What is due is due also while a run is on it, and this run may be one on the table.
             past = replace(past, in_flight={})

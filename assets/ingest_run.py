@@ -74,20 +74,6 @@ class WriteConfig(dg.Config):
     )
 
 
-class IngestConfig(WriteConfig):
-    """The run config of a run that writes a table."""
-
-    micro_batches: int = Field(
-        default=1,
-        # Without `ge=1`: Dagster would show pydantic's error, and the error of `publish` is
-        # clearer.
-        description=(
-            "Commit the rows in this many parts, at least 1, each with a share of every "
-            "partition, as a stream would; needs mode append."
-        ),
-    )
-
-
 def fitting_kind(declaration: TableDeclaration, asked: WriteKind | None) -> WriteKind:
     """How a run writes a table: as it is asked to, by default as declared.
 
@@ -118,7 +104,7 @@ class IngestRun:
     declaration: TableDeclaration
     names: TableNames
     context: dg.AssetExecutionContext | dg.OpExecutionContext
-    config: IngestConfig
+    config: WriteConfig
     warehouse: WarehouseResource
     spark: SparkResource
     keys: tuple[str, ...] | None = None
@@ -150,8 +136,7 @@ class IngestRun:
             table=declaration.table,
             partitions=self.partitions,
             upstream=upstream,
-            # Many small commits are made in this process, even if the declaration asks for Spark.
-            wants_spark=prefers_spark(declaration.write.engine) and self.config.micro_batches == 1,
+            wants_spark=prefers_spark(declaration.write.engine),
             session=self.spark.session,
         )
         order = WriteOrder(
@@ -161,7 +146,6 @@ class IngestRun:
             tried_since_ms=tried_since_ms(context.instance, context.run, context.retry_number),
             kind=self.write_kind,
             compact=self._compacts,
-            micro_batches=self.config.micro_batches,
             allow_empty=self._allows_empty,
             upstream=upstream,
             find_table=catalog.table,

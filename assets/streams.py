@@ -8,7 +8,7 @@ import dagster as dg
 
 from lakewright.assets.checks import check_results, check_specs
 from lakewright.assets.hooks import AssetHooks, TableRun
-from lakewright.assets.ingest_run import IngestConfig, IngestRun
+from lakewright.assets.ingest_run import IngestRun, WriteConfig
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.open_declared import check_rows_fit
 from lakewright.platform.ingest.drain_stream import StreamDrain
@@ -47,7 +47,7 @@ def build_stream_asset(
     def events(context: dg.AssetExecutionContext) -> Iterator[Any]:
         warehouse: WarehouseResource = getattr(context.resources, keys.warehouse)
         spark: SparkResource = getattr(context.resources, keys.spark)
-        ingest = IngestRun(declaration, names, context, IngestConfig(), warehouse, spark)
+        ingest = IngestRun(declaration, names, context, WriteConfig(), warehouse, spark)
         with failures_for_dagster():
             table, drift = ingest.open()
         refused = bool(drift.reasons)

@@ -7,7 +7,7 @@ import dagster as dg
 
 from lakewright.assets.checks import check_results, check_specs, results_of_earlier_try
 from lakewright.assets.hooks import AssetHooks, PlainHooks, TableRun
-from lakewright.assets.ingest_run import IngestConfig, IngestRun, partial_rejection, rejection
+from lakewright.assets.ingest_run import IngestRun, WriteConfig, partial_rejection, rejection
 from lakewright.assets.stored_rows_check import stored_rows_after_failure
 from lakewright.assets.streams import build_stream_asset
 from lakewright.platform.declare.declarations import TableDeclaration
@@ -75,7 +75,7 @@ def build_asset(
         required_resource_keys={keys.warehouse, keys.spark},
         op_tags={"lakewright/engine": declaration.write.engine.value},
     )
-    def table_asset(context: dg.AssetExecutionContext, config: IngestConfig) -> Iterator[Any]:
+    def table_asset(context: dg.AssetExecutionContext, config: WriteConfig) -> Iterator[Any]:
         warehouse: WarehouseResource = getattr(context.resources, keys.warehouse)
         spark: SparkResource = getattr(context.resources, keys.spark)
         ingest = IngestRun(declaration, names, context, config, warehouse, spark)

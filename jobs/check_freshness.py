@@ -4,7 +4,6 @@ A run names its tables, and evaluates them one after the other. One schedule has
 all tables in a time zone, and asks at each for the tables that are due at it.
 """
 
-import os
 from collections.abc import Iterator, Sequence
 from functools import partial
 
@@ -22,7 +21,6 @@ from lakewright.platform.orchestration.newest_partition_reports import (
 )
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import WarehouseResource
-from lakewright.platform.orchestration.run_process import PROCESS_TAG, process_identity
 from lakewright.platform.warehouse.kept_verbs import CHECK_FRESHNESS
 
 VERB = CHECK_FRESHNESS
@@ -57,8 +55,7 @@ def build_freshness_job(
         if not config.tables:
             told = "the run names no table; write for example tables: {database.table: {}}"
             raise dg.Failure(told, allow_retries=False)
-        tags = {TABLE_TAG: table_tag(config.tables), PROCESS_TAG: process_identity(os.getpid())}
-        context.instance.add_run_tags(context.run_id, tags)
+        context.instance.add_run_tags(context.run_id, {TABLE_TAG: table_tag(config.tables)})
         asked = TablesAsked(context, "asked")
 
         def evaluated(declaration: TableDeclaration, deadlines: Deadlines) -> dg.AssetCheckResult:

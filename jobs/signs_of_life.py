@@ -1,7 +1,6 @@
 """Signs of life of a run of upkeep: how far it is, and once a minute that it works at all.
 
-The upkeep sensor presumes a run dead that tells nothing for long
-(`platform/orchestration/run_life.py`), and a person reads in the log how far it is.
+A person reads them in the log.
 """
 
 from __future__ import annotations

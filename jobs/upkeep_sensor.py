@@ -1,9 +1,8 @@
 """The upkeep sensor: looks at all kept tables, and asks for what is due, in few runs.
 
-It looks, asks, and ends runs of upkeep that are dead. Each tick decides anew from the tables'
-metadata, their policies and the runs that Dagster knows of; its cursor is the time of the last
-tick, for people to read. What it read of a table that did not change is kept in this process, to
-spare reading it again.
+Each tick decides anew from the tables' metadata, their policies and the runs that Dagster knows of;
+its cursor is the time of the last tick, for people to read. What it read of a table that did not
+change is kept in this process, to spare reading it again.
 """
 
 from __future__ import annotations
@@ -21,13 +20,12 @@ from dagster._core.storage.tags import MAX_RUNTIME_SECONDS_TAG, RUN_KEY_TAG
 from lakewright.jobs.refresh_assets import refresh_request
 from lakewright.jobs.upkeep import SENSOR_TAG
 from lakewright.jobs.verbs import KEEPING_JOBS
+from lakewright.platform.declare.cron import last_tick_ms
 from lakewright.platform.declare.upkeep_policies import CompactionPolicy, WarehousePolicy
-from lakewright.platform.orchestration.cron import last_tick_ms
 from lakewright.platform.orchestration.names import TABLE_TAG, VERB_TAG, UpkeepNames, table_tag
 from lakewright.platform.orchestration.past_runs import past_runs
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import WarehouseResource
-from lakewright.platform.orchestration.run_life import RunLife
 from lakewright.platform.orchestration.table_news import TableNews
 from lakewright.platform.warehouse.adopted import AdoptedTable
 from lakewright.platform.warehouse.alerts import Alerts
@@ -45,6 +43,10 @@ from lakewright.storage.env import SystemEnv
 from lakewright.storage.errors import StorageError
 
 _MOST_LOGGED = 50
+_UNMONITORED = (
+    "run_monitoring is not enabled in dagster.yaml: a run whose process is killed holds its tables "
+    "until somebody ends it"
+)
 # Dagster gives up on an evaluation after 60 s: so long, tables are begun to be looked at, and then
 # to be reported. The next tick goes on with the others.
 _LOOK_MS, _TELL_MS = 20_000, 35_000
@@ -70,7 +72,6 @@ def build_upkeep_sensor(
     keys = resources or ResourceKeys()
     watch, news, alerts = Watch(tables), TableNews(tables, names), Alerts()
     verbs = [kind.name for kind in KEEPING_JOBS]
-    own_jobs = {names.job(verb) for verb in verbs}
     died: dict[str, bool] = {}
 
     @dg.sensor(
@@ -92,12 +93,10 @@ def build_upkeep_sensor(
         catalog = warehouse.catalog()
         budget = tables.warehouse.budget
         day_begins_ms, day_ends_ms = day_of(now_ms, budget.timezone)
-        silence_ms = tables.warehouse.presumed_dead
-        life = RunLife(context.instance, catalog, now_ms, silence_ms, died, names.keys)
-        life.end_dead(own_jobs, context.log.warning)
-        life.cancel_overlong(own_jobs, context.log.warning)
+        if not context.instance.run_monitoring_enabled:
+            context.log.warning("%s", _UNMONITORED)
         present = watch.names(catalog)
-        past = past_runs(life, names, present, verbs)
+        past = past_runs(context.instance, names, present, verbs, now_ms=now_ms, died=died)
         past = watch.recorded(catalog).add_to(past, day_begins_ms=day_begins_ms)
         look = watch.look(
             catalog, past, clock, names=present, day_ends_ms=day_ends_ms, within_ms=_LOOK_MS

@@ -8,7 +8,6 @@ The declarations say when. One schedule has the moments of all tables in a time 
 each moment for the tables that are due at it.
 """
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +25,6 @@ from lakewright.platform.orchestration.names import TABLE_TAG, VERB_TAG, UpkeepN
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
 from lakewright.platform.orchestration.run_config import config_class, options_of_run
-from lakewright.platform.orchestration.run_process import PROCESS_TAG, process_identity
 from lakewright.platform.orchestration.schema_reports import judge_schema
 from lakewright.platform.orchestration.stored_rows_reports import evaluate_stored_rows
 from lakewright.platform.warehouse.kept_verbs import VALIDATE_SCHEMA
@@ -49,8 +47,7 @@ def build_validate_job(
             told = "the run names no table; write for example tables: {database.table: {}}"
             raise dg.Failure(told, allow_retries=False)
         # The upkeep sensor sees by the process whether the run lives, whatever launched it.
-        tags = {TABLE_TAG: table_tag(config.tables), PROCESS_TAG: process_identity(os.getpid())}
-        context.instance.add_run_tags(context.run_id, tags)
+        context.instance.add_run_tags(context.run_id, {TABLE_TAG: table_tag(config.tables)})
         asked = TablesAsked(context, "validated")
         run = _Validation(workspace, names, keys, context, asked)
         signs = SignsOfLife(context.log.info)

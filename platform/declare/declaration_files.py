@@ -16,9 +16,9 @@ from lakewright.platform.declare.declaration_checks import check_declaration, ch
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.document_kinds import DocumentKind, kind_of
 from lakewright.platform.declare.marked_yaml import Place
+from lakewright.platform.declare.model_errors import findings_of
 from lakewright.platform.declare.variables import POLICY_VARIABLE
 from lakewright.platform.declare.wrong_places import Finding
-from lakewright.platform.declare.wrong_shapes import findings_of
 from lakewright.platform.declare.yaml_files import (
     DeclarationError,
     Problem,
@@ -77,7 +77,7 @@ def read_declarations(
 
     for document in documents:
         for table in _tables(document, problems):
-            _read_table(table, found, problems, whole)
+            _read_table(table, found, problems)
     for each in found:
         problems += [each.problem(*finding) for finding in whole(each.declaration)]
     problems += _repeated(found)
@@ -108,13 +108,11 @@ def _tables(document: Written, problems: list[Problem]) -> Iterator[Written]:
         yield replace(document, value=table, place=("tables", at))
 
 
-def _read_table(
-    written: Written, found: list[DeclaredTable], problems: list[Problem], check: Check
-) -> None:
+def _read_table(written: Written, found: list[DeclaredTable], problems: list[Problem]) -> None:
     try:
         declaration = TableDeclaration.model_validate(written.value)
-    except ValidationError:
-        problems += [written.problem(*each) for each in findings_of(written.value, check)]
+    except ValidationError as error:
+        problems += [written.problem(*each) for each in findings_of(error, TableDeclaration)]
         return
     found.append(DeclaredTable(_from_its_file(declaration, written.folder), written))
 

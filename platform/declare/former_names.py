@@ -40,15 +40,5 @@ def wrong_former_names(columns: Sequence[ColumnDeclaration]) -> Iterator[tuple[i
             circle.append(name)
         if name is not None:
             told = " → ".join([*circle, name])
-            yield at, f"columns are renamed in a circle, {told}; {_way_out(circle)}"
-
-
-def _way_out(circle: Sequence[str]) -> str:
-    """The renames by hand: a name is free only after its column has a spare one."""
-    if len(circle) == 1:
-        return "leave was out"
-    *before, last = circle
-    spare = f"{last}_"
-    pairs = [(last, spare), *zip(reversed(before), reversed(circle[1:]), strict=True)]
-    renamed = " ".join(f"--rename {old}:{new}" for old, new in [*pairs, (spare, circle[0])])
-    return f"leave was out, and rename with lakewright alter {renamed}"
+            told = f"columns are renamed in a circle, {told}"
+            yield at, f"{told}; leave was out, and rename them through another name"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from lakewright.platform.declare.cron import check_cron
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.upkeep_policies import (
     ChangelogPolicy,
@@ -23,7 +24,7 @@ from lakewright.platform.declare.wrong_places import Finding, check_timezone
 from lakewright.storage.errors import StorageError
 from lakewright.storage.spec.partition_time import PartitionTimes
 
-_MIN_SILENCE_MS, _MIN_RUNTIME_MS = 120_000, 60_000
+_MIN_RUNTIME_MS = 60_000
 _MIN_INTERVAL_MS = 5_000
 # The files of a running write look like orphans: what is younger is refused by the removal itself.
 _LEAST_AGE_MS = 3_600_000
@@ -53,15 +54,15 @@ def check_upkeep(policy: UpkeepPolicy) -> Iterator[Finding]:
         timezone = getattr(section, "timezone", None)
         if timezone is not None:
             yield from check_timezone(timezone, (name, "timezone"))
+        message = check_cron(getattr(section, "schedule", "@daily"))
+        if message is not None:
+            yield (name, "schedule"), message
     if policy.compaction.interval < _MIN_INTERVAL_MS:
         yield ("compaction", "interval"), "the interval is at least 5s"
     if isinstance(policy, WarehousePolicy) and policy.interval < _MIN_INTERVAL_MS:
         yield ("interval",), "the interval is at least 5s"
     if isinstance(policy, WarehousePolicy) and policy.max_runtime < _MIN_RUNTIME_MS:
         yield ("max_runtime",), "a run begins with what it shall do; write at least 1min"
-    if isinstance(policy, WarehousePolicy) and policy.presumed_dead < _MIN_SILENCE_MS:
-        message = "a run tells that it lives once a minute; write at least 2min"
-        yield ("presumed_dead",), message
     if isinstance(policy, WarehousePolicy):
         alerts = policy.alerts
         given = [alerts.mail_server, alerts.mail_from, alerts.mail_to]

@@ -8,12 +8,27 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from enum import Enum
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from lakewright.platform.declare.marked_yaml import Place
 from lakewright.platform.declare.wrong_places import Finding, did_you_mean
+
+
+def findings_of(error: ValidationError, model: type[BaseModel]) -> list[Finding]:
+    """All that a model found wrong; a needed key that is misspelt is not missing, too."""
+    details = error.errors()
+    meant = {
+        (*each["loc"][:-1], *_near(str(each["loc"][-1]), known_keys(model, each["loc"][:-1])))
+        for each in details
+        if each["type"] == "extra_forbidden"
+    }
+    return [
+        explain(each, model)
+        for each in details
+        if each["type"] != "missing" or each["loc"] not in meant
+    ]
 
 
 def explain(detail: ErrorDetails, model: type[BaseModel]) -> Finding:
@@ -26,8 +41,7 @@ def explain(detail: ErrorDetails, model: type[BaseModel]) -> Finding:
             # A missing key has no line, so the line of its mapping is used.
             return place[:-1], f"{place[-1]} is missing; add it"
         case "extra_forbidden":
-            known = known_keys(model, place[:-1])
-            return place, f"unknown key {place[-1]!r}; {did_you_mean(str(place[-1]), known)}"
+            return place, _unknown(place, model)
         case "value_error":
             return place, str(context.get("error", detail["msg"]))
         case "enum":
@@ -59,6 +73,32 @@ def explain(detail: ErrorDetails, model: type[BaseModel]) -> Finding:
             return place, f"{shown} is not a mapping of keys to values"
         case _:
             return place, f"{given!r}: {detail['msg'][:1].lower()}{detail['msg'][1:]}"
+
+
+def _unknown(place: Place, model: type[BaseModel]) -> str:
+    """An unknown key, the nearest one of its section, and the section that has this very key."""
+    key, known = str(place[-1]), known_keys(model, place[:-1])
+    sections = [name for name, each in _sections(model) if key in fields_by_key(each)]
+    if not sections:
+        return f"unknown key {key!r}; {did_you_mean(key, known)}"
+    alike = [each for each in sections if each.split(".")[-1:] == [*map(str, place[-2:-1])]]
+    near = f"{did_you_mean(key, known)} " if _near(key, known) else ""
+    return f"unknown key {key!r}; {near}it is a key of {(alike or sections)[0]}"
+
+
+def _near(key: str, known: list[str]) -> list[str]:
+    return get_close_matches(key, known, n=1, cutoff=0.6)
+
+
+def _sections(model: type[BaseModel]) -> list[tuple[str, type[BaseModel]]]:
+    """The sections of a file by name, those that are nested the least first."""
+    found = [("the top of the file", model)]
+    for name, each in found:
+        for below, field in fields_by_key(each).items():
+            inner = _model_in(field.annotation)
+            if inner is not None and all(inner is not known for _, known in found):
+                found.append((str(below) if each is model else f"{name}.{below}", inner))
+    return found
 
 
 def _source_form(given: object) -> str:

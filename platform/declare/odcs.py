@@ -4,15 +4,22 @@ A contract describes a table as an object of `schema`, each column as a property
 the type of the table; rows and arrays have `properties` and `items` instead of their type's text.
 A property without a `physicalType` that is a type here fits each type of its `logicalType`.
 
-What a contract leaves out stays as the table has it: keys, options, comments.
+What a contract leaves out stays as the table has it: keys, options, comments. The standard's own
+models read and write contracts (the extra `contracts`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel, ValidationError
 
 from lakewright.platform.declare.declarations import ColumnDeclaration, TableDeclaration
+from lakewright.platform.declare.extras import from_extra
+from lakewright.platform.declare.model_errors import explain
+from lakewright.platform.declare.yaml_files import dotted
 from lakewright.storage.errors import InvalidRequestError, InvalidSchema
 from lakewright.storage.spec.data_types import (
     ArrayType,
@@ -26,6 +33,13 @@ from lakewright.storage.spec.data_types import (
     parse_data_type,
 )
 from lakewright.storage.spec.schema import TableSchema
+
+if TYPE_CHECKING:
+    from open_data_contract_standard.model import (
+        OpenDataContractStandard,
+        SchemaObject,
+        SchemaProperty,
+    )
 
 API_VERSION = "v3.1.0"
 _KIND = "DataContract"
@@ -64,7 +78,7 @@ _TYPES = {
 }
 
 # What describes a table or column, and is compared; other keys are told as not compared.
-_OF_CONTRACT = {"apiVersion", "kind", "id", "name", "version", "status", "schema"}
+_OF_CONTRACT = {"apiVersion", "kind", "id", "name", "version", "status", "schema_"}
 _OF_TABLE = {"name", "physicalName", "physicalType", "logicalType", "description", "properties"}
 _OF_COLUMN = _OF_TABLE | {
     "logicalTypeOptions",
@@ -94,7 +108,7 @@ def contract_of(name: str, uuid: str, schema: TableSchema) -> dict[str, object]:
     if schema.comment:
         table["description"] = schema.comment
     table["properties"] = [_column(each, schema) for each in schema.fields]
-    return {
+    contract = {
         "apiVersion": API_VERSION,
         "kind": _KIND,
         "id": uuid,
@@ -103,6 +117,7 @@ def contract_of(name: str, uuid: str, schema: TableSchema) -> dict[str, object]:
         "status": "active",
         "schema": [table],
     }
+    return _model(contract).model_dump(exclude_none=True, by_alias=True)
 
 
 def _column(column: DataField, schema: TableSchema) -> dict[str, object]:
@@ -185,11 +200,12 @@ def read_contract(contract: Record, name: str, schema: TableSchema) -> Contract:
         )
     if contract.get("kind") != _KIND:
         raise InvalidRequestError(f"kind is {contract.get('kind')!r}; a contract has kind: {_KIND}")
-    place, table = _table(contract, name)
+    read = _model(contract)
+    place, table = _table(read, name)
     reader = _Reader()
-    reader.leave_out("the contract", contract, _OF_CONTRACT)
+    reader.leave_out("the contract", read, _OF_CONTRACT)
     reader.leave_out(place, table, _OF_TABLE)
-    properties = _records(table.get("properties"), f"{place}.properties")
+    properties = table.properties
     if not properties:
         raise InvalidRequestError(f"{place} has no properties; describe each column as one")
     present = {each.name: each for each in schema.fields}
@@ -197,8 +213,9 @@ def read_contract(contract: Record, name: str, schema: TableSchema) -> Contract:
     for at, each in enumerate(properties):
         here = f"{place}.properties[{at}]"
         column = _name(each, here)
-        custom = _custom(each, here)
-        reader.leave_out(f"{here}.customProperties", custom, {_DEFAULT, _FORMER_NAME})
+        custom = {made.property: made.value for made in each.customProperties or ()}
+        for key in [each for each in custom if each not in (_DEFAULT, _FORMER_NAME)]:
+            reader.tell_left_out(str(key), f"{here}.customProperties")
         former = present.get(str(custom.get(_FORMER_NAME)), present.get(column))
         now = present.get(column, former)
         data_type = reader.type_of(each, here, None if now is None else now.type)
@@ -208,16 +225,16 @@ def read_contract(contract: Record, name: str, schema: TableSchema) -> Contract:
             ColumnDeclaration(
                 name=column,
                 type=str(data_type),
-                comment=_text(each, "description", here),
+                comment=each.description,
                 default=None if default is None else str(default),
-                was=_former(custom),
+                was=None if (was := custom.get(_FORMER_NAME)) is None else str(was),
             )
         )
-    primary = _key(properties, place, "primaryKey", "primaryKeyPosition")
-    parts = _key(properties, place, "partitioned", "partitionKeyPosition")
+    primary = _key(properties, "primaryKey", "primaryKeyPosition")
+    parts = _key(properties, "partitioned", "partitionKeyPosition")
     declaration = TableDeclaration(
         table=name,
-        comment=_text(table, "description", place) or "",
+        comment=table.description or "",
         columns=tuple(columns),
         primary_key=schema.primary_keys if primary is None else primary,
         partition_keys=schema.partition_keys if parts is None else parts,
@@ -238,35 +255,35 @@ class _Reader:
             yield f"{key} is not compared ({', '.join(places)})"
         yield from self.unknown_types
 
-    def leave_out(self, place: str, record: Record, known: set[str]) -> None:
-        for key in record:
-            if key not in known:
-                self.left_out.setdefault(str(key), []).append(place)
+    def leave_out(self, place: str, part: BaseModel, known: set[str]) -> None:
+        for key in sorted(part.model_fields_set - known):
+            self.tell_left_out(key, place)
 
-    def leave_out_of_member(self, record: Record, place: str, now: str | None) -> None:
+    def leave_out_of_member(self, part: SchemaProperty, place: str, now: str | None) -> None:
         """The types of a declaration carry no descriptions and no custom properties."""
-        if record.get("description") and record["description"] != now:
-            self.left_out.setdefault("description", []).append(place)
-        if record.get("customProperties"):
-            self.left_out.setdefault("customProperties", []).append(place)
+        if part.description and part.description != now:
+            self.tell_left_out("description", place)
+        if part.customProperties:
+            self.tell_left_out("customProperties", place)
 
-    def type_of(self, record: Record, place: str, now: DataType | None) -> DataType:
+    def tell_left_out(self, key: str, place: str) -> None:
+        self.left_out.setdefault(key, []).append(place)
+
+    def type_of(self, part: SchemaProperty, place: str, now: DataType | None) -> DataType:
         """The type that a property or items describe."""
-        self.leave_out(place, record, _OF_COLUMN)
-        required = any(_flag(record, key, place) for key in ("required", "primaryKey"))
-        return replace(self._type_of(record, place, now), nullable=not required)
+        self.leave_out(place, part, _OF_COLUMN)
+        required = part.required or part.primaryKey
+        return replace(self._type_of(part, place, now), nullable=not required)
 
-    def _type_of(self, record: Record, place: str, now: DataType | None) -> DataType:
-        logical = _text(record, "logicalType", place)
-        physical = _text(record, "physicalType", place)
-        if record.get("properties"):
-            members = _records(record["properties"], f"{place}.properties")
-            return RowType(tuple(self._members(members, f"{place}.properties", now)))
-        if record.get("items") is not None:
+    def _type_of(self, part: SchemaProperty, place: str, now: DataType | None) -> DataType:
+        logical, physical = part.logicalType, part.physicalType
+        if part.properties:
+            members = self._members(part.properties, f"{place}.properties", now)
+            return RowType(tuple(members))
+        if part.items is not None:
             element = now.element if isinstance(now, ArrayType) else None
-            (items,) = _records([record["items"]], f"{place}.items")
-            self.leave_out_of_member(items, f"{place}.items", None)
-            return ArrayType(self.type_of(items, f"{place}.items", element))
+            self.leave_out_of_member(part.items, f"{place}.items", None)
+            return ArrayType(self.type_of(part.items, f"{place}.items", element))
         if physical is not None:
             try:
                 return parse_data_type(physical, lengths_required=True)
@@ -291,7 +308,7 @@ class _Reader:
         return parse_data_type(_TYPES[logical])
 
     def _members(
-        self, members: Sequence[Record], place: str, now: DataType | None
+        self, members: Sequence[SchemaProperty], place: str, now: DataType | None
     ) -> Iterable[DataField]:
         present = {each.name: each for each in now.fields} if isinstance(now, RowType) else {}
         for at, each in enumerate(members):
@@ -313,12 +330,23 @@ def _logical(data_type: DataType) -> str:
             return "object"
 
 
-def _table(contract: Record, name: str) -> tuple[str, Record]:
+def _model(contract: Record) -> OpenDataContractStandard:
+    with from_extra("contracts", "a data contract"):
+        from open_data_contract_standard.model import OpenDataContractStandard
+    try:
+        # Keys that the standard does not have are told as not compared.
+        return OpenDataContractStandard.model_validate(contract, extra="allow")
+    except ValidationError as error:
+        place, message = explain(error.errors()[0], OpenDataContractStandard)
+        raise InvalidRequestError(f"{dotted(place)}: {message}") from None
+
+
+def _table(contract: OpenDataContractStandard, name: str) -> tuple[str, SchemaObject]:
     """The object of a table: by its physical name, or without one by its name.
 
     Either may leave the database out; the whole name comes first.
     """
-    objects = _records(contract.get("schema"), "schema")
+    objects = contract.schema_ or []
     names = [_name(each, f"schema[{at}]") for at, each in enumerate(objects)]
     for wanted in (name, name.partition(".")[2]):
         found = [at for at, named in enumerate(names) if named == wanted]
@@ -331,56 +359,20 @@ def _table(contract: Record, name: str) -> tuple[str, Record]:
     raise InvalidRequestError(f"the contract describes {told}, and not {name}")
 
 
-def _name(record: Record, place: str) -> str:
-    name = _text(record, "physicalName", place) or _text(record, "name", place)
+def _name(part: SchemaObject | SchemaProperty, place: str) -> str:
+    name = part.physicalName or part.name
     if not name:
         raise InvalidRequestError(f"{place} has no name; add it")
     return name
 
 
-def _former(custom: Mapping[str, object]) -> str | None:
-    name = custom.get(_FORMER_NAME)
-    return None if name is None else str(name)
-
-
-def _custom(record: Record, place: str) -> Mapping[str, object]:
-    given = record.get("customProperties")
-    listed = [] if given is None else _records(given, f"{place}.customProperties")
-    return {str(each.get("property")): each.get("value") for each in listed}
-
-
-def _key(
-    properties: Sequence[Record], place: str, flag: str, position: str
-) -> tuple[str, ...] | None:
+def _key(properties: Sequence[SchemaProperty], flag: str, position: str) -> tuple[str, ...] | None:
     """The columns of a key in order; None if no property says anything of it."""
-    if not any(flag in each for each in properties):
+    if not any(flag in each.model_fields_set for each in properties):
         return None
-    found = []
-    for at, each in enumerate(properties):
-        here = f"{place}.properties[{at}]"
-        if _flag(each, flag, here):
-            where = each.get(position, -1)
-            if isinstance(where, bool) or not isinstance(where, int):
-                raise InvalidRequestError(f"{here}.{position} is {where!r}, and it is a number")
-            found.append((where, at, _name(each, here)))
+    found = [
+        (-1 if (place := getattr(each, position)) is None else place, at, _name(each, ""))
+        for at, each in enumerate(properties)
+        if getattr(each, flag)
+    ]
     return tuple(name for _, _, name in sorted(found))
-
-
-def _flag(record: Record, key: str, place: str) -> bool:
-    value = record.get(key, False)
-    if not isinstance(value, bool):
-        raise InvalidRequestError(f"{place}.{key} is {value!r}, and it is true or false")
-    return value
-
-
-def _text(record: Record, key: str, place: str) -> str | None:
-    value = record.get(key)
-    if value is not None and not isinstance(value, str):
-        raise InvalidRequestError(f"{place}.{key} is {value!r}, and it is text")
-    return value
-
-
-def _records(value: object, place: str) -> list[Record]:
-    if not isinstance(value, list) or not all(isinstance(each, Mapping) for each in value):
-        raise InvalidRequestError(f"{place} is a list of objects")
-    return value

@@ -407,9 +407,3 @@ class WarehousePolicy(UpkeepPolicy):
             "further table after half of it"
         ),
     )
-    presumed_dead: DurationMs = Field(
-        default=600_000,
-        description=(
-            "a run of Dagster without a known process, lease or event for so long holds no table"
-        ),
-    )

@@ -70,11 +70,6 @@ def _stream(
         yield _fitting(part, table, declaration, fixed)
 
 
-def collected(rows: pa.Table | Iterator[pa.Table]) -> pa.Table:
-    """All rows, for commits in parts, each of which has its share of every partition."""
-    return rows if isinstance(rows, pa.Table) else pa.concat_tables(rows)
-
-
 def _fitting(rows: Any, table: Table, declaration: TableDeclaration, fixed: Sequence[str]) -> Any:
     """Rows with the declared columns, and without those that are to be ignored."""
     names = rows.columns if is_dataframe(rows) else rows.column_names

@@ -22,22 +22,21 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from lakewright.platform.declare.declarations import TableDeclaration, WriteKind
-from lakewright.platform.declare.partition_keys import first_few, partition_identity
+from lakewright.platform.declare.partition_keys import partition_identity
 from lakewright.platform.declare.schema_drift import Writing, check_other_columns
 from lakewright.platform.declare.upkeep_policies import EngineChoice
 from lakewright.platform.ingest.expectations import ValidationReport
-from lakewright.platform.ingest.given_rows import collected, given_rows
+from lakewright.platform.ingest.given_rows import given_rows
 from lakewright.platform.ingest.judge_staged import (
     RejectedPartition,
     StagedJudge,
     parts_in,
     rejected_alone,
 )
-from lakewright.platform.ingest.missing_rows import INTENDED, missing_partitions
+from lakewright.platform.ingest.missing_rows import missing_partitions
 from lakewright.platform.ingest.publication import (
     AlreadyPublished,
     PartitionTotals,
@@ -104,7 +103,6 @@ class WriteOrder:
     commit_user: str
     kind: WriteKind
     compact: bool = False
-    micro_batches: int = 1
     allow_empty: bool = False
     upstream: Mapping[str, Table] = field(default_factory=dict, repr=False)
     tried_since_ms: int | None = None
@@ -130,7 +128,8 @@ def publish(
     started = env.now_ms()
     # Staging and commit share the manifests that they read.
     table = replace(table, table_files=table.table_files.reading_once())
-    _check_order(table, order)
+    if order.compact:
+        check_writer_may_compact(table.table_files)
     done = list(commits_of_user(table.table_files, order.commit_user))
     whole = next((each for each in done if each.commit_identifier == LAST_COMMIT), None)
     if whole is not None:
@@ -206,7 +205,7 @@ def _rejected(
     judge: StagedJudge, staged: Sequence[StagedWrite], report: ValidationReport, order: WriteOrder
 ) -> tuple[RejectedPartition, ...]:
     """The partitions to leave out; none if the rows are published together or not at all."""
-    if order.micro_batches > 1 or len(_totals(staged)) < 2:
+    if len(_totals(staged)) < 2:
         return ()
     found = rejected_alone(judge, staged, report, order.declaration.expectations)
     return () if len(found) == len(_totals(staged)) else found
@@ -226,9 +225,6 @@ def _missing(
         upstream=order.upstream,
         explain=order.explain,
     )
-    if found and order.micro_batches > 1:
-        told = first_few([f"{describe_partition(spec)}: {why}" for spec, why in found])
-        raise InvalidRows(f"{told}; nothing was written; {INTENDED}", table=table.name)
     return tuple(
         RejectedPartition(spec=spec, row_count=0, not_met={ROWS: why}) for spec, why in found
     )
@@ -274,21 +270,6 @@ def _commit_first(table: Table, pending: list[StagedWrite]) -> CommitResult:
     return result
 
 
-def _check_order(table: Table, order: WriteOrder) -> None:
-    if order.compact:
-        check_writer_may_compact(table.table_files)
-    if order.micro_batches < 1:
-        raise InvalidRequestError(f"micro_batches is {order.micro_batches}; give 1 or more")
-    if order.micro_batches == 1:
-        return
-    if order.kind is not WriteKind.APPEND or table.options.bucket_mode is not BucketMode.UNAWARE:
-        raise InvalidRequestError(
-            f"micro_batches is {order.micro_batches}, which is for appending to tables without "
-            f"fixed buckets; the write to {table.name} is {order.kind.value}: leave it at 1, or "
-            "set mode to append"
-        )
-
-
 def _check_attempts(table: Table, order: WriteOrder) -> None:
     """Check that commits of earlier attempts would be found; written again, their rows count twice.
 
@@ -331,18 +312,6 @@ def _stage(table: Table, rows: Any, order: WriteOrder) -> Iterator[StagedWrite]:
     rows = given_rows(
         rows, table=table, declaration=order.declaration, fixed=tuple(_fixed_partition(order) or ())
     )
-    if order.micro_batches > 1:
-        arrow = rows.toArrow() if is_dataframe(rows) else collected(rows)
-        batches = list(_sliced(arrow, table.schema.partition_keys, order.micro_batches))
-        for at, batch in enumerate(batches):
-            identifier = LAST_COMMIT if at == len(batches) - 1 else at
-            yield table.stage(
-                batch,
-                mode="append",
-                commit_user=order.commit_user,
-                commit_identifier=identifier,
-            )
-        return
     main = _stage_whole(table, rows, order)
     try:
         emptied = list(_emptied(table, main, order))
@@ -406,24 +375,6 @@ def _emptied(table: Table, main: StagedWrite, order: WriteOrder) -> Iterator[Sta
             )
 
 
-def _sliced(rows: pa.Table, partition_keys: Sequence[str], count: int) -> Iterator[pa.Table]:
-    """Rows in `count` parts, each with its share of every partition; empty parts left out."""
-    codes = np.zeros(rows.num_rows, dtype=np.int64)
-    for name in partition_keys:
-        encoded = rows.column(name).combine_chunks().dictionary_encode(null_encoding="encode")
-        codes = codes * len(encoded.dictionary) + encoded.indices.to_numpy()
-    _, groups, sizes = np.unique(codes, return_inverse=True, return_counts=True)
-    order = np.argsort(groups, kind="stable")
-    starts = np.cumsum(sizes) - sizes
-    position = np.empty(rows.num_rows, dtype=np.int64)
-    position[order] = np.arange(rows.num_rows) - np.repeat(starts, sizes)
-    part = position * count // sizes[groups]
-    for at in range(count):
-        chosen = rows.filter(pa.array(part == at))
-        if chosen.num_rows:
-            yield chosen
-
-
 def _check_partitions(
     table: Table,
     staged: Sequence[StagedWrite],
@@ -454,8 +405,6 @@ def _totals(staged: Sequence[StagedWrite]) -> tuple[PartitionTotals, ...]:
 
 
 def _goes_to_spark(rows: Any, order: WriteOrder) -> bool:
-    if order.micro_batches > 1:
-        return False
     choice = order.declaration.write.engine
     if is_dataframe(rows):
         return choice is not EngineChoice.LOCAL

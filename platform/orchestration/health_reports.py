@@ -17,14 +17,8 @@ import dagster as dg
 from lakewright.platform.declare.partition_keys import first_few
 from lakewright.platform.declare.upkeep_policies import UpkeepMode
 from lakewright.platform.orchestration.check_events import HEALTHY, check_event
+from lakewright.platform.orchestration.file_bars import small_files_bars
 from lakewright.platform.orchestration.names import TableNames, UpkeepNames
-from lakewright.platform.orchestration.pictures import (
-    as_markdown,
-    debt_picture,
-    file_shapes_picture,
-    small_files_bars,
-    small_files_picture,
-)
 from lakewright.platform.orchestration.reports import first_records, row_counts
 from lakewright.platform.orchestration.run_identity import origin_of
 from lakewright.platform.orchestration.upkeep_links import upkeep_links
@@ -38,7 +32,7 @@ from lakewright.platform.upkeep.words import (
     time_text,
 )
 from lakewright.platform.warehouse.action import Action, Verdict
-from lakewright.platform.warehouse.debt import poor_state
+from lakewright.platform.warehouse.debt import debt_of, poor_state
 from lakewright.platform.warehouse.intents import Decision, Declined, Intent, WhyNot
 from lakewright.platform.warehouse.kept_tables import KeptTable
 from lakewright.platform.warehouse.kept_verbs import (
@@ -49,7 +43,6 @@ from lakewright.platform.warehouse.kept_verbs import (
 )
 from lakewright.platform.warehouse.survey import TableSurvey
 from lakewright.platform.warehouse.table_state import TableState
-from lakewright.platform.warehouse.trend import Trend
 from lakewright.storage.operations.retention.retention_outlook import RetentionOutlook
 
 # What is told of a decision: its verb, and why it is declined; None if the verb is due.
@@ -93,22 +86,19 @@ class HealthEvaluation:
         )
 
 
-# Of more files no picture is drawn, and what other retention times would free is not read of a
-# longer history.
-MOST_FILES_DRAWN, MOST_SNAPSHOTS_READ = 20_000, 2_000
+# What other retention times would free is not read of a longer history.
+MOST_SNAPSHOTS_READ = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Background:
     """What an evaluation shows beside the decisions, as far as it was read.
 
-    `trend` is what was recorded of the table before, and `outlook` what other retention times would
-    free. `files` are the level and bytes of each file, and `actions` those of the ledger on it.
+    `outlook` is what other retention times would free, and `actions` are those of the ledger on the
+    table.
     """
 
-    trend: Trend | None = None
     outlook: Sequence[RetentionOutlook] = ()
-    files: Sequence[tuple[int, int]] = ()
     actions: Sequence[Action] = ()
 
 
@@ -132,26 +122,11 @@ def evaluate_health(
     if due:
         metadata["due"] = _table_of_due(due)
     if waiting:
-        metadata["waits"] = _table_of(waiting, state)
+        metadata["waits"] = _table_of(waiting)
     metadata |= upkeep_links(names, location, told)
-    metadata["not due"] = _table_of([each for each in others if each not in waiting], state)
+    metadata["not due"] = _table_of([each for each in others if each not in waiting])
     if state.survey.problem is None:
         snapshots = state.survey.history.snapshots
-        picture = small_files_picture(
-            state.survey.files, state.health.partitions, keyed=state.survey.keyed
-        )
-        metadata["files"] = dg.MetadataValue.md(as_markdown(picture, "small files by partition"))
-        if beside.files:
-            drawn = file_shapes_picture(beside.files, keyed=state.survey.keyed)
-            metadata["sizes and levels"] = dg.MetadataValue.md(
-                as_markdown(drawn, "files by size, and by level")
-            )
-        elif 0 < state.survey.files.files <= MOST_FILES_DRAWN:
-            metadata["sizes and levels"] = "a picture, once this check is executed"
-        trend = beside.trend
-        if trend is not None and len(trend.points) > 1:
-            drawn = as_markdown(debt_picture(trend), "files and debt over time")
-            metadata["health over time"] = dg.MetadataValue.md(drawn)
         metadata["other retention times"] = _outlook_table(beside.outlook) or (
             f"`lakewright retention {state.survey.table}` tells what they would free"
             + (", and so does this check when it is executed" * (snapshots <= MOST_SNAPSHOTS_READ))
@@ -215,7 +190,7 @@ def _description(state: TableState, decisions: Sequence[Decision], kept: KeptTab
     concerned = [each for each in decisions if isinstance(each, Intent) or each.why_not.waits]
     told = [*concerned, *(_declined_rewrites(decisions) if poor else ())]
     if told:
-        lines += ["", *_listed(told, state)]
+        lines += ["", *_listed(told)]
     if concerned and kept.policy.mode is UpkeepMode.SHADOW:
         lines += ["", "Nothing of this is done: `mode: shadow` of its policy only records it."]
     if state.survey.problem is None and state.survey.files.files:
@@ -236,7 +211,7 @@ def _declined_rewrites(decisions: Iterable[Decision]) -> Iterator[Declined]:
 def _headline(decisions: Sequence[Decision]) -> str:
     for each in decisions:
         if each.verb == EVERY_VERB:
-            return _reason(each)
+            return each.told
     left, in_order = _left_alone(decisions), all(map(_is_in_order, decisions))
     if any(isinstance(each, Intent) for each in decisions):
         return f"work is due, and not late{left}." if in_order else f"work is due{left}."
@@ -259,25 +234,16 @@ def _left_alone(decisions: Iterable[Decision]) -> str:
     return f"; {' and '.join(verbs)} {told} left alone"
 
 
-def _listed(decisions: Sequence[Decision], state: TableState) -> Iterable[str]:
+def _listed(decisions: Sequence[Decision]) -> Iterable[str]:
     """A line for each reason, with its verb."""
-    lines = [(each.verb, _reason(each)) for each in decisions if isinstance(each, Intent)]
-    for one, where in _alike((e for e in decisions if isinstance(e, Declined)), state):
-        of_many = one.partition is None and where
-        lines.append((one.verb, f"{where}: {_reason(one)}" if of_many else _reason(one)))
+    lines = [(each.verb, each.told) for each in decisions if isinstance(each, Intent)]
+    for one, where in _alike(each for each in decisions if isinstance(each, Declined)):
+        told = one.reason if one.partition is not None else one.told
+        lines.append((one.verb, f"{where}: {told}" if where and one.partition is None else told))
     for verb, told in lines[:_MOST_NAMED]:
         yield f"- **{_words(verb)}**: {told}"
     if len(lines) > _MOST_NAMED:
         yield f"- and {len(lines) - _MOST_NAMED:,} more"
-
-
-def _reason(decision: Decision) -> str:
-    """The reason, without the table and the verb in front, which stand beside it."""
-    verb = _words(decision.verb)
-    for said in (f"{decision.table}, {verb}: ", f"{decision.table}: "):
-        if decision.reason.startswith(said):
-            return decision.reason.removeprefix(said)
-    return decision.reason
 
 
 def _table_of_due(due: Sequence[Intent]) -> dg.TableMetadataValue:
@@ -286,7 +252,7 @@ def _table_of_due(due: Sequence[Intent]) -> dg.TableMetadataValue:
             [
                 {
                     "verb": _words(each.verb),
-                    "reason": _reason(each),
+                    "reason": each.told,
                     "reads": size_text(each.cost.bytes) if each.cost.bytes else "no rows",
                     "takes": duration_text(ms) if (ms := each.cost.milliseconds) else "not known",
                     "gains": _gains(each.benefit),
@@ -316,7 +282,7 @@ def _gains(benefit: Benefit) -> str:
     return ", ".join(told)
 
 
-def _table_of(declined: Sequence[Declined], state: TableState) -> dg.TableMetadataValue | None:
+def _table_of(declined: Sequence[Declined]) -> dg.TableMetadataValue | None:
     if not declined:
         return None
     # Verbs before single partitions, so that many partitions hide no verb.
@@ -327,32 +293,29 @@ def _table_of(declined: Sequence[Declined], state: TableState) -> dg.TableMetada
                 {
                     "verb": _words(each.verb),
                     "why not": _words(each.why_not.value),
-                    "reason": _reason(each),
+                    "reason": each.told,
                     "partition": where,
                     "again": "" if each.again_ms is None else time_text(each.again_ms),
                 }
-                for each, where in _alike(ordered, state)
+                for each, where in _alike(ordered)
             ]
         )
     )
 
 
-def _alike(declined: Iterable[Declined], state: TableState) -> Iterable[tuple[Declined, str]]:
+def _alike(declined: Iterable[Declined]) -> Iterable[tuple[Declined, str]]:
     """The decisions with their partitions; partitions with one reason are one decision."""
-    names = {each.key: each.name for each in state.health.partitions}
     found: dict[tuple[str, tuple[object, ...]], list[Declined]] = {}
     for each in declined:
-        name = None if each.partition is None else names.get(each.partition)
-        said = each.reason if name is None else each.reason.removeprefix(f"{name}: ")
         same = (each.verb, each.why_not, each.again_ms, each.partition is None)
-        found.setdefault((said, same), []).append(each)
-    for (said, _), these in found.items():
+        found.setdefault((each.told, same), []).append(each)
+    for these in found.values():
         keys = [each.partition for each in these if each.partition is not None]
         if len(keys) <= 1:
             yield from ((each, each.partition or "") for each in these)
         else:
             where = f"{counted(len(keys), 'partition')}: {first_few(keys, between=', ')}"
-            yield replace(these[0], reason=said, partition=None), where
+            yield replace(these[0], partition=None), where
 
 
 def _outlook_table(outlook: Sequence[RetentionOutlook]) -> dg.TableMetadataValue | None:
@@ -443,7 +406,7 @@ def _numbers(state: TableState) -> Mapping[str, Any]:
     """The figures that charts of the check follow over time."""
     survey = state.survey
     files, layout, history = survey.files, survey.layout, survey.history
-    orphans = survey.orphans
+    orphans, debt = survey.orphans, debt_of(survey)
     numbers: dict[str, Any] = {
         **row_counts(files.rows, files.merged_rows),
         "lakewright/files": files.files,
@@ -451,6 +414,8 @@ def _numbers(state: TableState) -> Mapping[str, Any]:
         "lakewright/small_files": files.small_files,
         "lakewright/small_bytes": files.small_bytes,
         "lakewright/waiting_rows": files.waiting_rows,
+        "lakewright/debt_files": debt.files,
+        "lakewright/debt_bytes": debt.bytes,
         "lakewright/partitions": layout.partitions,
         "lakewright/skew": layout.skew,
         "lakewright/snapshots": history.snapshots,

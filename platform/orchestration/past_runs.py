@@ -6,7 +6,7 @@ nothing behind that could hold a table back.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,6 @@ from dagster._core.storage.dagster_run import RunRecord
 
 from lakewright.platform.orchestration.in_flight import work_in_flight
 from lakewright.platform.orchestration.names import DEFERRED_TAG, UpkeepNames, tables_of_tag
-from lakewright.platform.orchestration.run_life import RunLife
 from lakewright.platform.orchestration.runs import op_configs, tables_of
 from lakewright.platform.warehouse.intents import Cost
 from lakewright.platform.warehouse.known_work import LONGEST_DELAY_MS, Past, Try
@@ -28,26 +27,28 @@ _MS = 1000
 
 
 def past_runs(
-    life: RunLife,
+    instance: dg.DagsterInstance,
     names: UpkeepNames,
     tables: Sequence[str],
     verbs: Iterable[str],
+    *,
+    now_ms: int,
+    died: MutableMapping[str, bool] | None = None,
 ) -> Past:
     """The last tries of each verb on each table, what runs now, and what that may take.
 
     The first run that died in a state of a table, by one policy, is no try: another one is asked
-    for at once.
+    for at once. `died` remembers of failed runs, by their ids, whether they did; looks share it.
     """
+    known = {} if died is None else died
     tries: dict[tuple[str, str], Try] = {}
-    died: set[tuple[str, str]] = set()
+    forgiven: set[tuple[str, str]] = set()
     done: dict[tuple[str, str], int] = {}
     promised: dict[str, Cost] = {}
     for verb in verbs:
-        for record in _records(life, names.job(verb)):
+        for record in _records(instance, names.job(verb), now_ms):
             run = record.dagster_run
             if not run.is_finished:
-                if life.cause_of_death(record) is not None:
-                    continue
                 for table, each in _asked(run).items():
                     cost = Cost(
                         bytes=each.get("bytes", 0), milliseconds=each.get("milliseconds", 0)
@@ -58,7 +59,7 @@ def past_runs(
             ended_ms = int((record.end_time or record.update_timestamp.timestamp()) * _MS)
             asked = _asked(run)
             deferred = tables_of_tag(run.tags.get(DEFERRED_TAG, ""))
-            for table in tables_of(run, life.keys):
+            for table in tables_of(run, names.keys):
                 key = (table, verb)
                 if run.status is _GOOD and not _is_dry(run) and table not in deferred:
                     done.setdefault(key, started_ms)
@@ -71,8 +72,8 @@ def past_runs(
                 last = tries.get(key)
                 again = last is None or last.is_like(tried)
                 # The first death in a state is forgiven: mostly the work was not the cause of it.
-                if again and key not in died and life.has_died(run):
-                    died.add(key)
+                if again and key not in forgiven and _has_died(instance, run, known):
+                    forgiven.add(key)
                     again = False
                 if last is None:
                     tries[key] = replace(tried, times=int(again))
@@ -81,20 +82,31 @@ def past_runs(
     return Past(
         tries=tries,
         done_ms=done,
-        in_flight=work_in_flight(life, tables),
+        in_flight=work_in_flight(instance, tables, names.keys),
         spent=promised,
     )
 
 
-def _records(life: RunLife, job: str) -> Iterator[RunRecord]:
+def _has_died(
+    instance: dg.DagsterInstance, run: dg.DagsterRun, known: MutableMapping[str, bool]
+) -> bool:
+    """Whether a run failed but its work did not: its process was killed, or never came."""
+    if run.status is not dg.DagsterRunStatus.FAILURE:
+        return False
+    if run.run_id not in known:
+        known[run.run_id] = not instance.get_run_stats(run.run_id).steps_failed
+    return known[run.run_id]
+
+
+def _records(instance: dg.DagsterInstance, job: str, now_ms: int) -> Iterator[RunRecord]:
     """Runs of a job, newest first."""
     filters = dg.RunsFilter(job_name=job)
     cursor = None
     for _ in range(0, _MOST_RUNS, _RUNS):
-        some = life.instance.get_run_records(filters=filters, limit=_RUNS, cursor=cursor)
+        some = instance.get_run_records(filters=filters, limit=_RUNS, cursor=cursor)
         yield from some
         oldest_ms = some[-1].create_timestamp.timestamp() * _MS if some else 0
-        if len(some) < _RUNS or oldest_ms < life.now_ms - LONGEST_DELAY_MS:
+        if len(some) < _RUNS or oldest_ms < now_ms - LONGEST_DELAY_MS:
             return
         cursor = some[-1].dagster_run.run_id
 

@@ -13,7 +13,6 @@ import dagster as dg
 
 from lakewright.platform.ingest.expectations import ExpectationOutcome
 from lakewright.platform.ingest.publication import PartitionTotals, Published
-from lakewright.platform.orchestration.pictures import as_markdown, file_sizes_picture
 from lakewright.platform.upkeep.health import PartitionHealth
 from lakewright.platform.upkeep.verb import Report
 from lakewright.storage import Snapshot, Table, TableSchema, WriterCompaction
@@ -213,17 +212,12 @@ def check_metadata(outcome: ExpectationOutcome, *, row_count: int) -> Metadata:
 
 
 def report_metadata(report: Report) -> Metadata:
-    """The metadata of a verb's plan or result, with its picture and its tables."""
+    """The metadata of a verb's plan or result, with its tables."""
     metadata: dict[str, Any] = {
         f"lakewright/{name}": fact
         for name, fact in report.facts.items()
         if isinstance(fact, str | int | float)
     }
-    if report.file_sizes is not None:
-        picture = file_sizes_picture(*report.file_sizes)
-        metadata["file sizes"] = dg.MetadataValue.md(
-            as_markdown(picture, "file sizes before and after")
-        )
     if report.snapshot is not None:
         metadata["lakewright/snapshot_id"] = report.snapshot.id
     notes = report.notes[:_MAX_ROWS]

@@ -16,13 +16,13 @@ from functools import cached_property, partial
 from typing import Any, TypeVar
 
 from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
+from lakewright.platform.upkeep.options import option_fields
 from lakewright.platform.upkeep.verb import (
     AnyVerb,
     Outcome,
     Report,
     Work,
     carry_out,
-    option_fields,
 )
 from lakewright.platform.warehouse.action import Action, Verdict
 from lakewright.platform.warehouse.calibrate import Calibration
@@ -82,9 +82,9 @@ class Recorder:
                 use = ledger.exists()
         lineage = None
         try:
-            lineage = lineage_sink(catalog, os.environ)
-        except InvalidRequestError as error:
-            # Other programs on the machine may have transports that are not known here.
+            lineage = lineage_sink(catalog)
+        except StorageError as error:
+            # Other programs of the machine may be set up for it, and upkeep goes on without.
             warn(error.message)
         return cls(
             sinks=(

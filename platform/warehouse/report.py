@@ -65,10 +65,8 @@ def warehouse_report(
     catalog: Catalog,
     kept: KeptTables,
     last_tick_ms: Callable[[int, str, str], int],
-    *,
-    note: str = "",
 ) -> str:
-    """The page; `note` is a sentence below its title.
+    """The page.
 
     Raises:
         UnsupportedError: the package that draws the plots is not installed.
@@ -82,7 +80,7 @@ def warehouse_report(
     where = without_secrets(catalog.uri)
     body = [
         f"<h1>{escape(where)}</h1>",
-        f'<p class="faint">{time_text(seen.at_ms)}; {escape(note or "the last 31 days")}</p>',
+        f'<p class="faint">{time_text(seen.at_ms)}; the last 31 days</p>',
         _cards(seen, states.values(), acted),
         *_debt(seen),
         *_savings(acted),

@@ -8,12 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from lakewright.platform.warehouse.survey_rows import HealthFigures
-from lakewright.platform.warehouse.surveys import Surveys
-from lakewright.storage import Catalog
-from lakewright.storage.errors import StorageError
 
-_MONTH_MS = 30 * 86_400_000
-_MOST_POINTS = 1000
 _BLOCKS = "▁▂▃▄▅▆▇█"
 
 
@@ -34,18 +29,14 @@ class Trend:
 
     def debt(self, steps: int) -> list[int]:
         """The debt in files at so many moments at even distances; a state holds until the next."""
-        return [each.debt_files for each in self.at_even_distances(steps)]
-
-    def at_even_distances(self, steps: int) -> list[HealthFigures]:
-        """The figures that held at so many moments."""
         begin_ms, end_ms = self.first.taken_ms, self.last.taken_ms
-        found: list[HealthFigures] = []
+        found = []
         at = 0
         for step in range(steps):
             now_ms = begin_ms + (end_ms - begin_ms) * step // max(steps - 1, 1)
             while at + 1 < len(self.points) and self.points[at + 1].taken_ms <= now_ms:
                 at += 1
-            found.append(self.points[at])
+            found.append(self.points[at].debt_files)
         return found
 
 
@@ -58,16 +49,6 @@ def trends(figures: Iterable[HealthFigures]) -> dict[str, Trend]:
         name: Trend(table=name, points=tuple(sorted(these, key=lambda each: each.taken_ms)))
         for name, these in sorted(found.items())
     }
-
-
-def read_trend(catalog: Catalog, table: str) -> Trend | None:
-    """What was recorded of a table in the last month; None if that is nothing, or unreadable."""
-    since_ms = max(catalog.env.now_ms() - _MONTH_MS, 0)
-    try:
-        figures = Surveys(catalog).figures(table=table, since_ms=since_ms, most=_MOST_POINTS)
-        return trends(figures).get(table)
-    except StorageError:
-        return None
 
 
 def sparkline(values: Sequence[int]) -> str:

@@ -1,8 +1,7 @@
 """The definitions of a workspace: every declared table with its asset, jobs, sensor and schedule.
 
 `LAKEWRIGHT_TABLES` names the files and folders of declarations, parted as in PATH, and
-`LAKEWRIGHT_POLICY` those of policies, under which all tables of the warehouse are kept. Without
-any, the demonstration's declarations are taken.
+`LAKEWRIGHT_POLICY` those of policies, under which all tables of the warehouse are kept.
 """
 
 from __future__ import annotations
@@ -43,11 +42,10 @@ from lakewright.jobs.ingest import build_ingest_job, build_ingest_schedule
 from lakewright.jobs.refresh_assets import Refresh, build_refresh_job
 from lakewright.jobs.rejection_sensor import build_rejection_sensor
 from lakewright.jobs.replay import build_replay_job
-from lakewright.jobs.respec import SPLIT_OF_A_TABLE
 from lakewright.jobs.schema_sensor import build_schema_sensor
 from lakewright.jobs.statements import build_statements_job
 from lakewright.jobs.undo import build_undo_job
-from lakewright.jobs.upkeep import build_table_job, build_upkeep_job
+from lakewright.jobs.upkeep import build_requests_job, build_upkeep_job
 from lakewright.jobs.upkeep_sensor import build_upkeep_sensor
 from lakewright.jobs.validate_schema import build_validate_job, build_validate_schedules
 from lakewright.jobs.verbs import KEEPING_JOBS, REQUESTED_JOBS
@@ -55,7 +53,7 @@ from lakewright.platform.declare.policy_watch import PolicyFiles
 from lakewright.platform.declare.variables import POLICY_VARIABLE, TABLES_VARIABLE
 from lakewright.platform.declare.workspace import Workspace, read_workspace
 from lakewright.platform.orchestration.check_events import HEALTHY
-from lakewright.platform.orchestration.dagster_checks import check_for_dagster, check_schedules
+from lakewright.platform.orchestration.dagster_checks import check_for_dagster
 from lakewright.platform.orchestration.names import UpkeepNames, usual_key
 from lakewright.platform.orchestration.newest_partition_reports import deadlines_of
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
@@ -69,7 +67,6 @@ _LISTING_SECONDS = 20.0
 # What this process has read, by warehouse.
 _LISTED: dict[str, tuple[AdoptedTable, ...]] = {}
 _log = logging.getLogger(__name__)
-DEMO_TABLES = Path(__file__).parent / "demo" / "tables"
 
 
 def build_definitions(
@@ -105,7 +102,7 @@ def build_definitions(
     jobs: list[Any] = []
     sensors: list[dg.SensorDefinition] = []
     tables = KeptTables(
-        files=PolicyFiles(policies, workspace=workspace, check=check_schedules),
+        files=PolicyFiles(policies, workspace=workspace),
         declarations={each.table: each for each in workspace.declarations},
         adopted=tuple(adopted),
     )
@@ -113,14 +110,14 @@ def build_definitions(
         workspace, adopted_tables, tables, UpkeepNames(group), hooks
     )
     verbs = [kind.name for kind in KEEPING_JOBS]
-    requested = (*REQUESTED_JOBS, evolve_job(workspace, names.keys))
-    keeping, asked = (
+    keeping, evolving = (
         [build_upkeep_job(kind, tables, names=names, resources=keys) for kind in kinds]
-        for kinds in (KEEPING_JOBS, requested)
+        for kinds in (KEEPING_JOBS, (evolve_job(workspace, names.keys),))
     )
     validating, schedules = _validating(workspace, names, keys)
     jobs += [
-        *asked,
+        *evolving,
+        build_requests_job(REQUESTED_JOBS, tables, names=names, resources=keys),
         *validating,
         build_undo_job(names=names, resources=keys),
         build_statements_job(names=names, resources=keys),
@@ -189,8 +186,6 @@ def build_definitions(
             checks.append(build_newest_partition_check(declaration, own, deadlines, resources=keys))
         if declaration.columns:
             checks.append(build_schema_check(workspace, declaration, own, resources=keys))
-            if declaration.scheme.dimensions:
-                jobs.append(build_table_job(SPLIT_OF_A_TABLE, declaration, own, resources=keys))
     sensors += build_automation_sensors(workspace.declarations, names=names)
     if undeclared:
         assets += undeclared.values()
@@ -293,14 +288,14 @@ def _shown(
 
 @dg.definitions
 def defs() -> dg.Definitions:
-    """The workspace that `workspace.yaml` loads."""
+    """The workspace that `lakewright up` serves."""
     paths, policies = _named(TABLES_VARIABLE), _named(POLICY_VARIABLE)
     # The jobs bring their executor along; this one is for assets materialized without a job.
     in_process = dg.Definitions(executor=dg.in_process_executor)
     # With policies, all tables of the warehouse are kept.
     adopted = ["*"] if policies else []
     built = build_definitions(
-        paths or ([] if policies else [DEMO_TABLES]),
+        paths,
         policies=policies,
         adopted=adopted,
         adopted_tables=_listed(adopted) if adopted else (),

@@ -216,46 +216,6 @@ def test_rows_of_days_that_were_not_asked_for_are_refused(lake: Lake) -> None:
     assert not files_on_disk(lake)
 
 
-def test_micro_batches_leave_what_a_stream_would_leave(lake: Lake) -> None:
-    lake.declare(EVENTS)
-    rows = events("2024-01-01", 0, 8) + events("2024-01-02", 8, 12)
-    lake.give(rows)
-
-    outcome = lake.materialize(
-        partitions=("2024-01-01", "2024-01-02"), config={"micro_batches": 4, "mode": "append"}
-    )
-
-    assert outcome.success, outcome.failure
-    assert lake.rows() == sorted(rows, key=str)
-    assert len(lake.table().history.snapshots()) == 4
-    assert [stats.file_count for stats in lake.table().at().partitions()] == [4, 4]
-    assert outcome.materializations["2024-01-01"]["lakewright/commits"] == 4
-    assert outcome.materializations["2024-01-01"]["lakewright/writer"].startswith("ungrouped, ")
-    assert outcome.materializations["2024-01-01"]["lakewright/partition_files"] == 4
-
-
-def test_micro_batches_of_an_overwrite_are_refused(lake: Lake) -> None:
-    lake.declare(EVENTS)
-    lake.give(events("2024-01-01", 0, 8))
-
-    outcome = lake.materialize(partitions="2024-01-01", config={"micro_batches": 4})
-
-    assert not outcome.success
-    assert "set mode to append" in outcome.failure
-
-
-@pytest.mark.parametrize("count", [0, -2])
-def test_too_few_micro_batches_are_told_in_plain_words(lake: Lake, count: int) -> None:
-    lake.declare(EVENTS)
-    lake.give(events("2024-01-01", 0, 8))
-    config = {"micro_batches": count, "mode": "append"}
-    outcome = lake.materialize(partitions="2024-01-01", config=config)
-    assert not outcome.success
-    assert f"micro_batches is {count}; give 1 or more" in outcome.failure
-    assert "pydantic" not in outcome.failure
-    assert not lake.table().history.snapshots()
-
-
 def test_rows_with_a_key_are_upserted(lake: Lake) -> None:
     lake.declare(
         """

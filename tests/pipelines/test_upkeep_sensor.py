@@ -18,7 +18,6 @@ from lakewright.platform.declare.yaml_files import DeclarationError
 from lakewright.platform.orchestration import past_runs as past_runs_module
 from lakewright.platform.orchestration.names import UpkeepNames
 from lakewright.platform.orchestration.past_runs import _RUNS, past_runs
-from lakewright.platform.orchestration.run_life import RunLife
 from lakewright.platform.warehouse.action import Verdict
 from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.storage import LeaseKind
@@ -72,8 +71,10 @@ def test_the_log_of_a_quiet_tick_says_what_was_looked_at(
     lake.tick()
     capfd.readouterr()
     assert not lake.tick().run_requests
-    (line,) = capfd.readouterr().err.splitlines()
+    warning, line = capfd.readouterr().err.splitlines()
     assert line.endswith("looked at 1 table: nothing is due")
+    # The instances of tests have none.
+    assert "run_monitoring is not enabled in dagster.yaml" in warning
 
 
 def test_a_run_over_tables_shows_what_came_of_each_and_of_one_table_its_plan(many: Lake) -> None:
@@ -132,8 +133,8 @@ def test_a_run_begins_with_no_table_in_the_second_half_of_its_time(many: Lake) -
 def test_what_a_run_left_to_a_later_one_is_not_done(many: Lake) -> None:
     (request,) = many.tick().run_requests
     many.run_job("compact", request.run_config, **{**request.tags, "dagster/max_runtime": "0"})
-    life = RunLife(many.instance, many.catalog, SystemEnv().now_ms(), 600_000)
-    past = past_runs(life, UpkeepNames(), [], ["compact"])
+    now_ms = SystemEnv().now_ms()
+    past = past_runs(many.instance, UpkeepNames(), [], ["compact"], now_ms=now_ms)
     assert list(past.done_ms) == [("shop.t0", "compact")]
 
 

@@ -2,7 +2,7 @@
 
 1. Backfill January to November of flights, weather and delays; load the reference tables. Meanwhile
    a small neglected warehouse is adopted and kept (`adoption.py`).
-2. Append December to flights in many small commits, as a stream would leave it.
+2. Append December to flights in many small commits, as a program of another kind would.
 3. Print the table's health.
 4. Wait for the upkeep sensor to detect it, and for the run it launches; meanwhile
    weather and delays get their December.
@@ -12,13 +12,14 @@
 7. Expire snapshots.
 8. Print the changes.
 
-All writing happens in runs of the workspace, so the UI shows every one of them.
+All other writing happens in runs of the workspace, so the UI shows every one of them.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import os
+import shlex
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,6 +27,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakewright.demo import nycflights
 from lakewright.demo.adoption import adopt, is_adopted
 from lakewright.demo.dagster_server import ENDED, DagsterServer, Run
 from lakewright.demo.evolution import (
@@ -42,16 +47,15 @@ from lakewright.demo.evolution import (
 from lakewright.demo.hourly_weather import HOURLY_WEATHER, give_hours, hours_to_give
 from lakewright.demo.partition_keys import all_rows, give_keys, keys_to_give, told
 from lakewright.demo.report import Change, TableState, render_changes, render_health, state_of
-from lakewright.demo.workspace import Workspace, find_workspace
-from lakewright.platform.declare.variables import TABLES_VARIABLE
+from lakewright.platform.declare.variables import DEFAULT_WAREHOUSE, TABLES_VARIABLE
 from lakewright.platform.orchestration.names import (
     TABLE_TAG,
-    TableNames,
     UpkeepNames,
     tables_of_tag,
 )
 from lakewright.platform.warehouse.kept_verbs import COMPACT
 from lakewright.platform.warehouse.kept_verbs import EXPIRE_SNAPSHOTS as EXPIRE
+from lakewright.project.serve import Workspace, workspace_of
 from lakewright.storage import Catalog, Table
 from lakewright.storage.env import SystemEnv
 from lakewright.storage.errors import UnavailableError
@@ -59,7 +63,7 @@ from lakewright.storage.errors import UnavailableError
 FLIGHTS = "nyc.flights"
 BY_DAY = (FLIGHTS, "nyc.weather", "nyc.delays_by_carrier")
 REFERENCE = ("nyc.airlines", "nyc.airports", "nyc.planes")
-MICRO_BATCHES = 24
+SMALL_APPENDS = 24
 # Also the compacted snapshot, and those of the two changes.
 RETAINED_SNAPSHOTS = 8
 SHOWN_SNAPSHOTS = 5
@@ -85,7 +89,7 @@ Found = TypeVar("Found")
 
 def run_demo(warehouse: str, first_day: dt.date = FIRST_DAY) -> None:
     """Run all steps of the demo, with the flights since a day of January to November."""
-    workspace = find_workspace(warehouse)
+    workspace = workspace_of(warehouse)
     env = SystemEnv()
     started = env.now_ms()
     say = Narrator(env, started)
@@ -101,22 +105,21 @@ def run_demo(warehouse: str, first_day: dt.date = FIRST_DAY) -> None:
         TABLES_VARIABLE: str(tables),
         **{name: os.environ.get(name, value) for name, value in _SHORT_RUNS.items()},
     }
-    with DagsterServer(workspace.file, workspace.home, environment) as server:
+    with DagsterServer(None, workspace.home, environment) as server:
         story = Story(server, catalog, say, env, first_day, tables)
         story.tell()
     say.line("")
     say.line(render_changes(story.changes) or "everything was there already; nothing was done")
     say.line("")
     say.line(f"done in {(env.now_ms() - started) / 1000:.0f} s. Look at it:")
-    _say_how_to_look(say, workspace)
+    _say_how_to_look(say, workspace, tables)
 
 
-def _say_how_to_look(say: Narrator, workspace: Workspace) -> None:
-    say.line("  make up                                     the Dagster UI, with every run above")
-    command = "  .venv/bin/lakewright"
-    beside = None if workspace.file is None else str(workspace.file.parent / "warehouse")
-    if workspace.warehouse != beside:
-        command += f" --warehouse {workspace.warehouse}"
+def _say_how_to_look(say: Narrator, workspace: Workspace, tables: Path) -> None:
+    command = f"  {shlex.quote(sys.argv[0])}"
+    if workspace.warehouse != str(Path(DEFAULT_WAREHOUSE).absolute()):
+        command += f" --warehouse {shlex.quote(workspace.warehouse)}"
+    say.line(f"{command} up --tables {shlex.quote(str(tables))}   the Dagster UI, with every run")
     say.line(f"{command} show {FLIGHTS}           schema, partitions, health")
     say.line(f"{command} read {FLIGHTS} --limit 5  rows, without Spark")
 
@@ -212,19 +215,18 @@ class Story:
         days = _days(dt.date(_YEAR, 12, 1), dt.date(_YEAR, 12, 31))
         missing = self._missing(FLIGHTS, days)
         self.say.step(
-            f"December of {FLIGHTS} as {MICRO_BATCHES} small appends, as a stream leaves it"
+            f"December of {FLIGHTS} as {SMALL_APPENDS} small appends, as a stream leaves it"
         )
         if not missing:
             self.say.note("it is there")
             return
         with self._changes("stream", (FLIGHTS,)):
-            config = {"mode": "append", "micro_batches": MICRO_BATCHES}
-            run = self.server.launch_assets(
-                [FLIGHTS],
-                partitions=(missing[0], missing[-1]),
-                config={"ops": {TableNames(FLIGHTS).identifier: {"config": config}}},
-            )
-            self._wait_for([run], None)
+            table = self.catalog.table(FLIGHTS)
+            flights = nycflights.flights() if is_evolved(table) else nycflights.earlier_flights()
+            rows = flights.filter(pc.is_in(flights.column("dt"), pa.array(missing)))
+            for at in range(SMALL_APPENDS):
+                # Every 24th flight: each append has a share of each day.
+                table.write(rows.take(list(range(at, rows.num_rows, SMALL_APPENDS))))
 
     def _show_health(self) -> None:
         self.say.step("health, from metadata alone")
@@ -376,9 +378,7 @@ class Story:
             if found is not None:
                 return found
             self.env.sleep_ms(_POLL_MS)
-        raise UnavailableError(
-            f"waited {seconds} s for {what}; see the runs with make up, or {self.server.log}"
-        )
+        raise UnavailableError(f"waited {seconds} s for {what}; see {self.server.log}")
 
     def _check(self, runs: Iterable[Run]) -> None:
         for run in runs:

@@ -19,6 +19,7 @@ from dagster._utils.interrupts import capture_interrupts
 
 from lakewright.definitions import build_definitions
 from lakewright.platform.orchestration.resources import WarehouseResource
+from lakewright.platform.orchestration.run_process import PROCESS_TAG, process_identity
 from lakewright.storage import Catalog
 from tests.support.processes.racing import quick_starts, run_in
 from tests.support.stores.watched_files import Call, WatchedFiles
@@ -78,6 +79,8 @@ def _work(home: str, run_id: str, declared: Path, warehouse: str, moment: str) -
     deadly = DeadlyWarehouse(uri=warehouse, moment=moment)
     definitions = build_definitions([declared], warehouse=deadly)
     with dg.DagsterInstance.local_temp(home) as instance:
+        # As the launcher tags it.
+        instance.add_run_tags(run_id, {PROCESS_TAG: process_identity(os.getpid())})
         run = instance.get_run_by_id(run_id)
         assert run is not None
         execute_run(InMemoryJob(definitions.resolve_job_def(run.job_name)), run, instance)
@@ -131,6 +134,8 @@ def _work_as_launched(home: str, run_id: str, declared: Path, warehouse: str, to
         [declared], warehouse=HaltingWarehouse(uri=warehouse, told=told)
     )
     with capture_interrupts(), dg.DagsterInstance.local_temp(home) as instance:
+        # As the launcher tags it.
+        instance.add_run_tags(run_id, {PROCESS_TAG: process_identity(os.getpid())})
         run = instance.get_run_by_id(run_id)
         assert run is not None
         with suppress(DagsterExecutionInterruptedError):

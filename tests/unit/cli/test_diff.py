@@ -206,7 +206,7 @@ CONTRACT = "kind: DataContract\napiVersion: v3.1.0\n"
         (CONTRACT + "contractCreatedTs: 2024-13-45\n", "t.yaml is no valid YAML: month must be"),
         (CONTRACT + "tenant: !!int foo\n", "t.yaml is no valid YAML: invalid literal"),
         (CONTRACT + "tags: " + "[" * 1000 + "]" * 1000, "nested too deeply"),
-        (CONTRACT + "schema: [{name: [a]}]", "t.yaml: schema[0].name is ['a'], and it is text"),
+        (CONTRACT + "schema: [{name: [a]}]", "t.yaml: schema[0].name: ['a'] is not text"),
         (
             CONTRACT + "schema: [{name: t, properties: [{name: c, items: &a {items: *a}}]}]",
             "t.yaml is no valid YAML: an alias makes the document contain itself",

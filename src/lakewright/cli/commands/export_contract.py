@@ -14,7 +14,8 @@ from lakewright.platform.declare.odcs import contract_of
     of_form=False,
     notes="""
 The contract is YAML of the Open Data Contract Standard, version 3.1. `lakewright diff TABLE FILE`
-compares a table with a contract.
+compares a table with a contract. Both need the extra `contracts`: pip install
+'lakewright[contracts]'.
 """,
     examples="lakewright export-contract nyc.flights",
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +11,7 @@ from lakewright.cli.grammar.call import Call
 from lakewright.cli.grammar.command import command
 from lakewright.cli.upkeep.gate import workspace_of
 from lakewright.cli.upkeep.policies import policies_of, policy_options
+from lakewright.platform.declare.extras import from_extra
 
 
 @command(
@@ -20,9 +19,9 @@ from lakewright.cli.upkeep.policies import policies_of, policy_options
     of_table=False,
     of_form=False,
     notes="""
-Reads requests from standard input and answers on standard output, one JSON-RPC message a line,
-until the input ends. The tools are health, why, policy, verbs, plan, ledger and savings. None of
-them changes anything: the warehouse is opened so that every write is refused.
+Speaks the Model Context Protocol on standard input and output, until the input ends. It needs the
+extra `mcp`: pip install 'lakewright[mcp]'. The tools are health, why, policy, verbs, plan, ledger
+and savings. None of them changes anything: the warehouse is opened so that every write is refused.
 """,
     examples="""
 lakewright mcp ./warehouse --policy warehouse.yaml
@@ -33,15 +32,13 @@ lakewright mcp s3://lake/warehouse
 @policy_options
 def mcp(call: Call, *, uri: str | None, policy: tuple[Path, ...], tables: tuple[Path, ...]) -> None:
     """Answer agents about the warehouse; nothing can be changed."""
-    from lakewright.cli.mcp.server import Server
-    from lakewright.cli.mcp.warehouse_tools import INSTRUCTIONS, WarehouseTools
+    from lakewright.cli.mcp.warehouse_tools import WarehouseTools
+
+    with from_extra("mcp", "lakewright mcp"):
+        from lakewright.cli.mcp.server import server_of
 
     call = call if uri is None else replace(call, warehouse=uri)
     workspace = workspace_of(tables, ())
     # Wrong files are told at once, and not as the answer to each question.
     policies_of(policy, workspace)
-    tools = WarehouseTools(call.catalog().read_only(), policy, workspace)
-    # What a library prints must not come between the messages.
-    with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as out:
-        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-        Server(tools.tools(), INSTRUCTIONS).serve(sys.stdin.buffer, out)
+    server_of(WarehouseTools(call.catalog().read_only(), policy, workspace)).run()

@@ -11,7 +11,7 @@ from lakewright.cli.grammar.call import Call
 from lakewright.cli.grammar.command import command
 from lakewright.cli.output.answers import Answer, said
 from lakewright.cli.upkeep.gate import workspace_of
-from lakewright.cli.upkeep.policies import check_given_schedules, policies_of, policy_options
+from lakewright.cli.upkeep.policies import policies_of, policy_options
 from lakewright.platform.upkeep.words import size_text
 from lakewright.storage.errors import InvalidRequestError
 
@@ -47,6 +47,7 @@ def report(
     output: Path,
 ) -> Answer:
     """Write the state and the upkeep of a warehouse as one HTML page."""
+    from lakewright.platform.declare.cron import last_tick_ms
     from lakewright.platform.declare.policy_watch import PolicyFiles
     from lakewright.platform.warehouse.kept_tables import KeptTables
     from lakewright.platform.warehouse.report import warehouse_report
@@ -54,22 +55,12 @@ def report(
     call = call if uri is None else replace(call, warehouse=uri)
     workspace = workspace_of(tables, ())
     policies_of(policy, workspace)
-    files = PolicyFiles(policy, workspace=workspace, check=check_given_schedules)
-    kept, note = KeptTables(files=files, adopted=("*",)), ""
-    try:
-        from lakewright.platform.orchestration.cron import last_tick_ms
-    except ImportError:
-        last_tick_ms = _never
-        note = "work on a schedule is not judged, since that needs the extra `dagster`"
-    made = warehouse_report(call.catalog().read_only(), kept, last_tick_ms, note=note)
+    files = PolicyFiles(policy, workspace=workspace)
+    kept = KeptTables(files=files, adopted=("*",))
+    made = warehouse_report(call.catalog().read_only(), kept, last_tick_ms)
     page = made.encode("utf-8", "replace")
     try:
         output.write_bytes(page)
     except OSError as error:
         raise InvalidRequestError(f"{output} cannot be written: {error.strerror}") from error
     return said(f"wrote {output}, {size_text(len(page))}", file=str(output), bytes=len(page))
-
-
-def _never(now_ms: int, schedule: str, timezone: str) -> int:  # noqa: ARG001 - as cron is asked
-    """No schedule was ever due."""
-    return 0

@@ -20,7 +20,7 @@ from lakewright.cli.output.tables import Block, Heading, TextColumn, TextTable
 from lakewright.cli.output.terminal import is_terminal
 from lakewright.cli.output.text import Cell
 from lakewright.cli.upkeep.gate import workspace_of
-from lakewright.cli.upkeep.policies import check_given_schedules, policies_of, policy_options
+from lakewright.cli.upkeep.policies import policies_of, policy_options
 
 if TYPE_CHECKING:
     from lakewright.platform.warehouse.action import Action
@@ -69,15 +69,15 @@ def top(
     every_s: float,
 ) -> Answer | None:
     """Watch a warehouse: tables by debt, what is due and why, who works, what was done."""
+    from lakewright.platform.declare.cron import last_tick_ms
     from lakewright.platform.declare.policy_watch import PolicyFiles
-    from lakewright.platform.orchestration.cron import last_tick_ms
     from lakewright.platform.warehouse.kept_tables import KeptTables
     from lakewright.platform.warehouse.overview import Overviews
 
     call = call if uri is None else replace(call, warehouse=uri)
     workspace = workspace_of(tables, ())
     policies_of(policy, workspace)
-    files = PolicyFiles(policy, workspace=workspace, check=check_given_schedules)
+    files = PolicyFiles(policy, workspace=workspace)
     overviews = Overviews(call.catalog(), KeptTables(files=files, adopted=("*",)), last_tick_ms)
     if once or call.form != "table" or not is_terminal(sys.stdout):
         seen = overviews.look()
@@ -162,7 +162,7 @@ def _cells(line: TableLine) -> list[Cell]:
         verb = left.verb.replace("_", " ")
         state = left.why_not.value.replace("_", " ")
         state += "" if left.verb == EVERY_VERB else f": {verb}"
-        why = left.reason.removeprefix(f"{line.table}, {verb}: ")
+        why = left.told
     elif line.debt.files:
         # A debt is counted against no policy, so it says what it is made of.
         state, why = "not due", "; ".join(line.findings)

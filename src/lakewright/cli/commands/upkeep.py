@@ -23,7 +23,6 @@ from lakewright.cli.output.text import Cell
 from lakewright.cli.upkeep.gate import workspace_of
 from lakewright.cli.upkeep.looking import LastTick, look_now, plain_decision, states_of
 from lakewright.cli.upkeep.policies import (
-    check_given_schedules,
     known_tables,
     policies_of,
     policy_options,
@@ -39,7 +38,7 @@ from lakewright.platform.upkeep.words import counted, duration_text, size_text
 from lakewright.platform.warehouse.action import Action, Verdict
 from lakewright.platform.warehouse.alerts import Alerts
 from lakewright.platform.warehouse.intents import Declined, Intent
-from lakewright.platform.warehouse.keepers import KEEPERS
+from lakewright.platform.warehouse.keepers import in_turn, options_by
 from lakewright.platform.warehouse.kept_tables import KeptTables, check_patterns
 from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.platform.warehouse.look import Look, Watch
@@ -89,7 +88,7 @@ def upkeep(
 ) -> Answer:
     """Carry out the upkeep that is due in the whole warehouse."""
     # Cron schedules are read as Dagster reads them.
-    from lakewright.platform.orchestration.cron import last_tick_ms
+    from lakewright.platform.declare.cron import last_tick_ms
 
     if not policy and not tables and not call.dry_run:
         raise InvalidRequestError(
@@ -99,7 +98,7 @@ def upkeep(
     workspace = workspace_of(tables, ())
     # What is wrong with the files is told as by other commands.
     policies = policies_of(policy, workspace)
-    files = PolicyFiles(policy, workspace=workspace, check=check_given_schedules)
+    files = PolicyFiles(policy, workspace=workspace)
     if only:
         check_patterns(only, known_tables(call))
     kept = KeptTables(files=files, adopted=only or ("*",))
@@ -182,7 +181,6 @@ class _Rounds:
         return done, look
 
     def _carry_out(self, intent: Intent, recorder: Recorder, warnings: list[str]) -> None:
-        keeper = KEEPERS[intent.verb]
         predicted = Measures(cost=intent.cost, benefit=intent.benefit)
         recorder = replace(
             recorder,
@@ -195,13 +193,13 @@ class _Rounds:
             table = self.catalog.table(intent.table)
             # What is cut to a budget has a limit of its own.
             options = replace(
-                keeper.options(self.kept.table(intent.table).policy), **intent.options
+                options_by(self.kept.table(intent.table).policy, intent.verb), **intent.options
             )
             if intent.partitions is not None:
                 columns = partition_columns(table)
                 specs = tuple(decode_partition(key, columns) for key in intent.partitions)
                 options = replace(options, partitions=specs)
-            for verb in keeper.verbs(table):
+            for verb in in_turn(intent.verb, table):
                 work = Work(run=self.run, session=_session, warn=warnings.append)
                 recorder.carry_out(verb, table, options, work)
         except StorageError as error:
@@ -283,7 +281,7 @@ def _done(actions: Sequence[Action], left: Look, *, run: str, shadows: int) -> A
         if not actions:
             if shadows:
                 told = f"{counted(shadows, 'verb')} in shadow: recorded, and nothing done"
-                return [f"{told}; see lakewright history"]
+                return [f"{told}; see lakewright ledger"]
             return ["nothing was due", *_left(left)]
         cells: list[list[Cell]] = [
             [

@@ -8,16 +8,16 @@ from __future__ import annotations
 import json
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from enum import Enum
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, NoReturn, get_args, get_origin
+from typing import Annotated, Any, NoReturn, TypeAlias
+
+from pydantic import AfterValidator, Field
 
 from lakewright.cli.commands.adopt import survey_record
-from lakewright.cli.mcp.tools import Parameter, Tool, Value
 from lakewright.cli.output.partitions import plain_spec
 from lakewright.cli.output.report_text import plain, report_record
 from lakewright.cli.output.text import iso_time
@@ -26,9 +26,8 @@ from lakewright.cli.upkeep.policies import plain_budget, plain_setting, policies
 from lakewright.platform.declare.durations import duration_ms
 from lakewright.platform.declare.policy_watch import PolicyFiles
 from lakewright.platform.declare.workspace import Workspace
-from lakewright.platform.upkeep.option_values import option_value
-from lakewright.platform.upkeep.rewrites import Partitions
-from lakewright.platform.upkeep.verb import AnyVerb, OptionField, Work, carry_out, option_fields
+from lakewright.platform.upkeep.options import OptionField, option_fields
+from lakewright.platform.upkeep.verb import AnyVerb, Work, carry_out
 from lakewright.platform.upkeep.verbs import VERBS
 from lakewright.platform.warehouse.action_rows import row_of
 from lakewright.platform.warehouse.debt import total_debt, worst_first
@@ -51,13 +50,19 @@ _MOST_ROWS = 40
 # The option by which a verb reads files that are not the warehouse's.
 _OUTSIDE = "folder"
 
-_TABLE = Parameter(name="table", text="A table, as database.table.", needed=True)
-_ANY_TABLE = Parameter(name="table", text="Only this table, as database.table.")
-_SINCE = Parameter(name="since", text="What began within that time, such as 7d.", default="7d")
+
+def _known_verb(verb: str) -> str:
+    if verb not in VERBS:
+        raise ValueError(f"there is no verb {verb}; there are {', '.join(VERBS)}")
+    return verb
 
 
-def _limit(most: int) -> Parameter:
-    return Parameter(name="limit", text="So many at most.", kind="integer", default=most)
+Value: TypeAlias = Mapping[str, object]
+_Table = Annotated[str, Field(description="A table, as database.table.")]
+_AnyTable = Annotated[str | None, Field(description="Only this table, as database.table.")]
+_Verb = Annotated[str, AfterValidator(_known_verb), Field(json_schema_extra={"enum": [*VERBS]})]
+_Since = Annotated[str, Field(description="What began within that time, such as 7d.")]
+_Limit = Annotated[int, Field(description="So many at most.", strict=True, ge=0, le=1_000_000)]
 
 
 @dataclass(frozen=True)
@@ -68,100 +73,34 @@ class WarehouseTools:
     policy: Sequence[Path] = ()
     workspace: Workspace = field(default_factory=Workspace)
 
-    def tools(self) -> tuple[Tool, ...]:
-        """All tools."""
-        return (
-            Tool(
-                name="health",
-                text="How tables are, from their metadata alone: files, snapshots, manifests, "
-                "their debt and what is wrong. With a table, its worst partitions too; otherwise "
-                "those with something wrong, the worst first.",
-                parameters=(
-                    _ANY_TABLE,
-                    Parameter(
-                        name="pattern",
-                        text="Only tables whose name fits, such as sales.*.",
-                        default="*",
-                    ),
-                    _limit(20),
-                ),
-                answer=self.health,
-            ),
-            Tool(
-                name="why",
-                text="What upkeep is due now, in shadow or waiting, and why, with its predicted "
-                "cost and benefit; of a table also what is declined, and why.",
-                parameters=(_ANY_TABLE, _limit(100)),
-                answer=self.why,
-            ),
-            Tool(
-                name="policy",
-                text="The upkeep policy of a table: each setting, with the line of a file that "
-                "decided it and those that lost.",
-                parameters=(_TABLE,),
-                answer=self.explain,
-            ),
-            Tool(
-                name="verbs",
-                text="The verbs that `plan` takes, with their options.",
-                parameters=(Parameter(name="verb", text="Only this verb.", choices=tuple(VERBS)),),
-                answer=self.verbs,
-            ),
-            Tool(
-                name="plan",
-                text="What a verb would do to a table (a dry run): which files, bytes and rows, "
-                "and why. It carries nothing out.",
-                parameters=(
-                    _TABLE,
-                    Parameter(name="verb", text="The verb.", needed=True, choices=tuple(VERBS)),
-                    Parameter(
-                        name="options",
-                        text="Options of the verb, by their names; `verbs` lists them.",
-                        kind="object",
-                    ),
-                    Parameter(
-                        name="whole",
-                        text="Give the whole plan too, which `--plan FILE` of the command takes.",
-                        kind="boolean",
-                        default=False,
-                    ),
-                ),
-                answer=self.plan,
-            ),
-            Tool(
-                name="ledger",
-                text="The actions of upkeep that were recorded, newest first: what each took and "
-                "gained, predicted and actual.",
-                parameters=(
-                    _ANY_TABLE,
-                    Parameter(name="verb", text="Only this verb, such as compact or expire."),
-                    Parameter(name="run", text="Only what this run did."),
-                    _SINCE,
-                    _limit(50),
-                ),
-                answer=self.ledger,
-            ),
-            Tool(
-                name="savings",
-                text="What upkeep cost and saved in sum, predicted and actual.",
-                parameters=(
-                    _ANY_TABLE,
-                    _SINCE,
-                    Parameter(
-                        name="by",
-                        text="What the sums are for.",
-                        default=By.TABLE.value,
-                        choices=tuple(each.value for each in By),
-                    ),
-                ),
-                answer=self.savings,
-            ),
-        )
+    def questions(self) -> dict[str, Callable[..., Value]]:
+        """All tools by name; the docstring of each is what agents read of it."""
+        return {
+            "health": self.health,
+            "why": self.why,
+            "policy": self.explain,
+            "verbs": self.verbs,
+            "plan": self.plan,
+            "ledger": self.ledger,
+            "savings": self.savings,
+        }
 
     # --- how tables are -------------------------------------------------------------------------
 
-    def health(self, *, table: str | None, pattern: str, limit: int) -> Value:
-        """The survey of a table, or those of the tables of a pattern, the worst first."""
+    def health(
+        self,
+        *,
+        table: _AnyTable = None,
+        pattern: Annotated[
+            str, Field(description="Only tables whose name fits, such as sales.*.")
+        ] = "*",
+        limit: _Limit = 20,
+    ) -> Value:
+        """How tables are, from their metadata alone: files, snapshots, manifests, debt, defects.
+
+        With a table, its worst partitions too; otherwise those with something wrong, the worst
+        first.
+        """
         if table is not None:
             survey = survey_table(self.catalog.table(table), worst=_WORST_PARTITIONS)
             worst = [{**asdict(each), "spec": plain_spec(each.spec)} for each in survey.worst]
@@ -182,10 +121,12 @@ class WarehouseTools:
 
     # --- what is due and why --------------------------------------------------------------------
 
-    def why(self, *, table: str | None, limit: int) -> Value:
-        """The decisions of now."""
-        # Cron schedules are read as Dagster reads them.
-        from lakewright.platform.orchestration.cron import last_tick_ms
+    def why(self, *, table: _AnyTable = None, limit: _Limit = 100) -> Value:
+        """What upkeep is due now, in shadow or waiting, and why, with predicted cost and benefit.
+
+        Of a table also what is declined, and why.
+        """
+        from lakewright.platform.declare.cron import last_tick_ms
 
         policies_of(self.policy, self.workspace)
         look = look_now(self.catalog, self._watch, last_tick_ms)
@@ -208,8 +149,11 @@ class WarehouseTools:
         files = PolicyFiles(self.policy, workspace=self.workspace)
         return Watch(KeptTables(files=files, adopted=("*",)))
 
-    def explain(self, *, table: str) -> Value:
-        """The settings of a table."""
+    def explain(self, *, table: _Table) -> Value:
+        """The upkeep policy of a table.
+
+        Each setting with the line of a file that decided it, and those that lost.
+        """
         self.catalog.table(table)
         policies = policies_of(self.policy, self.workspace)
         resolved = policies.of(table)
@@ -225,14 +169,14 @@ class WarehouseTools:
 
     # --- what a verb would do -------------------------------------------------------------------
 
-    def verbs(self, *, verb: str | None) -> Value:
-        """The verbs and their options."""
+    def verbs(self, *, verb: _Verb | None = None) -> Value:
+        """The verbs that `plan` takes, with their options."""
         chosen = VERBS.values() if verb is None else [VERBS[verb]]
         return {
             "verbs": [
                 {
                     "verb": each.name,
-                    "does": each.description,
+                    "does": each.summary,
                     "options": {
                         option.written_name: _described(option)
                         for option in option_fields(each.options)
@@ -243,9 +187,26 @@ class WarehouseTools:
         }
 
     def plan(
-        self, *, table: str, verb: str, options: Mapping[str, Any] | None, whole: bool
+        self,
+        *,
+        table: _Table,
+        verb: _Verb,
+        options: Annotated[
+            dict[str, Any] | None,
+            Field(description="Options of the verb, by their names; `verbs` lists them."),
+        ] = None,
+        whole: Annotated[
+            bool,
+            Field(
+                description="Give the whole plan too, which `--plan FILE` of the command takes.",
+                strict=True,
+            ),
+        ] = False,
     ) -> Value:
-        """A dry run of a verb."""
+        """What a verb would do to a table (a dry run): which files, bytes and rows, and why.
+
+        It carries nothing out.
+        """
         opened, known = self.catalog.table(table), VERBS[verb]
         chosen = known.options(**dict(_chosen(known, options or {}, opened)))
         work = Work(run="lakewright mcp", session=_no_session)
@@ -285,9 +246,20 @@ class WarehouseTools:
     # --- what was done --------------------------------------------------------------------------
 
     def ledger(
-        self, *, table: str | None, verb: str | None, run: str | None, since: str, limit: int
+        self,
+        *,
+        table: _AnyTable = None,
+        verb: Annotated[
+            str | None, Field(description="Only this verb, such as compact or expire.")
+        ] = None,
+        run: Annotated[str | None, Field(description="Only what this run did.")] = None,
+        since: _Since = "7d",
+        limit: _Limit = 50,
     ) -> Value:
-        """The recorded actions, newest first."""
+        """The actions of upkeep that were recorded, newest first.
+
+        Each with what it took and gained, predicted and actual.
+        """
         actions = self._ledger().actions(
             table=table,
             verb=None if verb is None else verb.replace("-", "_"),
@@ -306,12 +278,18 @@ class WarehouseTools:
             "left_out": max(len(actions) - limit, 0),
         }
 
-    def savings(self, *, table: str | None, since: str, by: str) -> Value:
-        """What upkeep cost and saved."""
+    def savings(
+        self,
+        *,
+        table: _AnyTable = None,
+        since: _Since = "7d",
+        by: Annotated[By, Field(description="What the sums are for.")] = By.TABLE,
+    ) -> Value:
+        """What upkeep cost and saved in sum, predicted and actual."""
         actions = self._ledger().actions(table=table, since_ms=self._since_ms(since))
         return {
-            "by": by,
-            "savings": [asdict(each) for each in savings(actions, By(by))],
+            "by": by.value,
+            "savings": [asdict(each) for each in savings(actions, by)],
             "total": asdict(total(actions)),
         }
 
@@ -319,7 +297,7 @@ class WarehouseTools:
         ledger = Ledger(self.catalog)
         if not ledger.exists():
             raise NotFoundError(
-                f"{self.catalog.uri} has no ledger; `lakewright history --create` begins one"
+                f"{self.catalog.uri} has no ledger; `lakewright ledger --create` begins one"
             )
         return ledger
 
@@ -346,28 +324,13 @@ def _chosen(verb: AnyVerb, given: Mapping[str, Any], table: Table) -> Iterator[t
                 f"{name} leads out of the warehouse, and no answer reads anything there; "
                 f"`lakewright {verb.name.replace('_', '-')} {table.name} FOLDER --dry-run` does"
             )
-        yield known[name].name, option_value(known[name], value, table)
+        yield known[name].name, known[name].kind.read(value, name, table)
 
 
 def _described(option: OptionField) -> dict[str, object]:
-    found: dict[str, object] = {"meaning": option.text, "type": _type_text(option)}
+    found: dict[str, object] = {"meaning": option.text, "type": option.kind.says}
     default = plain(getattr(option.default, "value", option.default))
     return found if default is None else {**found, "default": default}
-
-
-def _type_text(option: OptionField) -> str:
-    kind = option.kind
-    if option.is_duration:
-        return "a duration, such as 1h or 7d"
-    if option.is_size:
-        return "a number of bytes, or a size such as 64 MB"
-    if kind == Partitions:
-        return "a list of keys of partitions: a value, or dt=…/hh=… for several columns"
-    if isinstance(kind, type) and issubclass(kind, Enum):
-        return f"one of {', '.join(str(each.value) for each in kind)}"
-    if get_origin(kind) is tuple:
-        return f"a list of {get_args(kind)[0].__name__}"
-    return str(kind.__name__)
 
 
 def _with_time(decision: dict[str, object]) -> dict[str, object]:

@@ -21,7 +21,7 @@ def actions_since(
     catalog = call.catalog()
     ledger = Ledger(catalog)
     if not ledger.exists():
-        told = f"{catalog.uri} has no ledger; `lakewright history --create` begins one"
+        told = f"{catalog.uri} has no ledger; `lakewright ledger --create` begins one"
         raise NotFoundError(told)
     begins_ms = None if since_ms is None else max(0, catalog.env.now_ms() - since_ms)
     return ledger.actions(table=table, verb=verb, since_ms=begins_ms)

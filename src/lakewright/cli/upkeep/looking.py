@@ -64,7 +64,9 @@ def plain_decision(state: str, decision: Intent | Declined) -> dict[str, object]
         for name, value in asdict(decision).items()
     }
     # The state of the table in which it was decided is for runs, which are known again by it.
-    found.pop("state", None)
+    for name in ("state", "told", "subject"):
+        found.pop(name, None)
+    found["reason"] = decision.reason
     if found.get("score") == float("inf"):
         # JSON has no such number.
         found["score"] = None

@@ -284,21 +284,6 @@ def test_partition_keys_of_a_primary_key_table_are_no_change_that_can_be_made(
     assert found.others == ("the partition key is declared (a) and is (k)",)
 
 
-@pytest.mark.parametrize("columns", [{"b": "a", "a": "b"}, {"c": "b", "a": "c", "b": "a"}])
-def test_renames_in_a_circle_are_told_as_renames_by_hand(
-    catalog: Catalog, columns: dict[str, str]
-) -> None:
-    table = new_table(catalog, {"a": "INT", "b": "INT", "c": "INT"})
-    table.write(rows(table, [{"a": 1, "b": 2, "c": 3}]))
-    values = {"a": 1, "b": 2, "c": 3}
-    declaration = declared({new: {"type": "INT", "was": old} for new, old in columns.items()})
-    ((_, message),) = check_declaration(declaration)
-    _, *pairs = message.split(" --rename ")
-    altered = table.alter(*parse_changes({"rename": pairs}))
-    due = values | {new: values[old] for new, old in columns.items()}
-    assert altered.read().to_pylist() == [due]
-
-
 def test_what_no_change_of_a_schema_does_is_told(catalog: Catalog) -> None:
     table = new_table(catalog, {"k": "INT", "a": "INT"}, keys=["k"], options={"bucket": "2"})
     options = {"bucket": "3", "file.format": "orc", "snapshot.time-retained": "2 h"}

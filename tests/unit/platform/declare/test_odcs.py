@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from lakewright.platform.declare.declared_changes import declared_changes
 from lakewright.platform.declare.odcs import contract_of, is_contract, read_contract
 from lakewright.storage import TableSchema
-from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.errors import InvalidRequestError, UnsupportedError
 from lakewright.storage.spec.data_types import DataField, DataType, RowType, parse_data_type
 from lakewright.storage.spec.schema import Column, SchemaSpec, new_schema
 from lakewright.storage.spec.schema_change_text import shown
@@ -198,11 +199,11 @@ def test_the_physical_name_and_the_whole_name_come_first(
             "the contract describes old.orders, and not shop.orders",
         ),
         ({"schema": [{"name": "orders"}] * 2}, "schema[0], schema[1] all describe orders"),
-        ({"schema": [{"name": ["a"]}]}, "schema[0].name is ['a'], and it is text"),
+        ({"schema": [{"name": ["a"]}]}, "schema[0].name: ['a'] is not text"),
         ({"apiVersion": "v2.2.2"}, "contracts of version 3 can be read"),
         ({"kind": "Table"}, "a contract has kind: DataContract"),
         ({"schema": [{"name": "lines"}]}, "the contract describes lines, and not shop.orders"),
-        ({"schema": "orders"}, "schema is a list of objects"),
+        ({"schema": "orders"}, "schema: 'orders' is not a list"),
         ({"schema": [{"name": "orders", "properties": []}]}, "schema[0] has no properties"),
         ({"schema": [{"name": "orders", "properties": [{}]}]}, "properties[0] has no name"),
     ],
@@ -219,12 +220,12 @@ def test_a_wrong_contract_is_refused_by_its_part(wrong: dict[str, Any], message:
         ({}, "properties[0] has no type"),
         ({"logicalType": "integers"}, "the standard has boolean, integer"),
         ({"logicalType": "array"}, "and no items; add them"),
-        ({"logicalType": "date", "required": "yes"}, "required is 'yes', and it is true or false"),
-        ({"logicalType": 3}, "logicalType is 3, and it is text"),
-        ({"logicalType": "array", "items": []}, "items is a list of objects"),
+        ({"logicalType": "date", "required": "so"}, "required: 'so' is neither true nor false"),
+        ({"logicalType": 3}, "logicalType: 3 is not text"),
+        ({"logicalType": "array", "items": []}, "items: [] is not a mapping"),
         (
             {"logicalType": "date", "primaryKey": True, "primaryKeyPosition": "a"},
-            "primaryKeyPosition is 'a', and it is a number",
+            "primaryKeyPosition: 'a' is not a whole number",
         ),
     ],
 )
@@ -232,3 +233,9 @@ def test_a_wrong_property_is_refused_by_its_part(wrong: dict[str, Any], message:
     with pytest.raises(InvalidRequestError) as refused:
         read_contract(contract({"name": "new", **wrong}), "shop.orders", schema_of("INT"))
     assert message in str(refused.value)
+
+
+def test_without_its_package_a_contract_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "open_data_contract_standard.model", None)
+    with pytest.raises(UnsupportedError, match=r"pip install 'lakewright\[contracts\]'"):
+        contract_of("shop.orders", "u", schema_of("INT"))

@@ -235,49 +235,6 @@ def test_partitions_that_fail_only_together_are_all_rejected(
     assert table.history.latest_snapshot() is None
 
 
-def test_micro_batches_interrupted_in_the_middle_are_completed_not_repeated(table: Table) -> None:
-    given = rows(*[("a", number) for number in range(6)])
-    wanted = order("a", kind=WriteKind.APPEND, micro_batches=3)
-    # What a try that stopped after its first commit has left.
-    first = given.slice(0, 2)
-    table.write(first, commit_user="run-1", commit_identifier=0)
-
-    outcome = publish(table, lambda: given, wanted)
-
-    assert isinstance(outcome, Published)
-    assert content(table) == [("a", number) for number in range(6)]
-    assert len(table.history.snapshots()) == 3
-
-
-def test_every_micro_batch_has_its_share_of_every_partition(table: Table) -> None:
-    given = rows(*[("a", number) for number in range(5)], *[("b", number) for number in range(4)])
-    outcome = publish(table, lambda: given, order("a", "b", kind=WriteKind.APPEND, micro_batches=2))
-    assert isinstance(outcome, Published)
-    assert outcome.commits == 2
-    first, second = table.history.snapshots()
-    assert (first.delta_record_count, second.delta_record_count) == (5, 4)
-    assert [stats.file_count for stats in table.at().partitions()] == [2, 2]
-
-
-def test_fewer_rows_than_micro_batches_make_fewer_commits(table: Table) -> None:
-    wanted = order("a", kind=WriteKind.APPEND, micro_batches=10)
-    outcome = publish(table, lambda: rows(("a", 1), ("a", 2)), wanted)
-    assert isinstance(outcome, Published)
-    assert outcome.commits == 2
-    again = publish(table, lambda: rows(("a", 1), ("a", 2)), wanted)
-    assert isinstance(again, AlreadyPublished)
-
-
-@pytest.mark.parametrize(
-    "more", [{"micro_batches": 0}, {"micro_batches": 2, "kind": WriteKind.OVERWRITE}]
-)
-def test_orders_that_cannot_be_are_refused_before_anything_is_read(
-    table: Table, more: dict[str, Any]
-) -> None:
-    with pytest.raises(InvalidRequestError, match="micro_batches"):
-        publish(table, no_spark, order("a", **more))
-
-
 def test_rows_of_partitions_not_asked_for_are_refused_and_deleted(table: Table) -> None:
     publish(table, lambda: rows(("c", 7)), order("c"))
     with pytest.raises(InvalidRows, match="1 rows of 1 partitions that were not requested"):
