@@ -27,6 +27,7 @@ from lakewright.platform.orchestration.table_news import TableNews
 from lakewright.platform.upkeep.measures import Measures
 from lakewright.platform.upkeep.options import written_options
 from lakewright.platform.warehouse.adopted import AdoptedTable
+from lakewright.platform.warehouse.alerts import Alerts
 from lakewright.platform.warehouse.budget import batches
 from lakewright.platform.warehouse.clock import Clock
 from lakewright.platform.warehouse.intents import Intent
@@ -69,7 +70,7 @@ def build_upkeep_sensor(
     """
     names = names or UpkeepNames()
     keys = resources or ResourceKeys()
-    watch, news = Watch(tables), TableNews(tables, names)
+    watch, news, alerts = Watch(tables), TableNews(tables, names), Alerts()
     verbs = [kind.name for kind in KEEPING_JOBS]
     died: dict[str, bool] = {}
 
@@ -107,6 +108,15 @@ def build_upkeep_sensor(
         if is_recording():
             with suppress(StorageError):
                 watch.record(catalog, look, now_ms=now_ms)
+        alerts.tell_look(
+            catalog,
+            tables.warehouse.alerts,
+            look,
+            watch,
+            past,
+            day_ends_ms=day_ends_ms,
+            warn=context.log.warning,
+        )
         problems = tables.problems
         for problem in problems:
             context.log.warning("%s; no upkeep is asked for until this is right", problem)

@@ -21,6 +21,7 @@ from lakewright.platform.declare.policy_watch import PolicyFiles
 from lakewright.platform.upkeep.health import partition_columns
 from lakewright.platform.upkeep.verb import Work
 from lakewright.platform.warehouse.action import Action, Verdict
+from lakewright.platform.warehouse.alerts import Alerts
 from lakewright.platform.warehouse.clock import Clock
 from lakewright.platform.warehouse.intents import Declined, Intent, WhyNot
 from lakewright.platform.warehouse.keepers import in_turn, options_by
@@ -140,7 +141,22 @@ class Rounds:
                 self._carry_out(intent, recorder)
                 self.watch.read_again(intent.table)
             look = self.look()
+        self._alert(look)
         return Upkept(run=self.run, actions=tuple(done), left=look)
+
+    def _alert(self, look: Look) -> None:
+        """Send the alerts of a look, as the policy of the warehouse says."""
+        policy = self.kept.warehouse
+        begins_ms, ends_ms = day_of(self.catalog.env.now_ms(), policy.budget.timezone)
+        Alerts().tell_look(
+            self.catalog,
+            policy.alerts,
+            look,
+            self.watch,
+            self.watch.recorded(self.catalog).past(day_begins_ms=begins_ms),
+            day_ends_ms=ends_ms,
+            warn=self.warn,
+        )
 
     def _carry_out(self, intent: Intent, recorder: Recorder) -> None:
         recorder = recorder.for_intent(intent)

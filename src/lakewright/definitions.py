@@ -40,6 +40,7 @@ from lakewright.jobs.check_freshness import build_freshness_job, build_freshness
 from lakewright.jobs.evolve_schema import evolve_job
 from lakewright.jobs.ingest import build_ingest_job, build_ingest_schedule
 from lakewright.jobs.refresh_assets import Refresh, build_refresh_job
+from lakewright.jobs.rejection_sensor import build_rejection_sensor
 from lakewright.jobs.replay import build_replay_job
 from lakewright.jobs.schema_sensor import build_schema_sensor
 from lakewright.jobs.statements import build_statements_job
@@ -125,17 +126,25 @@ def build_definitions(
     shown = None if refresh is None else adopted_tables
     if refresh is not None:
         keeping.append(build_refresh_job(refresh, names=names))
-    page = ""
-    if (policies or adopted) and can_be_reported():
-        report, renewing = build_warehouse_report(tables, names=names, resources=keys)
-        assets.append(report)
-        schedules.append(renewing)
-        page = report.key.to_user_string()
+    reports, renewing = _reporting(tables, names, keys) if policies or adopted else ([], [])
+    assets += reports
+    schedules += renewing
     sensors.append(
         build_upkeep_sensor(
-            tables, keeping, names=names, resources=keys, shown=shown, is_run=_is_run(), page=page
+            tables,
+            keeping,
+            names=names,
+            resources=keys,
+            shown=shown,
+            is_run=_is_run(),
+            page=reports[0].key.to_user_string() if reports else "",
         )
     )
+    # Only a policy file says where alerts go.
+    if policies and workspace.declarations:
+        sensors.append(
+            build_rejection_sensor(tables, warehouse or WarehouseResource(), names=names)
+        )
     jobs += keeping
     if any(can_be_backfilled(each) for each in workspace.declarations):
         jobs.append(
@@ -207,6 +216,16 @@ def build_definitions(
 def _is_run() -> bool:
     """Whether this process loads the definitions that another one has, to carry out a run."""
     return DefinitionsLoadContext.get().load_type is DefinitionsLoadType.RECONSTRUCTION
+
+
+def _reporting(
+    tables: KeptTables, names: UpkeepNames, keys: ResourceKeys
+) -> tuple[list[dg.AssetsDefinition], list[dg.ScheduleDefinition]]:
+    """The page of the warehouse and its schedule, where the extra that draws it is installed."""
+    if not can_be_reported():
+        return [], []
+    report, schedule = build_warehouse_report(tables, names=names, resources=keys)
+    return [report], [schedule]
 
 
 def _validating(
