@@ -9,6 +9,8 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 PIP := $(RUN) -m pip --disable-pip-version-check install
 UV ?= uv
+# Where nothing says what to serve.
+DEMO := src/lakewright/demo/tables
 # Processes that run tests side by side: one more than there are cores, as some tests wait for
 # Dagster. 0 runs them in one, which a debugger needs.
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
@@ -29,7 +31,7 @@ demo: java setup ## Ingest real flights, compact, expire, and show what happened
 
 .PHONY: up
 up: java setup ## Open the workspace in the Dagster UI
-	@$(VENV)/bin/lakewright up
+	@$(VENV)/bin/lakewright up $(if $(LAKEWRIGHT_TABLES)$(LAKEWRIGHT_POLICY),,--tables $(DEMO))
 
 ##@ Working on it
 

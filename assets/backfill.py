@@ -37,7 +37,7 @@ from lakewright.platform.orchestration.partition_choice import (
     chosen_partitions,
 )
 from lakewright.platform.orchestration.partition_events import tell_begun, tell_written
-from lakewright.platform.orchestration.reports import table_metadata
+from lakewright.platform.orchestration.reports import rejected_metadata, table_metadata
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
 from lakewright.platform.orchestration.run_identity import commit_user
@@ -194,6 +194,7 @@ class _Backfill:
     again: dg.RetryRequested | None = None
     rows: dict[str, int] = field(default_factory=dict)
     makes_table: bool = False
+    rejects: bool = False
 
     @property
     def _user(self) -> str:
@@ -329,6 +330,7 @@ class _Backfill:
             )
 
     def _add_reason(self, key: str, check: str, why: str) -> None:
+        self.rejects = True
         known = self.reasons.get(key)
         self.reasons[key] = f"{known}; {check}: {why}" if known else f"{check}: {why}"
 
@@ -393,11 +395,16 @@ def _raise_for(backfills: Sequence[_Backfill]) -> None:
     if not any(each.reasons for each in backfills):
         return
     told = "; ".join(each.outcome(with_reasons=True) for each in backfills)
+    rejected: dict[str, Any] = {}
+    for each in backfills:
+        if each.rejects:
+            rejected |= rejected_metadata(each.declaration.table, each.outcome(with_reasons=True))
     raise dg.Failure(
         description=f"{told}; run again from the failure, or with failed: true, to write only "
         "these",
         metadata={
             **{each.declaration.table: each.table() for each in backfills},
+            **rejected,
             OUTCOME: "; ".join(each.outcome() for each in backfills),
         },
         allow_retries=False,

@@ -37,6 +37,7 @@ from lakewright.platform.orchestration.reports import (
     OF_THE_COMMIT,
     partition_metadata,
     publication_metadata,
+    rejected_metadata,
     rows_at,
     rows_table,
     table_metadata,
@@ -387,6 +388,7 @@ def partial_rejection(declaration: TableDeclaration, outcome: Published) -> dg.F
             f"{f'; {INTENDED}' if is_missing else ''}"
         ),
         metadata={
+            **rejected_metadata(declaration.table, first_few(told)),
             "lakewright/rows_rejected": rows,
             "lakewright/partitions_rejected": rows_table(
                 [
@@ -413,6 +415,9 @@ def rejection(declaration: TableDeclaration, outcome: Rejected) -> dg.Failure:
             f"nothing was published to {declaration.table}: of {rows} staged rows, {reasons}; "
             "the staged files are deleted, and the table is unchanged"
         ),
-        metadata={"lakewright/rows_rejected": rows},
+        metadata={
+            **rejected_metadata(declaration.table, reasons),
+            "lakewright/rows_rejected": rows,
+        },
         allow_retries=False,
     )

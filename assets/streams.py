@@ -17,6 +17,7 @@ from lakewright.platform.ingest.publication import Published, Rejected, totals_o
 from lakewright.platform.orchestration.check_events import evaluated_before
 from lakewright.platform.orchestration.failures import failures_for_dagster
 from lakewright.platform.orchestration.names import TableNames
+from lakewright.platform.orchestration.reports import rejected_metadata
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
 from lakewright.platform.orchestration.schema_reports import evaluate_schema
@@ -179,6 +180,7 @@ def _rejection(declaration: TableDeclaration, drain: StreamDrain, outcome: Rejec
             "rows at the source, or the expectation"
         ),
         metadata={
+            **rejected_metadata(declaration.table, reasons),
             "lakewright/rows_rejected": rows,
             "lakewright/batches": len(drain.batches),
             "lakewright/rows_written": drain.row_count,

@@ -199,7 +199,7 @@ def measure_served(folder: Path, minutes: float, *, empty: bool) -> dict[str, ob
             else {"LAKEWRIGHT_POLICY": str(folder / "policy.yaml")}
         ),
     }
-    home, workspace, rest = folder / "home", ROOT / "workspace.yaml", _REST_SECONDS
+    home, workspace, rest = folder / "home", None, _REST_SECONDS
     if empty:
         (folder / "empty.py").write_text("import dagster\n\ndefs = dagster.Definitions()\n")
         workspace = folder / "empty.yaml"

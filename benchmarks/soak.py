@@ -162,7 +162,7 @@ def soak(folder: Path, oracles: Path, minutes: float) -> dict[str, Any]:
     with ExitStack() as stack:
         # Processes inherit them from the thread that starts them.
         os.sched_setaffinity(0, processors[len(processors) // 2 :])
-        server = stack.enter_context(DagsterServer(ROOT / "workspace.yaml", home, environment))
+        server = stack.enter_context(DagsterServer(None, home, environment))
         os.sched_setaffinity(0, processors[: len(processors) // 2] or processors)
         streams = list(open_streams(stack, oracles))
         print("Dagster is ready; writing begins", flush=True)

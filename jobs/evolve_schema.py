@@ -32,17 +32,11 @@ def evolve_job(workspace: Workspace, keys: AssetKeys) -> UpkeepJob:
             return (altering(known),)
         return (evolution_to(found, known),)
 
-    def declared(kept: KeptTable) -> EvolveOptions:
-        found = kept.declaration
-        if found is None:
-            return EvolveOptions()
-        return EvolveOptions(on_destructive=found.schema_policy.on_destructive)
-
     return UpkeepJob(
         name=VERB,
         description="Change the schema of tables to their declarations.",
         verbs=verbs,
-        declared=declared,
+        declared=lambda _: EvolveOptions(),
         options=EvolveOptions,
         may_come_early=True,
     )

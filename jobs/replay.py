@@ -8,13 +8,12 @@ import dagster as dg
 from pydantic import Field
 
 from lakewright.jobs.warehouse_job import build_warehouse_job
+from lakewright.platform.declare.cron import ticks_back
 from lakewright.platform.declare.durations import duration_ms
 from lakewright.platform.declare.policies import PolicySet
 from lakewright.platform.declare.policy_files import load_policies, parse_policies
 from lakewright.platform.declare.workspace import Workspace
 from lakewright.platform.declare.yaml_files import DeclarationError
-from lakewright.platform.orchestration.cron import ticks_back
-from lakewright.platform.orchestration.dagster_checks import check_schedules
 from lakewright.platform.orchestration.names import UpkeepNames
 from lakewright.platform.orchestration.reports import markdown_table
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
@@ -106,8 +105,8 @@ def _policies(config: ReplayConfig, workspace: Workspace) -> PolicySet:
     try:
         if config.policy_files:
             paths = [Path(each) for each in config.policy_files]
-            return load_policies(paths, workspace=workspace, check=check_schedules)
-        return parse_policies(config.policy, "policy", workspace=workspace, check=check_schedules)
+            return load_policies(paths, workspace=workspace)
+        return parse_policies(config.policy, "policy", workspace=workspace)
     except DeclarationError as error:
         raise InvalidRequestError(f"the policies are wrong:\n{error}") from error
 

@@ -12,31 +12,23 @@ After a change the partitions of the asset are those of the table (`follow_table
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-
 import dagster as dg
 
 from lakewright.jobs.upkeep import UpkeepJob
-from lakewright.platform.declare.partition_keys import partition_identity
 from lakewright.platform.orchestration.follow_table import follow_table
 from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.orchestration.schema_reports import RESPEC_JOB
-from lakewright.platform.upkeep.known_partitions import unknown_partitions
 from lakewright.platform.upkeep.respec import RespecOptions, respec_verb
 from lakewright.platform.upkeep.verb import AnyVerb
-from lakewright.platform.warehouse.keepers import KEEPERS, respec_options
 from lakewright.platform.warehouse.kept_tables import KeptTable
 from lakewright.storage import Table
-
-_SPLIT_JOB = "split"
 
 
 def _declared(kept: KeptTable) -> RespecOptions:
     if kept.declaration is not None and kept.declaration.columns:
         return RespecOptions(keys=kept.declaration.partition_keys)
     policy = kept.policy.respec
-    return respec_options(policy) if policy.enabled else RespecOptions()
+    return RespecOptions.declared(policy) if policy.enabled else RespecOptions()
 
 
 def _verbs(_: Table, __: dg.OpExecutionContext, kept: KeptTable) -> tuple[AnyVerb]:
@@ -61,45 +53,9 @@ def _follow(
 
 RESPEC_OF_TABLES = UpkeepJob(
     name=RESPEC_JOB,
-    description=KEEPERS[RESPEC_JOB].description,
+    description="Change the partition keys of tables, to those declared or of their policy.",
     verbs=_verbs,
     declared=_declared,
     options=RespecOptions,
     afterwards=_follow,
-)
-
-
-def _split_of(
-    options: RespecOptions, table: Table, specs: Sequence[Mapping[str, object]]
-) -> RespecOptions | None:
-    """A split of the table's partitions that hold rows of partitions of the asset; None if none.
-
-    The asset may have the declared keys already, and the table the former ones.
-    """
-    keys = table.schema.partition_keys
-    found = {}
-    for spec in specs:
-        own = {name: spec[name] for name in keys if name in spec}
-        found[partition_identity(own)] = own
-    for gone in unknown_partitions(table, list(found.values())):
-        del found[partition_identity(gone)]
-    if not found:
-        return None
-    return replace(options, split_only=True, partitions=tuple(found.values()))
-
-
-def _declared_split(kept: KeptTable) -> RespecOptions:
-    # A run that names no partition splits all files: a launch by a script may leave it out.
-    return replace(_declared(kept), split_only=True)
-
-
-SPLIT_OF_A_TABLE = replace(
-    RESPEC_OF_TABLES,
-    name=_SPLIT_JOB,
-    description=(
-        "Split files of {table}, partition by partition, so that a later change of its partition "
-        "keys takes less time. The keys stay: the job respec changes them."
-    ),
-    declared=_declared_split,
-    for_partitions=_split_of,
 )

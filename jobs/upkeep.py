@@ -6,18 +6,16 @@ from the others. The file is long since it follows one run from its config to it
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from typing import Any, Literal, Union
 
 import dagster as dg
 from pydantic import Field, create_model
 
 from lakewright.jobs.signs_of_life import SignsOfLife
-from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.partition_keys import partition_identity
 from lakewright.platform.declare.yaml_files import DeclarationError
-from lakewright.platform.orchestration.asset_partitions import partitions_def
 from lakewright.platform.orchestration.failures import failures_for_dagster
 from lakewright.platform.orchestration.names import (
     DEFERRED_TAG,
@@ -38,7 +36,6 @@ from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
 from lakewright.platform.orchestration.run_config import (
     PlannedConfig,
-    TableVerbConfig,
     VerbConfig,
     check_nothing_else_planned,
     config_class,
@@ -48,7 +45,7 @@ from lakewright.platform.orchestration.run_identity import commit_user
 from lakewright.platform.orchestration.runs import release_of_ended_runs
 from lakewright.platform.upkeep.health import TableHealth, read_health
 from lakewright.platform.upkeep.known_partitions import unknown_partitions
-from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
+from lakewright.platform.upkeep.measures import Measures
 from lakewright.platform.upkeep.saved_plans import given_plan
 from lakewright.platform.upkeep.verb import AnyVerb, Outcome, Report, Work
 from lakewright.platform.upkeep.words import counted
@@ -57,12 +54,14 @@ from lakewright.platform.warehouse.kept_tables import KeptTable, KeptTables
 from lakewright.platform.warehouse.recording import Recorder
 from lakewright.storage import Catalog, Table
 from lakewright.storage.env import SystemEnv
-from lakewright.storage.errors import InvalidRequestError, LeaseHeld, SnapshotNotFound
+from lakewright.storage.errors import LeaseHeld, SnapshotNotFound
 from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.spec.partition_words import describe_partition
 
 # The sensor that asked for the run.
 SENSOR_TAG = "lakewright/asked_by"
+# The job of the verbs that only a person asks for.
+REQUESTS_JOB = "run_verb"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,9 +70,8 @@ class UpkeepJob:
 
     `name` is what names of jobs and tags begin with. `verbs` are carried out in turn, with the
     options that `declared` reads in the table's policy and that a run may change. Where
-    `may_come_early`, a table that does not exist yet is no failure. A job with `for_partitions` is
-    partitioned as the asset is: it gives the options of a run for partitions of a backfill, or None
-    if the table has no such rows. `afterwards` gets the table as the verbs left it.
+    `may_come_early`, a table that does not exist yet is no failure.
+    `afterwards` gets the table as the verbs left it.
     """
 
     name: str
@@ -83,7 +81,6 @@ class UpkeepJob:
     options: type[Any]
     needs_spark: bool = True
     may_come_early: bool = False
-    for_partitions: Callable[[Any, Table, Sequence[Mapping[str, object]]], Any] | None = None
     afterwards: Callable[[KeptTable, Table, TableNames, dg.OpExecutionContext], None] | None = None
 
 
@@ -93,15 +90,78 @@ class AskedConfig(dg.Config):
     state: str = Field(default="", description="What the decision was made from, as a digest.")
     reason: str = Field(default="", description="Why the verb was due.")
     why: str = Field(default="", description="The kind of this reason.")
-    bytes: int = Field(default=0, description="Bytes that the run is predicted to read.")
-    files: int = Field(default=0, description="Files that the run is predicted to read.")
-    milliseconds: int = Field(default=0, description="How long it is predicted to take.")
-    bytes_written: int = Field(default=0, description="Bytes that it is predicted to write.")
-    files_named: int = Field(default=0, description="Files that only new metadata is to name.")
-    benefit: dict[str, int] = Field(
-        default={}, description="What it is predicted to gain, as the ledger names it."
+    predicted: dict[str, int] = Field(
+        default={}, description="What it is predicted to take and to gain, as the ledger names it."
     )
     policy: str = Field(default="", description="The policy that asked for it, as a digest.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Runs of the jobs of one workspace: each keeps the tables that its config names."""
+
+    tables: KeptTables
+    names: UpkeepNames
+    keys: ResourceKeys
+
+    def keep(
+        self,
+        kind: UpkeepJob,
+        context: dg.OpExecutionContext,
+        config: Any,
+        asked: Mapping[str, AskedConfig],
+    ) -> None:
+        """Keep the tables, one after the other; `asked` is what the sensor asked for."""
+        if not config.tables:
+            told = "the run names no table; write for example tables: {database.table: {}}"
+            raise dg.Failure(told, allow_retries=False)
+        try:
+            self.tables.files.current()
+        except DeclarationError as error:
+            raise dg.Failure(
+                f"{error}\nno upkeep is done until this is right", allow_retries=False
+            ) from error
+        # A person may have launched the run, without the tags of the sensor.
+        context.instance.add_run_tags(context.run_id, {TABLE_TAG: table_tag(config.tables)})
+        signs = SignsOfLife(context.log.info)
+        with signs.told():
+            self._keep_each(kind, context, config, asked, signs)
+
+    def _keep_each(
+        self,
+        kind: UpkeepJob,
+        context: dg.OpExecutionContext,
+        config: Any,
+        asked: Mapping[str, AskedConfig],
+        signs: SignsOfLife,
+    ) -> None:
+        troubles: dict[str, Exception] = {}
+        deferred: dict[str, str] = {}
+        begins_until_ms = _begins_until_ms(context)
+        names, several = self.names, len(config.tables) > 1
+        for at, (name, given) in enumerate(config.tables.items()):
+            why = asked.get(name)
+            if at and SystemEnv().now_ms() >= begins_until_ms:
+                deferred[name] = "half of the run's time is over"
+                continue
+            try:
+                kept = self.tables.table(name)
+                signs.work_at(f"{name}, {kind.name}")
+                one = _OneTable(kind, names.of(name), kept, context, self.keys, signs, why, several)
+                one.keep(given, names.job(kind.name), dry_run=config.dry_run)
+            except (dg.Failure, dg.RetryRequested) as trouble:
+                if why is not None and isinstance(trouble.__cause__, LeaseHeld):
+                    # To wait here would hold up all other tables: the sensor asks for it again.
+                    deferred[name] = _told(trouble)
+                    continue
+                if not several:
+                    raise
+                # The other tables are kept all the same.
+                context.log.warning("%s: %s", name, _told(trouble))
+                troubles[name] = trouble
+        if deferred:
+            _tell_deferred(context, deferred)
+        _raise_for(troubles, len(config.tables))
 
 
 def build_upkeep_job(
@@ -112,115 +172,80 @@ def build_upkeep_job(
     resources: ResourceKeys | None = None,
 ) -> dg.JobDefinition:
     """The job of a kind for all tables; a run names those that it is for."""
-    names = names or UpkeepNames()
-    keys = resources or ResourceKeys()
+    run = _Run(tables, names or UpkeepNames(), resources or ResourceKeys())
 
     def keep_tables(context: dg.OpExecutionContext, config: Any) -> None:
-        if not config.tables:
-            told = "the run names no table; write for example tables: {database.table: {}}"
-            raise dg.Failure(told, allow_retries=False)
-        try:
-            tables.files.current()
-        except DeclarationError as error:
-            raise dg.Failure(
-                f"{error}\nno upkeep is done until this is right", allow_retries=False
-            ) from error
-        # A person may have launched the run, without the tags of the sensor.
-        context.instance.add_run_tags(context.run_id, {TABLE_TAG: table_tag(config.tables)})
-        signs = SignsOfLife(context.log.info)
-        with signs.told():
-            keep_each(context, config, signs)
+        run.keep(kind, context, config, config.asked)
 
-    def keep_each(context: dg.OpExecutionContext, config: Any, signs: SignsOfLife) -> None:
-        troubles: dict[str, Exception] = {}
-        deferred: dict[str, str] = {}
-        begins_until_ms = _begins_until_ms(context)
-        for at, (name, given) in enumerate(config.tables.items()):
-            asked = config.asked.get(name)
-            if at and SystemEnv().now_ms() >= begins_until_ms:
-                deferred[name] = "half of the run's time is over"
-                continue
-            try:
-                kept, several = tables.table(name), len(config.tables) > 1
-                signs.work_at(f"{name}, {kind.name}")
-                one = _OneTable(kind, names.of(name), kept, context, keys, signs, asked, several)
-                one.keep(given, names.job(kind.name), dry_run=config.dry_run)
-            except (dg.Failure, dg.RetryRequested) as trouble:
-                if asked is not None and isinstance(trouble.__cause__, LeaseHeld):
-                    # To wait here would hold up all other tables: the sensor asks for it again.
-                    deferred[name] = _told(trouble)
-                    continue
-                if len(config.tables) == 1:
-                    raise
-                # The other tables are kept all the same.
-                context.log.warning("%s: %s", name, _told(trouble))
-                troubles[name] = trouble
-        if deferred:
-            _tell_deferred(context, deferred)
-        _raise_for(troubles, len(config.tables))
-
-    config_type = _config_of_tables(kind.options)  # type: ignore[arg-type]  # classes are hashable
-    # Dagster reads run config's type here, and it is made of the verb's options.
-    keep_tables.__annotations__["config"] = config_type
-    op = dg.op(
-        name=names.op(kind.name),
-        pool=names.pool(kind.name),
-        required_resource_keys=_resource_keys(kind, keys),
+    return _job_of(
+        kind.name,
+        keep_tables,
+        run,
+        config=_config_with_asked(kind.options),
         description=kind.description,
+        needs_spark=kind.needs_spark,
+    )
+
+
+def build_requests_job(
+    kinds: Sequence[UpkeepJob],
+    tables: KeptTables,
+    *,
+    names: UpkeepNames | None = None,
+    resources: ResourceKeys | None = None,
+) -> dg.JobDefinition:
+    """The one job of the kinds that only a person asks for; a run names the verb and its tables."""
+    run = _Run(tables, names or UpkeepNames(), resources or ResourceKeys())
+    by_name = {each.name: each for each in kinds}
+
+    def keep_tables(context: dg.OpExecutionContext, config: Any) -> None:
+        kind = by_name[config.verb.verb]
+        context.instance.add_run_tags(context.run_id, {VERB_TAG: kind.name})
+        run.keep(kind, context, config.verb, {})
+
+    members = tuple(_config_of_request(each.name, each.options) for each in kinds)
+    verb = (
+        Union[members],  # noqa: UP007 - made of the verbs
+        Field(discriminator="verb", description="The verb, with the tables and its options."),
+    )
+    config = _extended(dg.Config, "OfRequest", verb=verb)
+    return _job_of(
+        REQUESTS_JOB,
+        keep_tables,
+        run,
+        config=config,
+        description=f"Carry out one verb on tables: {', '.join(by_name)}.",
+        needs_spark=any(each.needs_spark for each in kinds),
+    )
+
+
+def _job_of(
+    name: str,
+    keep_tables: Callable[[dg.OpExecutionContext, Any], None],
+    run: _Run,
+    *,
+    config: type[dg.Config],
+    description: str,
+    needs_spark: bool,
+) -> dg.JobDefinition:
+    names, keys = run.names, run.keys
+    # Dagster reads run config's type here, and it is made of the verb's options.
+    keep_tables.__annotations__["config"] = config
+    op = dg.op(
+        name=names.op(name),
+        pool=names.pool(name),
+        required_resource_keys={keys.warehouse} | ({keys.spark} if needs_spark else set()),
+        description=description,
     )(keep_tables)
 
     @dg.job(
-        name=names.job(kind.name),
-        tags={VERB_TAG: kind.name},
-        executor_def=dg.in_process_executor,
-        description=kind.description,
-    )
-    def upkeep_job() -> None:
-        op.alias(names.job(kind.name))()
-
-    return upkeep_job
-
-
-def build_table_job(
-    kind: UpkeepJob,
-    declaration: TableDeclaration,
-    names: TableNames,
-    *,
-    resources: ResourceKeys | None = None,
-) -> dg.JobDefinition:
-    """The job of a kind that a table has for itself: its partitions are those of the asset."""
-    keys = resources or ResourceKeys()
-    kept = KeptTable(
-        name=declaration.table, policy=declaration.maintenance, declaration=declaration
-    )
-
-    def keep_table(context: dg.OpExecutionContext, config: TableVerbConfig) -> None:
-        signs = SignsOfLife(context.log.info)
-        one = _OneTable(kind, names, kept, context, keys, signs)
-        with signs.told():
-            signs.work_at(f"{names.table}, {kind.name}")
-            one.keep(config, names.job(kind.name), dry_run=config.dry_run)
-
-    config_type = config_class(kind.options, TableVerbConfig)  # type: ignore[arg-type]  # classes are hashable
-    keep_table.__annotations__["config"] = config_type
-    description = kind.description.format(table=declaration.table)
-    op = dg.op(
-        name=names.op(kind.name),
-        pool=names.pool,
-        required_resource_keys=_resource_keys(kind, keys),
-        description=description,
-    )(keep_table)
-
-    @dg.job(
-        name=names.job(kind.name),
-        tags=names.tags(kind.name),
+        name=names.job(name),
+        tags={VERB_TAG: name},
         executor_def=dg.in_process_executor,
         description=description,
-        metadata={"lakewright/table": declaration.table},
-        partitions_def=_partitions(kind, declaration),
     )
     def upkeep_job() -> None:
-        op.alias(names.job(kind.name))()
+        op.alias(names.job(name))()
 
     return upkeep_job
 
@@ -229,34 +254,28 @@ def build_table_job(
 def _config_of_tables(options: type[Any]) -> type[dg.Config]:
     """Run config with the options of each table by its name."""
     one = config_class(options, PlannedConfig)  # type: ignore[arg-type]  # classes are hashable
-    given: dict[str, Any] = {
-        "tables": (
-            dict[str, one],  # type: ignore[valid-type]  # made for these options
-            Field(
-                description="The tables by their names, each with its options, such as "
-                "database.table: {}."
-            ),
-        ),
-        "asked": (
-            dict[str, AskedConfig],
-            Field(default={}, description="Filled by the upkeep sensor; leave empty."),
-        ),
-    }
-    made: type[dg.Config] = create_model(f"{one.__name__}OfTables", __base__=VerbConfig, **given)
+    told = "The tables by their names, each with its options, such as database.table: {}."
+    tables = (dict[str, one], Field(description=told))  # type: ignore[valid-type]  # made here
+    return _extended(VerbConfig, f"{one.__name__}OfTables", tables=tables)
+
+
+def _config_with_asked(options: type[Any]) -> type[dg.Config]:
+    base = _config_of_tables(options)  # type: ignore[arg-type]  # classes are hashable
+    asked: Any = (
+        dict[str, AskedConfig],
+        Field(default={}, description="Filled by the upkeep sensor; leave empty."),
+    )
+    return _extended(base, "Asked", asked=asked)
+
+
+def _config_of_request(verb: str, options: type[Any]) -> type[dg.Config]:
+    base = _config_of_tables(options)  # type: ignore[arg-type]  # classes are hashable
+    return _extended(base, f"Of_{verb}", verb=(Literal[verb], verb))
+
+
+def _extended(base: type[dg.Config], name: str, **given: Any) -> type[dg.Config]:
+    made: type[dg.Config] = create_model(f"{base.__name__}{name}", __base__=base, **given)
     return made
-
-
-def _resource_keys(kind: UpkeepJob, keys: ResourceKeys) -> set[str]:
-    return {keys.warehouse} | ({keys.spark} if kind.needs_spark else set())
-
-
-def _partitions(
-    kind: UpkeepJob, declaration: TableDeclaration
-) -> dg.PartitionsDefinition[str] | None:
-    """The partitions of the job, for backfills."""
-    if kind.for_partitions is None or not declaration.columns:
-        return None
-    return partitions_def(declaration.scheme, TableNames(declaration.table))
 
 
 def _raise_for(troubles: Mapping[str, Exception], tables: int) -> None:
@@ -323,22 +342,13 @@ class _OneTable:
             if config.plan is not None:
                 check_nothing_else_planned(config, kind.options)
             given = given_plan(config.plan, verbs, table)
-            options = options_of_run(config, kind.declared(self.kept), table)
+            # What the sensor asks for, it asks for whole: an edit of a policy changes no run that
+            # waits.
+            declared = kind.declared(self.kept) if self.asked is None else kind.options()
+            options = options_of_run(config, declared, table)
             options = _without_gone(options, table, context)
             if options is None:
                 return
-            if kind.for_partitions is not None and context.has_partition_key:
-                assert self.kept.declaration is not None
-                if given is not None:
-                    told = (
-                        f"the run is for {context.partition_key}; give a plan without a partition"
-                    )
-                    raise InvalidRequestError(told, table=table.name)
-                spec = self.kept.declaration.scheme.spec_of(context.partition_key)
-                options = kind.for_partitions(options, table, (spec,))
-                if options is None:
-                    context.log.info("%s has no rows of %s", table.name, context.partition_key)
-                    return
             if not dry_run:
                 release_of_ended_runs(context.instance, table, tell=context.log.info)
             spark: SparkResource | None = getattr(context.resources, self.keys.spark, None)
@@ -349,7 +359,7 @@ class _OneTable:
                 warn=context.log.warning,
             )
             for verb, plan in [given] if given else [(each, None) for each in verbs]:
-                _Run(
+                _OneVerb(
                     kind,
                     self.names,
                     context,
@@ -385,7 +395,7 @@ def _without_gone(options: Any, table: Table, context: dg.OpExecutionContext) ->
 
 
 @dataclass
-class _Run:
+class _OneVerb:
     """One verb in one run: carries it out and reports it; a `given` plan as it stands."""
 
     kind: UpkeepJob
@@ -462,21 +472,12 @@ class _Run:
         recorder = Recorder.of(self.catalog, warn=self.context.log.warning, make=True)
         if self.asked is None:
             return recorder
-        cost = Cost(
-            bytes=self.asked.bytes,
-            files=self.asked.files,
-            milliseconds=self.asked.milliseconds,
-            bytes_written=self.asked.bytes_written,
-            files_named=self.asked.files_named,
-        )
-        known = {each.name for each in fields(Benefit)}
-        gained = {name: value for name, value in self.asked.benefit.items() if name in known}
         return replace(
             recorder,
             reason=self.asked.reason,
             state=self.asked.state,
             policy=self.asked.policy,
-            predicted=Measures(cost=cost, benefit=Benefit(**gained)),
+            predicted=Measures.predicted(self.asked.predicted),
         )
 
     def _planned(self, plan: Any) -> None:

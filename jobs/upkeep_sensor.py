@@ -11,8 +11,6 @@ import datetime as dt
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict
-from functools import cache, partial
 
 import dagster as dg
 
@@ -20,16 +18,19 @@ from lakewright.jobs.refresh_assets import refresh_request
 from lakewright.jobs.upkeep import SENSOR_TAG
 from lakewright.jobs.verbs import KEEPING_JOBS
 from lakewright.platform.declare.upkeep_policies import CompactionPolicy, WarehousePolicy
-from lakewright.platform.orchestration.cron import last_tick_ms
 from lakewright.platform.orchestration.names import TABLE_TAG, VERB_TAG, UpkeepNames, table_tag
 from lakewright.platform.orchestration.past_runs import past_runs
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import WarehouseResource
 from lakewright.platform.orchestration.table_news import TableNews
+from lakewright.platform.upkeep.measures import Measures
+from lakewright.platform.upkeep.options import written_options
 from lakewright.platform.warehouse.adopted import AdoptedTable
+from lakewright.platform.warehouse.alerts import Alerts
 from lakewright.platform.warehouse.budget import batches
 from lakewright.platform.warehouse.clock import Clock
 from lakewright.platform.warehouse.intents import Intent
+from lakewright.platform.warehouse.keepers import options_by
 from lakewright.platform.warehouse.kept_tables import KeptTables
 from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.platform.warehouse.look import Watch
@@ -58,16 +59,17 @@ def build_upkeep_sensor(
     resources: ResourceKeys | None = None,
     shown: Sequence[AdoptedTable] | None = None,
     is_run: bool = False,
+    page: str = "",
 ) -> dg.SensorDefinition:
     """The sensor of all kept tables; `is_run` says that a run loads it, which never looks.
 
     `shown` are the adopted tables that are assets. Of further tables, and of those that have other
     partition keys by now, it asks for a run of the job `refresh_assets`, which then is one of the
-    jobs. Without it, the assets stay as they are.
+    jobs. Without it, the assets stay as they are. `page` is the asset that shows all of it.
     """
     names = names or UpkeepNames()
     keys = resources or ResourceKeys()
-    watch, news = Watch(tables), TableNews(tables, names)
+    watch, news, alerts = Watch(tables), TableNews(tables, names), Alerts()
     verbs = [kind.name for kind in KEEPING_JOBS]
     died: dict[str, bool] = {}
 
@@ -80,12 +82,13 @@ def build_upkeep_sensor(
         description=(
             "Looks at the metadata of every kept table and asks for the upkeep that is due: the "
             "most useful first, in few runs, within the budget of the day."
+            + (f" The asset `{page}` shows all of it on one page." if page else "")
         ),
     )
     def upkeep_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         warehouse: WarehouseResource = getattr(context.resources, keys.warehouse)
         now_ms = SystemEnv().now_ms()
-        clock = Clock(now_ms=now_ms, last_tick_ms=cache(partial(last_tick_ms, now_ms)))
+        clock = Clock.at(now_ms)
         catalog = warehouse.catalog()
         budget = tables.warehouse.budget
         day_begins_ms, day_ends_ms = day_of(now_ms, budget.timezone)
@@ -104,6 +107,15 @@ def build_upkeep_sensor(
         if is_recording():
             with suppress(StorageError):
                 watch.record(catalog, look, now_ms=now_ms)
+        alerts.tell_look(
+            catalog,
+            tables.warehouse.alerts,
+            look,
+            watch,
+            past,
+            day_ends_ms=day_ends_ms,
+            warn=context.log.warning,
+        )
         problems = tables.problems
         for problem in problems:
             context.log.warning("%s; no upkeep is asked for until this is right", problem)
@@ -112,7 +124,7 @@ def build_upkeep_sensor(
         seconds = tables.warehouse.max_runtime // 1000
         # The process of a run reads the files anew, and would find no policy for its tables.
         asked = [] if problems else batches(look.choice.chosen)
-        requests = [_request(context.instance, batch, names, seconds) for batch in asked]
+        requests = [_request(context.instance, batch, tables, names, seconds) for batch in asked]
         if shown is not None:
             # Our own tables appear with the next one: the first look makes them.
             assets = {each.table for each in shown}
@@ -171,12 +183,18 @@ def _interval_ms(tables: KeptTables, *, is_run: bool) -> int:
 
 
 def _request(
-    instance: dg.DagsterInstance, batch: Sequence[Intent], names: UpkeepNames, seconds: int
+    instance: dg.DagsterInstance,
+    batch: Sequence[Intent],
+    tables: KeptTables,
+    names: UpkeepNames,
+    seconds: int,
 ) -> dg.RunRequest:
+    """The run of one verb on some tables, with all of its options as the policies have them now."""
     verb = batch[0].verb
     config = {
         "tables": {
             each.table: {
+                **written_options(options_by(tables.table(each.table).policy, verb)),
                 **({} if each.partitions is None else {"partitions": list(each.partitions)}),
                 **each.options,
             }
@@ -188,12 +206,7 @@ def _request(
                 "policy": each.policy,
                 "reason": each.reason,
                 "why": each.why.value,
-                "bytes": each.cost.bytes,
-                "files": each.cost.files,
-                "milliseconds": each.cost.milliseconds,
-                "bytes_written": each.cost.bytes_written,
-                "files_named": each.cost.files_named,
-                "benefit": {name: gain for name, gain in asdict(each.benefit).items() if gain},
+                "predicted": Measures(cost=each.cost, benefit=each.benefit).prediction(),
             }
             for each in batch
         },

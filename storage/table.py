@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lakewright.storage.errors import InvalidRequestError
-from lakewright.storage.history import History
 from lakewright.storage.inspection import Inspection
 from lakewright.storage.operations.changes.change_plan import incremental_mode
 from lakewright.storage.operations.changes.change_read import ChangeReader
@@ -30,12 +29,6 @@ from lakewright.storage.operations.rewrite.compact_written import (
 )
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.running.plan import find_run
-from lakewright.storage.operations.schema.alter import (
-    AlterPlan,
-    AlterResult,
-    plan_alter,
-    run_alter,
-)
 from lakewright.storage.operations.state.branch_files import FIRST_SCHEMA_ID
 from lakewright.storage.operations.state.time_travel import Time, choose_snapshot, time_ms
 from lakewright.storage.operations.write.write import StagingJob, prepare_write, stage_rows
@@ -48,10 +41,13 @@ from lakewright.storage.spec.schema_gate import GateRules
 from lakewright.storage.spec.shown import html_table
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.table_at import Readable, TableAt
-from lakewright.storage.upkeep import Upkeep
 
+# Verbs are imported by those who call them: most programs that open a table read or write it.
 if TYPE_CHECKING:
+    from lakewright.storage.history import History
+    from lakewright.storage.operations.schema.alter import AlterPlan, AlterResult
     from lakewright.storage.spark import DataFrame, SparkSession, StreamingQuery
+    from lakewright.storage.upkeep import Upkeep
 
 
 @dataclass(frozen=True, repr=False)
@@ -139,10 +135,17 @@ class Table(Readable):
         Raises:
             SchemaMoved: another client changed the schema since the table was opened.
         """
+        from lakewright.storage.operations.schema.alter import plan_alter  # noqa: PLC0415  # a verb
+
         return plan_alter(self.table_files, changes, rules, engine)
 
     def run_alter(self, plan: AlterPlan, engine: Engine | None = None) -> AlterResult:
         """Carry out a plan of `plan_alter`; see `alter`. `engine` reads values if it has a scan."""
+        from lakewright.storage.operations.schema.alter import (  # noqa: PLC0415  # a verb
+            AlterPlan,
+            run_alter,
+        )
+
         run = find_run({AlterPlan: run_alter}, self.table_files, plan)
         return run(self.table_files, plan, engine)
 
@@ -454,11 +457,15 @@ class Table(Readable):
     @property
     def upkeep(self) -> Upkeep:
         """Compaction, expiry and the other verbs of upkeep."""
+        from lakewright.storage.upkeep import Upkeep  # noqa: PLC0415  # verbs
+
         return Upkeep(self.table_files)
 
     @property
     def history(self) -> History:
         """Snapshots, tags, branches, rollback, consumers, changelogs."""
+        from lakewright.storage.history import History  # noqa: PLC0415  # verbs
+
         return History(self)
 
     @property

@@ -140,7 +140,7 @@ def keep_served(folder: Path, warehouse: Path, policies: Path, proof: Proof) -> 
         "LAKEWRIGHT_TABLES": "",
         "LAKEWRIGHT_WAREHOUSE": str(warehouse),
     }
-    with DagsterServer(ROOT / "workspace.yaml", home, environment) as server:
+    with DagsterServer(None, home, environment) as server:
         with proof.step("upkeep by the sensor of `dagster dev`, until it is at rest"):
             ends = time.monotonic() + _PATIENCE_SECONDS
             while not _is_at_rest(server):

@@ -7,8 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lakewright.platform.declare import declaration_files, policy_files
-from lakewright.platform.declare.declaration_files import DeclaredTable, read_declarations
+from lakewright.platform.declare.declaration_files import Check, DeclaredTable, read_declarations
 from lakewright.platform.declare.document_kinds import DocumentKind, kind_of
 from lakewright.platform.declare.policies import Level, PolicySet
 from lakewright.platform.declare.policy_files import read_policies
@@ -29,13 +28,8 @@ class CheckedFiles:
     problems: tuple[Problem, ...]
 
 
-def check_files(
-    paths: Sequence[Path],
-    *,
-    check: declaration_files.Check,
-    check_policy: policy_files.Check,
-) -> CheckedFiles:
-    """Check files and folders; `check` and `check_policy` find what the orchestrator refuses."""
+def check_files(paths: Sequence[Path], *, check: Check) -> CheckedFiles:
+    """Check files and folders; `check` finds what the orchestrator refuses."""
     problems: list[Problem] = []
     documents: list[Written] = []
     for file in yaml_files(paths, problems):
@@ -49,7 +43,6 @@ def check_files(
         [each for each, is_policy in kinds if is_policy],
         of_policies,
         workspace=workspace_of_declared(declared),
-        check=check_policy,
     )
     return CheckedFiles(
         declared,

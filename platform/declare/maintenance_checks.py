@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from lakewright.platform.declare.cron import check_cron
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.upkeep_policies import (
     ChangelogPolicy,
@@ -53,12 +54,20 @@ def check_upkeep(policy: UpkeepPolicy) -> Iterator[Finding]:
         timezone = getattr(section, "timezone", None)
         if timezone is not None:
             yield from check_timezone(timezone, (name, "timezone"))
+        message = check_cron(getattr(section, "schedule", "@daily"))
+        if message is not None:
+            yield (name, "schedule"), message
     if policy.compaction.interval < _MIN_INTERVAL_MS:
         yield ("compaction", "interval"), "the interval is at least 5s"
     if isinstance(policy, WarehousePolicy) and policy.interval < _MIN_INTERVAL_MS:
         yield ("interval",), "the interval is at least 5s"
     if isinstance(policy, WarehousePolicy) and policy.max_runtime < _MIN_RUNTIME_MS:
         yield ("max_runtime",), "a run begins with what it shall do; write at least 1min"
+    if isinstance(policy, WarehousePolicy):
+        alerts = policy.alerts
+        given = [alerts.mail_server, alerts.mail_from, alerts.mail_to]
+        if any(given) and not all(given):
+            yield ("alerts",), "mail needs all of mail_server, mail_from and mail_to"
     if policy.orphans.older_than < _LEAST_AGE_MS:
         message = "files younger than 1h may be those of a running write; write at least 1h"
         yield ("orphans", "older_than"), message

@@ -17,7 +17,7 @@ tables:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -44,7 +44,6 @@ from lakewright.platform.declare.upkeep_policies import (
 )
 from lakewright.platform.declare.variables import TABLES_VARIABLE
 from lakewright.platform.declare.workspace import Workspace
-from lakewright.platform.declare.wrong_places import Finding
 from lakewright.platform.declare.yaml_files import (
     DeclarationError,
     Problem,
@@ -64,7 +63,6 @@ _MODELS: Mapping[Level, type[UpkeepPolicy]] = {
     Level.DATABASE: SectionPolicy,
     Level.TABLE: SectionPolicy,
 }
-Check = Callable[[UpkeepPolicy], Iterable[Finding]]
 
 
 class PatternPolicy(SectionPolicy):
@@ -91,16 +89,10 @@ class PolicyFile(Declared):
     )
 
 
-def load_policies(
-    paths: Sequence[str | Path],
-    *,
-    workspace: Workspace | None = None,
-    check: Check = lambda _: (),
-) -> PolicySet:
+def load_policies(paths: Sequence[str | Path], *, workspace: Workspace | None = None) -> PolicySet:
     """The policies of files, and of all YAML files of folders, over those of declarations.
 
-    Files count in the order given, those of a folder in order of name. `check` finds problems that
-    the orchestrator would refuse; the error lists them too.
+    Files count in the order given, those of a folder in order of name.
 
     Raises:
         DeclarationError: something is wrong; all of it is listed.
@@ -114,15 +106,13 @@ def load_policies(
             message = f"these are declarations of tables; name the file in ${TABLES_VARIABLE}"
             problems.append(each.problem((), message))
     policies = [each for each in documents if kind_of(each.value) is not DocumentKind.DECLARATIONS]
-    found = read_policies(policies, problems, workspace=workspace or Workspace(), check=check)
+    found = read_policies(policies, problems, workspace=workspace or Workspace())
     if problems:
         raise DeclarationError(problems)
     return found
 
 
-def parse_policies(
-    text: str, name: str, *, workspace: Workspace | None = None, check: Check = lambda _: ()
-) -> PolicySet:
+def parse_policies(text: str, name: str, *, workspace: Workspace | None = None) -> PolicySet:
     """The policies of a text, over those of declarations; `name` stands for its file in errors.
 
     Raises:
@@ -134,21 +124,21 @@ def parse_policies(
         documents = [Written(name, each, each.value) for each in read_marked(text)]
     except MalformedYamlError as err:
         problems.append(Problem(name, err.line, "", err.message))
-    found = read_policies(documents, problems, workspace=workspace or Workspace(), check=check)
+    found = read_policies(documents, problems, workspace=workspace or Workspace())
     if problems:
         raise DeclarationError(problems)
     return found
 
 
 def read_policies(
-    documents: Iterable[Written], problems: list[Problem], *, workspace: Workspace, check: Check
+    documents: Iterable[Written], problems: list[Problem], *, workspace: Workspace
 ) -> PolicySet:
     """The policies in documents; adds to `problems` what is wrong."""
     layers: list[Layer] = []
     for document in documents:
         problems += _wrong_shapes(document)
         for level, name, place, policy in _valid_parts(document.value):
-            problems += _check(document, level, name, place, policy, check)
+            problems += _check(document, level, name, place, policy)
             layers.append(_layer(document, level, name, place, policy))
     found = PolicySet(tuple(layers), declared_layers(workspace), workspace.declared_keys)
     if not problems:
@@ -198,7 +188,7 @@ def _named(level: Level, key: str, parts: object) -> Iterator[tuple[Level, Place
 
 
 def _check(
-    document: Written, level: Level, name: str, place: Place, policy: UpkeepPolicy, check: Check
+    document: Written, level: Level, name: str, place: Place, policy: UpkeepPolicy
 ) -> Iterator[Problem]:
     message = _wrong_name(level, name)
     if message is not None:
@@ -210,7 +200,7 @@ def _check(
             "under `warehouse`"
         )
         yield document.problem((*place, "compaction", "interval"), message)
-    for below, message in (*check_upkeep(policy), *check(policy)):
+    for below, message in check_upkeep(policy):
         yield document.problem((*place, *below), message)
 
 

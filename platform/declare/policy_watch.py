@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lakewright.platform.declare.policies import PolicySet
-from lakewright.platform.declare.policy_files import Check, load_policies
+from lakewright.platform.declare.policy_files import load_policies
 from lakewright.platform.declare.workspace import Workspace
 from lakewright.platform.declare.yaml_files import DeclarationError, Problem, yaml_files
 
@@ -29,16 +29,9 @@ class PolicyFiles:
     typing mistake brings no defaults back that delete more.
     """
 
-    def __init__(
-        self,
-        paths: Sequence[str | Path],
-        *,
-        workspace: Workspace | None = None,
-        check: Check = lambda _: (),
-    ) -> None:
+    def __init__(self, paths: Sequence[str | Path], *, workspace: Workspace | None = None) -> None:
         self._paths = tuple(map(Path, paths))
         self._workspace = workspace or Workspace()
-        self._check = check
         self._stamps: tuple[_Stamp, ...] | None = None
         self._current: CurrentPolicies | None = None
 
@@ -53,7 +46,7 @@ class PolicyFiles:
         if self._current is not None and stamps == self._stamps:
             return self._current
         try:
-            policies = load_policies(self._paths, workspace=self._workspace, check=self._check)
+            policies = load_policies(self._paths, workspace=self._workspace)
         except DeclarationError as error:
             if self._current is None:
                 raise

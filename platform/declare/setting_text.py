@@ -33,6 +33,9 @@ _WITHOUT: Mapping[Key, str] = {
     ("respec", "keys"): "they stay",
     ("respec", "primary_key"): "it stays",
     ("respec", "hours"): "the whole day",
+    ("alerts", "webhook"): "no webhook",
+    ("alerts", "mail_server"): "no mail",
+    ("alerts", "mail_from"): "no mail",
     ("budget", "bytes"): "no limit",
     ("budget", "time"): "no limit",
 }

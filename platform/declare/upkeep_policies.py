@@ -6,10 +6,11 @@ hold for a warehouse, a database, a pattern of names or a table.
 
 from __future__ import annotations
 
-from enum import Enum
-from typing import Any
+import re
+from enum import Enum, StrEnum
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from lakewright.platform.declare.declared_values import (
     Declared,
@@ -40,6 +41,32 @@ class UpkeepMode(Enum):
 
     LIVE = "live"
     SHADOW = "shadow"
+
+
+class AlertEvent(StrEnum):
+    """What an alert is about: rejected rows, a poor state, failing upkeep, or a spent budget."""
+
+    REJECTED = "rejected"
+    POOR = "poor"
+    FAILED = "failed"
+    BUDGET = "budget"
+
+
+def _as_variable(value: object) -> object:
+    if isinstance(value, str) and _VARIABLE.fullmatch(value):
+        return value
+    # The value may be a secret, so it is not repeated.
+    raise ValueError(
+        "write ${NAME}, the environment variable that has the address, so that it is in no file"
+    )
+
+
+_VARIABLE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
+Variable = Annotated[
+    str,
+    BeforeValidator(_as_variable),
+    WithJsonSchema({"type": "string", "pattern": f"^{_VARIABLE.pattern}$"}),
+]
 
 
 def _enabled(what: str, *, default: bool = True) -> Any:
@@ -340,6 +367,24 @@ class Budget(Limits):
     timezone: str = Field(default="UTC", description="the time zone in which a day begins")
 
 
+class AlertPolicy(Declared):
+    """Where alerts go, and which; a webhook, mail, or both."""
+
+    webhook: Variable | None = Field(
+        default=None,
+        description="`${NAME}`: that variable has the URL of a webhook that takes Slack's messages",
+    )
+    mail_server: Variable | None = Field(
+        default=None,
+        description="`${NAME}`: that variable has smtp://user:password@host, or smtps://…",
+    )
+    mail_from: Text | None = Field(default=None, description="the address that mail comes from")
+    mail_to: tuple[Text, ...] = Field(default=(), description="the addresses that mail goes to")
+    events: tuple[AlertEvent, ...] = Field(
+        default=tuple(AlertEvent), description="what alerts are sent about"
+    )
+
+
 class SectionPolicy(UpkeepPolicy):
     """The policy of a database, a pattern or a table, with a budget of its own."""
 
@@ -350,6 +395,7 @@ class WarehousePolicy(UpkeepPolicy):
     """The policy of a whole warehouse, with what only a warehouse has."""
 
     budget: Budget = Budget()
+    alerts: AlertPolicy = AlertPolicy()
     interval: DurationMs = Field(
         default=30_000,
         description="how often the sensor looks, if no declaration says less",

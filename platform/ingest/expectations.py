@@ -28,6 +28,7 @@ from lakewright.platform.ingest.deferred_imports import deferred
 from lakewright.platform.upkeep.words import counted
 from lakewright.storage import StorageError, Table
 from lakewright.storage.env import Env, SystemEnv
+from lakewright.storage.extras import needed_for
 from lakewright.storage.spec.partition_words import describe_partition
 from lakewright.storage.sql import BATCH, COUNT_COLUMN, parse_row_query
 
@@ -133,7 +134,8 @@ def validate_arrow(
     """
     env = env or SystemEnv()
     started = env.now_ms()
-    import pandas as pd  # noqa: PLC0415  # costs half a second that planning never pays
+    with needed_for("an expectation"):
+        import pandas as pd  # noqa: PLC0415  # costs half a second that planning never pays
 
     frame = rows.to_pandas(types_mapper=pd.ArrowDtype)
     decimals = {each.name for each in rows.schema if pa.types.is_decimal(each.type)}
@@ -274,7 +276,7 @@ def load_great_expectations() -> tuple[Any, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         # Only one expectation needs plots and distributions.
-        with deferred("altair", "scipy.stats"):
+        with needed_for("an expectation"), deferred("altair", "scipy.stats"):
             import great_expectations as gx
             from great_expectations.data_context.types.base import ProgressBarsConfig
     return gx, ProgressBarsConfig(globally=False, metric_calculations=False)

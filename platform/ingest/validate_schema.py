@@ -13,7 +13,9 @@ from dataclasses import dataclass
 
 from lakewright.platform.declare.declarations import SchemaValidation
 from lakewright.platform.declare.upkeep_policies import EngineChoice
-from lakewright.platform.upkeep.verb import Outcome, Report, Verb, option
+from lakewright.platform.upkeep.effects import Effect
+from lakewright.platform.upkeep.options import COUNT, ENGINE, option
+from lakewright.platform.upkeep.verb import Command, Outcome, Report, Verb
 from lakewright.platform.upkeep.words import counted, size_text
 from lakewright.storage import (
     FileProfile,
@@ -30,10 +32,15 @@ _MOST_TOLD = 20
 class ValidateOptions:
     """How much of each schema version is read."""
 
-    files_per_version: int = option(2, "How many files of each schema version are read.")
-    rows_per_file: int = option(1000, "How many rows of each file are read, from its beginning.")
+    files_per_version: int = option(COUNT, 2, "How many files of each schema version are read.")
+    rows_per_file: int = option(
+        COUNT, 1000, "How many rows of each file are read, from its beginning."
+    )
     engine: EngineChoice = option(
-        EngineChoice.AUTO, "Where rows are read: spark, local, or auto, by size.", at_run=True
+        ENGINE,
+        EngineChoice.AUTO,
+        "Where rows are read: spark, local, or auto, by size.",
+        at_run=True,
     )
 
     @classmethod
@@ -175,7 +182,24 @@ def _versions(plan: ValidateRowsPlan, found: Validated | None) -> list[dict[str,
 
 VALIDATE_SCHEMA: Verb[ValidateOptions, ValidateRowsPlan, Validated] = Verb(
     name="validate_schema",
-    description="read a sample of each schema version's rows under the current schema",
+    summary="read samples of old rows under the current schema",
+    effect=Effect.READS,
+    may_use_spark=True,
+    command=Command(
+        purpose="Upkeep",
+        notes="""
+Nothing is written. Of each schema version that live files have, the first rows of some files are
+read, and Great Expectations judges them: types, nulls, values that a cast changes, and row counts.
+JSON has `passed`, and the schema id and the file of what does not fit. Exit codes:
+  0    all sampled rows fit
+  1    some do not fit
+""",
+        examples="""
+lakewright validate-schema nyc.flights
+lakewright validate-schema nyc.flights --files-per-version 10 --engine spark --format json
+""",
+        exit_code=lambda done: 0 if done.result is None or done.result.has_passed else 1,
+    ),
     options=ValidateOptions,
     plan_type=ValidateRowsPlan,
     plan=lambda table, options: table.upkeep.plan_validate_rows(

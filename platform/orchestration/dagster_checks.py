@@ -1,4 +1,4 @@
-"""Checks of declarations and policies that only Dagster can make: labels and schedules."""
+"""Checks of declarations that only Dagster can make: labels and schedules."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from dagster._check import CheckError
 
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.marked_yaml import Place
-from lakewright.platform.declare.upkeep_policies import UpkeepPolicy
 from lakewright.platform.declare.wrong_places import Finding
 from lakewright.platform.orchestration.refresh import freshness_policy, longest_before
 from lakewright.storage.spec.option_values import duration_of_ms
@@ -23,8 +22,6 @@ def check_for_dagster(declaration: TableDeclaration) -> Iterator[Finding]:
     """Everything in a declaration that Dagster refuses."""
     yield from _check_labels(declaration)
     yield from _check_refresh(declaration)
-    for place, message in check_schedules(declaration.maintenance):
-        yield ("maintenance", *place), message
     schedule = declaration.schema_policy.validation.schedule
     yield from _check_schedule(schedule, ("schema", "validation", "schedule"))
 
@@ -71,14 +68,6 @@ def _check_refresh(declaration: TableDeclaration) -> Iterator[Finding]:
         longest = duration_of_ms(longest_before(freshness.by) // dt.timedelta(milliseconds=1))
         message = f"the ticks of {freshness.by!r} are {longest} apart; write at most that"
         yield ("freshness", "not_before"), message
-
-
-def check_schedules(policy: UpkeepPolicy) -> Iterator[Finding]:
-    """The schedules of a policy that Dagster refuses."""
-    for name, section in policy:
-        schedule = getattr(section, "schedule", None)
-        if schedule is not None:
-            yield from _check_schedule(schedule, (name, "schedule"))
 
 
 def _check_schedule(schedule: str, place: Place) -> Iterator[Finding]:

@@ -32,7 +32,7 @@ from lakewright.platform.upkeep.words import (
     time_text,
 )
 from lakewright.platform.warehouse.action import Action, Verdict
-from lakewright.platform.warehouse.debt import debt_of
+from lakewright.platform.warehouse.debt import debt_of, poor_state
 from lakewright.platform.warehouse.intents import Decision, Declined, Intent, WhyNot
 from lakewright.platform.warehouse.kept_tables import KeptTable
 from lakewright.platform.warehouse.kept_verbs import (
@@ -53,9 +53,6 @@ _AS_DUE = frozenset({WhyNot.IN_FLIGHT, WhyNot.CAPPED})
 _IN_ORDER = frozenset({WhyNot.HEALTHY, WhyNot.NOT_YET})
 # Reasons of the policy itself to wait: the table is as its policy wants it.
 _ALLOWED = frozenset({WhyNot.OUT_OF_HOURS, WhyNot.STILL_WRITTEN, WhyNot.TOO_LITTLE})
-# From so many sorted runs, or small files, of one bucket on, the state of a table is poor. A
-# compaction by the defaults of Paimon leaves fewer than 5 of each.
-POOR_RUNS, POOR_FILES = 10, 50
 _REWRITES = frozenset({COMPACT, SORT_COMPACT, RESCALE})
 _MOST_NAMED = 5
 _MOST_RUNS = 10
@@ -125,9 +122,9 @@ def evaluate_health(
     if due:
         metadata["due"] = _table_of_due(due)
     if waiting:
-        metadata["waits"] = _table_of(waiting, state)
+        metadata["waits"] = _table_of(waiting)
     metadata |= upkeep_links(names, location, told)
-    metadata["not due"] = _table_of([each for each in others if each not in waiting], state)
+    metadata["not due"] = _table_of([each for each in others if each not in waiting])
     if state.survey.problem is None:
         snapshots = state.survey.history.snapshots
         metadata["other retention times"] = _outlook_table(beside.outlook) or (
@@ -157,7 +154,7 @@ def health_told(state: TableState, decisions: Sequence[Decision]) -> tuple[bool,
             told.add((each.verb, None))
         elif each.why_not not in _IN_ORDER:
             told.add((each.verb, None if each.why_not in _AS_DUE else each.why_not))
-    passed = state.survey.problem is None and _poor(state.survey) is None
+    passed = state.survey.problem is None and poor_state(state.survey) is None
     return passed and all(map(_is_in_order, decisions)), frozenset(told)
 
 
@@ -167,16 +164,6 @@ def _is_in_order(decision: Decision) -> bool:
         return decision.in_time
     may_wait = decision.in_time and decision.why_not is not WhyNot.ASKED_BEFORE
     return not decision.why_not.waits or may_wait or decision.why_not in _ALLOWED
-
-
-def _poor(survey: TableSurvey) -> str | None:
-    """What readers pay for the state of a table, if it is poor."""
-    files = survey.files
-    if survey.keyed and files.sorted_runs >= POOR_RUNS:
-        return f"a reader merges up to {files.sorted_runs:,} sorted runs of one bucket"
-    if not survey.keyed and files.most_in_bucket >= POOR_FILES:
-        return f"a reader opens up to {files.most_in_bucket:,} small files of one bucket"
-    return None
 
 
 def absent(table: str) -> HealthEvaluation:
@@ -195,7 +182,7 @@ def _description(state: TableState, decisions: Sequence[Decision], kept: KeptTab
     link. So what a person must read is here, and the bars are characters, which any theme, any
     message and any log can show.
     """
-    poor, summary = _poor(state.survey), _summary(state.survey)
+    poor, summary = poor_state(state.survey), _summary(state.survey)
     lines = [f"**State: poor**: {poor}; {summary}"] if poor else [f"**State: good**: {summary}"]
     if state.survey.problem is not None:
         lines = ["**State: not known**"]
@@ -203,7 +190,7 @@ def _description(state: TableState, decisions: Sequence[Decision], kept: KeptTab
     concerned = [each for each in decisions if isinstance(each, Intent) or each.why_not.waits]
     told = [*concerned, *(_declined_rewrites(decisions) if poor else ())]
     if told:
-        lines += ["", *_listed(told, state)]
+        lines += ["", *_listed(told)]
     if concerned and kept.policy.mode is UpkeepMode.SHADOW:
         lines += ["", "Nothing of this is done: `mode: shadow` of its policy only records it."]
     if state.survey.problem is None and state.survey.files.files:
@@ -224,7 +211,7 @@ def _declined_rewrites(decisions: Iterable[Decision]) -> Iterator[Declined]:
 def _headline(decisions: Sequence[Decision]) -> str:
     for each in decisions:
         if each.verb == EVERY_VERB:
-            return _reason(each)
+            return each.told
     left, in_order = _left_alone(decisions), all(map(_is_in_order, decisions))
     if any(isinstance(each, Intent) for each in decisions):
         return f"work is due, and not late{left}." if in_order else f"work is due{left}."
@@ -247,25 +234,16 @@ def _left_alone(decisions: Iterable[Decision]) -> str:
     return f"; {' and '.join(verbs)} {told} left alone"
 
 
-def _listed(decisions: Sequence[Decision], state: TableState) -> Iterable[str]:
+def _listed(decisions: Sequence[Decision]) -> Iterable[str]:
     """A line for each reason, with its verb."""
-    lines = [(each.verb, _reason(each)) for each in decisions if isinstance(each, Intent)]
-    for one, where in _alike((e for e in decisions if isinstance(e, Declined)), state):
-        of_many = one.partition is None and where
-        lines.append((one.verb, f"{where}: {_reason(one)}" if of_many else _reason(one)))
+    lines = [(each.verb, each.told) for each in decisions if isinstance(each, Intent)]
+    for one, where in _alike(each for each in decisions if isinstance(each, Declined)):
+        told = one.reason if one.partition is not None else one.told
+        lines.append((one.verb, f"{where}: {told}" if where and one.partition is None else told))
     for verb, told in lines[:_MOST_NAMED]:
         yield f"- **{_words(verb)}**: {told}"
     if len(lines) > _MOST_NAMED:
         yield f"- and {len(lines) - _MOST_NAMED:,} more"
-
-
-def _reason(decision: Decision) -> str:
-    """The reason, without the table and the verb in front, which stand beside it."""
-    verb = _words(decision.verb)
-    for said in (f"{decision.table}, {verb}: ", f"{decision.table}: "):
-        if decision.reason.startswith(said):
-            return decision.reason.removeprefix(said)
-    return decision.reason
 
 
 def _table_of_due(due: Sequence[Intent]) -> dg.TableMetadataValue:
@@ -274,7 +252,7 @@ def _table_of_due(due: Sequence[Intent]) -> dg.TableMetadataValue:
             [
                 {
                     "verb": _words(each.verb),
-                    "reason": _reason(each),
+                    "reason": each.told,
                     "reads": size_text(each.cost.bytes) if each.cost.bytes else "no rows",
                     "takes": duration_text(ms) if (ms := each.cost.milliseconds) else "not known",
                     "gains": _gains(each.benefit),
@@ -304,7 +282,7 @@ def _gains(benefit: Benefit) -> str:
     return ", ".join(told)
 
 
-def _table_of(declined: Sequence[Declined], state: TableState) -> dg.TableMetadataValue | None:
+def _table_of(declined: Sequence[Declined]) -> dg.TableMetadataValue | None:
     if not declined:
         return None
     # Verbs before single partitions, so that many partitions hide no verb.
@@ -315,32 +293,29 @@ def _table_of(declined: Sequence[Declined], state: TableState) -> dg.TableMetada
                 {
                     "verb": _words(each.verb),
                     "why not": _words(each.why_not.value),
-                    "reason": _reason(each),
+                    "reason": each.told,
                     "partition": where,
                     "again": "" if each.again_ms is None else time_text(each.again_ms),
                 }
-                for each, where in _alike(ordered, state)
+                for each, where in _alike(ordered)
             ]
         )
     )
 
 
-def _alike(declined: Iterable[Declined], state: TableState) -> Iterable[tuple[Declined, str]]:
+def _alike(declined: Iterable[Declined]) -> Iterable[tuple[Declined, str]]:
     """The decisions with their partitions; partitions with one reason are one decision."""
-    names = {each.key: each.name for each in state.health.partitions}
     found: dict[tuple[str, tuple[object, ...]], list[Declined]] = {}
     for each in declined:
-        name = None if each.partition is None else names.get(each.partition)
-        said = each.reason if name is None else each.reason.removeprefix(f"{name}: ")
         same = (each.verb, each.why_not, each.again_ms, each.partition is None)
-        found.setdefault((said, same), []).append(each)
-    for (said, _), these in found.items():
+        found.setdefault((each.told, same), []).append(each)
+    for these in found.values():
         keys = [each.partition for each in these if each.partition is not None]
         if len(keys) <= 1:
             yield from ((each, each.partition or "") for each in these)
         else:
             where = f"{counted(len(keys), 'partition')}: {first_few(keys, between=', ')}"
-            yield replace(these[0], reason=said, partition=None), where
+            yield replace(these[0], partition=None), where
 
 
 def _outlook_table(outlook: Sequence[RetentionOutlook]) -> dg.TableMetadataValue | None:

@@ -15,6 +15,7 @@ import dagster as dg
 from lakewright.platform.orchestration.in_flight import work_in_flight
 from lakewright.platform.orchestration.names import DEFERRED_TAG, UpkeepNames, tables_of_tag
 from lakewright.platform.orchestration.runs import op_configs, tables_of
+from lakewright.platform.upkeep.measures import Measures
 from lakewright.platform.warehouse.intents import Cost
 from lakewright.platform.warehouse.known_work import LONGEST_DELAY_MS, Past, Try
 from lakewright.platform.warehouse.savings import sum_of_costs
@@ -49,9 +50,7 @@ def past_runs(
             run = record.dagster_run
             if not run.is_finished:
                 for table, each in _asked(run).items():
-                    cost = Cost(
-                        bytes=each.get("bytes", 0), milliseconds=each.get("milliseconds", 0)
-                    )
+                    cost = Measures.predicted(each.get("predicted", {})).cost
                     promised[table] = sum_of_costs([promised.get(table, Cost()), cost])
                 continue
             started_ms = int((record.start_time or record.create_timestamp.timestamp()) * _MS)

@@ -23,6 +23,8 @@ Metadata = Mapping[str, Any]
 STORAGE_KIND = "paimon"
 ROWS_IN_FILES = "lakewright/rows_in_files"
 PARTITION_ROWS_IN_FILES = "lakewright/partition_rows_in_files"
+# Before the name of a table whose rows a run rejected.
+REJECTED = "lakewright/rejected"
 _MAX_ROWS = 50
 # Figures of a whole commit, which would be read as those of a partition on the page of one.
 OF_THE_COMMIT = frozenset(
@@ -150,6 +152,11 @@ def publication_metadata(table: Table, published: Published) -> Metadata:
         metadata["lakewright/validation_seconds"] = round(published.report.duration_ms / 1000, 3)
         metadata["lakewright/validation_engine"] = published.report.engine
     return {**metadata, **table_metadata(table)}
+
+
+def rejected_metadata(table: str, what: str) -> dict[str, dg.MetadataValue[Any]]:
+    """That rows were rejected, in the failure of a run; an alert tells it."""
+    return {f"{REJECTED}/{table}": dg.MetadataValue.text(what)}
 
 
 def _writer_compaction_metadata(compaction: WriterCompaction) -> Metadata:

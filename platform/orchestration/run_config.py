@@ -10,14 +10,12 @@ from __future__ import annotations
 from dataclasses import replace
 from enum import Enum
 from functools import cache
-from typing import Any, TypeVar, get_args, get_origin
+from typing import Any, TypeVar
 
 import dagster as dg
 from pydantic import Field, create_model
 
-from lakewright.platform.upkeep.option_values import option_value
-from lakewright.platform.upkeep.rewrites import Partitions
-from lakewright.platform.upkeep.verb import OptionField, option_fields
+from lakewright.platform.upkeep.options import PARTITIONS, OptionField, option_fields
 from lakewright.storage import Table
 from lakewright.storage.errors import InvalidRequestError
 
@@ -80,7 +78,7 @@ def options_of_run(config: dg.Config, declared: OptionsT, table: Table) -> Optio
         value = getattr(config, option.written_name)
         if value is not None:
             plain = value.value if isinstance(value, Enum) else value
-            given[option.name] = option_value(option, plain, table)
+            given[option.name] = option.kind.read(plain, option.written_name, table)
     return replace(declared, **given)  # type: ignore[type-var]  # a dataclass, as options are
 
 
@@ -98,17 +96,9 @@ def check_nothing_else_planned(config: dg.Config, options: type[Any]) -> None:
 
 
 def _config_type(option: OptionField) -> Any:
-    kind = option.kind
-    if option.is_duration:
-        return str
-    if kind == Partitions:
-        return list[str]
-    if get_origin(kind) is tuple:
-        return list[get_args(kind)[0]]  # type: ignore[misc]  # known when it runs
-    if isinstance(kind, type) and issubclass(kind, Enum):
-        return choices_of(kind)
-    return kind
+    choices = option.kind.choices
+    return option.kind.config if choices is None else choices_of(choices)
 
 
 def _description(option: OptionField) -> str:
-    return option.text + (_BY_KEY if option.kind == Partitions else "")
+    return option.text + (_BY_KEY if option.kind is PARTITIONS else "")

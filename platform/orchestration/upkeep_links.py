@@ -9,7 +9,7 @@ from urllib.parse import quote
 import dagster as dg
 
 from lakewright.platform.orchestration.names import UpkeepNames
-from lakewright.platform.warehouse.keepers import KEEPERS
+from lakewright.platform.warehouse.keepers import KEPT_VERBS
 
 
 def upkeep_links(
@@ -18,7 +18,7 @@ def upkeep_links(
     """The jobs, those of these verbs first, and the sensor; their names without a location."""
     links = {
         f"job of {verb}": _job(names.job(verb), location)
-        for verb in dict.fromkeys([*verbs, *KEEPERS])
+        for verb in dict.fromkeys([*verbs, *KEPT_VERBS])
     }
     return {**links, "lakewright/upkeep_sensor": _sensor(names.sensor, location)}
 

@@ -12,11 +12,13 @@ from lakewright.platform.upkeep.dependents import NO_WORKSPACE, dependents_of
 from lakewright.platform.upkeep.findings import (
     difference_rows,
     finding_rows,
+    verdict_code,
     verdict_facts,
     verdict_text,
 )
 from lakewright.platform.upkeep.gate_options import GateOptions, rules_of, scan_engine
-from lakewright.platform.upkeep.verb import Outcome, Report, Verb, Work, option
+from lakewright.platform.upkeep.options import option, texts
+from lakewright.platform.upkeep.verb import Command, Outcome, Report, Verb, Work
 from lakewright.platform.upkeep.words import counted
 from lakewright.storage import AlterPlan, AlterResult, Engine, Table
 from lakewright.storage.spec.schema_change_text import parse_changes
@@ -26,6 +28,11 @@ _GATE = {each.name for each in fields(GateOptions)}
 OptionsT = TypeVar("OptionsT", bound=GateOptions)
 
 
+NOT_ALTERED_BACK = (
+    "a schema goes on to its next version, which a rollback does not change either: alter it back"
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterOptions(GateOptions):
     """Changes as texts, by kind; `spec/schema_change_text.py` says their order and forms.
@@ -33,28 +40,35 @@ class AlterOptions(GateOptions):
     The gate's options say how the changes are judged.
     """
 
-    drop: tuple[str, ...] = option((), "Drop a column; r.c is member c of row r.")
-    rename: tuple[str, ...] = option((), "Rename a column: OLD:NEW.")
+    drop: tuple[str, ...] = option(texts(), (), "Drop a column; r.c is member c of row r.")
+    rename: tuple[str, ...] = option(texts(), (), "Rename a column: OLD:NEW.")
     add: tuple[str, ...] = option(
-        (), "Add a column: NAME TYPE [DEFAULT 'v'] [COMMENT 't'] [FIRST|LAST|AFTER x|BEFORE x]."
+        texts(),
+        (),
+        "Add a column: NAME TYPE [DEFAULT 'v'] [COMMENT 't'] [FIRST|LAST|AFTER x|BEFORE x].",
     )
-    type: tuple[str, ...] = option((), "Change the type of a column: COLUMN:TYPE.")
-    nullable: tuple[str, ...] = option((), "Allow null in a column.")
-    not_null: tuple[str, ...] = option((), "Refuse null in a column.")
-    default: tuple[str, ...] = option((), "What later writes put in place of null: COLUMN:VALUE.")
-    no_default: tuple[str, ...] = option((), "Remove the default of a column.")
-    comment: tuple[str, ...] = option((), "Comment a column: COLUMN:TEXT.")
-    no_comment: tuple[str, ...] = option((), "Remove the comment of a column.")
-    move: tuple[str, ...] = option((), "Move a column: NAME FIRST|LAST|AFTER x|BEFORE x.")
-    set: tuple[str, ...] = option((), "Set an option: OPTION=VALUE.")
-    reset: tuple[str, ...] = option((), "Reset an option to its default.")
-    table_comment: tuple[str, ...] = option((), "Comment the table.")
+    type: tuple[str, ...] = option(texts(), (), "Change the type of a column: COLUMN:TYPE.")
+    nullable: tuple[str, ...] = option(texts(), (), "Allow null in a column.")
+    not_null: tuple[str, ...] = option(texts(), (), "Refuse null in a column.")
+    default: tuple[str, ...] = option(
+        texts(), (), "What later writes put in place of null: COLUMN:VALUE."
+    )
+    no_default: tuple[str, ...] = option(texts(), (), "Remove the default of a column.")
+    comment: tuple[str, ...] = option(texts(), (), "Comment a column: COLUMN:TEXT.")
+    no_comment: tuple[str, ...] = option(texts(), (), "Remove the comment of a column.")
+    move: tuple[str, ...] = option(texts(), (), "Move a column: NAME FIRST|LAST|AFTER x|BEFORE x.")
+    set: tuple[str, ...] = option(texts(), (), "Set an option: OPTION=VALUE.")
+    reset: tuple[str, ...] = option(texts(), (), "Reset an option to its default.")
+    table_comment: tuple[str, ...] = option(texts(), (), "Comment the table.")
+
+
+# The kinds of changes.
+TEXTS = tuple(each.name for each in fields(AlterOptions) if each.name not in _GATE)
 
 
 def given_texts(options: AlterOptions) -> dict[str, tuple[str, ...]]:
     """The texts of the changes that the options name, by kind."""
-    kinds = [each.name for each in fields(AlterOptions) if each.name not in _GATE]
-    return {name: getattr(options, name) for name in kinds}
+    return {name: getattr(options, name) for name in TEXTS}
 
 
 def alter_line(table: str, texts: Mapping[str, Sequence[str]]) -> str:
@@ -106,7 +120,10 @@ def alter_verb(
 
     return Verb(
         name="alter",
-        description="change the schema: columns, members of rows, types, options",
+        summary="change the schema: columns, types, options",
+        may_use_spark=True,
+        not_undone=NOT_ALTERED_BACK,
+        command=Command(exit_code=lambda done: 0 if done.result else verdict_code(done.plan)),
         options=options,
         plan_type=AlterPlan,
         plan=lambda table, options: planned(table, options, None),

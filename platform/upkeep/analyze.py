@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 from lakewright.platform.declare.upkeep_policies import EngineChoice
+from lakewright.platform.upkeep.effects import Effect
 from lakewright.platform.upkeep.measures import Cost, Measures
-from lakewright.platform.upkeep.verb import Outcome, Report, Verb, option
+from lakewright.platform.upkeep.options import ENGINE, names, option
+from lakewright.platform.upkeep.verb import Command, Keeping, Outcome, Report, Verb
 from lakewright.platform.upkeep.words import counted, duration_text, size_text
 from lakewright.storage import AnalyzePlan, AnalyzeResult, ColumnStatistics, Table
 
@@ -19,10 +21,15 @@ class AnalyzeOptions:
     """What an analysis may be told."""
 
     columns: tuple[str, ...] | None = option(
-        None, "The columns to describe. Without any, all; an empty list only counts rows."
+        names(may_be_none=True),
+        None,
+        "The columns to describe. Without any, all; an empty list only counts rows.",
     )
     engine: EngineChoice = option(
-        EngineChoice.AUTO, "Where rows are read: spark, local, or auto, by size.", at_run=True
+        ENGINE,
+        EngineChoice.AUTO,
+        "Where rows are read: spark, local, or auto, by size.",
+        at_run=True,
     )
 
 
@@ -94,7 +101,20 @@ def _measures(_: Table, done: Outcome[AnalyzeOptions, AnalyzePlan, AnalyzeResult
 
 ANALYZE = Verb(
     name="analyze",
-    description="compute statistics of the rows and publish them: counts, bounds, distinct values",
+    summary="compute and publish statistics of columns",
+    effect=Effect.ANALYZES,
+    may_use_spark=True,
+    command=Command(
+        purpose="Upkeep",
+        examples="""
+lakewright analyze nyc.flights --columns carrier,distance
+lakewright analyze nyc.flights --columns "" --format json
+""",
+    ),
+    keeping=Keeping(
+        section=lambda policy: policy.statistics,
+        options=lambda policy: AnalyzeOptions(columns=policy.statistics.columns),
+    ),
     options=AnalyzeOptions,
     plan_type=AnalyzePlan,
     plan=lambda table, options: table.upkeep.plan_analyze(columns=options.columns),

@@ -11,9 +11,20 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 
 from lakewright.platform.upkeep.deletions import deletion_measures, deletion_report, plan_facts
+from lakewright.platform.upkeep.effects import Effect
 from lakewright.platform.upkeep.engines import Counts
 from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
-from lakewright.platform.upkeep.verb import Extent, Outcome, Report, Steps, Verb, Work, option
+from lakewright.platform.upkeep.options import DURATION, FLAG, TEXT, option, texts
+from lakewright.platform.upkeep.verb import (
+    Command,
+    Extent,
+    Keeping,
+    Outcome,
+    Report,
+    Steps,
+    Verb,
+    Work,
+)
 from lakewright.platform.upkeep.words import counted, duration_text, size_text
 from lakewright.storage import OrphansPlan, PurgePlan, RestorePlan, Table
 from lakewright.storage.errors import InvalidRequestError
@@ -32,17 +43,23 @@ class OrphansOptions:
     """What a removal of orphans may be told."""
 
     older_than_ms: int | None = option(
+        DURATION,
         None,
         "Only files of at least that age by the clock of the store. Without one, 1d. A write that "
         "has been under way for longer loses its files.",
     )
     even_recent: bool = option(
-        default=False, text="Let the age be less than an hour: nothing writes to the table."
+        FLAG, default=False, text="Let the age be less than an hour: nothing writes to the table."
     )
     at_once: bool = option(
-        default=False, text="Delete them at once, with no way back.", at_run=True
+        FLAG,
+        default=False,
+        text="Delete them at once, with no way back.",
+        at_run=True,
+        flag="--delete",
     )
     inventory: str | None = option(
+        TEXT,
         None,
         "Read this inventory of the store instead of listing the table: a file, or a folder of "
         "files, in CSV or Parquet with key, size and last_modified.",
@@ -165,7 +182,18 @@ def _orphans_extent(done: Outcome[OrphansOptions, OrphansPlan, OrphansResult]) -
 
 REMOVE_ORPHANS = Verb(
     name="remove_orphans",
-    description="set aside files that nothing refers to, left behind by processes that died",
+    summary="set aside files that no reference keeps",
+    effect=Effect.REMOVES,
+    not_undone="its files were deleted at once, or have been restored or purged since",
+    command=Command(
+        purpose="Upkeep",
+        notes="They go to a quarantine beside the table: see lakewright quarantine --help.",
+        examples="lakewright remove-orphans nyc.flights --older-than 3d --dry-run",
+    ),
+    keeping=Keeping(
+        section=lambda policy: policy.orphans,
+        options=lambda policy: OrphansOptions(older_than_ms=policy.orphans.older_than),
+    ),
     options=OrphansOptions,
     plan_type=OrphansPlan,
     plan=_plan_orphans,
@@ -185,9 +213,14 @@ REMOVE_ORPHANS = Verb(
 class RestoreOptions:
     """What a restore must be told."""
 
-    quarantine: str | None = option(None, "The quarantine to bring files back from.")
+    quarantine: str | None = option(
+        TEXT, None, "The quarantine to bring files back from.", place="ID"
+    )
     paths: tuple[str, ...] | None = option(
-        None, "Only these files, by their paths below the table. Without any, all of them."
+        texts(),
+        None,
+        "Only these files, by their paths below the table. Without any, all of them.",
+        place="[PATH…]",
     )
 
 
@@ -231,7 +264,16 @@ def _restore_measures(
 
 RESTORE = Verb(
     name="restore",
-    description="bring files back from a quarantine to where they were",
+    summary="bring files back from a quarantine",
+    not_undone="what came back is an orphan again, for the next remove-orphans",
+    command=Command(
+        words="restore",
+        notes="""
+ID is a quarantine, as list names it; PATH are files of it, by their paths below the table
+(default: all).
+""",
+        examples="lakewright quarantine restore nyc.flights 20240131-134500-1f0c2d3e --dry-run",
+    ),
     options=RestoreOptions,
     plan_type=RestorePlan,
     plan=_plan_restore,
@@ -246,9 +288,13 @@ class PurgeOptions:
     """What a purge may be told."""
 
     older_than_ms: int | None = option(
-        None, "Quarantines of at least that age by the clock of the store. Without one, 7d."
+        DURATION,
+        None,
+        "Quarantines of at least that age by the clock of the store. Without one, 7d.",
     )
-    quarantines: tuple[str, ...] = option((), "These quarantines, whatever their age.")
+    quarantines: tuple[str, ...] = option(
+        texts(), (), "These quarantines, whatever their age.", place="[ID…]"
+    )
 
 
 def _plan_purge(table: Table, options: PurgeOptions) -> PurgePlan:
@@ -324,7 +370,21 @@ def _purge_measures(_: Table, done: Outcome[PurgeOptions, PurgePlan, PurgeResult
 
 PURGE = Verb(
     name="purge",
-    description="delete what has been in quarantine for long enough",
+    summary="delete what has been in quarantine for long enough",
+    effect=Effect.PURGES,
+    not_undone="what it deletes is gone for good",
+    command=Command(
+        words="purge",
+        notes="""
+ID are quarantines that go whatever their age. What something refers to by now is not deleted but
+comes back.
+""",
+        examples="lakewright quarantine purge nyc.flights --older-than 30d --dry-run",
+    ),
+    keeping=Keeping(
+        section=lambda policy: policy.quarantine,
+        options=lambda policy: PurgeOptions(older_than_ms=policy.quarantine.keep),
+    ),
     options=PurgeOptions,
     plan_type=PurgePlan,
     plan=_plan_purge,

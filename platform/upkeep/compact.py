@@ -6,35 +6,43 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lakewright.platform.declare.upkeep_policies import CompactionPolicy
+from lakewright.platform.upkeep.effects import Effect
 from lakewright.platform.upkeep.known_partitions import check_partitions_known
+from lakewright.platform.upkeep.options import BYTES, COUNT, FLAG, Partitions, counts, option
+from lakewright.platform.upkeep.postpone_compact import POSTPONE_COMPACT
 from lakewright.platform.upkeep.rewrites import (
-    Partitions,
     RewriteOptions,
     compaction_report,
     rewrite_lease,
     rewrite_measures,
     run_rewrite,
 )
-from lakewright.platform.upkeep.verb import Verb, option
+from lakewright.platform.upkeep.verb import Command, Keeping, Verb
 from lakewright.storage import CompactionPlan, Table
 from lakewright.storage.errors import NotFoundError
+from lakewright.storage.spec.options import BucketMode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactOptions(RewriteOptions):
     """What a compaction may be told."""
 
-    buckets: tuple[int, ...] | None = option(None, "Buckets to look at. Without any, all of them.")
+    buckets: tuple[int, ...] | None = option(
+        counts(0), None, "Buckets to look at. Without any, all of them.", flag="--bucket"
+    )
     full: bool = option(
+        FLAG,
         default=False,
         text="Rewrite all that is not one sorted run yet, or holds small files or deleted rows.",
     )
     min_files: int | None = option(
+        COUNT,
         None,
         "Compact a bucket that has so many small files or sorted runs. Without a number, the "
         "table's options say.",
     )
     max_bytes: int | None = option(
+        BYTES,
         None,
         "Rewrite at most so many bytes, or one bucket; those that wait longest come first.",
     )
@@ -79,7 +87,26 @@ def _check_buckets(table: Table, asked: Sequence[int]) -> None:
 
 COMPACT = Verb(
     name="compact",
-    description="rewrite small files and sorted runs into few large files",
+    summary="merge small files into fewer, larger ones",
+    effect=Effect.REWRITES,
+    may_use_spark=True,
+    command=Command(
+        purpose="Upkeep",
+        examples="""
+lakewright compact nyc.flights --dry-run
+lakewright compact nyc.flights --partition dt=2013-12-01 --full
+lakewright compact nyc.flights --full --save-plan plan.json
+lakewright compact nyc.flights --plan plan.json --engine spark
+""",
+    ),
+    keeping=Keeping(
+        section=lambda policy: policy.compaction,
+        options=lambda policy: CompactOptions.declared(policy.compaction),
+        # Postponed rows get their buckets first.
+        first=lambda table: (
+            (POSTPONE_COMPACT,) if table.options.bucket_mode is BucketMode.POSTPONE else ()
+        ),
+    ),
     options=CompactOptions,
     plan_type=CompactionPlan,
     plan=_plan,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakewright.platform.upkeep.measures import Measures
-from lakewright.platform.upkeep.rewrites import Partitions
-from lakewright.platform.upkeep.verb import Outcome, Report, Verb, option
+from lakewright.platform.upkeep.options import FLAG, PARTITIONS, WHERE, Partitions, option
+from lakewright.platform.upkeep.verb import Command, Outcome, Report, Verb
+from lakewright.platform.upkeep.where_notes import WHERE_NOTES
 from lakewright.platform.upkeep.whole_partitions import (
     dropped_measures,
     held_facts,
@@ -24,10 +25,10 @@ class DropPartitionsOptions:
     """What may be dropped."""
 
     partitions: Partitions | None = option(
-        None, "Partitions to drop, by all or some of their columns."
+        PARTITIONS, None, "Partitions to drop, by all or some of their columns."
     )
-    where: str | None = option(None, "Drop the partitions whose keys match this filter.")
-    if_exists: bool = option(default=False, text="Do not fail if there is no such partition.")
+    where: str | None = option(WHERE, None, "Drop the partitions whose keys match this filter.")
+    if_exists: bool = option(FLAG, default=False, text="Do not fail if there is no such partition.")
 
 
 def _plan(table: Table, options: DropPartitionsOptions) -> DropPartitionsPlan:
@@ -72,7 +73,15 @@ def _measures(
 
 DROP_PARTITIONS = Verb(
     name="drop_partitions",
-    description="drop whole partitions in one commit",
+    summary="drop whole partitions",
+    command=Command(
+        purpose="Partitions",
+        notes="EXPR may look at partition columns only.\n" + WHERE_NOTES,
+        examples="""
+lakewright drop-partitions nyc.flights --partition dt=2013-01-01 --dry-run
+lakewright drop-partitions nyc.flights --where "dt < '2013-02-01'"
+""",
+    ),
     options=DropPartitionsOptions,
     plan_type=DropPartitionsPlan,
     plan=_plan,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any, Protocol, TypeVar
 
 from lakewright.platform.declare.upkeep_policies import EngineChoice
@@ -31,7 +32,8 @@ def prefers_spark(choice: EngineChoice, *, size_bytes: int = 0, row_count: int =
         case EngineChoice.LOCAL:
             return False
         case EngineChoice.AUTO:
-            return size_bytes >= SPARK_FROM_BYTES or row_count >= SPARK_FROM_ROWS
+            is_large = size_bytes >= SPARK_FROM_BYTES or row_count >= SPARK_FROM_ROWS
+            return is_large and find_spec("pyspark") is not None
 
 
 def compaction_engine(

@@ -11,13 +11,16 @@ from lakewright.platform.declare.schema_drift import schema_drift
 from lakewright.platform.declare.workspace import Workspace
 from lakewright.platform.upkeep.alter import (
     ALTER,
+    NOT_ALTERED_BACK,
     AlterOptions,
     alter_line,
     given_texts,
 )
 from lakewright.platform.upkeep.dependents import NO_WORKSPACE, dependents_of
+from lakewright.platform.upkeep.findings import verdict_code
 from lakewright.platform.upkeep.gate_options import rules_of, scan_engine
-from lakewright.platform.upkeep.verb import Outcome, Report, Verb, Work, option
+from lakewright.platform.upkeep.options import choice, option
+from lakewright.platform.upkeep.verb import Command, Outcome, Report, Verb, Work
 from lakewright.platform.upkeep.words import counted
 from lakewright.storage import AlterPlan, AlterResult, Engine, Table
 from lakewright.storage.errors import InvalidSchema
@@ -30,9 +33,11 @@ from lakewright.storage.spec.schema_change_text import parse_changes, shown, tex
 class EvolveOptions(AlterOptions):
     """Changes as texts, which are made as they are; without any, those that the table lacks."""
 
-    on_destructive: OnDestructive = option(
-        OnDestructive.PLAN,
-        "What becomes of changes by which stored values may be lost: refuse, plan, allow.",
+    on_destructive: OnDestructive | None = option(
+        choice(OnDestructive),
+        None,
+        "What becomes of changes by which stored values may be lost: refuse, plan, allow "
+        "(default: the declaration's).",
     )
 
 
@@ -73,7 +78,8 @@ def evolution_to(
                     f"{'; '.join(found.others)}; change the declaration",
                     table=table.name,
                 )
-            changes = _made(table, found, options.on_destructive)
+            policy = options.on_destructive or declaration.schema_policy.on_destructive
+            changes = _made(table, found, policy)
             waiting = tuple(each for each in found.changes if each not in changes)
             losses = tuple(_told(found)) if waiting else ()
             keys = "" if found.keys is None else str(found.keys)
@@ -97,7 +103,10 @@ def evolution_to(
 
     return Verb(
         name="evolve_schema",
-        description="make the schema as declared",
+        summary="change the schema of a table to its declaration",
+        may_use_spark=True,
+        not_undone=NOT_ALTERED_BACK,
+        command=Command(exit_code=lambda done: 0 if done.result else verdict_code(done.plan.now)),
         options=EvolveOptions,
         plan_type=EvolvePlan,
         plan=plan,

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 from lakewright.platform.upkeep.drop_partitions import KEPT_ON_DISK
 from lakewright.platform.upkeep.leases import partitions_scope
-from lakewright.platform.upkeep.rewrites import Partitions
+from lakewright.platform.upkeep.options import PARTITIONS, TEXT, Partitions, option
 from lakewright.platform.upkeep.verb import (
+    Command,
     LeaseNeed,
     NamedPartition,
     Outcome,
     Report,
     Verb,
-    option,
 )
 from lakewright.platform.upkeep.whole_partitions import held_facts, held_rows, held_text
 from lakewright.platform.upkeep.words import duration_text, size_text
@@ -30,9 +30,11 @@ from lakewright.storage.errors import InvalidRequestError
 class ExchangePartitionOptions:
     """What may be exchanged."""
 
-    source: str | None = option(None, "The table that the partitions come from: database.table.")
+    source: str | None = option(
+        TEXT, None, "The table that the partitions come from: database.table.", flag="--from"
+    )
     partitions: Partitions | None = option(
-        None, "Partitions to move here, by all or some of their columns."
+        PARTITIONS, None, "Partitions to move here, by all or some of their columns."
     )
 
 
@@ -83,7 +85,14 @@ def _report(
 
 EXCHANGE_PARTITION = Verb(
     name="exchange_partition",
-    description="move partitions of another table to this one, a commit in each",
+    summary="move partitions of another table to this one",
+    command=Command(
+        purpose="Partitions",
+        notes="Between the two commits readers see the rows in both tables; call again after a "
+        "crash.",
+        examples="lakewright exchange-partition shop.orders --from shop.orders_staged "
+        "--partition dt=2024-01-01",
+    ),
     options=ExchangePartitionOptions,
     plan_type=ExchangePartitionPlan,
     plan=_plan,

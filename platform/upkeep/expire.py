@@ -5,14 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 
+from lakewright.platform.declare.upkeep_policies import UpkeepPolicy
 from lakewright.platform.upkeep.deletions import (
     deletion_measures,
     deletion_report,
     plan_facts,
     with_files,
 )
+from lakewright.platform.upkeep.effects import Effect
 from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
-from lakewright.platform.upkeep.verb import Extent, Outcome, Report, Steps, Verb, Work, option
+from lakewright.platform.upkeep.options import COUNT, DURATION, FLAG, names, option
+from lakewright.platform.upkeep.verb import (
+    Command,
+    Extent,
+    Keeping,
+    Outcome,
+    Report,
+    Steps,
+    Verb,
+    Work,
+)
 from lakewright.platform.upkeep.words import (
     counted,
     duration_text,
@@ -38,12 +50,32 @@ from lakewright.storage.operations.retention.expire_changelogs import ExpireChan
 class ExpireOptions:
     """What an expiry of snapshots may be told; the table's options say the rest."""
 
-    retain_min: int | None = option(None, "Snapshots that stay in any case.")
-    retain_max: int | None = option(None, "Snapshots that may stay at most.")
-    time_retained_ms: int | None = option(None, "How long a snapshot stays: 1h, 7d or 0s.")
-    max_deletes: int | None = option(None, "Snapshots that one run expires at most.")
+    retain_min: int | None = option(COUNT, None, "Snapshots that stay in any case.")
+    retain_max: int | None = option(COUNT, None, "Snapshots that may stay at most.")
+    time_retained_ms: int | None = option(
+        DURATION, None, "How long a snapshot stays: 1h, 7d or 0s.", flag="--older-than"
+    )
+    max_deletes: int | None = option(COUNT, None, "Snapshots that one run expires at most.")
     max_duration_ms: int | None = option(
-        None, "Begin no further step after such a time; the next run goes on."
+        DURATION,
+        None,
+        "Begin no further step after such a time; the next run goes on.",
+        flag="--max-time",
+    )
+
+
+# The next run goes on with what one does not get to.
+_MAX_DURATION_MS = 3_600_000
+
+
+def _kept_snapshots(policy: UpkeepPolicy) -> ExpireOptions:
+    kept = policy.snapshots
+    return ExpireOptions(
+        retain_min=kept.retain_min,
+        retain_max=kept.retain_max,
+        time_retained_ms=kept.time_retained,
+        max_deletes=kept.max_deletes,
+        max_duration_ms=_MAX_DURATION_MS,
     )
 
 
@@ -161,7 +193,18 @@ def snapshots_extent(plan: ExpirePlan, expired: int, options: ExpireOptions) -> 
 
 EXPIRE_SNAPSHOTS = Verb(
     name="expire_snapshots",
-    description="delete old snapshots, and the files that only they need",
+    summary="delete old snapshots, and the files that only they need",
+    effect=Effect.EXPIRES,
+    not_undone="what an expiry deletes is gone for good",
+    command=Command(
+        purpose="Upkeep",
+        notes="A plan is one step; without --plan there are as many steps as it takes.",
+        examples="""
+lakewright expire-snapshots nyc.flights --retain-min 5 --older-than 7d --dry-run
+lakewright expire-snapshots nyc.flights --retain-max 100 --max-time 30min
+""",
+    ),
+    keeping=Keeping(section=lambda policy: policy.snapshots, options=_kept_snapshots),
     options=ExpireOptions,
     plan_type=ExpirePlan,
     plan=_plan_snapshots,
@@ -184,9 +227,12 @@ class ExpireTagsOptions:
     """What an expiry of tags may be told."""
 
     older_than_ms: int | None = option(
-        None, "Delete tags of at least that age too, however long they were to be retained."
+        DURATION,
+        None,
+        "Delete tags of at least that age too, however long they were to be retained.",
     )
     spare: tuple[str, ...] = option(
+        names(),
         (),
         "No age lets tags go whose names match one of these patterns, such as release-*; a time to "
         "live of their own still ends.",
@@ -205,7 +251,19 @@ def _expired_tags(
 
 EXPIRE_TAGS: Verb[ExpireTagsOptions, DeleteTagsPlan, DeleteTagsResult] = Verb(
     name="expire_tags",
-    description="delete tags past their time, and automatic ones beyond their number",
+    summary="delete tags past their time, and automatic ones beyond their number",
+    effect=Effect.EXPIRES,
+    not_undone="what an expiry deletes is gone for good",
+    command=Command(
+        words="expire",
+        examples="lakewright tag expire nyc.flights --dry-run",
+    ),
+    keeping=Keeping(
+        section=lambda policy: policy.tags,
+        options=lambda policy: ExpireTagsOptions(
+            older_than_ms=policy.tags.older_than, spare=policy.tags.spare
+        ),
+    ),
     options=ExpireTagsOptions,
     plan_type=DeleteTagsPlan,
     plan=lambda table, options: table.upkeep.plan_expire_tags(
@@ -223,13 +281,27 @@ class ExpireChangelogsOptions:
     """What an expiry of changelogs may be told."""
 
     every: bool = option(
-        default=False, text="Delete every changelog, whatever the table's options retain."
+        FLAG,
+        default=False,
+        text="Delete every changelog, whatever the table's options retain.",
+        flag="--all",
     )
     retain_min: int | None = option(
-        None, "Of so many commits, counted back from the latest, the changes stay in any case."
+        COUNT,
+        None,
+        "Of so many commits, counted back from the latest, the changes stay in any case.",
     )
-    retain_max: int | None = option(None, "Of so many commits the changes may stay at most.")
-    time_retained_ms: int | None = option(None, "How long changes stay: 1h, 7d or 0s.")
+    retain_max: int | None = option(COUNT, None, "Of so many commits the changes may stay at most.")
+    time_retained_ms: int | None = option(DURATION, None, "How long changes stay: 1h, 7d or 0s.")
+
+
+def _kept_changelogs(policy: UpkeepPolicy) -> ExpireChangelogsOptions:
+    kept = policy.changelogs
+    return ExpireChangelogsOptions(
+        retain_min=kept.retain_min,
+        retain_max=kept.retain_max,
+        time_retained_ms=kept.time_retained,
+    )
 
 
 ChangelogsDone = Outcome[ExpireChangelogsOptions, ExpireChangelogsPlan, ExpireChangelogsResult]
@@ -324,7 +396,14 @@ def _changelogs_extent(done: ChangelogsDone) -> Extent:
 
 EXPIRE_CHANGELOGS = Verb(
     name="expire_changelogs",
-    description="delete changelogs beyond the number and the age to retain",
+    summary="delete changelogs beyond the number and the age to retain",
+    effect=Effect.EXPIRES,
+    not_undone="what an expiry deletes is gone for good",
+    command=Command(
+        words="expire",
+        examples="lakewright changelog expire nyc.flights --dry-run",
+    ),
+    keeping=Keeping(section=lambda policy: policy.changelogs, options=_kept_changelogs),
     options=ExpireChangelogsOptions,
     plan_type=ExpireChangelogsPlan,
     plan=_plan_changelogs,

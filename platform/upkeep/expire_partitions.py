@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lakewright.platform.declare.upkeep_policies import UpkeepPolicy
 from lakewright.platform.upkeep.drop_partitions import KEPT_ON_DISK
+from lakewright.platform.upkeep.effects import Effect
 from lakewright.platform.upkeep.measures import Measures
-from lakewright.platform.upkeep.verb import NamedPartition, Outcome, Report, Rows, Verb, option
+from lakewright.platform.upkeep.options import COUNT, DURATION, FLAG, TEXT, option
+from lakewright.platform.upkeep.verb import (
+    Command,
+    Keeping,
+    NamedPartition,
+    Outcome,
+    Report,
+    Rows,
+    Verb,
+)
 from lakewright.platform.upkeep.whole_partitions import dropped_measures, held_facts, held_text
 from lakewright.platform.upkeep.words import counted, duration_text, size_text, snapshots_text
 from lakewright.storage import DuePartition, ExpirePartitionsPlan, ExpirePartitionsResult, Table
@@ -16,19 +27,34 @@ from lakewright.storage import DuePartition, ExpirePartitionsPlan, ExpirePartiti
 class ExpirePartitionsOptions:
     """What an expiry of partitions may be told; the table's options say the rest."""
 
-    older_than_ms: int | None = option(None, "Drop partitions older than that: 12h, 90d.")
+    older_than_ms: int | None = option(DURATION, None, "Drop partitions older than that: 12h, 90d.")
     strategy: str | None = option(
+        TEXT,
         None,
         "What the age is counted from: values-time, the time of the partition's values, or "
         "update-time, the creation of its newest file.",
     )
     pattern: str | None = option(
-        None, "The text that holds the time, with $key for the value of a key: '$day $hour:00:00'."
+        TEXT,
+        None,
+        "The text that holds the time, with $key for the value of a key: '$day $hour:00:00'.",
     )
-    formatter: str | None = option(None, "The layout of that text, such as yyyyMMdd.")
-    max_partitions: int | None = option(None, "Partitions that one run drops at most.")
+    formatter: str | None = option(TEXT, None, "The layout of that text, such as yyyyMMdd.")
+    max_partitions: int | None = option(COUNT, None, "Partitions that one run drops at most.")
     spare_tagged: bool = option(
-        default=False, text="Leave partitions alone as long as a tag needs files of theirs."
+        FLAG, default=False, text="Leave partitions alone as long as a tag needs files of theirs."
+    )
+
+
+def _kept(policy: UpkeepPolicy) -> ExpirePartitionsOptions:
+    kept = policy.partitions
+    return ExpirePartitionsOptions(
+        older_than_ms=kept.older_than,
+        strategy=None if kept.strategy is None else kept.strategy.value,
+        pattern=kept.pattern,
+        formatter=kept.formatter,
+        max_partitions=kept.max_partitions,
+        spare_tagged=kept.spare_tagged,
     )
 
 
@@ -105,7 +131,18 @@ def _measures(
 
 EXPIRE_PARTITIONS = Verb(
     name="expire_partitions",
-    description="drop the partitions that are past their time",
+    summary="drop the partitions that are past their time",
+    effect=Effect.REWRITES,
+    command=Command(
+        purpose="Partitions",
+        notes="What is not given, the table's options give: partition.expiration-time and its "
+        "like.",
+        examples="""
+lakewright expire-partitions nyc.flights --older-than 90d --dry-run
+lakewright expire-partitions shop.visits --pattern '$day $hour:00:00' --spare-tagged
+""",
+    ),
+    keeping=Keeping(section=lambda policy: policy.partitions, options=_kept),
     options=ExpirePartitionsOptions,
     plan_type=ExpirePartitionsPlan,
     plan=_plan,

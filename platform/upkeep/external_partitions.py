@@ -9,8 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lakewright.platform.upkeep.rewrites import Partitions
-from lakewright.platform.upkeep.verb import NamedPartition, Outcome, Report, Rows, Verb, option
+from lakewright.platform.upkeep.options import (
+    DURATION,
+    FLAG,
+    PARTITIONS,
+    TEXT,
+    Partitions,
+    choice,
+    names,
+    option,
+)
+from lakewright.platform.upkeep.verb import Command, NamedPartition, Outcome, Report, Rows, Verb
 from lakewright.platform.upkeep.words import counted, size_text
 from lakewright.storage import (
     AddPartitionsPlan,
@@ -28,15 +37,21 @@ from lakewright.storage.operations.partitions.add_partitions import AddedPartiti
 class FolderOptions:
     """How folders are read."""
 
-    folder: str | None = option(None, "The folder of partition folders, by its path or URI.")
+    folder: str | None = option(
+        TEXT, None, "The folder of partition folders, by its path or URI.", place="FOLDER"
+    )
     partitions: Partitions | None = option(
-        None, "Values that no folder's name gives; with all keys, the folder is one partition."
+        PARTITIONS,
+        None,
+        "Values that no folder's name gives; with all keys, the folder is one partition.",
     )
     keys: tuple[str, ...] | None = option(
-        None, "The keys of folders that hold values alone, one for each level."
+        names(may_be_none=True),
+        None,
+        "The keys of folders that hold values alone, one for each level.",
     )
     age_ms: int | None = option(
-        None, "Refuse files that were written within this time; 1m by default."
+        DURATION, None, "Refuse files that were written within this time; 1m by default."
     )
 
 
@@ -58,10 +73,13 @@ class AddPartitionsOptions(FolderOptions):
     """What is taken over, and how."""
 
     copy_files: bool = option(
-        default=False, text="Copy the files below the table, instead of referring to them."
+        FLAG,
+        default=False,
+        text="Copy the files below the table, instead of referring to them.",
+        flag="--copy",
     )
     into_existing: bool = option(
-        default=False, text="Add to partitions that have other files, too."
+        FLAG, default=False, text="Add to partitions that have other files, too."
     )
 
 
@@ -150,7 +168,20 @@ def _report_add(
 
 ADD_PARTITIONS = Verb(
     name="add_partitions",
-    description="take over folders of files that other systems wrote, without rewriting them",
+    summary="take over folders of files of other systems",
+    command=Command(
+        purpose="Partitions",
+        notes="""
+The files are Parquet, ORC or Avro. They stay where they lie, and stay yours: no verb of the table
+deletes them, also not when their partition is dropped or expires. Other Paimon clients of version
+1.0 or later read them too, and may delete them when they expire snapshots.
+""",
+        examples="""
+lakewright add-partitions shop.orders /landing/orders --dry-run
+lakewright add-partitions shop.orders /landing/2024-01-31 --partition dt=2024-01-31
+lakewright add-partitions shop.views /landing/views --keys dt,country
+""",
+    ),
     options=AddPartitionsOptions,
     plan_type=AddPartitionsPlan,
     plan=_plan_add,
@@ -167,7 +198,9 @@ class RepairOptions(FolderOptions):
     """What is compared, and what is done about it."""
 
     mode: RepairMode = option(
-        RepairMode.ADD, "What to change: add what is found, drop what is gone, or sync: both."
+        choice(RepairMode),
+        RepairMode.ADD,
+        "What to change: add what is found, drop what is gone, or sync: both.",
     )
 
 
@@ -250,7 +283,19 @@ def _report_repair(table: Table, done: Outcome[RepairOptions, RepairPlan, Repair
 
 REPAIR_PARTITIONS = Verb(
     name="repair_partitions",
-    description="compare the table with the folders it took over, and add or drop what differs",
+    summary="compare with the folders that were taken over",
+    command=Command(
+        purpose="Partitions",
+        notes="""
+Without FOLDER, all folders that the table took over are compared. The report has the files that
+the table lacks, those that are gone, and folders that are left alone, with the reasons: a writer
+is at work, a file was written over, or the partition has files of the table's own.
+""",
+        examples="""
+lakewright repair-partitions shop.orders --dry-run
+lakewright repair-partitions shop.orders --mode sync
+""",
+    ),
     options=RepairOptions,
     plan_type=RepairPlan,
     plan=_plan_repair,

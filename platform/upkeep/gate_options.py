@@ -9,7 +9,8 @@ from datetime import date
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.upkeep_policies import EngineChoice
 from lakewright.platform.declare.wrong_places import did_you_mean
-from lakewright.platform.upkeep.verb import Work, option
+from lakewright.platform.upkeep.options import ENGINE, FLAG, TEXT, choice, option, texts
+from lakewright.platform.upkeep.verb import Work
 from lakewright.storage import AlterPlan, Engine, Table
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.spec.changed_parts import part_paths
@@ -32,17 +33,23 @@ class GateOptions:
     """How the gate judges a change of a schema."""
 
     compatibility: Compatibility | None = option(
-        None, "Which readers must not break (default: as declared, else BACKWARD)."
+        choice(Compatibility),
+        None,
+        "Which readers must not break (default: as declared, else BACKWARD).",
     )
     contract: tuple[str, ...] = option(
-        (), "Protect this column only (default: as declared, else every one)."
+        texts(), (), "Protect this column only (default: as declared, else every one)."
     )
-    reader: tuple[str, ...] = option((), "A client that must be able to read the table.")
-    waive: tuple[str, ...] = option((), "Accept the findings of a rule: RULE or RULE:COLUMN.")
-    owner: str | None = option(None, "Who accepts what is waived.")
-    until: str | None = option(None, "The last day of the waivers, such as 2027-01-31.")
-    scan: bool = option(False, "Read stored values where statistics do not decide.")
-    engine: EngineChoice = option(EngineChoice.AUTO, "Where values are read; auto: Spark if large.")
+    reader: tuple[str, ...] = option(texts(), (), "A client that must be able to read the table.")
+    waive: tuple[str, ...] = option(
+        texts(), (), "Accept the findings of a rule: RULE or RULE:COLUMN."
+    )
+    owner: str | None = option(TEXT, None, "Who accepts what is waived.")
+    until: str | None = option(TEXT, None, "The last day of the waivers, such as 2027-01-31.")
+    scan: bool = option(FLAG, False, "Read stored values where statistics do not decide.")
+    engine: EngineChoice = option(
+        ENGINE, EngineChoice.AUTO, "Where values are read; auto: Spark if large."
+    )
 
 
 def rules_of(

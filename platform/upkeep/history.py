@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from lakewright.platform.upkeep.deletions import deletion_measures, deletion_report, with_files
 from lakewright.platform.upkeep.expire import tags_measures, tags_report
-from lakewright.platform.upkeep.verb import Outcome, Report, Verb, option
+from lakewright.platform.upkeep.options import COUNT, MOMENT, TEXT, option, texts
+from lakewright.platform.upkeep.verb import Command, Outcome, Report, Verb
 from lakewright.platform.upkeep.words import counted, named, snapshots_text
 from lakewright.storage import (
     DeleteBranchPlan,
@@ -31,7 +32,7 @@ from lakewright.storage.operations.references.tags import DeleteTagsResult
 class DeleteTagsOptions:
     """What a deletion of tags must be told."""
 
-    names: tuple[str, ...] = option((), "The tags to delete.")
+    names: tuple[str, ...] = option(texts(), (), "The tags to delete.", place="TAG…")
 
 
 def _plan_tags(table: Table, options: DeleteTagsOptions) -> DeleteTagsPlan:
@@ -42,7 +43,12 @@ def _plan_tags(table: Table, options: DeleteTagsOptions) -> DeleteTagsPlan:
 
 DELETE_TAGS: Verb[DeleteTagsOptions, DeleteTagsPlan, DeleteTagsResult] = Verb(
     name="delete_tags",
-    description="delete tags, and the files that they alone keep",
+    summary="delete tags, and the files that they alone keep",
+    not_undone="what it deletes is gone for good",
+    command=Command(
+        words="delete",
+        examples="lakewright tag delete nyc.flights q3 q4 --dry-run",
+    ),
     options=DeleteTagsOptions,
     plan_type=DeleteTagsPlan,
     plan=_plan_tags,
@@ -59,7 +65,7 @@ DELETE_TAGS: Verb[DeleteTagsOptions, DeleteTagsPlan, DeleteTagsResult] = Verb(
 class BranchOptions:
     """What a deletion or a fast-forward must be told."""
 
-    branch: str | None = option(None, "The branch.")
+    branch: str | None = option(TEXT, None, "The branch.", place="BRANCH")
 
 
 def _branch(table: Table, options: BranchOptions) -> str:
@@ -85,7 +91,12 @@ def _delete_report(
 
 DELETE_BRANCH = Verb(
     name="delete_branch",
-    description="delete a branch, and the files that it alone keeps",
+    summary="delete a branch, and the files that it alone keeps",
+    not_undone="what it deletes is gone for good",
+    command=Command(
+        words="delete",
+        examples="lakewright branch delete nyc.flights trial --dry-run",
+    ),
     options=BranchOptions,
     plan_type=DeleteBranchPlan,
     plan=lambda table, options: table.history.plan_delete_branch(_branch(table, options)),
@@ -127,7 +138,13 @@ def _forward_report(
 
 FAST_FORWARD = Verb(
     name="fast_forward",
-    description="let the table become what a branch is",
+    summary="let the table become what a branch is",
+    not_undone="the snapshots that a fast-forward replaces are gone for good",
+    command=Command(
+        words="fast-forward",
+        notes="The table's own snapshots since the branch began go; all of them if it began empty.",
+        examples="lakewright branch fast-forward nyc.flights trial --dry-run",
+    ),
     options=BranchOptions,
     plan_type=FastForwardPlan,
     plan=lambda table, options: table.history.plan_fast_forward(_branch(table, options)),
@@ -144,10 +161,12 @@ FAST_FORWARD = Verb(
 class RollbackOptions:
     """The state to go back to: one of these."""
 
-    snapshot: int | None = option(None, "The snapshot to go back to.")
-    tag: str | None = option(None, "The tag to go back to.")
+    snapshot: int | None = option(COUNT, None, "The snapshot to go back to.")
+    tag: str | None = option(TEXT, None, "The tag to go back to.")
     as_of: int | None = option(
-        None, "Go back to the last snapshot not after this time, in milliseconds since 1970, UTC."
+        MOMENT,
+        None,
+        "Go back to the last snapshot not after this time, in milliseconds since 1970, UTC.",
     )
 
 
@@ -196,7 +215,12 @@ def _rollback_report(
 
 ROLLBACK = Verb(
     name="rollback",
-    description="let a table become what it was; later snapshots and tags go, and their files",
+    summary="return to an earlier snapshot; later ones are deleted",
+    not_undone="the snapshots that a rollback deletes are gone for good",
+    command=Command(
+        purpose="References",
+        examples="lakewright rollback nyc.flights --tag before-the-import --dry-run",
+    ),
     options=RollbackOptions,
     plan_type=RollbackPlan,
     plan=lambda table, options: table.history.plan_rollback(

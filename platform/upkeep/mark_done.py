@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 
-from lakewright.platform.upkeep.rewrites import Partitions
-from lakewright.platform.upkeep.verb import NamedPartition, Outcome, Report, Verb, option
+from lakewright.platform.upkeep.options import PARTITIONS, TEXT, WHERE, Partitions, option
+from lakewright.platform.upkeep.verb import Command, NamedPartition, Outcome, Report, Verb
+from lakewright.platform.upkeep.where_notes import WHERE_NOTES
 from lakewright.platform.upkeep.words import counted
 from lakewright.storage import MarkDonePlan, MarkDoneResult, Table
 from lakewright.storage.errors import InvalidRequestError, StorageError
@@ -21,10 +22,11 @@ class MarkDoneOptions:
     """What is marked, and what is called."""
 
     partitions: Partitions | None = option(
-        None, "Partitions that are done, by all or some of their columns."
+        PARTITIONS, None, "Partitions that are done, by all or some of their columns."
     )
-    where: str | None = option(None, "Mark the partitions whose keys match this filter.")
+    where: str | None = option(WHERE, None, "Mark the partitions whose keys match this filter.")
     then: str | None = option(
+        TEXT,
         None,
         "A function, module:function, to call with the table and the values of each partition.",
         at_run=True,
@@ -121,7 +123,16 @@ def _report(_: Table, done: Outcome[MarkDoneOptions, MarkDonePlan, MarkDoneResul
 
 MARK_DONE = Verb(
     name="mark_done",
-    description="mark partitions as done, by a success file in the folder of each",
+    summary="mark partitions as done, by a success file",
+    not_undone="success files stay: mark the partitions again once they are done",
+    command=Command(
+        purpose="Partitions",
+        notes="EXPR may look at partition columns only.\n" + WHERE_NOTES,
+        examples="""
+lakewright mark-done nyc.flights --partition dt=2013-12-24
+lakewright mark-done nyc.flights --where "dt = '2013-12-24'" --then my_project.events:announce
+""",
+    ),
     options=MarkDoneOptions,
     plan_type=MarkDonePlan,
     plan=_plan,

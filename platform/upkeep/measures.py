@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
 
 from lakewright.storage import Table
 from lakewright.storage.spec.file_format import empty_file_bytes
@@ -55,6 +56,20 @@ class Measures:
     benefit: Benefit = Benefit()
     snapshots: tuple[int, ...] = ()
     quarantines: tuple[str, ...] = ()
+
+    def prediction(self) -> dict[str, int]:
+        """What is predicted, by its names, without zeros; `predicted` reads it again."""
+        named = {**asdict(self.cost), **asdict(self.benefit)}
+        return {name: value for name, value in named.items() if value}
+
+    @classmethod
+    def predicted(cls, named: Mapping[str, int]) -> Measures:
+        """What `prediction` wrote; names of another version are left out."""
+        cost, benefit = (
+            {each.name: named[each.name] for each in fields(kind) if each.name in named}
+            for kind in (Cost, Benefit)
+        )
+        return cls(cost=Cost(**cost), benefit=Benefit(**benefit))
 
 
 def empty_bytes(table: Table) -> int:

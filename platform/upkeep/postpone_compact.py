@@ -10,7 +10,7 @@ from lakewright.platform.upkeep.rewrites import (
     rewrite_measures,
     run_rewrite,
 )
-from lakewright.platform.upkeep.verb import Outcome, Report, Verb
+from lakewright.platform.upkeep.verb import Command, Outcome, Report, Verb
 from lakewright.storage import PostponePlan, PostponeResult, Table
 
 
@@ -25,7 +25,15 @@ def _report(_: Table, done: Outcome[RewriteOptions, PostponePlan, PostponeResult
 
 POSTPONE_COMPACT = Verb(
     name="postpone_compact",
-    description="move postponed rows (bucket=-2) into buckets, where readers see them",
+    summary="assign postponed rows to buckets",
+    may_use_spark=True,
+    command=Command(
+        purpose="Upkeep",
+        examples="""
+lakewright postpone-compact shop.orders
+lakewright postpone-compact shop.orders --partition dt=2024-01-01 --dry-run
+""",
+    ),
     options=RewriteOptions,
     plan_type=PostponePlan,
     plan=_plan,

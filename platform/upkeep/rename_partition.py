@@ -6,15 +6,15 @@ from dataclasses import asdict, dataclass
 
 from lakewright.platform.declare.upkeep_policies import EngineChoice
 from lakewright.platform.upkeep.leases import partitions_scope
-from lakewright.platform.upkeep.rewrites import Partitions
+from lakewright.platform.upkeep.options import ENGINE, PARTITIONS, Partitions, choice, option
 from lakewright.platform.upkeep.verb import (
+    Command,
     LeaseNeed,
     NamedPartition,
     Outcome,
     Report,
     Verb,
     Work,
-    option,
 )
 from lakewright.platform.upkeep.whole_partitions import held_facts, held_text, only_partition
 from lakewright.platform.upkeep.words import counted, duration_text, nulled_text
@@ -31,12 +31,20 @@ from lakewright.storage import (
 class RenamePartitionOptions:
     """What a rename may be told."""
 
-    partitions: Partitions | None = option(None, "The partition, by all of its columns.")
-    to: Partitions | None = option(None, "Its new values; columns that stay may be left out.")
+    partitions: Partitions | None = option(
+        PARTITIONS, None, "The partition, by all of its columns."
+    )
+    to: Partitions | None = option(
+        PARTITIONS, None, "Its new values; columns that stay may be left out.", flag="--to"
+    )
     engine: EngineChoice = option(
-        EngineChoice.AUTO, "Where rows are written: spark, local, or auto, by size.", at_run=True
+        ENGINE,
+        EngineChoice.AUTO,
+        "Where rows are written: spark, local, or auto, by size.",
+        at_run=True,
     )
     verify: VerifyLevel = option(
+        choice(VerifyLevel),
         VerifyLevel.CHECKSUMS,
         "How much is proved before anything is published: counts, checksums, or full, which reads "
         "the new files back.",
@@ -81,7 +89,14 @@ def _report(
 
 RENAME_PARTITION = Verb(
     name="rename_partition",
-    description="give the rows of a partition other values of its keys, in one commit",
+    summary="give the rows of a partition other values of its keys",
+    may_use_spark=True,
+    command=Command(
+        purpose="Partitions",
+        examples="""
+lakewright rename-partition shop.visits --partition day=2024-13-01 --to day=2024-01-13 --dry-run
+""",
+    ),
     options=RenamePartitionOptions,
     plan_type=RenamePartitionPlan,
     plan=_plan,

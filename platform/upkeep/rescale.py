@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from lakewright.platform.upkeep.known_partitions import check_partitions_known
+from lakewright.platform.upkeep.options import COUNT, option
 from lakewright.platform.upkeep.rewrites import (
     RewriteOptions,
     move_report,
@@ -12,7 +13,7 @@ from lakewright.platform.upkeep.rewrites import (
     rewrite_measures,
     run_rewrite,
 )
-from lakewright.platform.upkeep.verb import Outcome, Report, Verb, option
+from lakewright.platform.upkeep.verb import Command, Outcome, Report, Verb
 from lakewright.storage import RescalePlan, RescaleResult, Table
 from lakewright.storage.errors import InvalidRequestError
 
@@ -21,7 +22,7 @@ from lakewright.storage.errors import InvalidRequestError
 class RescaleOptions(RewriteOptions):
     """What a rescale may be told."""
 
-    buckets: int | None = option(None, "How many buckets there are to be.")
+    buckets: int | None = option(COUNT, None, "How many buckets there are to be.")
 
 
 def _plan(table: Table, options: RescaleOptions) -> RescalePlan:
@@ -50,7 +51,12 @@ def _report(_: Table, done: Outcome[RescaleOptions, RescalePlan, RescaleResult])
 
 RESCALE = Verb(
     name="rescale",
-    description="move the rows of a table, or of some partitions, into another number of buckets",
+    summary="change the number of buckets",
+    may_use_spark=True,
+    command=Command(
+        purpose="Upkeep",
+        examples="lakewright rescale shop.orders --buckets 8 --partition dt=2024-01-01 --dry-run",
+    ),
     options=RescaleOptions,
     plan_type=RescalePlan,
     plan=_plan,

@@ -23,19 +23,31 @@ from lakewright.platform.declare.partition_keys import (
     partition_identity,
 )
 from lakewright.platform.declare.partition_schemes import PartitionScheme
-from lakewright.platform.declare.upkeep_policies import EngineChoice
+from lakewright.platform.declare.upkeep_policies import EngineChoice, RespecPolicy
+from lakewright.platform.upkeep.effects import Effect
 from lakewright.platform.upkeep.known_partitions import check_partitions_known
 from lakewright.platform.upkeep.leases import partitions_scope, plan_scope
 from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
-from lakewright.platform.upkeep.rewrites import Partitions
+from lakewright.platform.upkeep.options import (
+    COUNT,
+    ENGINE,
+    FLAG,
+    PARTITIONS,
+    TEXT,
+    Partitions,
+    choice,
+    names,
+    option,
+)
 from lakewright.platform.upkeep.verb import (
+    Command,
+    Keeping,
     LeaseNeed,
     NamedPartition,
     Outcome,
     Report,
     Verb,
     Work,
-    option,
 )
 from lakewright.platform.upkeep.words import (
     counted,
@@ -76,53 +88,79 @@ class RespecOptions:
     """What a change of partition keys may be told."""
 
     keys: tuple[str, ...] | None = option(
+        names(may_be_none=True),
         None,
         "The partition keys that the table is to have, in order, all partitions at once; empty for "
         "no partitions.",
     )
-    add: tuple[str, ...] = option((), "Instead of all keys: those to add, behind the present ones.")
-    drop: tuple[str, ...] = option((), "Instead of all keys: those to drop.")
+    add: tuple[str, ...] = option(
+        names(), (), "Instead of all keys: those to add, behind the present ones."
+    )
+    drop: tuple[str, ...] = option(names(), (), "Instead of all keys: those to drop.")
     split_only: bool = option(
+        FLAG,
         False,
         "Only split the files that hold several values of the new keys. The keys stay, and a later "
         "run does not split these files again.",
     )
     partitions: Partitions | None = option(
-        None, "With a split only: the partitions whose files are split, by the present keys."
+        PARTITIONS,
+        None,
+        "With a split only: the partitions whose files are split, by the present keys.",
     )
     max_partitions: int = option(
-        MOST_PARTITIONS, f"Refuse more partitions than this (default: {MOST_PARTITIONS:,})."
+        COUNT, MOST_PARTITIONS, f"Refuse more partitions than this (default: {MOST_PARTITIONS:,})."
     )
-    max_files: int = option(MOST_FILES, f"Refuse more files than this (default: {MOST_FILES:,}).")
+    max_files: int = option(
+        COUNT, MOST_FILES, f"Refuse more files than this (default: {MOST_FILES:,})."
+    )
     primary_key: tuple[str, ...] | None = option(
+        names(may_be_none=True),
         None,
         "The primary key that the table is to have: its present one, with columns that become "
         "partition keys, or without those that go.",
     )
     late_rows_win: bool = option(
+        FLAG,
         False,
         "Of a primary-key table: where nothing tells which came later, rows that another client "
         "committed under former keys or rows of the present ones, count the former as the latest.",
     )
     keep_staged: bool = option(
+        FLAG,
         False,
         "With the present keys: leave what was staged for another change that was stopped, which "
         "they would give up.",
     )
     moved_from: str | None = option(
+        TEXT,
         None,
         "Change no keys: the table, or its warehouse, was moved or copied from this URI or path, "
         "and its manifests name files there. Name them where they lie now.",
     )
     engine: EngineChoice = option(
-        EngineChoice.AUTO, "Where files are split: spark, local, or auto, by size.", at_run=True
+        ENGINE,
+        EngineChoice.AUTO,
+        "Where files are split: spark, local, or auto, by size.",
+        at_run=True,
     )
     verify: VerifyLevel = option(
+        choice(VerifyLevel),
         VerifyLevel.CHECKSUMS,
         "How much is proved before split files are published: counts, checksums, or full, which "
         "reads the new files back, and of files that stay the columns of the new keys.",
         at_run=True,
     )
+
+    @classmethod
+    def declared(cls, policy: RespecPolicy) -> RespecOptions:
+        """The options of a change to the partition keys that a policy names."""
+        return cls(
+            keys=policy.keys,
+            primary_key=policy.primary_key,
+            max_partitions=policy.max_partitions,
+            max_files=policy.max_files,
+        )
 
 
 def respec_line(table: str, keys: Sequence[str]) -> str:
@@ -609,7 +647,39 @@ def respec_verb(
     """The verb of a table whose asset has the declared partitions, as its reports name them."""
     return Verb(
         name="respec",
-        description="change the partition keys of a table while it lives",
+        summary="change the partition keys of a live table",
+        effect=Effect.CHANGES_KEYS,
+        may_use_spark=True,
+        not_undone="the partition keys changed with the schema: change them back with another "
+        "respec",
+        command=Command(
+            purpose="Upkeep",
+            notes="""
+Files whose rows share one value of the new keys stay where they lie: new metadata names them.
+Other files are split first, with --split-only as many partitions at a time as are named. Clients
+that open the table read it at every moment; those that have it open must open it again
+(docs/changing-partition-keys.md). When the command ends, the table has the new keys.
+All files of a table with a primary key are written anew: they are sorted by its other columns.
+A run that is stopped meanwhile is continued by the same command; with the present keys as --keys it
+is given up, and what it had staged is deleted.
+Partition keys must be in the primary key, which --primary-key lets them join.
+""",
+            examples="""
+lakewright respec nyc.flights --keys dt,origin --dry-run
+lakewright respec nyc.flights --keys dt,origin --dry-run --tables tables --format json
+lakewright respec nyc.flights --keys dt,origin --split-only --partition dt=2013-12-01
+lakewright respec nyc.flights --keys dt,origin --max-partitions 50000
+lakewright respec nyc.flights --add origin
+lakewright respec nyc.flights --keys ""
+lakewright respec nyc.orders --keys dt,origin --primary-key id,dt,origin
+lakewright respec nyc.flights --moved-from s3://old-bucket/warehouse/nyc.db/flights
+""",
+            of_declared=lambda declaration: respec_verb(declaration.scheme),
+        ),
+        keeping=Keeping(
+            section=lambda policy: policy.respec,
+            options=lambda policy: RespecOptions.declared(policy.respec),
+        ),
         options=RespecOptions,
         plan_type=RespecPlan,
         plan=_plan,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
-from lakewright.platform.upkeep.verb import NamedPartition, Outcome, Report, Verb, option
+from lakewright.platform.upkeep.options import counts, option
+from lakewright.platform.upkeep.verb import Command, NamedPartition, Outcome, Report, Verb
 from lakewright.platform.upkeep.words import counted, duration_text, size_text, snapshots_text
 from lakewright.storage import RevertPlan, RevertResult, Table
 
@@ -15,7 +16,10 @@ class RevertOptions:
     """What a revert must be told."""
 
     snapshots: tuple[int, ...] = option(
-        (), "A snapshot to take back; several are taken back in one commit."
+        counts(1),
+        (),
+        "A snapshot to take back; several are taken back in one commit.",
+        flag="--snapshot",
     )
 
 
@@ -93,7 +97,15 @@ def _measures(_: Table, done: Outcome[RevertOptions, RevertPlan, RevertResult]) 
 
 REVERT = Verb(
     name="revert",
-    description="take back what snapshots did; what others committed since stays",
+    summary="take back what snapshots did; later ones stay",
+    command=Command(
+        purpose="References",
+        notes="""
+The snapshots that held the files to come back must exist, or tags of them. A revert is a commit of
+its own: it can be taken back too. To undo all that a run did, in all tables: lakewright undo RUN.
+""",
+        examples="lakewright revert nyc.flights --snapshot 41 --snapshot 42 --dry-run",
+    ),
     options=RevertOptions,
     plan_type=RevertPlan,
     plan=lambda table, options: table.history.plan_revert(*options.snapshots),

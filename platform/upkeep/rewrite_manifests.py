@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakewright.platform.declare.upkeep_policies import ManifestPolicy
+from lakewright.platform.upkeep.effects import Effect
 from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
-from lakewright.platform.upkeep.verb import Outcome, Report, Verb, option
+from lakewright.platform.upkeep.options import COUNT, option
+from lakewright.platform.upkeep.verb import Command, Keeping, Outcome, Report, Verb
 from lakewright.platform.upkeep.words import counted, duration_text, size_text
 from lakewright.storage import RewriteManifestsPlan, RewriteManifestsResult
 
@@ -16,6 +18,7 @@ class RewriteManifestsOptions:
     """What a rewrite of manifests may be told."""
 
     min_count: int = option(
+        COUNT,
         1,
         "Rewrite if at least so many manifests are small, share partitions with others or hold "
         "deleted entries.",
@@ -99,7 +102,19 @@ def _measures(
 
 REWRITE_MANIFESTS = Verb(
     name="rewrite_manifests",
-    description="merge manifests into few of the target size, sorted by partition",
+    summary="merge manifests, so that plans of reads open fewer",
+    effect=Effect.REWRITES,
+    command=Command(
+        purpose="Upkeep",
+        examples="""
+lakewright rewrite-manifests nyc.flights --dry-run
+lakewright rewrite-manifests nyc.flights --min-count 100
+""",
+    ),
+    keeping=Keeping(
+        section=lambda policy: policy.manifests,
+        options=lambda policy: RewriteManifestsOptions.declared(policy.manifests),
+    ),
     options=RewriteManifestsOptions,
     plan_type=RewriteManifestsPlan,
     plan=lambda table, options: table.upkeep.plan_rewrite_manifests(min_count=options.min_count),

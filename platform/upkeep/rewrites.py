@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from math import ceil
@@ -18,14 +18,8 @@ from lakewright.platform.upkeep.measures import (
     bytes_after,
     empty_bytes,
 )
-from lakewright.platform.upkeep.verb import (
-    LeaseNeed,
-    NamedPartition,
-    Outcome,
-    Report,
-    Work,
-    option,
-)
+from lakewright.platform.upkeep.options import ENGINE, PARTITIONS, Partitions, choice, option
+from lakewright.platform.upkeep.verb import LeaseNeed, NamedPartition, Outcome, Report, Work
 from lakewright.platform.upkeep.words import (
     counted,
     duration_text,
@@ -59,20 +53,24 @@ from lakewright.storage.spec.partition_words import describe_partition
 
 ResultT = TypeVar("ResultT")
 
-Partitions = tuple[Mapping[str, object], ...]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteOptions:
     """What every rewrite may be told."""
 
     partitions: Partitions | None = option(
-        None, "Partitions to look at, by all or some of their columns. Without any, all of them."
+        PARTITIONS,
+        None,
+        "Partitions to look at, by all or some of their columns. Without any, all of them.",
     )
     engine: EngineChoice = option(
-        EngineChoice.AUTO, "Where the rewrite runs: spark, local, or auto, by size.", at_run=True
+        ENGINE,
+        EngineChoice.AUTO,
+        "Where the rewrite runs: spark, local, or auto, by size.",
+        at_run=True,
     )
     verify: VerifyLevel = option(
+        choice(VerifyLevel),
         VerifyLevel.CHECKSUMS,
         "How much is proved before anything is published: counts, checksums, or full, which reads "
         "the new files back.",

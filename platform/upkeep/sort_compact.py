@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lakewright.platform.upkeep.effects import Effect
 from lakewright.platform.upkeep.known_partitions import check_partitions_known
+from lakewright.platform.upkeep.options import choice, names, option
 from lakewright.platform.upkeep.rewrites import (
     RewriteOptions,
     compaction_report,
@@ -12,7 +14,7 @@ from lakewright.platform.upkeep.rewrites import (
     rewrite_measures,
     run_rewrite,
 )
-from lakewright.platform.upkeep.verb import Verb, option
+from lakewright.platform.upkeep.verb import Command, Keeping, Verb
 from lakewright.storage import SortCompactionPlan, Table
 from lakewright.storage.lsm.sort_layout import SortOrder
 
@@ -21,8 +23,9 @@ from lakewright.storage.lsm.sort_layout import SortOrder
 class SortOptions(RewriteOptions):
     """What a sorting may be told."""
 
-    by: tuple[str, ...] = option((), "The columns to sort by.")
+    by: tuple[str, ...] = option(names(), (), "The columns to sort by.")
     order: SortOrder = option(
+        choice(SortOrder),
         SortOrder.ORDER,
         "One column after the other (order), or along a curve on which rows near each other in "
         "every column lie together (zorder, hilbert).",
@@ -38,7 +41,18 @@ def _plan(table: Table, options: SortOptions) -> SortCompactionPlan:
 
 SORT_COMPACT = Verb(
     name="sort_compact",
-    description="sort the rows of an append table so that filters can skip files",
+    summary="sort rows, so that filters skip files",
+    effect=Effect.REWRITES,
+    may_use_spark=True,
+    command=Command(
+        purpose="Upkeep",
+        examples="lakewright sort-compact nyc.flights --by carrier,distance --order zorder "
+        "--dry-run",
+    ),
+    keeping=Keeping(
+        section=lambda policy: policy.sort,
+        options=lambda policy: SortOptions(by=policy.sort.columns, order=policy.sort.order),
+    ),
     options=SortOptions,
     plan_type=SortCompactionPlan,
     plan=_plan,

@@ -12,19 +12,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
-from types import NoneType, UnionType
-from typing import (
-    Any,
-    Generic,
-    TypeVar,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, Protocol, TypeVar
 
-from lakewright.platform.declare.upkeep_policies import EngineChoice
+from lakewright.platform.declare.declarations import TableDeclaration
+from lakewright.platform.declare.upkeep_policies import EngineChoice, UpkeepPolicy
+from lakewright.platform.upkeep.effects import Effect
 from lakewright.platform.upkeep.engines import Counts, compaction_engine
 from lakewright.platform.upkeep.leases import Warn, maintaining
 from lakewright.platform.upkeep.measures import Measures
@@ -37,9 +30,7 @@ from lakewright.storage.spec.partition_words import describe_partition
 OptionsT = TypeVar("OptionsT")
 PlanT = TypeVar("PlanT", bound=Plan[Any])
 ResultT = TypeVar("ResultT")
-_T = TypeVar("_T")
 _LOG = logging.getLogger(__name__)
-_DURATION, _SIZE = "_ms", "_bytes"
 
 # Rows of detail; a plan may name a million files, so rows may be made lazily.
 Rows = Sequence[Mapping[str, object]]
@@ -56,70 +47,6 @@ class NamedPartition:
 
     def __str__(self) -> str:
         return "-" if self.spec is None else describe_partition(self.spec)
-
-
-# --- options -----------------------------------------------------------------------------------
-
-
-def option(default: _T, text: str, *, at_run: bool = False) -> _T:
-    """A field of an options class: its default, and the text for help and run config.
-
-    An `at_run` option affects the run. Other options affect the plan, so they cannot be combined
-    with a saved plan.
-    """
-    made: _T = field(default=default, metadata={"text": text, "at_run": at_run})
-    return made
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OptionField:
-    """One option of a verb, for the command line and run config.
-
-    A name that ends in `_ms` is a duration: callers write 1h or 7d, under the name without `_ms`.
-    A name that ends in `_bytes` is a size: callers write a number of bytes, or 64 MB.
-    """
-
-    name: str
-    type: Any
-    default: Any
-    text: str
-    at_run: bool
-
-    @property
-    def kind(self) -> Any:
-        """The type without None."""
-        if get_origin(self.type) not in (Union, UnionType):
-            return self.type
-        (kind,) = (each for each in get_args(self.type) if each is not NoneType)
-        return kind
-
-    @property
-    def is_duration(self) -> bool:
-        return self.name.endswith(_DURATION)
-
-    @property
-    def is_size(self) -> bool:
-        return self.name.endswith(_SIZE)
-
-    @property
-    def written_name(self) -> str:
-        """The name of the option in the command line and run config."""
-        return self.name.removesuffix(_DURATION)
-
-
-def option_fields(options: type[Any]) -> tuple[OptionField, ...]:
-    """The options of an options class, in order."""
-    hints = get_type_hints(options)
-    return tuple(
-        OptionField(
-            name=each.name,
-            type=hints[each.name],
-            default=each.default,
-            text=each.metadata["text"],
-            at_run=each.metadata["at_run"],
-        )
-        for each in fields(options)
-    )
 
 
 # --- what a verb is ----------------------------------------------------------------------------
@@ -202,24 +129,73 @@ class Extent:
 Steps = Iterator[Outcome[OptionsT, PlanT, ResultT]]
 
 
+def _done_well(_: object) -> int:
+    return 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """How the command line calls a verb.
+
+    `words` are its name, if that is not the verb's own; of a command with verbs of its own they are
+    the last word. `purpose` is the heading of the list of commands under which it stands; without
+    one it stands in such a command. `exit_code` is that of a run, or of a dry run, which has no
+    result. A verb that differs for a declared table is made by `of_declared`.
+    """
+
+    examples: str = ""
+    words: str = ""
+    purpose: str = ""
+    notes: str = ""
+    exit_code: Callable[[Outcome[Any, Any, Any]], int] = _done_well
+    of_declared: Callable[[TableDeclaration], AnyVerb] | None = None
+
+
+class Section(Protocol):
+    """The section of a policy that rules a verb."""
+
+    @property
+    def enabled(self) -> bool: ...
+
+
+def _nothing_first(_: Table) -> tuple[AnyVerb, ...]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keeping:
+    """What a policy says of a verb: the section that rules it, and the options that this gives.
+
+    `first` are verbs that a table needs before, with the same options.
+    """
+
+    section: Callable[[UpkeepPolicy], Section]
+    options: Callable[[UpkeepPolicy], Any]
+    first: Callable[[Table], tuple[AnyVerb, ...]] = _nothing_first
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verb(Generic[OptionsT, PlanT, ResultT]):
     """One operation of upkeep.
 
-    `name` has underscores, as jobs and tags do. `options` is a dataclass made of `option`s. `plan`
-    writes nothing, `run` carries out exactly the plan and reads only `at_run` options, and `report`
-    describes both. A verb whose plan may read rows has `scan`, which completes the plan. One whose
-    plan may take long has `counting`: it plans as `plan` does, and tells how far it is.
+    `name` has underscores, as jobs and tags do. `summary` says in one line what it does, wherever
+    it is listed. `options` is a dataclass made of `option`s. `plan` writes nothing, `run` carries
+    out exactly the plan and reads only `at_run` options, and `report` describes both. A
+    verb whose plan may read rows has `scan`, which completes the plan. One whose plan may take long
+    has `counting`: it plans as `plan` does, and tells how far it is.
 
     `measures` says what a plan will take and gain, and of a result what it did; without it,
     nothing is known of either. `lease` says what a plan needs to work alone on. A verb with
     `alone` leases the whole table before it plans. `steps` plan and run until no work is left or a
     time limit ends, and yield the total result after each step; `extent` says how far they are.
-    A verb that `only_reads` changes no table, and is no action of upkeep.
+    A verb that `only_reads` changes no table, and is no action of upkeep. One that `may_use_spark`
+    has an option `engine`. `not_undone` says why a run of it cannot be taken back, and what helps
+    instead; where it says nothing, `undo` takes the run back. `effect` decides what the verb goes
+    beside. A verb that policies ask for has `keeping`.
     """
 
     name: str
-    description: str
+    summary: str
     options: type[OptionsT]
     plan_type: type[PlanT]
     plan: Callable[[Table, OptionsT], PlanT]
@@ -233,6 +209,11 @@ class Verb(Generic[OptionsT, PlanT, ResultT]):
     measures: Callable[[Table, Outcome[OptionsT, PlanT, ResultT]], Measures] | None = None
     extent: Callable[[Outcome[OptionsT, PlanT, ResultT]], Extent | None] | None = None
     only_reads: bool = False
+    effect: Effect = Effect.ALONE
+    may_use_spark: bool = False
+    not_undone: str = ""
+    command: Command | None = None
+    keeping: Keeping | None = None
 
 
 AnyVerb = Verb[Any, Any, Any]

@@ -26,42 +26,33 @@ from lakewright.platform.upkeep.revert import REVERT
 from lakewright.platform.upkeep.rewrite_manifests import REWRITE_MANIFESTS
 from lakewright.platform.upkeep.sort_compact import SORT_COMPACT
 from lakewright.platform.upkeep.verb import AnyVerb
-from lakewright.storage import Table
-from lakewright.storage.spec.options import BucketMode
 
 _ALL: tuple[AnyVerb, ...] = (
     COMPACT,
     SORT_COMPACT,
-    RESCALE,
-    POSTPONE_COMPACT,
-    RESPEC,
-    REWRITE_MANIFESTS,
     EXPIRE_SNAPSHOTS,
     EXPIRE_TAGS,
     EXPIRE_CHANGELOGS,
+    EXPIRE_PARTITIONS,
+    REWRITE_MANIFESTS,
     REMOVE_ORPHANS,
-    RESTORE,
     PURGE,
     ANALYZE,
+    RESPEC,
+    RESCALE,
+    POSTPONE_COMPACT,
+    ALTER,
+    RESTORE,
+    REVERT,
+    ROLLBACK,
+    FAST_FORWARD,
     DELETE_TAGS,
     DELETE_BRANCH,
-    FAST_FORWARD,
-    ROLLBACK,
-    REVERT,
-    ALTER,
     ADD_PARTITIONS,
     REPAIR_PARTITIONS,
     DROP_PARTITIONS,
-    EXPIRE_PARTITIONS,
     RENAME_PARTITION,
     EXCHANGE_PARTITION,
     MARK_DONE,
 )
 VERBS = {each.name: each for each in _ALL}
-
-
-def compaction_of(table: Table) -> tuple[AnyVerb, ...]:
-    """The verbs of a table's compaction; postponed rows get their buckets first."""
-    if table.options.bucket_mode is BucketMode.POSTPONE:
-        return (POSTPONE_COMPACT, COMPACT)
-    return (COMPACT,)

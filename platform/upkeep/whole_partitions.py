@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
-from lakewright.platform.upkeep.rewrites import Partitions
+from lakewright.platform.upkeep.options import Partitions
 from lakewright.platform.upkeep.verb import NamedPartition, Rows
 from lakewright.platform.upkeep.words import counted, size_text
 from lakewright.storage import Snapshot, Table

@@ -5,6 +5,9 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 
+# Beyond this, a share is no help, and a wide column.
+_MOST_ERROR = 9.99
+
 
 def size_text(size_bytes: int) -> str:
     """`1.4 MiB`."""
@@ -15,6 +18,11 @@ def size_text(size_bytes: int) -> str:
             return f"{size_bytes} B" if unit == "B" else f"{size:,.1f} {unit}"
         size /= 1024
     raise AssertionError(size_bytes)
+
+
+def signed_size(size_bytes: int) -> str:
+    """A size that may be less than nothing: `-1.4 MiB`."""
+    return size_text(size_bytes) if size_bytes >= 0 else f"-{size_text(-size_bytes)}"
 
 
 def duration_text(duration_ms: int) -> str:
@@ -35,6 +43,13 @@ def time_text(time_ms: int) -> str:
 def counted(count: int, noun: str) -> str:
     """`1 file`, `1,200 files`."""
     return f"{count:,} {noun if count == 1 else noun + 's'}"
+
+
+def error_text(error: float | None) -> str:
+    """The error of predictions: `12 %`, `> 999 %`, or `-` where nothing was predicted."""
+    if error is None:
+        return "-"
+    return "> 999 %" if error > _MOST_ERROR else f"{error:.0%}".replace("%", " %")
 
 
 def small_text(files: int, small: int) -> str:

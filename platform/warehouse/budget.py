@@ -147,7 +147,7 @@ def _cut(intent: Intent, lefts: Sequence[_Left]) -> Intent:
         if intent.cost.bytes > most and 0 < most <= 4 * left:
             intent = replace(
                 intent,
-                reason=f"{intent.reason}: cut to {size_text(left)}, the rest of {each.bytes_text}",
+                told=f"{intent.told}: cut to {size_text(left)}, the rest of {each.bytes_text}",
                 options={**intent.options, "max_bytes": left},
                 cost=replace(intent.cost, bytes=left),
             )
@@ -166,7 +166,7 @@ def _beyond_told(intent: Intent, lefts: Sequence[_Left]) -> Intent:
         else:
             continue
         why = "rows wait" if intent.why is Why.ROWS_WAIT else "no day's budget covers it"
-        return replace(intent, reason=f"{intent.reason}; {told}: {why}")
+        return replace(intent, told=f"{intent.told}; {told}: {why}")
     return intent
 
 

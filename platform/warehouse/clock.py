@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache, partial
+
+from lakewright.platform.declare.cron import last_tick_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,3 +15,8 @@ class Clock:
 
     now_ms: int
     last_tick_ms: Callable[[str, str], int]
+
+    @classmethod
+    def at(cls, now_ms: int) -> Clock:
+        """The clock of a moment, with the ticks of schedules as cron has them."""
+        return cls(now_ms=now_ms, last_tick_ms=cache(partial(last_tick_ms, now_ms)))

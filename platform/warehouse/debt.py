@@ -17,6 +17,9 @@ _DAY_MS = 86_400_000
 _SKEWED = 4.0
 _SKEWED_BYTES = 1 << 30
 _MANY_SCHEMAS = 20
+# From so many sorted runs, or small files, of one bucket on, the state of a table is poor. A
+# compaction by the defaults of Paimon leaves fewer than 5 of each.
+POOR_RUNS, POOR_FILES = 10, 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +60,16 @@ def worst_first(surveys: Iterable[TableSurvey]) -> list[TableSurvey]:
         return survey.problem is None, -debt.files, -debt.bytes, survey.table
 
     return sorted(surveys, key=order)
+
+
+def poor_state(survey: TableSurvey) -> str | None:
+    """What readers pay for the state of a table, if it is poor."""
+    files = survey.files
+    if survey.keyed and files.sorted_runs >= POOR_RUNS:
+        return f"a reader merges up to {files.sorted_runs:,} sorted runs of one bucket"
+    if not survey.keyed and files.most_in_bucket >= POOR_FILES:
+        return f"a reader opens up to {files.most_in_bucket:,} small files of one bucket"
+    return None
 
 
 def findings(survey: TableSurvey) -> tuple[str, ...]:

@@ -197,7 +197,8 @@ class _Look:
                 table=self.table,
                 verb=RESPEC,
                 why=Why.STOPPED_CHANGE,
-                reason=f"{self.table}: {told}",
+                subject=self.table,
+                told=f"{told}",
                 options={"keys": list(survey.partition_keys), "keep_staged": True},
                 cost=Cost(files_named=0 if survey.keyed else survey.files.files),
                 state=state,
@@ -241,7 +242,8 @@ class _Look:
                 table=self.table,
                 verb=RESPEC,
                 why=Why.PARTITION_KEYS,
-                reason=f"{self.table}: {told}: change{gain_told(survey, policy.keys)}",
+                subject=self.table,
+                told=f"{told}: change{gain_told(survey, policy.keys)}",
                 cost=cost_of_change(survey, policy.keys),
                 # Neither rows nor files: else a change that is refused would be asked for again
                 # after each commit.
@@ -269,16 +271,16 @@ class _Look:
             return
         due: list[tuple[PartitionHealth, str, Why]] = []
         for partition in self._most_read_first():
-            reason, why = judge_partition(partition, policy, keyed=self.state.health.keyed)
+            counts, why = judge_partition(partition, policy, keyed=self.state.health.keyed)
             if why is None:
-                yield self._left(partition, WhyNot.HEALTHY, f"{reason}: leave")
+                yield self._left(partition, WhyNot.HEALTHY, f"{counts}: leave")
                 continue
             obstacle = self._obstacle(partition, why, policy, taken=len(due))
             if obstacle is None:
-                due.append((partition, reason, why))
+                due.append((partition, f"{partition.name}: {counts}", why))
                 continue
             why_not, told, again_ms = obstacle
-            yield self._left(partition, why_not, f"{reason}: {told}", again_ms)
+            yield self._left(partition, why_not, f"{counts}: {told}", again_ms)
         if due:
             yield self._unless_busy(self._to_compact(due), policy)
 
@@ -348,7 +350,7 @@ class _Look:
             table=self.table,
             verb=COMPACT,
             why=Why.ROWS_WAIT if waiting else worst[0][2],
-            reason=f"{told}{more}: compact",
+            told=f"{told}{more}: compact",
             partitions=keys if self.state.survey.partition_keys else None,
             cost=cost,
             benefit=benefit,
@@ -512,7 +514,8 @@ class _Look:
                 table=self.table,
                 verb=REWRITE_MANIFESTS,
                 why=Why.MANIFESTS,
-                reason=f"{self.table}: {told}, at least {policy.min_count}: rewrite",
+                subject=self.table,
+                told=f"{told}, at least {policy.min_count}: rewrite",
                 cost=Cost(bytes=found.bytes, files=found.manifests),
                 benefit=benefit,
                 state=str(self.state.survey.history.latest_snapshot),
@@ -602,7 +605,8 @@ class _Look:
                 table=self.table,
                 verb=verb,
                 why=Why.SCHEDULED,
-                reason=f"{self.table}: {told}; due since {time_text(tick_ms)}",
+                subject=self.table,
+                told=f"{told}; due since {time_text(tick_ms)}",
                 cost=cost,
                 benefit=benefit,
                 state=f"tick {tick_ms}",
@@ -669,18 +673,20 @@ class _Look:
             table=self.table,
             verb=verb,
             why_not=why_not,
-            reason=f"{self.table}, {verb.replace('_', ' ')}: {told}",
+            subject=f"{self.table}, {verb.replace('_', ' ')}",
+            told=told,
             again_ms=again_ms,
         )
 
     def _left(
-        self, partition: PartitionHealth, why_not: WhyNot, reason: str, again_ms: int | None = None
+        self, partition: PartitionHealth, why_not: WhyNot, told: str, again_ms: int | None = None
     ) -> Declined:
         return Declined(
             table=self.table,
             verb=COMPACT,
             why_not=why_not,
-            reason=reason,
+            subject=partition.name,
+            told=told,
             partition=partition.key or None,
             again_ms=again_ms,
         )

@@ -70,7 +70,20 @@ _WAITS = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Intent:
+class _Told:
+    """The numbers that decided, as words, and what they are about: the table, or a partition."""
+
+    told: str
+    subject: str = ""
+
+    @property
+    def reason(self) -> str:
+        """The whole sentence, for a place that names neither."""
+        return f"{self.subject}: {self.told}" if self.subject else self.told
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent(_Told):
     """A verb that is to be carried out on a table, most useful first.
 
     `partitions` are the keys of the partitions concerned, None for the whole table. `options` are
@@ -83,7 +96,6 @@ class Intent:
     table: str
     verb: str
     why: Why
-    reason: str
     partitions: tuple[str, ...] | None = None
     options: Mapping[str, object] = field(default_factory=dict)
     cost: Cost = Cost()
@@ -100,14 +112,15 @@ class Intent:
             table=self.table,
             verb=self.verb,
             why_not=why_not,
-            reason=f"{self.reason}: {told}",
+            subject=self.subject,
+            told=f"{self.told}: {told}",
             again_ms=again_ms,
             in_time=self.in_time,
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Declined:
+class Declined(_Told):
     """A verb that is not carried out on a table now, and why.
 
     `again_ms` is when the answer may change although nothing is written. `in_time` is that of the
@@ -117,7 +130,6 @@ class Declined:
     table: str
     verb: str
     why_not: WhyNot
-    reason: str
     partition: str | None = None
     again_ms: int | None = None
     in_time: bool = False

@@ -19,13 +19,13 @@ def judge_partition(
         files = counted(partition.waiting_files, "file")
         rows = counted(partition.waiting_rows, "row")
         verb = "waits" if partition.waiting_files == 1 else "wait"
-        return f"{partition.name}: {files} with {rows} {verb} for a compaction", Why.ROWS_WAIT
+        return f"{files} with {rows} {verb} for a compaction", Why.ROWS_WAIT
     if keyed:
         count, what, why = partition.sorted_runs, "sorted run", Why.SORTED_RUNS
     else:
         count, what, why = partition.small_files, "small file", Why.SMALL_FILES
     due = count >= policy.small_files
-    where = f"{partition.name}: {counted(count, what)}"
+    where = counted(count, what)
     if partition.worst_bucket > 0:
         where += f" in bucket {partition.worst_bucket}"
     return f"{where} {'≥' if due else '<'} {policy.small_files}", why if due else None

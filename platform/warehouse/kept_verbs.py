@@ -1,11 +1,9 @@
-"""The work on a table by name, and which of it waits for which other.
-
-Leases, ages and the checks of commits keep all of it safe at any time. The order here spares work
-that another commit would make useless, and lets what only deletes go beside what writes: else a
-table that is always written, or compacted, would never lose a snapshot.
-"""
+"""The work on a table by name, and which of it waits for which other."""
 
 from __future__ import annotations
+
+from lakewright.platform.upkeep.effects import Effect, goes_beside
+from lakewright.platform.upkeep.verbs import VERBS
 
 COMPACT = "compact"
 SORT_COMPACT = "sort_compact"
@@ -29,26 +27,16 @@ BACKFILL = "backfill"
 VALIDATE_SCHEMA = "validate_schema"
 CHECK_FRESHNESS = "check_freshness"
 
-_WRITES = frozenset({INGEST, BACKFILL})
-_COMMITS = frozenset({COMPACT, SORT_COMPACT, EXPIRE_PARTITIONS, REWRITE_MANIFESTS})
-# They lease the whole table against each other.
-_EXPIRIES = frozenset({EXPIRE_SNAPSHOTS, EXPIRE_TAGS, EXPIRE_CHANGELOGS})
-_DELETES = _EXPIRIES | {REMOVE_ORPHANS, PURGE}
-# They read a few files of many tables in one run: only what deletes files waits for them.
-_READS = frozenset({VALIDATE_SCHEMA, CHECK_FRESHNESS})
-# What each verb goes beside. The files of a write or a rewrite look like orphans when it takes very
-# long; an analysis reads one snapshot for as long as it takes.
-_BESIDE: dict[str, frozenset[str]] = {
-    **dict.fromkeys(_COMMITS, _DELETES | _READS),
-    **dict.fromkeys(_EXPIRIES, _WRITES | _COMMITS | (_DELETES - _EXPIRIES)),
-    PURGE: _WRITES | _COMMITS | _DELETES,
-    REMOVE_ORPHANS: _DELETES,
-    # What commits beside it writes rows of the former keys, which are split or written once more.
-    RESPEC: _DELETES | _READS,
-    ANALYZE: _READS,
+_EFFECTS = {
+    INGEST: Effect.WRITES,
+    BACKFILL: Effect.WRITES,
+    VALIDATE_SCHEMA: Effect.READS,
+    CHECK_FRESHNESS: Effect.READS,
+    **{each.name: each.effect for each in VERBS.values()},
 }
 
 
 def waits_for(verb: str, other: str) -> bool:
     """Whether a kept verb waits until other work on the same table has ended."""
-    return verb == other or other not in _BESIDE[verb]
+    effect = _EFFECTS.get(other, Effect.ALONE)
+    return verb == other or not goes_beside(_EFFECTS[verb], effect)

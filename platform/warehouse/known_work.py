@@ -20,7 +20,7 @@ class Try:
 
     `policy` is the digest of the section that asked for it, empty if that is not known. `times`
     counts the runs in this state by this policy; it is 0 if the only one was killed. `error` is
-    that of the last one, where the ledger tells it.
+    that of the last one, where the ledger tells it; `beaten` if other processes were in its way.
     """
 
     state: str
@@ -28,6 +28,7 @@ class Try:
     policy: str = ""
     times: int = 1
     error: str = ""
+    beaten: bool = False
 
     def is_like(self, other: Try) -> bool:
         """Whether both were asked for in one state, by one policy."""

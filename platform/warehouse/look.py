@@ -76,9 +76,8 @@ class Look:
         told = []
         if waiting:
             more, wait = len(waiting) - 1, "waits" if len(waiting) == 2 else "wait"
-            first = waiting[0].reason.removeprefix(f"{waiting[0].table}: ")
             rest = f"; and {more} more {wait}" if more else ""
-            told.append(f"{waiting[0].table}: {first}{rest}")
+            told.append(f"{waiting[0].table}: {waiting[0].told}{rest}")
         elif not self.shadows:
             told.append("nothing is due")
         if self.shadows:

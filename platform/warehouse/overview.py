@@ -6,9 +6,8 @@ ledger and the recorded surveys are read again only when they have grown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
 
 from lakewright.platform.upkeep.measures import Cost
 from lakewright.platform.warehouse.action import Action, Verdict
@@ -24,6 +23,7 @@ from lakewright.platform.warehouse.past import day_of
 from lakewright.platform.warehouse.savings import sum_of_costs
 from lakewright.platform.warehouse.survey_rows import HealthFigures
 from lakewright.platform.warehouse.surveys import OWN_TABLES, Surveys
+from lakewright.platform.warehouse.table_state import TableState
 from lakewright.platform.warehouse.trend import Trend, trends
 from lakewright.storage import Catalog, Lease
 from lakewright.storage.errors import StorageError
@@ -79,7 +79,6 @@ class Overviews:
 
     catalog: Catalog
     kept: KeptTables
-    last_tick_ms: Callable[[int, str, str], int]
     _watch: Watch | None = None
     _seen: dict[str, tuple[str, int] | None] = field(default_factory=dict)
     _actions: tuple[Action, ...] = ()
@@ -100,8 +99,17 @@ class Overviews:
         past = self._watch.recorded(self.catalog).past(day_begins_ms=begins_ms)
         return self._overview(self._watch, past, now_ms, ends_ms)
 
+    @property
+    def actions(self) -> tuple[Action, ...]:
+        """The actions of a month that the last look knew, oldest first."""
+        return self._actions
+
+    def state(self, table: str) -> TableState | None:
+        """What the last look read of a table."""
+        return None if self._watch is None else self._watch.state(table)
+
     def _overview(self, watch: Watch, past: Past, now_ms: int, day_ends_ms: int) -> Overview:
-        clock = Clock(now_ms=now_ms, last_tick_ms=cache(partial(self.last_tick_ms, now_ms)))
+        clock = Clock.at(now_ms)
         look = watch.look(self.catalog, past, clock, day_ends_ms=day_ends_ms)
         lines = [self._line(name, look.of(name)) for name in look.decisions]
         worst = sorted(lines, key=lambda each: (each.problem is None, *_weight(each)))
@@ -120,7 +128,7 @@ class Overviews:
         )
 
     def _line(self, name: str, decisions: Sequence[Decision]) -> TableLine:
-        state = None if self._watch is None else self._watch.state(name)
+        state = self.state(name)
         survey = None if state is None else state.survey
         return TableLine(
             table=name,

@@ -113,6 +113,7 @@ class LedgerPast:
             ended_ms=action.ended_ms,
             policy=action.policy,
             error=action.error or "",
+            beaten=action.verdict is Verdict.BEATEN,
         )
         last, runs = self._tries.get(key), self._runs.setdefault(key, set())
         if last is None or not last.is_like(tried):
@@ -171,7 +172,9 @@ def _joined(
         action, run = recorded[key], runs[key]
         if action.is_like(run):
             ended_ms, times = max(action.ended_ms, run.ended_ms), max(action.times, run.times)
-            joined[key] = replace(run, ended_ms=ended_ms, times=times, error=action.error)
+            joined[key] = replace(
+                run, ended_ms=ended_ms, times=times, error=action.error, beaten=action.beaten
+            )
         elif action.ended_ms > run.ended_ms:
             joined[key] = action
     return joined

@@ -16,17 +16,18 @@ from functools import cached_property, partial
 from typing import Any, TypeVar
 
 from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
+from lakewright.platform.upkeep.options import option_fields
 from lakewright.platform.upkeep.verb import (
     AnyVerb,
     Outcome,
     Report,
     Work,
     carry_out,
-    option_fields,
 )
 from lakewright.platform.warehouse.action import Action, Verdict
 from lakewright.platform.warehouse.calibrate import Calibration
 from lakewright.platform.warehouse.foresee import with_estimate
+from lakewright.platform.warehouse.intents import Intent
 from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.platform.warehouse.open_lineage import lineage_sink
 from lakewright.platform.warehouse.past import LEARNS_FROM_MS
@@ -93,6 +94,16 @@ class Recorder:
             ),
             warn=warn,
             learned=partial(_learned, ledger),
+        )
+
+    def for_intent(self, intent: Intent) -> Recorder:
+        """Records what an intent says of why and with which prediction."""
+        return replace(
+            self,
+            reason=intent.reason,
+            state=intent.state,
+            policy=intent.policy,
+            predicted=Measures(cost=intent.cost, benefit=intent.benefit),
         )
 
     def carry_out(

@@ -28,7 +28,7 @@ from lakewright.platform.warehouse.calibrate import Calibration
 from lakewright.platform.warehouse.clock import Clock
 from lakewright.platform.warehouse.decide import decide
 from lakewright.platform.warehouse.intents import Decision, Declined, Intent
-from lakewright.platform.warehouse.keepers import KEEPERS
+from lakewright.platform.warehouse.keepers import KEPT_VERBS
 from lakewright.platform.warehouse.kept_verbs import EVERY_VERB, waits_for
 from lakewright.platform.warehouse.known_work import Past, Running
 from lakewright.platform.warehouse.past import day_of, decided_verb
@@ -388,7 +388,7 @@ def _steps_of(history: RecordedHistory) -> Iterator[Step]:
     for each in history.done_in_span():
         verb = decided_verb(each.verb)
         is_done = each.verdict is not Verdict.SHADOW and each.table in history.states
-        if is_done and verb in KEEPERS:
+        if is_done and verb in KEPT_VERBS:
             yield Step(
                 table=each.table,
                 verb=verb,

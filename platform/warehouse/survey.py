@@ -10,6 +10,16 @@ from lakewright.storage.operations.inspection.late_writers import LateWriter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FileShape:
+    """The live files of one level that have `least_bytes` or more, up to the next such bound."""
+
+    level: int
+    least_bytes: int
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FileFigures:
     """The live files of a table.
 
@@ -36,6 +46,7 @@ class FileFigures:
     mergeable_files: int = 0
     mergeable_bytes: int = 0
     most_in_bucket: int = 0
+    shapes: tuple[FileShape, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

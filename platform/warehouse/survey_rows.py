@@ -141,7 +141,8 @@ def figures_of_row(row: Mapping[str, Any]) -> HealthFigures:
 
 def _shortened(state: TableState) -> TableState:
     """The state without what no decision reads, and with the worst partitions only."""
-    survey = replace(state.survey, worst=(), options={}, location="")
+    files = replace(state.survey.files, shapes=())
+    survey = replace(state.survey, worst=(), options={}, location="", files=files)
     worst = tuple(map(_plain, state.health.partitions[:_MOST_PARTITIONS]))
     return replace(state, survey=survey, health=replace(state.health, partitions=worst))
 

@@ -33,9 +33,9 @@ from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.spec.predicate import Predicate
 
-SURVEYS = "lakewright.surveys"
+SURVEYS, ALERTS = "lakewright.surveys", "lakewright.alerts"
 # What Lakewright itself writes into a warehouse; it is kept also in shadow.
-OWN_TABLES = frozenset({LEDGER, SURVEYS})
+OWN_TABLES = frozenset({LEDGER, SURVEYS, ALERTS})
 # Their expiry waits for so many snapshots, since its row in the ledger is a snapshot again.
 LEAST_EXPIRED_OF_OWN = 10
 _COMMENT = "the states of this warehouse's tables, as upkeep saw them"

@@ -25,6 +25,7 @@ from lakewright.platform.upkeep.health import partition_columns, partition_healt
 from lakewright.platform.upkeep.measures import empty_bytes
 from lakewright.platform.warehouse.survey import (
     FileFigures,
+    FileShape,
     HistoryFigures,
     LayoutFigures,
     ManifestFigures,
@@ -290,6 +291,10 @@ def _files(layout: Layout, *, keyed: bool) -> FileFigures:
         mergeable_files=_sum(buckets.mergeable_count),
         mergeable_bytes=_sum(buckets.mergeable_bytes),
         most_in_bucket=int(buckets.mergeable_count.max(initial=0)),
+        shapes=tuple(
+            FileShape(level=level, least_bytes=least, files=files, bytes=size)
+            for level, least, files, size in buckets.shapes
+        ),
     )
 
 

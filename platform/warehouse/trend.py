@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -56,3 +57,23 @@ def sparkline(values: Sequence[int]) -> str:
     if most <= 0:
         return _BLOCKS[0] * len(values)
     return "".join(_BLOCKS[min(each * len(_BLOCKS) // (most + 1), 7)] for each in values)
+
+
+def debt_by_table(found: Iterable[Trend], steps: int) -> dict[int, dict[str, int]]:
+    """By moment, at even distances over all that was recorded, the debt of each table in files.
+
+    A state holds until the next one; before its first, a table has no debt that is known.
+    """
+    several = tuple(found)
+    if not several:
+        return {}
+    begin_ms = min(each.first.taken_ms for each in several)
+    end_ms = max(each.last.taken_ms for each in several)
+    moments = [begin_ms + (end_ms - begin_ms) * at // max(steps - 1, 1) for at in range(steps)]
+    debts: dict[int, dict[str, int]] = {each: {} for each in moments}
+    for trend in several:
+        taken = [each.taken_ms for each in trend.points]
+        for moment_ms, found_then in debts.items():
+            if at := bisect_right(taken, moment_ms):
+                found_then[trend.table] = trend.points[at - 1].debt_files
+    return debts

@@ -15,10 +15,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lakewright.platform.declare.partition_keys import first_few
+from lakewright.platform.upkeep.alter import ALTER
 from lakewright.platform.upkeep.clean import RESTORE, RestoreOptions
 from lakewright.platform.upkeep.respec import RESPEC
 from lakewright.platform.upkeep.revert import REVERT, RevertOptions
 from lakewright.platform.upkeep.verb import AnyVerb, Outcome, Work
+from lakewright.platform.upkeep.verbs import VERBS
 from lakewright.platform.upkeep.words import counted, named, snapshots_text
 from lakewright.platform.warehouse.action import Action, Verdict
 from lakewright.platform.warehouse.ledger import Ledger
@@ -37,28 +39,9 @@ _COMMAND = re.compile(r"(lakewright .+ \(([0-9a-f]{8})\))(?:-|$)")
 _LEAST_DIGITS = 8
 _SHORT = re.compile(rf"(?:dagster-)?[0-9a-f]{{1,{_LEAST_DIGITS - 1}}}")
 
-_EXPIRED = "what an expiry deletes is gone for good"
-_DELETED = "what it deletes is gone for good"
 # Verbs that leave neither snapshots nor quarantines, or more than these.
-_ALTERED = (
-    "a schema goes on to its next version, which a rollback does not change either: alter it back"
-)
-WHY_NOT = {
-    "purge": _DELETED,
-    "expire_snapshots": _EXPIRED,
-    "expire_tags": _EXPIRED,
-    "expire_changelogs": _EXPIRED,
-    "delete_tags": _DELETED,
-    "delete_branch": _DELETED,
-    "rollback": "the snapshots that a rollback deletes are gone for good",
-    "fast_forward": "the snapshots that a fast-forward replaces are gone for good",
-    "alter": _ALTERED,
-    "evolve_schema": _ALTERED,
-    "respec": "the partition keys changed with the schema: change them back with another respec",
-    "mark_done": "success files stay: mark the partitions again once they are done",
-    "remove_orphans": "its files were deleted at once, or have been restored or purged since",
-    "restore": "what came back is an orphan again, for the next remove-orphans",
-}
+WHY_NOT = {each.name: each.not_undone for each in VERBS.values() if each.not_undone}
+WHY_NOT["evolve_schema"] = WHY_NOT[ALTER.name]
 # How actions ended that left nothing to undo.
 _ENDED = {
     Verdict.DONE: "left nothing to undo",

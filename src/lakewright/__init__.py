@@ -1,3 +1,22 @@
 """Lakewright: upkeep of open lakehouse tables, on Dagster and PySpark."""
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lakewright.platform.warehouse.upkeep import upkeep
+    from lakewright.storage import Catalog
+
+__all__ = ["Catalog", "upkeep"]
 __version__ = "0.1.0"
+
+# Imported when it is asked for: a command that prints help needs none of it.
+_MODULES = {"Catalog": "lakewright.storage", "upkeep": "lakewright.platform.warehouse.upkeep"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'lakewright' has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name]), name)

@@ -27,22 +27,8 @@ from lakewright.platform.declare.yaml_files import place_from
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
 from lakewright.platform.warehouse.adopted import parse_adopted, read_adopted, write_adopted
+from lakewright.project.new import EXAMPLE
 from lakewright.storage.env import SystemEnv
-
-_EXAMPLE_ROWS = "id,day,amount\n1,2024-01-01,9.90\n2,2024-01-01,20.00\n3,2024-01-02,4.50\n"
-_EXAMPLE_TABLE = """\
-# An example: put a table of yours in its place. `lakewright check` finds what is wrong here.
-table: shop.orders
-comment: Orders by number
-columns:
-  - {name: id, type: BIGINT NOT NULL, comment: number of the order}
-  - {name: day, type: DATE}
-  - {name: amount, type: "DECIMAL(10, 2)"}
-primary_key: [id]
-source: {csv: orders.csv}
-expectations:
-  - {expect: expect_column_values_to_be_between, column: amount, min_value: 0}
-"""
 
 
 @functools.cache
@@ -80,8 +66,8 @@ class LakehouseTablesScaffolder(dg.Scaffolder[Any]):
         if request.append or folder.exists():
             return
         folder.mkdir()
-        (folder / "orders.csv").write_text(_EXAMPLE_ROWS, encoding="utf-8")
-        (folder / "orders.yaml").write_text(_EXAMPLE_TABLE, encoding="utf-8")
+        for file in EXAMPLE.iterdir():
+            (folder / file.name).write_bytes(file.read_bytes())
 
 
 @dg.scaffold_with(LakehouseTablesScaffolder)
@@ -126,7 +112,7 @@ class LakehouseTables(dg.StateBackedComponent, dg.Model, dg.Resolvable):
 
     key_prefix: Annotated[
         Sequence[str],
-        Field(description="What the keys of all assets begin with, before database and table."),
+        Field(description="What the keys of all tables begin with, before database and table."),
     ] = ()
 
     defs_state: ResolvedDefsStateConfig = DefsStateConfigArgs.local_filesystem()

@@ -1,8 +1,7 @@
 """The definitions of a workspace: every declared table with its asset, jobs, sensor and schedule.
 
 `LAKEWRIGHT_TABLES` names the files and folders of declarations, parted as in PATH, and
-`LAKEWRIGHT_POLICY` those of policies, under which all tables of the warehouse are kept. Without
-any, the demonstration's declarations are taken.
+`LAKEWRIGHT_POLICY` those of policies, under which all tables of the warehouse are kept.
 """
 
 from __future__ import annotations
@@ -35,24 +34,25 @@ from lakewright.assets.newest_partition_check import build_newest_partition_chec
 from lakewright.assets.schema_check import build_schema_check
 from lakewright.assets.stored_rows_check import build_stored_rows_check
 from lakewright.assets.tables import build_asset, derived_spec
+from lakewright.assets.warehouse_report import build_warehouse_report, can_be_reported
 from lakewright.jobs.automation_sensor import build_automation_sensors
 from lakewright.jobs.evolve_schema import evolve_job
 from lakewright.jobs.ingest import build_ingest_job, build_ingest_schedule
 from lakewright.jobs.refresh_assets import Refresh, build_refresh_job
+from lakewright.jobs.rejection_sensor import build_rejection_sensor
 from lakewright.jobs.replay import build_replay_job
-from lakewright.jobs.respec import SPLIT_OF_A_TABLE
 from lakewright.jobs.scheduled_checks import build_scheduled_checks
 from lakewright.jobs.schema_sensor import build_schema_sensor
 from lakewright.jobs.statements import build_statements_job
 from lakewright.jobs.undo import build_undo_job
-from lakewright.jobs.upkeep import build_table_job, build_upkeep_job
+from lakewright.jobs.upkeep import build_requests_job, build_upkeep_job
 from lakewright.jobs.upkeep_sensor import build_upkeep_sensor
 from lakewright.jobs.verbs import KEEPING_JOBS, REQUESTED_JOBS
 from lakewright.platform.declare.policy_watch import PolicyFiles
 from lakewright.platform.declare.variables import POLICY_VARIABLE, TABLES_VARIABLE
 from lakewright.platform.declare.workspace import Workspace, read_workspace
 from lakewright.platform.orchestration.check_events import HEALTHY
-from lakewright.platform.orchestration.dagster_checks import check_for_dagster, check_schedules
+from lakewright.platform.orchestration.dagster_checks import check_for_dagster
 from lakewright.platform.orchestration.names import UpkeepNames, usual_key
 from lakewright.platform.orchestration.newest_partition_reports import deadlines_of
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
@@ -66,7 +66,6 @@ _LISTING_SECONDS = 20.0
 # What this process has read, by warehouse.
 _LISTED: dict[str, tuple[AdoptedTable, ...]] = {}
 _log = logging.getLogger(__name__)
-DEMO_TABLES = Path(__file__).parent / "demo" / "tables"
 
 
 def build_definitions(
@@ -102,7 +101,7 @@ def build_definitions(
     jobs: list[Any] = []
     sensors: list[dg.SensorDefinition] = []
     tables = KeptTables(
-        files=PolicyFiles(policies, workspace=workspace, check=check_schedules),
+        files=PolicyFiles(policies, workspace=workspace),
         declarations={each.table: each for each in workspace.declarations},
         adopted=tuple(adopted),
     )
@@ -110,14 +109,14 @@ def build_definitions(
         workspace, adopted_tables, tables, UpkeepNames(group), hooks
     )
     verbs = [kind.name for kind in KEEPING_JOBS]
-    requested = (*REQUESTED_JOBS, evolve_job(workspace, names.keys))
-    keeping, asked = (
+    keeping, evolving = (
         [build_upkeep_job(kind, tables, names=names, resources=keys) for kind in kinds]
-        for kinds in (KEEPING_JOBS, requested)
+        for kinds in (KEEPING_JOBS, (evolve_job(workspace, names.keys),))
     )
     checking, schedules = build_scheduled_checks(workspace.declarations, names)
     jobs += [
-        *asked,
+        *evolving,
+        build_requests_job(REQUESTED_JOBS, tables, names=names, resources=keys),
         *checking,
         build_undo_job(names=names, resources=keys),
         build_statements_job(names=names, resources=keys),
@@ -126,11 +125,25 @@ def build_definitions(
     shown = None if refresh is None else adopted_tables
     if refresh is not None:
         keeping.append(build_refresh_job(refresh, names=names))
+    reports, renewing = _reporting(tables, names, keys) if policies or adopted else ([], [])
+    assets += reports
+    schedules += renewing
     sensors.append(
         build_upkeep_sensor(
-            tables, keeping, names=names, resources=keys, shown=shown, is_run=_is_run()
+            tables,
+            keeping,
+            names=names,
+            resources=keys,
+            shown=shown,
+            is_run=_is_run(),
+            page=reports[0].key.to_user_string() if reports else "",
         )
     )
+    # Only a policy file says where alerts go.
+    if policies and workspace.declarations:
+        sensors.append(
+            build_rejection_sensor(tables, warehouse or WarehouseResource(), names=names)
+        )
     jobs += keeping
     if any(can_be_backfilled(each) for each in workspace.declarations):
         jobs.append(
@@ -172,8 +185,6 @@ def build_definitions(
             checks.append(build_newest_partition_check(declaration, own, deadlines, resources=keys))
         if declaration.columns:
             checks.append(build_schema_check(workspace, declaration, own, resources=keys))
-            if declaration.scheme.dimensions:
-                jobs.append(build_table_job(SPLIT_OF_A_TABLE, declaration, own, resources=keys))
     sensors += build_automation_sensors(workspace.declarations, names=names)
     if undeclared:
         assets += undeclared.values()
@@ -204,6 +215,16 @@ def build_definitions(
 def _is_run() -> bool:
     """Whether this process loads the definitions that another one has, to carry out a run."""
     return DefinitionsLoadContext.get().load_type is DefinitionsLoadType.RECONSTRUCTION
+
+
+def _reporting(
+    tables: KeptTables, names: UpkeepNames, keys: ResourceKeys
+) -> tuple[list[dg.AssetsDefinition], list[dg.ScheduleDefinition]]:
+    """The page of the warehouse and its schedule, where the extra that draws it is installed."""
+    if not can_be_reported():
+        return [], []
+    report, schedule = build_warehouse_report(tables, names=names, resources=keys)
+    return [report], [schedule]
 
 
 def _shown(
@@ -250,14 +271,14 @@ def _shown(
 
 @dg.definitions
 def defs() -> dg.Definitions:
-    """The workspace that `workspace.yaml` loads."""
+    """The workspace that `lakewright up` serves."""
     paths, policies = _named(TABLES_VARIABLE), _named(POLICY_VARIABLE)
     # The jobs bring their executor along; this one is for assets materialized without a job.
     in_process = dg.Definitions(executor=dg.in_process_executor)
     # With policies, all tables of the warehouse are kept.
     adopted = ["*"] if policies else []
     built = build_definitions(
-        paths or ([] if policies else [DEMO_TABLES]),
+        paths,
         policies=policies,
         adopted=adopted,
         adopted_tables=_listed(adopted) if adopted else (),

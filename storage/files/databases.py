@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from lakewright.storage.errors import InvalidRequestError, UnavailableError, UnsupportedError
+from lakewright.storage.errors import InvalidRequestError, UnavailableError
+from lakewright.storage.extras import needed_for
 from lakewright.storage.files.store_failures import harmless, without_secrets
 
 CONNECT_SECONDS = 10
@@ -210,10 +211,5 @@ def _check_postgres(url: str, use: str) -> None:
 
 def psycopg() -> Any:
     """The client of PostgreSQL."""
-    try:
+    with needed_for("a lock or a catalog in PostgreSQL"):
         return importlib.import_module("psycopg")
-    except ImportError as error:
-        raise UnsupportedError(
-            "a lock or a catalog in PostgreSQL needs a package that is not installed; "
-            "pip install 'lakewright[postgres]'"
-        ) from error

@@ -19,8 +19,8 @@ from lakewright.storage.errors import (
     NotFoundError,
     StorageError,
     UnavailableError,
-    UnsupportedError,
 )
+from lakewright.storage.extras import needed_for
 from lakewright.storage.files.store_failures import harmless, without_secrets
 
 SCHEME = "thrift://"
@@ -280,22 +280,17 @@ class _Library:
 
 @cache
 def _library() -> _Library:
-    try:
+    with needed_for("a catalog in a Hive metastore"):
         thrift = importlib.import_module("thriftpy2.thrift")
         transport = importlib.import_module("thriftpy2.transport")
         protocol = importlib.import_module("thriftpy2.protocol")
-    except ImportError as error:
-        raise UnsupportedError(
-            "a catalog in a Hive metastore needs a package that is not installed; "
-            "pip install 'lakewright[hive]'"
-        ) from error
-    return _Library(
-        TSocket=transport.TSocket,
-        TBufferedTransport=transport.TBufferedTransport,
-        TBinaryProtocol=protocol.TBinaryProtocol,
-        TClient=thrift.TClient,
-        TException=thrift.TException,
-    )
+        return _Library(
+            TSocket=transport.TSocket,
+            TBufferedTransport=transport.TBufferedTransport,
+            TBinaryProtocol=protocol.TBinaryProtocol,
+            TClient=thrift.TClient,
+            TException=thrift.TException,
+        )
 
 
 def _capabilities() -> Any:

@@ -1,7 +1,10 @@
 """The only room that imports pyspark: DataFrames in and out, and tasks on executors."""
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
+from lakewright.storage.extras import needed_for
+
+with needed_for("Spark"):
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 from lakewright.storage.spark.arrow_frames import dataframe_of, fits_spark
 from lakewright.storage.spark.engine import SparkEngine

@@ -106,7 +106,7 @@ def test_a_run_imports_of_its_expectations_what_it_needs(tmp_path: Path) -> None
         ["ls"],
         ["show", "shop.events"],
         ["read", "shop.events"],
-        ["history"],
+        ["ledger"],
         ["snapshots", "shop.events"],
         ["files", "shop.events"],
     ],

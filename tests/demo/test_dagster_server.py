@@ -21,6 +21,6 @@ def test_definitions_that_cannot_be_loaded_are_told_with_the_cause(tmp_path: Pat
     (tables / "none.yaml").write_text("table: none\n")
     shutil.copy(ROOT / "dagster_home" / "dagster.yaml", home)
     environment = {"LAKEWRIGHT_WAREHOUSE": str(tmp_path / "wh"), "LAKEWRIGHT_TABLES": str(tables)}
-    server = DagsterServer(ROOT / "workspace.yaml", home, environment)
+    server = DagsterServer(None, home, environment)
     with pytest.raises(UnavailableError, match=r"none\.yaml"), server:
         pytest.fail("it started")

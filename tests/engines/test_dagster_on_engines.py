@@ -66,7 +66,7 @@ def test_a_declared_table_is_ingested_and_compacted_there_by_runs_of_dagster(
         if kind == "connect":
             # A session of this machine could not begin without Java.
             environment["JAVA_HOME"] = str(tmp_path / "no-java")
-        with DagsterServer(ROOT / "workspace.yaml", tmp_path / "home", environment) as server:
+        with DagsterServer(None, tmp_path / "home", environment) as server:
             ingested = server.launch_assets(["shop.events"], partitions=DAYS)
             until_done(server, ingested)
             table = Catalog.open(str(tmp_path / "warehouse")).table("shop.events")

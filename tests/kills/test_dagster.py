@@ -70,7 +70,7 @@ class Platform:
         """The platform while it runs; none of its processes is left afterwards."""
         path = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), str(ROOT))))
         server = DagsterServer(
-            ROOT / "workspace.yaml",
+            None,
             self.folder / "home",
             {
                 "LAKEWRIGHT_TABLES": str(self.folder / "tables"),

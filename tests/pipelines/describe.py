@@ -10,7 +10,8 @@ from pathlib import Path
 
 import dagster as dg
 
-from lakewright.definitions import DEMO_TABLES, build_definitions
+from lakewright.definitions import build_definitions
+from lakewright.demo import DEMO_TABLES
 
 REVIEWED = Path(__file__).with_name("definitions.txt")
 

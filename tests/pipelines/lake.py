@@ -16,6 +16,8 @@ from dagster._core.storage.asset_check_execution_record import (
 )
 
 from lakewright.definitions import build_definitions
+from lakewright.jobs.upkeep import REQUESTS_JOB
+from lakewright.jobs.verbs import REQUESTED_JOBS
 from lakewright.platform.declare.declaration_checks import SCHEMA_MATCHES, STORED_ROWS_FIT
 from lakewright.platform.orchestration.check_events import HEALTHY
 from lakewright.platform.orchestration.names import TableNames, UpkeepNames
@@ -227,8 +229,14 @@ class Lake:
         if verb in _JOBS_OF_A_TABLE:
             return self.run_job(TableNames(name).job(verb), {})
         dry_run = {key: config.pop(key) for key in ("dry_run",) if key in config}
-        config = {"tables": {name: config}, **dry_run}
-        return self.run_job(verb, {"ops": {verb: {"config": config}}})
+        return self.run_verb(verb, {"tables": {name: config}, **dry_run})
+
+    def run_verb(self, verb: str, config: Mapping[str, Any], **tags: str) -> Outcome:
+        """Run a verb by its own job, or by the one of the verbs that only a person asks for."""
+        job, given = verb, config
+        if verb in {each.name for each in REQUESTED_JOBS}:
+            job, given = REQUESTS_JOB, {"verb": {verb: config}}
+        return self.run_job(job, {"ops": {job: {"config": given}}}, **tags)
 
     def request(self, request: dg.RunRequest) -> Outcome:
         """Run what a sensor asked for, as the daemon would launch it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import dagster as dg
@@ -19,7 +19,7 @@ from dagster._core.test_utils import create_run_for_test
 from lakewright.jobs.upkeep import build_upkeep_job
 from lakewright.jobs.verbs import KEEPING_JOBS
 from lakewright.platform.declare.policy_watch import PolicyFiles
-from lakewright.platform.upkeep.measures import Benefit, Cost
+from lakewright.platform.upkeep.measures import Measures
 from lakewright.platform.upkeep.verb import AnyVerb
 from lakewright.platform.warehouse.kept_tables import KeptTables
 from lakewright.platform.warehouse.ledger import Ledger
@@ -50,13 +50,15 @@ def test_the_sensor_asks_for_the_partitions_that_are_due_and_says_why(fragmented
     (request,) = answer.run_requests
     assert request.job_name == "compact"
     config = request.run_config["ops"]["compact"]["config"]
-    assert config["tables"] == {"shop.events": {"partitions": ["2024-01-02"]}}
+    asked = config["tables"]["shop.events"]
+    # With what the policy says of it now.
+    assert (asked["partitions"], asked["min_files"]) == (["2024-01-02"], 3)
     assert request.tags["lakewright/table"] == "shop.events"
     said = config["asked"]["shop.events"]
     assert said["reason"] == "partition dt=2024-01-02: 3 small files ≥ 3: compact"
-    assert said["files"] == 3
-    assert said["benefit"].keys() == {"files_fewer", "bytes_fewer"}
-    assert said["benefit"]["files_fewer"] == 2
+    assert said["predicted"]["files"] == 3
+    assert {"files_fewer", "bytes_fewer"} < said["predicted"].keys()
+    assert said["predicted"]["files_fewer"] == 2
 
 
 def test_the_ledger_has_what_the_sensor_predicted(fragmented: Lake) -> None:
@@ -64,8 +66,8 @@ def test_the_ledger_has_what_the_sensor_predicted(fragmented: Lake) -> None:
     said = request.run_config["ops"]["compact"]["config"]["asked"]["shop.events"]
     assert fragmented.request(request).success
     (action,) = Ledger(fragmented.catalog).actions(verb="compact")
-    assert action.predicted_cost == Cost(**{each.name: said[each.name] for each in fields(Cost)})
-    assert action.predicted_benefit == Benefit(**said["benefit"])
+    predicted = Measures.predicted(said["predicted"])
+    assert (action.predicted_cost, action.predicted_benefit) == (predicted.cost, predicted.benefit)
     assert action.benefit.files_fewer == 2
 
 
@@ -321,7 +323,7 @@ def test_a_keyed_table_is_compacted_when_it_has_many_sorted_runs(lake: Lake) -> 
         lake.materialize("shop.products")
 
     (request,) = lake.tick().run_requests
-    assert request.run_config["ops"]["compact"]["config"]["tables"] == {"shop.products": {}}
+    assert request.run_config["ops"]["compact"]["config"]["tables"].keys() == {"shop.products"}
     outcome = lake.request(request)
 
     assert outcome.success, outcome.failure

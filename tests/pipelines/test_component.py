@@ -472,7 +472,9 @@ ORDERS_KEY = dg.AssetKey(["sales", "crm", "orders"])
 def test_a_subclass_gives_assets_other_keys_and_dependencies_follow(moved: Moved) -> None:
     graph = moved.loaded.get_repository_def().asset_graph
     pages = dg.AssetKey(["web", "pages"])
-    assert {*graph.get_all_asset_keys()} == {EVENTS_KEY, DAILY_KEY, ORDERS_KEY, pages}
+    # It is of no table.
+    report = dg.AssetKey(["warehouse_report__lake"])
+    assert {*graph.get_all_asset_keys()} == {EVENTS_KEY, DAILY_KEY, ORDERS_KEY, pages, report}
     daily = graph.get(DAILY_KEY)
     # What another project writes has the key that is made of its name.
     assert daily.parent_keys == {EVENTS_KEY, ORDERS_KEY, pages}

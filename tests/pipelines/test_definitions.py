@@ -11,6 +11,7 @@ import dagster as dg
 import pytest
 
 from lakewright.definitions import defs
+from lakewright.jobs.upkeep import REQUESTS_JOB
 from lakewright.jobs.verbs import KEEPING_JOBS, REQUESTED_JOBS
 from lakewright.platform.declare.variables import TABLES_VARIABLE
 from lakewright.platform.declare.yaml_files import DeclarationError
@@ -112,7 +113,7 @@ def test_a_table_that_others_write_gets_upkeep_and_nothing_that_writes(lake: Lak
 
 def test_a_declared_table_brings_the_jobs_of_its_partitions_and_nothing_else(lake: Lake) -> None:
     lake.declare(EVENTS)
-    own = {f"{verb}__shop__events" for verb in ("ingest", "split")}
+    own = {"ingest__shop__events"}
     shared = _jobs(lake) - own
 
     count = 100
@@ -121,9 +122,9 @@ def test_a_declared_table_brings_the_jobs_of_its_partitions_and_nothing_else(lak
     lake.declare("table: shop.written_by_others\n")
     many = lake.definitions.get_repository_def()
 
-    of_tables = {f"{verb}__shop__t{each}" for verb in ("ingest", "split") for each in range(count)}
+    of_tables = {f"ingest__shop__t{each}" for each in range(count)}
     assert _jobs(lake) == shared | of_tables
-    assert len(shared) == 27
+    assert len(shared) == 18
     assert [each.name for each in many.schedule_defs] == ["validate_schema_schedule"]
     assert {each.name for each in many.sensor_defs} == {"upkeep_sensor", "schema_sensor"}
 
@@ -142,11 +143,10 @@ def test_runs_of_a_verb_share_a_pool_and_writers_have_another(lake: Lake) -> Non
         job.name: {node.definition.pool for node in job.graph.nodes} - {None}
         for job in repository.get_all_jobs()
     }
-    of_table, writers = {"lakewright/shop/events"}, {"lakewright/shop/events/write"}
+    writers = {"lakewright/shop/events/write"}
     assert pools["compact"] == {"lakewright/compact"}
     for verb in ("respec", "evolve_schema"):
         assert pools[verb] == {f"lakewright/{verb}"}
-    assert pools["split__shop__events"] == of_table
     # What only reads holds nothing up.
     assert pools["validate_schema"] == set()
     assert [name for name, pool in pools.items() if pool == writers]
@@ -155,8 +155,7 @@ def test_runs_of_a_verb_share_a_pool_and_writers_have_another(lake: Lake) -> Non
 
 def test_a_launchpad_asks_for_the_tables_of_a_run_of_upkeep_and_of_a_backfill(lake: Lake) -> None:
     lake.declare(EVENTS)
-    kinds = [each.name for each in (*KEEPING_JOBS, *REQUESTED_JOBS)]
-    for name in (*kinds, "backfill"):
+    for name in (*[each.name for each in KEEPING_JOBS], "backfill"):
         job = lake.definitions.resolve_job_def(name)
         assert dg.validate_run_config(job, given(name, {"tables": {"shop.events": {}}}))
         with pytest.raises(
@@ -167,13 +166,20 @@ def test_a_launchpad_asks_for_the_tables_of_a_run_of_upkeep_and_of_a_backfill(la
             dg.validate_run_config(job, {})
 
 
+def test_one_job_carries_out_the_verbs_that_only_a_person_asks_for(lake: Lake) -> None:
+    lake.declare(EVENTS)
+    job = lake.definitions.resolve_job_def(REQUESTS_JOB)
+    for kind in REQUESTED_JOBS:
+        of_verb = {kind.name: {"tables": {"shop.events": {}}}}
+        assert dg.validate_run_config(job, given(REQUESTS_JOB, {"verb": of_verb}))
+        with pytest.raises(dg.DagsterInvalidConfigError, match='required config entry "tables"'):
+            dg.validate_run_config(job, given(REQUESTS_JOB, {"verb": {kind.name: {}}}))
+    with pytest.raises(dg.DagsterInvalidConfigError, match="rescale"):
+        dg.validate_run_config(job, given(REQUESTS_JOB, {"verb": {"reskale": {}}}))
+
+
 def given(job: str, config: Mapping[str, Any]) -> dict[str, Any]:
     return {"ops": {job: {"config": config}}}
-
-
-def test_the_workspace_file_names_the_definitions() -> None:
-    root = Path(__file__).parents[2]
-    assert "python_module: lakewright.definitions" in (root / "workspace.yaml").read_text()
 
 
 def test_the_instance_lets_one_step_at_a_time_into_a_pool() -> None:

@@ -9,10 +9,10 @@ from dagster._core.storage.asset_check_execution_record import AssetCheckExecuti
 
 from lakewright.definitions import build_definitions
 from lakewright.platform.orchestration import health_background
-from lakewright.platform.orchestration.health_reports import POOR_FILES, POOR_RUNS
 from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.upkeep.measures import Benefit
 from lakewright.platform.warehouse.action import Action, Verdict
+from lakewright.platform.warehouse.debt import POOR_FILES, POOR_RUNS
 from lakewright.platform.warehouse.ledger import Ledger
 from tests.pipelines.lake import EVENTS, Lake, events
 

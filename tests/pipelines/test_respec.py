@@ -183,61 +183,30 @@ def test_the_job_changes_the_keys_to_those_declared_and_the_partitions_follow(da
     assert len(days.rows()) == len(due)
 
 
-def test_a_backfill_splits_by_partition_of_the_asset_and_redoes_nothing(days: Lake) -> None:
+def test_splits_alone_keep_the_keys_and_a_later_change_redoes_none(days: Lake) -> None:
     days.declare(declared("hour"))
     # A launchpad asks for no partition where the keys change.
     assert days.definitions.resolve_job_def("respec").partitions_def is None
-    job = "split__shop__events"
-    partitions = days.definitions.resolve_job_def(job).partitions_def
-    assert partitions is not None
-    assert "2024-01-01-01:00" in partitions.get_partition_keys()
 
-    def split(key: str) -> Any:
-        done = days.run_job(job, {}, **{"dagster/partition": key})
+    def split(**config: Any) -> Any:
+        done = days.run("respec", split_only=True, **config)
         assert done.success, done.failure
         return done.observations
 
-    first = split("2024-01-01-01:00")
+    first = split(partitions=["2024-01-01"])
     assert first[None]["lakewright/files_split"] == 1
     # The ledger: another partition has a file to split.
     (left,) = days.run("respec", dry_run=True).outputs["to split"].records
     assert (left.data["partition"], left.data["files"]) == ("dt=2024-01-02", 1)
-    assert "2024-01-01" in first
-    # All hours of a day are split together.
-    assert split("2024-01-01-02:00") == {}
+    assert split(partitions=["2024-01-01"]) == {}
     assert days.table().schema.partition_keys == ("dt",)
-    assert split("2024-01-02-07:00")[None]["lakewright/files_split"] == 1
+    assert split()[None]["lakewright/files_split"] == 1
+    # Writers go on by the present keys.
+    assert days.table().schema.partition_keys == ("dt",)
     done = days.run("respec")
     assert done.success, done.failure
     assert done.observations[None]["lakewright/files_split"] == 0
     assert days.table().schema.partition_keys == ("dt", "hh")
-
-
-def test_a_split_before_the_declaration_changes_takes_the_keys_of_the_run(days: Lake) -> None:
-    config = {"ops": {"split__shop__events": {"config": {"keys": ["dt", "hh"]}}}}
-    tag = {"dagster/partition": "2024-01-02"}
-    done = days.run_job("split__shop__events", config, **tag)
-    assert done.success, done.failure
-    assert done.observations[None]["lakewright/files_split"] == 1
-    # Writers go on by the present keys.
-    days.give(flights("2024-01-03", 1))
-    assert days.materialize(partitions="2024-01-03").success
-
-
-def test_a_run_of_a_split_that_names_no_partition_splits_all_and_keeps_the_keys(
-    days: Lake,
-) -> None:
-    days.declare(declared("hour"))
-    done = days.run_job("split__shop__events", {})
-    assert done.success, done.failure
-    assert done.observations[None]["lakewright/files_split"] == 2
-    assert days.table().schema.partition_keys == ("dt",)
-
-
-def test_a_partition_that_the_table_lacks_is_no_failure_of_a_backfill(days: Lake) -> None:
-    days.declare(declared("hour"))
-    done = days.run_job("split__shop__events", {}, **{"dagster/partition": "2024-01-04-01:00"})
-    assert done.success, done.failure
 
 
 def test_the_sensor_follows_a_change_that_another_process_made(days: Lake) -> None:

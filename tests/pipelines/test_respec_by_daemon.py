@@ -135,23 +135,6 @@ def of_asset(context: WorkspaceProcessContext, keys: Sequence[str]) -> Partition
     )
 
 
-def of_job(context: WorkspaceProcessContext, keys: Sequence[str]) -> PartitionBackfill:
-    (location,) = context.create_request_context().code_locations
-    (repository,) = location.get_repositories().values()
-    sets = repository.get_partition_sets()
-    (found,) = [each for each in sets if each.job_name == "split__shop__events"]
-    return PartitionBackfill(
-        backfill_id="ofjob",
-        partition_set_origin=found.get_remote_origin(),
-        status=BulkActionStatus.REQUESTED,
-        partition_names=list(keys),
-        from_failure=False,
-        reexecution_steps=None,
-        tags={},
-        backfill_timestamp=NOW,
-    )
-
-
 @pytest.mark.mission("PT1")
 def test_the_page_of_the_asset_and_backfills_go_by_the_new_keys(lake: Lake) -> None:
     with loaded(lake) as context:
@@ -160,7 +143,8 @@ def test_the_page_of_the_asset_and_backfills_go_by_the_new_keys(lake: Lake) -> N
     with loaded(lake) as context:
         # Reloaded before the change: former keys are none of the asset's.
         assert page(context)["partitionStats"]["numMaterialized"] == 0
-        carried_out(context, of_job(context, ["2024-01-01-01:00", "2024-01-01-02:00"]))
+        split = lake.run("respec", split_only=True, partitions=["2024-01-01"])
+        assert split.success, split.failure
         assert lake.table().schema.partition_keys == ("dt",)
         ledger = lake.run("respec", dry_run=True)
         assert ledger.outputs["lakewright/files_to_split"] == 1

@@ -332,6 +332,18 @@ def test_reports_that_take_long_come_table_by_table_and_none_is_left_out(
     assert len(set.union(*told)) == 10
 
 
+def test_a_run_that_waited_does_what_the_policy_of_its_tick_asked_for(lake: Lake) -> None:
+    lake.declare(f"table: shop.events\n{SHARED}\n")
+    fill(lake, "shop.events", 4)
+    (request,) = lake.tick().run_requests
+    asked = request.run_config["ops"]["compact"]["config"]["tables"]["shop.events"]
+    assert (asked["min_files"], asked["verify"]) == (3, "checksums")
+    # Edited while the run waits: by this, nothing would be due.
+    lake.declare("table: shop.events\nmaintenance: {compaction: {small_files: 99}}\n")
+    assert lake.request(request).success
+    assert lake.table("shop.events").at().partitions()[0].file_count == 1
+
+
 @pytest.mark.parametrize(
     "policy", ["freeze: true", "mode: shadow", "compaction: {enabled: false, small_files: 3}"]
 )

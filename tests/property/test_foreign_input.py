@@ -26,7 +26,7 @@ from lakewright.cli.grammar.root import ROOT
 from lakewright.platform.declare.declaration_files import load_declarations
 from lakewright.platform.declare.policy_files import load_policies
 from lakewright.platform.declare.yaml_files import DeclarationError, Problem
-from lakewright.platform.orchestration.dagster_checks import check_for_dagster, check_schedules
+from lakewright.platform.orchestration.dagster_checks import check_for_dagster
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import InvalidPredicate, StorageError
 from lakewright.storage.spec.schema import TableSchema, new_schema
@@ -343,7 +343,7 @@ def test_any_text_is_a_policy_or_is_refused_with_file_and_line(
     tmp_path: Path, data: st.DataObject
 ) -> None:
     def read(path: Path) -> None:
-        policies = load_policies([path], check=check_schedules)
+        policies = load_policies([path])
         for table in ("sales.orders", "web.tmp_1", "", "a", "a.b.c", "\ud800."):
             assert policies.of(table).settings
 

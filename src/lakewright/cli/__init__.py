@@ -75,6 +75,7 @@ def _terminate(_: int, __: FrameType | None) -> None:
 
 
 def _run(root: click.Group, arguments: list[str]) -> int:
+    context: click.Context | None = None
     try:
         with root.make_context("lakewright", arguments) as context:
             code = root.invoke(context)
@@ -88,7 +89,10 @@ def _run(root: click.Group, arguments: list[str]) -> int:
         # Help and usage errors need no storage, so its errors are looked up last.
         from lakewright.cli.exit_codes import exit_code_of
         from lakewright.storage.errors import StorageError
+        from lakewright.storage.extras import extra_missing
 
+        if isinstance(error, ImportError) and context is not None:
+            error = extra_missing(f"`lakewright {context.invoked_subcommand}`", error) or error
         if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
             _say_error(f"{str(error.filename)[:100]}… is longer than a path may be")
             return click.UsageError.exit_code

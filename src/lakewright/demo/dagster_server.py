@@ -11,7 +11,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
@@ -20,11 +19,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from lakewright.project.serve import HOST, LOCATION, dagster_dev_command, heed_interrupts
 from lakewright.storage.env import SystemEnv
 from lakewright.storage.errors import UnavailableError
 
-HOST = "127.0.0.1"
-LOCATION = "lakewright.definitions"
 REPOSITORY = "__repository__"
 ASSET_JOB = "__ASSET_JOB"
 ENDED = frozenset({"SUCCESS", "FAILURE", "CANCELED"})
@@ -78,7 +76,9 @@ class DagsterServer:
         heed_interrupts()
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
-                dagster_dev_command(self.workspace, self.port),
+                dagster_dev_command(
+                    None if self.workspace else LOCATION, self.port, self.workspace
+                ),
                 env={**os.environ, **self.environment, "DAGSTER_HOME": str(self.home)},
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -326,24 +326,6 @@ class DagsterServer:
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-
-
-def heed_interrupts() -> None:
-    """Undo a shell's `&`, which has commands ignore interrupts.
-
-    Dagster would inherit that, and it handles a termination signal only if it handles interrupts.
-    """
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def dagster_dev_command(workspace: Path | None, port: int) -> list[str]:
-    """The command that serves a workspace on loopback, this project's definitions without one."""
-    what = ("--module-name", LOCATION) if workspace is None else ("--workspace", str(workspace))
-    return [
-        *(sys.executable, "-m", "dagster", "dev"),
-        *(*what, "--host", HOST, "--port", str(port)),
-    ]
 
 
 def _successful(answer: Mapping[str, Any], kind: str) -> Mapping[str, Any]:

@@ -19,7 +19,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakewright.definitions import DEMO_TABLES
+from lakewright.demo import DEMO_TABLES
 from lakewright.demo.dagster_server import DagsterServer
 from lakewright.jobs.evolve_schema import VERB as EVOLVE
 from lakewright.platform.declare.workspace import read_workspace

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import shlex
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -46,8 +47,7 @@ from lakewright.demo.evolution import (
 from lakewright.demo.hourly_weather import HOURLY_WEATHER, give_hours, hours_to_give
 from lakewright.demo.partition_keys import all_rows, give_keys, keys_to_give, told
 from lakewright.demo.report import Change, TableState, render_changes, render_health, state_of
-from lakewright.demo.workspace import Workspace, find_workspace
-from lakewright.platform.declare.variables import TABLES_VARIABLE
+from lakewright.platform.declare.variables import DEFAULT_WAREHOUSE, TABLES_VARIABLE
 from lakewright.platform.orchestration.names import (
     TABLE_TAG,
     UpkeepNames,
@@ -55,6 +55,7 @@ from lakewright.platform.orchestration.names import (
 )
 from lakewright.platform.warehouse.kept_verbs import COMPACT
 from lakewright.platform.warehouse.kept_verbs import EXPIRE_SNAPSHOTS as EXPIRE
+from lakewright.project.serve import Workspace, workspace_of
 from lakewright.storage import Catalog, Table
 from lakewright.storage.env import SystemEnv
 from lakewright.storage.errors import UnavailableError
@@ -88,7 +89,7 @@ Found = TypeVar("Found")
 
 def run_demo(warehouse: str, first_day: dt.date = FIRST_DAY) -> None:
     """Run all steps of the demo, with the flights since a day of January to November."""
-    workspace = find_workspace(warehouse)
+    workspace = workspace_of(warehouse)
     env = SystemEnv()
     started = env.now_ms()
     say = Narrator(env, started)
@@ -104,22 +105,21 @@ def run_demo(warehouse: str, first_day: dt.date = FIRST_DAY) -> None:
         TABLES_VARIABLE: str(tables),
         **{name: os.environ.get(name, value) for name, value in _SHORT_RUNS.items()},
     }
-    with DagsterServer(workspace.file, workspace.home, environment) as server:
+    with DagsterServer(None, workspace.home, environment) as server:
         story = Story(server, catalog, say, env, first_day, tables)
         story.tell()
     say.line("")
     say.line(render_changes(story.changes) or "everything was there already; nothing was done")
     say.line("")
     say.line(f"done in {(env.now_ms() - started) / 1000:.0f} s. Look at it:")
-    _say_how_to_look(say, workspace)
+    _say_how_to_look(say, workspace, tables)
 
 
-def _say_how_to_look(say: Narrator, workspace: Workspace) -> None:
-    say.line("  make up                                     the Dagster UI, with every run above")
-    command = "  .venv/bin/lakewright"
-    beside = None if workspace.file is None else str(workspace.file.parent / "warehouse")
-    if workspace.warehouse != beside:
-        command += f" --warehouse {workspace.warehouse}"
+def _say_how_to_look(say: Narrator, workspace: Workspace, tables: Path) -> None:
+    command = f"  {shlex.quote(sys.argv[0])}"
+    if workspace.warehouse != str(Path(DEFAULT_WAREHOUSE).absolute()):
+        command += f" --warehouse {shlex.quote(workspace.warehouse)}"
+    say.line(f"{command} up --tables {shlex.quote(str(tables))}   the Dagster UI, with every run")
     say.line(f"{command} show {FLIGHTS}           schema, partitions, health")
     say.line(f"{command} read {FLIGHTS} --limit 5  rows, without Spark")
 
@@ -378,9 +378,7 @@ class Story:
             if found is not None:
                 return found
             self.env.sleep_ms(_POLL_MS)
-        raise UnavailableError(
-            f"waited {seconds} s for {what}; see the runs with make up, or {self.server.log}"
-        )
+        raise UnavailableError(f"waited {seconds} s for {what}; see {self.server.log}")
 
     def _check(self, runs: Iterable[Run]) -> None:
         for run in runs:

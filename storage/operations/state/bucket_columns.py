@@ -25,6 +25,8 @@ from lakewright.storage.operations.state.partition_filter import PartitionFilter
 from lakewright.storage.spec.manifest import FileKind, ManifestFileMeta
 
 _LATEST = np.iinfo(np.int64).max
+# Files are counted by size from each of these up to the next.
+LEAST_SIZES = (0, 1 << 20, 8 << 20, 32 << 20, 128 << 20, 512 << 20)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -39,7 +41,8 @@ class BucketColumns:
     deletion vectors mark some: no file holds a retraction, and there is nothing to merge or to wait
     for. `names` has a number for the name of each live file, bucket after bucket, and
     `begins` where those of a bucket begin. `has_other_rows` says that files have partition rows of
-    other keys than the table's.
+    other keys than the table's. `shapes` count the files of all buckets: level, least size, files,
+    bytes.
     """
 
     partition_rows: tuple[bytes, ...]
@@ -67,6 +70,7 @@ class BucketColumns:
     last_creation_ms: np.ndarray
     names: np.ndarray
     begins: np.ndarray
+    shapes: tuple[tuple[int, int, int, int], ...]
     has_other_rows: bool = False
 
     def __len__(self) -> int:
@@ -310,7 +314,18 @@ def _by_bucket(files: TableFiles, found: _Numbers, partitions: _Partitions) -> B
         last_creation_ms=_reduced(np.maximum, found.created, begins),
         names=found.name,
         begins=begins,
+        shapes=tuple(_shapes(found)),
     )
+
+
+def _shapes(found: _Numbers) -> Iterator[tuple[int, int, int, int]]:
+    """Level, least size, number and bytes of the files that are alike in both."""
+    sizes = np.searchsorted(LEAST_SIZES, found.size, "right") - 1
+    places = found.level.astype(np.int64) * len(LEAST_SIZES) + sizes
+    for place in np.unique(places).tolist():
+        alike = places == place
+        level, size = divmod(place, len(LEAST_SIZES))
+        yield level, LEAST_SIZES[size], int(alike.sum()), int(found.size[alike].sum())
 
 
 def _reduced(function: np.ufunc, values: np.ndarray, begins: np.ndarray) -> np.ndarray:

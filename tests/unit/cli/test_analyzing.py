@@ -45,7 +45,7 @@ def test_rows_alone_are_counted_when_no_column_is_wanted(
     catalog: Catalog, lakewright: Lakewright
 ) -> None:
     filled(catalog)
-    ended = lakewright(catalog, "analyze", "db.t", "--no-columns")
+    ended = lakewright(catalog, "analyze", "db.t", "--columns", "")
     assert len(ended.lines) == 1
     assert ended.lines[0].startswith("db.t: 30 rows")
 

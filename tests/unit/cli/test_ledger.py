@@ -1,4 +1,4 @@
-"""`lakewright history`, `savings` and `metrics`: what upkeep did, cost and saved."""
+"""`lakewright ledger`, `savings` and `metrics`: what upkeep did, cost and saved."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_commands_are_recorded_from_the_creation_of_the_ledger_on(
     assert lakewright(catalog, "compact", table.name, "--min-files", "9").code == 0
     none = lakewright(catalog, "ledger")
     assert none.code == 3
-    assert "`lakewright history --create` begins one" in none.err
+    assert "`lakewright ledger --create` begins one" in none.err
 
     assert lakewright(catalog, "ledger", "--create").code == 0
     again = lakewright(catalog, "ledger", "--create", "--format", "json")
@@ -62,30 +62,30 @@ def test_the_history_of_an_unknown_table_names_a_similar_one(
 ) -> None:
     table = new_table(catalog, name="db.orders")
     assert lakewright(catalog, "ledger", "--create").code == 0
-    unknown = lakewright(catalog, "history", "db.order")
+    unknown = lakewright(catalog, "ledger", "db.order")
     assert unknown.code == 3
     assert "no table db.order" in unknown.err
     assert "did you mean db.orders?" in unknown.err
     # A table that exists, or that was dropped since, is known.
-    assert lakewright(catalog, "history", "db.orders").lines == ["no such action is recorded"]
+    assert lakewright(catalog, "ledger", "db.orders").lines == ["no such action is recorded"]
     for number in range(3):
         table.write(rows(table, events(number, number + 1)))
     assert lakewright(catalog, "compact", "db.orders", "--full").code == 0
     catalog.drop_table("db.orders")
-    assert lakewright(catalog, "history", "db.orders").code == 0
-    assert lakewright(catalog, "history", "db.orders", "--verb", "purge").code == 0
+    assert lakewright(catalog, "ledger", "db.orders").code == 0
+    assert lakewright(catalog, "ledger", "db.orders", "--verb", "purge").code == 0
 
 
 def test_history_and_ledger_are_the_same_command(
     catalog: Catalog, table: Table, lakewright: Lakewright
 ) -> None:
-    assert lakewright(catalog, "history", "--create").code == 0
+    assert lakewright(catalog, "ledger", "--create").code == 0
     assert lakewright(catalog, "compact", table.name, "--full").code == 0
-    (told,) = lakewright(catalog, "history", table.name, "--format", "json").json
+    (told,) = lakewright(catalog, "ledger", table.name, "--format", "json").json
     assert (told["verb"], told["verdict"]) == ("compact", "done")
     assert lakewright(catalog, "ledger", table.name, "--format", "json").json == [told]
     help_text = lakewright(catalog, "--help").out
-    for name in ("history", "ledger", "restore", "undo", "trend"):
+    for name in ("ledger", "undo", "trend"):
         assert re.search(rf"^  {name} ", help_text, re.MULTILINE), name
 
 

@@ -17,7 +17,7 @@ from mcp.types import CallToolResult, TextContent
 
 from lakewright.cli.mcp.server import server_of
 from lakewright.cli.mcp.warehouse_tools import WarehouseTools
-from lakewright.platform.upkeep.verb import option_fields
+from lakewright.platform.upkeep.options import option_fields
 from lakewright.platform.upkeep.verbs import VERBS
 from lakewright.storage import Catalog
 from tests.support.tables.builders import EVENTS, events, new_table, rows

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.storage import Catalog
 from tests.support.tables.builders import content, events, new_table, rows
 from tests.unit.cli.conftest import Lakewright
 
 
-@pytest.mark.parametrize("undo", ["undo", "restore"])
 def test_a_run_of_a_command_is_undone_by_what_snapshots_shows_of_it(
-    catalog: Catalog, lakewright: Lakewright, undo: str
+    catalog: Catalog, lakewright: Lakewright
 ) -> None:
     table = new_table(catalog, partitions=("day",))
     for number in range(2):
@@ -25,21 +22,21 @@ def test_a_run_of_a_command_is_undone_by_what_snapshots_shows_of_it(
     users = lakewright(catalog, "snapshots", "db.t", "--format", "json").out
     (run,) = re.findall(r"lakewright drop-partitions \(([0-9a-f]{8})\)", users)
 
-    dry = lakewright(catalog, undo, run, "--dry-run")
+    dry = lakewright(catalog, "undo", run, "--dry-run")
 
     assert dry.code == 0
     assert "snapshot 3 of db.t to take back: 0 files to go, 2 files to return" in dry.out
     assert dry.lines[-1] == "dry run: nothing was written"
     assert content(table) == []
-    done = lakewright(catalog, undo, run, "--table", "db.t", "--format", "json")
+    done = lakewright(catalog, "undo", run, "--table", "db.t", "--format", "json")
     assert done.code == 0
     (part,) = done.json["parts"]
     assert (part["table"], part["what"], part["verb"]) == ("db.t", "snapshot 3", "revert")
     assert content(table) == before
-    again = lakewright(catalog, undo, run)
+    again = lakewright(catalog, "undo", run)
     assert again.code == 5
     assert "taken back already, by snapshot 4" in re.sub(r"\s+", " ", again.out)
-    assert lakewright(catalog, undo, "ffffffff").code == 3
+    assert lakewright(catalog, "undo", "ffffffff").code == 3
 
 
 def test_snapshots_are_taken_back_by_a_saved_plan(

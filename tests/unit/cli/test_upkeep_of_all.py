@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import lakewright as lakewright_package
 from lakewright.platform.upkeep.words import size_text
 from lakewright.platform.warehouse.action import Verdict
 from lakewright.platform.warehouse.ledger import Ledger
@@ -35,6 +36,26 @@ def policy(folder: Path, text: str = "") -> str:
     file = folder / "policy.yaml"
     file.write_text(f"warehouse:{COMPACTION_ONLY}{text}")
     return str(file)
+
+
+def test_a_python_user_calls_the_same_upkeep(
+    catalog: Catalog, lakewright: Lakewright, tmp_path: Path
+) -> None:
+    table = neglected(catalog, "db.a", 6)
+    due = content(table)
+    written = policy(tmp_path)
+
+    planned = lakewright_package.upkeep(catalog, written, dry_run=True)
+    assert [each.verb for each in planned.left.choice.chosen] == ["compact"]
+    assert len(table.history.snapshots()) == 6
+
+    done = lakewright_package.upkeep(lakewright_package.Catalog.open(catalog.uri), written)
+    assert [(each.verb, each.verdict) for each in done.actions] == [("compact", Verdict.DONE)]
+    assert not done.failed
+    assert content(catalog.table("db.a")) == due
+    assert_sound(catalog.table("db.a"))
+    assert lakewright(catalog, "undo", done.run).code == 0
+    assert sum(each.file_count for each in catalog.table("db.a").at().partitions()) == 6
 
 
 def test_what_is_due_is_told_then_done_and_then_nothing_is_due(

@@ -14,7 +14,7 @@ import click
 from lakewright.cli.exit_codes import CONFLICT
 from lakewright.cli.grammar.call import Call
 from lakewright.cli.grammar.command import command
-from lakewright.cli.grammar.options import FROM_1, WHERE_NOTES
+from lakewright.cli.grammar.options import FROM_1
 from lakewright.cli.grammar.values import names
 from lakewright.cli.output.answers import Answer
 from lakewright.cli.output.tables import Block, TextColumn, TextTable
@@ -23,6 +23,7 @@ from lakewright.cli.upkeep.policies import PATHS
 from lakewright.platform.declare.declarations import WriteKind
 from lakewright.platform.declare.partition_keys import first_few
 from lakewright.platform.declare.variables import TABLES_VARIABLE
+from lakewright.platform.upkeep.where_notes import WHERE_NOTES
 from lakewright.storage.errors import InvalidRequestError, NotFoundError
 
 if TYPE_CHECKING:

@@ -90,23 +90,9 @@ def _create(call: Call, *, name: str, tag: str | None, snapshot: int | None) -> 
     return said(*lines, branch=name, table=branch.name, snapshot_id=snapshot_id)
 
 
-_delete = verb_command(
-    DELETE_BRANCH,
-    name="delete",
-    arguments={"branch": "BRANCH"},
-    examples="lakewright branch delete nyc.flights trial --dry-run",
-)
-_fast_forward = verb_command(
-    FAST_FORWARD,
-    arguments={"branch": "BRANCH"},
-    notes="The table's own snapshots since the branch began go; all of them if it began empty.",
-    examples="lakewright branch fast-forward nyc.flights trial --dry-run",
-)
-
-
 branch = group(
     "branch",
     "Keep second histories of a table, which share its files.",
-    [_list, _create, _delete, _fast_forward],
+    [_list, _create, verb_command(DELETE_BRANCH), verb_command(FAST_FORWARD)],
     notes="The table of a branch is 'DB.TABLE$branch_NAME', for every command.",
 )

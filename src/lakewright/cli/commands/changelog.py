@@ -44,16 +44,8 @@ def _record(snapshot: Snapshot) -> dict[str, object]:
     }
 
 
-_expire = verb_command(
-    EXPIRE_CHANGELOGS,
-    name="expire",
-    flags={"every": "--all"},
-    examples="lakewright changelog expire nyc.flights --dry-run",
-)
-
-
 changelog = group(
     "changelog",
     "See and expire changes that outlived their snapshots.",
-    [_list, _expire],
+    [_list, verb_command(EXPIRE_CHANGELOGS)],
 )

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -21,6 +22,7 @@ from lakewright.platform.declare.check_files import (
     unknown_columns,
     unused_policies,
 )
+from lakewright.platform.declare.declaration_files import Check
 from lakewright.platform.declare.variables import POLICY_VARIABLE, TABLES_VARIABLE
 from lakewright.platform.declare.yaml_files import Problem
 from lakewright.platform.upkeep.words import counted
@@ -34,6 +36,7 @@ from lakewright.storage.errors import NotFoundError, StorageError
 Declarations and policies are told apart by their keys and may stand in one folder. Without PATH,
 those of ${TABLES_VARIABLE} and ${POLICY_VARIABLE} are checked. If there is a warehouse, policies
 for names that it has not are noted, and columns that its tables have not; they are no error.
+Where Dagster is installed, it judges owners, tags and schedules of declarations too.
 
 Exit codes:
   0    everything is right
@@ -47,15 +50,13 @@ lakewright check policy.yaml --format json
 @click.argument("paths", metavar="[PATH]…", nargs=-1, type=PATHS)
 def check(call: Call, *, paths: tuple[Path, ...]) -> Answer:
     """Check files of declarations and policies; list all that is wrong, with file and line."""
-    from lakewright.platform.orchestration.dagster_checks import check_for_dagster, check_schedules
-
     named = paths or _of_environment()
     if not named:
         raise click.UsageError(
             f"name files or folders, or set ${TABLES_VARIABLE} or ${POLICY_VARIABLE}",
             click.get_current_context(),
         )
-    checked = check_files(named, check=check_for_dagster, check_policy=check_schedules)
+    checked = check_files(named, check=_check_for_dagster())
     notes = _notes(call, checked)
     return Answer(
         text=lambda: _text(checked, notes),
@@ -63,6 +64,15 @@ def check(call: Call, *, paths: tuple[Path, ...]) -> Answer:
         records=lambda: [asdict(each) for each in checked.problems],
         code=2 if checked.problems else 0,
     )
+
+
+def _check_for_dagster() -> Check:
+    """What Dagster refuses in declarations; where it is not installed, it does not serve them."""
+    if find_spec("dagster") is None:
+        return lambda _: ()
+    from lakewright.platform.orchestration.dagster_checks import check_for_dagster
+
+    return check_for_dagster
 
 
 def _of_environment() -> tuple[Path, ...]:

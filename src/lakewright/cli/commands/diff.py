@@ -11,13 +11,13 @@ import click
 from lakewright.cli.grammar.call import Call
 from lakewright.cli.grammar.command import command
 from lakewright.cli.output.answers import Answer
-from lakewright.cli.upkeep.gate import GATE_NOTES, chosen, gate_options, workspace_of
+from lakewright.cli.upkeep.gate import GATE_NOTES, workspace_of, workspace_options
+from lakewright.cli.upkeep.parameters import options_of, read_options
 from lakewright.cli.upkeep.verbs import run_verb
 from lakewright.platform.declare.contract_files import contract_in
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.odcs import Contract, read_contract
 from lakewright.platform.upkeep.diff import difference_to
-from lakewright.platform.upkeep.findings import verdict_code
 from lakewright.platform.upkeep.gate_options import GateOptions
 from lakewright.storage import Table
 from lakewright.storage.errors import InvalidRequestError
@@ -38,7 +38,8 @@ lakewright diff nyc.flights tables/flights.yaml --tables tables --scan --format 
 """,
 )
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
-@gate_options
+@options_of(GateOptions)
+@workspace_options
 def diff(
     call: Call,
     *,
@@ -58,8 +59,8 @@ def diff(
     else:
         workspace = workspace_of(tables, sql, policy)
         verb = difference_to(contract.declaration, workspace, notes=contract.notes)
-    options = GateOptions(**chosen(**given))
-    return run_verb(verb, replace(call, dry_run=True), table, options, code_of=verdict_code)
+    options = read_options(GateOptions, given, table)
+    return run_verb(verb, replace(call, dry_run=True), table, options)
 
 
 def _contract(file: Path, table: Table) -> Contract | None:

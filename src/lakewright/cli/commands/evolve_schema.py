@@ -5,17 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import click
-
 from lakewright.cli.grammar.call import Call, check_one_of
 from lakewright.cli.grammar.command import command
 from lakewright.cli.output.answers import Answer
-from lakewright.cli.upkeep.gate import GATE_NOTES, chosen, gate_options, workspace_of
+from lakewright.cli.upkeep.gate import GATE_NOTES, workspace_of, workspace_options
+from lakewright.cli.upkeep.parameters import options_of, read_options
 from lakewright.cli.upkeep.verbs import run_verb
-from lakewright.platform.declare.declarations import OnDestructive
 from lakewright.platform.declare.variables import TABLES_VARIABLE
+from lakewright.platform.upkeep.alter import TEXTS
 from lakewright.platform.upkeep.evolve import EvolveOptions, evolution_to
-from lakewright.platform.upkeep.findings import verdict_code
 from lakewright.storage.errors import InvalidRequestError
 
 
@@ -32,16 +30,11 @@ lakewright evolve-schema nyc.flights --tables tables --dry-run
 lakewright evolve-schema nyc.flights --tables tables --on-destructive allow --format json
 """,
 )
-@click.option(
-    "--on-destructive",
-    type=click.Choice([each.value for each in OnDestructive]),
-    help="What becomes of changes by which stored values may be lost (default: the declaration's).",
-)
-@gate_options
+@options_of(EvolveOptions, without=TEXTS)
+@workspace_options
 def evolve_schema(
     call: Call,
     *,
-    on_destructive: str | None,
     tables: tuple[Path, ...],
     sql: tuple[Path, ...],
     policy: tuple[Path, ...],
@@ -59,14 +52,5 @@ def evolve_schema(
             f"or ${TABLES_VARIABLE}, or name the changes with `lakewright alter {table.name}`",
             table=table.name,
         )
-    policy_of = declaration.schema_policy.on_destructive
-    return run_verb(
-        evolution_to(declaration, workspace),
-        call,
-        table,
-        EvolveOptions(
-            on_destructive=policy_of if on_destructive is None else OnDestructive(on_destructive),
-            **chosen(**given),
-        ),
-        code_of=lambda plan: verdict_code(plan.now),
-    )
+    verb = evolution_to(declaration, workspace)
+    return run_verb(verb, call, table, read_options(EvolveOptions, given, table))

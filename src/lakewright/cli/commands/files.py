@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from lakewright.cli.grammar.call import Call, filter_of
 from lakewright.cli.grammar.command import command
-from lakewright.cli.grammar.options import WHERE_NOTES, snapshot_option, where_option
+from lakewright.cli.grammar.options import snapshot_option, where_option
 from lakewright.cli.output.answers import Answer, listed
 from lakewright.cli.output.partitions import partition_cells, partition_columns, plain_spec
 from lakewright.cli.output.tables import TextColumn
 from lakewright.cli.output.text import Cell, iso_time, time_text
+from lakewright.platform.upkeep.where_notes import WHERE_NOTES
 from lakewright.platform.upkeep.words import size_text
 
 if TYPE_CHECKING:

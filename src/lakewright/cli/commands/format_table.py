@@ -9,7 +9,7 @@ import click
 
 from lakewright.cli.grammar.call import Call, named_partitions
 from lakewright.cli.grammar.command import HowOption, command, group
-from lakewright.cli.grammar.options import WHERE_NOTES, columns_option, limit_option, where_option
+from lakewright.cli.grammar.options import columns_option, limit_option, where_option
 from lakewright.cli.grammar.values import names, partition
 from lakewright.cli.output.answers import Answer, listed, said
 from lakewright.cli.output.partitions import (
@@ -18,6 +18,7 @@ from lakewright.cli.output.partitions import (
     plain_spec,
     typing_notes,
 )
+from lakewright.platform.upkeep.where_notes import WHERE_NOTES
 from lakewright.platform.upkeep.words import counted
 
 if TYPE_CHECKING:

@@ -12,13 +12,13 @@ from lakewright.cli.grammar.call import Call, check_one_of, filter_of
 from lakewright.cli.grammar.command import command
 from lakewright.cli.grammar.options import (
     ROW_NOTES,
-    WHERE_NOTES,
     limit_option,
     snapshot_option,
     tag_option,
     where_option,
 )
 from lakewright.cli.grammar.values import bounds, times
+from lakewright.platform.upkeep.where_notes import WHERE_NOTES
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,4 +1,4 @@
-"""`lakewright history`, also `lakewright ledger`: the actions of upkeep, as they were recorded."""
+"""`lakewright ledger`: the actions of upkeep, as they were recorded."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 
 @command(
-    "history",
+    "ledger",
     of_table=False,
     examples="""
-lakewright history --create
-lakewright history nyc.flights --since 1d
-lakewright history --verb compact --format csv
+lakewright ledger --create
+lakewright ledger nyc.flights --since 1d
+lakewright ledger --verb compact --format csv
 """,
     notes="""
 The ledger is a table of the warehouse, lakewright.ledger, which any client reads. Once it exists,
 each command and job that changes a table for its upkeep adds a row. LAKEWRIGHT_LEDGER=off adds
-none; LAKEWRIGHT_LEDGER=on also makes a missing ledger. `lakewright restore RUN` takes a run back.
-`lakewright trend` prints the health of tables over time. `lakewright ledger` is the same command.
+none; LAKEWRIGHT_LEDGER=on also makes a missing ledger. `lakewright undo RUN` takes a run back.
+`lakewright trend` prints the health of tables over time.
 """,
 )
 @click.argument("table", metavar="[TABLE]", required=False)

@@ -9,12 +9,7 @@ import click
 
 from lakewright.cli.grammar.call import Call, named_partitions
 from lakewright.cli.grammar.command import command
-from lakewright.cli.grammar.options import (
-    WHERE_NOTES,
-    partitions_option,
-    snapshot_option,
-    where_option,
-)
+from lakewright.cli.grammar.options import partitions_option, snapshot_option, where_option
 from lakewright.cli.output.answers import Answer, listed
 from lakewright.cli.output.partitions import (
     partition_cells,
@@ -26,6 +21,7 @@ from lakewright.cli.output.partitions import (
 )
 from lakewright.cli.output.tables import TextColumn
 from lakewright.cli.output.text import Cell, iso_time, time_text
+from lakewright.platform.upkeep.where_notes import WHERE_NOTES
 from lakewright.platform.upkeep.words import size_text
 
 if TYPE_CHECKING:

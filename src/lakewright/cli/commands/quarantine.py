@@ -115,30 +115,8 @@ def _record(file: QuarantinedFile) -> dict[str, object]:
     }
 
 
-_restore = verb_command(
-    RESTORE,
-    arguments={"quarantine": "ID", "paths": "[PATH…]"},
-    notes="""
-ID is a quarantine, as list names it; PATH are files of it, by their paths below the table
-(default: all).
-""",
-    examples="lakewright quarantine restore nyc.flights 20240131-134500-1f0c2d3e --dry-run",
-)
-
-
-_purge = verb_command(
-    PURGE,
-    arguments={"quarantines": "[ID…]"},
-    notes="""
-ID are quarantines that go whatever their age. What something refers to by now is not deleted but
-comes back.
-""",
-    examples="lakewright quarantine purge nyc.flights --older-than 30d --dry-run",
-)
-
-
 quarantine = group(
     "quarantine",
     "See files that were set aside, bring them back, or delete them for good.",
-    [_list, _restore, _purge],
+    [_list, verb_command(RESTORE), verb_command(PURGE)],
 )

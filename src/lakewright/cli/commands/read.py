@@ -6,7 +6,6 @@ from lakewright.cli.grammar.call import Call, check_one_of, filter_of
 from lakewright.cli.grammar.command import command
 from lakewright.cli.grammar.options import (
     ROW_NOTES,
-    WHERE_NOTES,
     as_of_option,
     columns_option,
     limit_option,
@@ -14,6 +13,7 @@ from lakewright.cli.grammar.options import (
     tag_option,
     where_option,
 )
+from lakewright.platform.upkeep.where_notes import WHERE_NOTES
 
 
 @command(

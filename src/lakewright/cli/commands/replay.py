@@ -66,8 +66,8 @@ def replay(
     everything: bool,
 ) -> Answer:
     """Replay another policy over the recorded history: what it would have cost and gained."""
+    from lakewright.platform.declare.cron import ticks_back
     from lakewright.platform.declare.variables import POLICY_VARIABLE
-    from lakewright.platform.orchestration.cron import ticks_back
     from lakewright.platform.warehouse.kept_tables import check_patterns, names_of_tables
     from lakewright.platform.warehouse.recorded_history import read_history
     from lakewright.platform.warehouse.replay import replay as replayed

@@ -89,8 +89,7 @@ def _text(by: str, found: list[Saving]) -> list[Block]:
 
 
 def _cells(saving: Saving) -> list[Cell]:
-    from lakewright.cli.output.ledger_text import error_text, signed_size
-    from lakewright.platform.upkeep.words import duration_text, size_text
+    from lakewright.platform.upkeep.words import duration_text, error_text, signed_size, size_text
 
     cost, benefit, error = saving.cost, saving.benefit, saving.error
     foreseen, hoped = saving.predicted_cost, saving.predicted_benefit

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 @command(
     "snapshots",
+    notes="What upkeep did to tables, and what that cost: lakewright ledger.",
     examples="lakewright snapshots nyc.flights\nlakewright snapshots nyc.flights --format csv",
 )
 def snapshots(call: Call) -> Answer:

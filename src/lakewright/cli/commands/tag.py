@@ -115,21 +115,8 @@ def _check_name(name: str) -> None:
         )
 
 
-_delete = verb_command(
-    DELETE_TAGS,
-    name="delete",
-    arguments={"names": "TAG…"},
-    examples="lakewright tag delete nyc.flights q3 q4 --dry-run",
-)
-_expire = verb_command(
-    EXPIRE_TAGS,
-    name="expire",
-    examples="lakewright tag expire nyc.flights --dry-run",
-)
-
-
 tag = group(
     "tag",
     "Name states of a table, which then outlive expiry.",
-    [_list, _create, _rename, _delete, _expire],
+    [_list, _create, _rename, verb_command(DELETE_TAGS), verb_command(EXPIRE_TAGS)],
 )

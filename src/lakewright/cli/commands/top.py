@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from enum import Enum
 from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING
@@ -20,7 +19,7 @@ from lakewright.cli.output.tables import Block, Heading, TextColumn, TextTable
 from lakewright.cli.output.terminal import is_terminal
 from lakewright.cli.output.text import Cell
 from lakewright.cli.upkeep.gate import workspace_of
-from lakewright.cli.upkeep.policies import check_given_schedules, policies_of, policy_options
+from lakewright.cli.upkeep.policies import policies_of, policy_options
 
 if TYPE_CHECKING:
     from lakewright.platform.warehouse.action import Action
@@ -70,15 +69,14 @@ def top(
 ) -> Answer | None:
     """Watch a warehouse: tables by debt, what is due and why, who works, what was done."""
     from lakewright.platform.declare.policy_watch import PolicyFiles
-    from lakewright.platform.orchestration.cron import last_tick_ms
     from lakewright.platform.warehouse.kept_tables import KeptTables
     from lakewright.platform.warehouse.overview import Overviews
 
     call = call if uri is None else replace(call, warehouse=uri)
     workspace = workspace_of(tables, ())
     policies_of(policy, workspace)
-    files = PolicyFiles(policy, workspace=workspace, check=check_given_schedules)
-    overviews = Overviews(call.catalog(), KeptTables(files=files, adopted=("*",)), last_tick_ms)
+    files = PolicyFiles(policy, workspace=workspace)
+    overviews = Overviews(call.catalog(), KeptTables(files=files, adopted=("*",)))
     if once or call.form != "table" or not is_terminal(sys.stdout):
         seen = overviews.look()
         return Answer(
@@ -162,7 +160,7 @@ def _cells(line: TableLine) -> list[Cell]:
         verb = left.verb.replace("_", " ")
         state = left.why_not.value.replace("_", " ")
         state += "" if left.verb == EVERY_VERB else f": {verb}"
-        why = left.reason.removeprefix(f"{line.table}, {verb}: ")
+        why = left.told
     elif line.debt.files:
         # A debt is counted against no policy, so it says what it is made of.
         state, why = "not due", "; ".join(line.findings)
@@ -215,10 +213,12 @@ def _value(seen: Overview) -> Record:
 
 
 def _line_value(line: TableLine) -> dict[str, object]:
+    from lakewright.platform.warehouse.upkeep import plain_decision
+
     return {
         **_line_record(line),
-        "due": [_plain(asdict(each)) for each in line.due],
-        "waits": [_plain(asdict(each)) for each in line.waits],
+        "due": [plain_decision("due", each) for each in line.due],
+        "waits": [plain_decision("waits", each) for each in line.waits],
         "working": list(line.working),
         "trend": [] if line.trend is None else line.trend.debt(_STEPS),
     }
@@ -233,12 +233,4 @@ def _line_record(line: TableLine) -> dict[str, object]:
         "problem": line.problem,
         "due": ", ".join(each.verb for each in line.due),
         "waits": ", ".join(each.verb for each in line.waits),
-    }
-
-
-def _plain(values: dict[str, object]) -> dict[str, object]:
-    """Values as JSON has them, which knows no infinite number."""
-    return {
-        name: value.value if isinstance(value, Enum) else None if value == float("inf") else value
-        for name, value in values.items()
     }

@@ -1,4 +1,4 @@
-"""`lakewright undo`, also `lakewright restore`: take back all that a run did."""
+"""`lakewright undo`: take back all that a run did."""
 
 from __future__ import annotations
 
@@ -26,13 +26,12 @@ RUN is the id of a Dagster run, or its first 8 digits or more; or what `lakewrig
 as the user of a command's commits, or the 8 digits in it. Snapshots are taken back until they
 expire, quarantines until they are purged. What cannot be undone says why, and nothing else waits
 for it. The exit code is 5 if nothing is undone, or if later work stands in the way of a part. A
-table that cannot be read is only a note if the ledger says that the run did not work on it.
-`lakewright undo` and `lakewright restore` are the same command; `lakewright quarantine restore`
-brings back one quarantine.
+table that cannot be read is only a note if the ledger says that the run did not work on it. Of
+one quarantine `lakewright quarantine restore` brings files back.
 """,
     examples="""
-lakewright restore 1f0c2d3e --dry-run
-lakewright restore 1f0c2d3e --table nyc.flights
+lakewright undo 1f0c2d3e --dry-run
+lakewright undo 1f0c2d3e --table nyc.flights
 """,
 )
 @click.argument("run")

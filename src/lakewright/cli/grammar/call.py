@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,6 @@ from lakewright.platform.declare.variables import WAREHOUSE_VARIABLE
 
 if TYPE_CHECKING:
     from lakewright.storage import Catalog, FormatTable, Table, TableSchema
-    from lakewright.storage.spec.data_types import DataType
     from lakewright.storage.spec.predicate import Predicate
     from lakewright.storage.table_at import TableAt
 
@@ -144,42 +142,10 @@ def filter_of(text: str | None, schema: TableSchema) -> Predicate | None:
 def named_partitions(
     table: Table | TableAt | FormatTable, given: Sequence[Mapping[str, object]]
 ) -> tuple[dict[str, object], ...] | None:
-    """The partitions of `--partition`, where the name of the default partition is null.
+    """The partitions of `--partition`, as `named_partition` reads them; None without any."""
+    from lakewright.platform.upkeep.named_partitions import named_partition
 
-    Raises:
-        InvalidRequestError: a value is probably meant for null; the message says how to type it.
-    """
-    from lakewright.storage.spec.partition_words import ExactText
-
-    null = table.table_files.options.partition_default_name
-    types = {field.name: field.type for field in table.table_files.partitions.keys.fields}
-
-    def value_of(name: str, given: object) -> object:
-        if isinstance(given, str) and name in types:
-            _check_not_meant_for_null(name, given, types[name], null)
-        if isinstance(given, ExactText):
-            return str(given)
-        return None if given == null else given
-
-    named = ({name: value_of(name, value) for name, value in spec.items()} for spec in given)
-    return tuple(named) or None
-
-
-def _check_not_meant_for_null(name: str, text: str, data_type: DataType, null: str) -> None:
-    """Refuse `null` and blanks where they are no values, and say how null is typed."""
-    from lakewright.storage.errors import InvalidRequestError
-    from lakewright.storage.spec.partition_words import NULL_WORD
-    from lakewright.storage.spec.values import from_python
-
-    if text.strip().lower() not in ("", NULL_WORD):
-        return
-    try:
-        from_python(text, data_type)
-    except InvalidRequestError as error:
-        raise InvalidRequestError(
-            f"{name}: {error.message}; null is typed {name}={null} or in a JSON object: "
-            f"{json.dumps({name: None})}"
-        ) from error
+    return tuple(named_partition(table, spec) for spec in given) or None
 
 
 def check_one_of(*, needed: bool = False, **given: object) -> None:
@@ -199,5 +165,10 @@ def needed(value: Value | None, what: str) -> Value:
     return value
 
 
+def command_word(verb: str) -> str:
+    """The word of a verb on the command line."""
+    return verb.replace("_", "-")
+
+
 def _option(name: str) -> str:
-    return "--" + name.replace("_", "-")
+    return "--" + command_word(name)

@@ -12,6 +12,7 @@ ALIASES = {
     "describe": "show",
     "desc": "show",
     "info": "show",
+    "history": "snapshots",
 }
 # What each word may mean, as calls; a test parses each.
 HINTS: dict[str, tuple[str, ...]] = {
@@ -28,15 +29,15 @@ HINTS: dict[str, tuple[str, ...]] = {
     "head": ("read TABLE --limit 10",),
     "health": ("show TABLE", "adopt", "top"),
     "help": ("--help",),
-    "init": ('sql "CREATE DATABASE db"', "adopt", "demo"),
     "insert": ('sql "INSERT INTO db.name VALUES (1, 2)"', "backfill --help"),
-    "log": ("snapshots TABLE", "history"),
+    "log": ("snapshots TABLE", "ledger"),
     "maintain": ("upkeep --help", "adopt"),
     "merge": ("compact TABLE --dry-run", "branch --help"),
     "migrate": ("alter TABLE --help", "adopt --help"),
     "optimize": ("compact TABLE --dry-run", "sort-compact TABLE --help"),
     "query": ('sql "SELECT * FROM db.name"', "read TABLE --limit 10"),
     "repair": ("repair-partitions TABLE --help", "sync --help"),
+    "restore": ("undo RUN --dry-run", "quarantine restore TABLE ID --dry-run"),
     "rewrite": ("compact TABLE --dry-run", "rewrite-manifests TABLE --dry-run"),
     "scan": ("read TABLE --limit 10", "files TABLE"),
     "schema": ("show TABLE", "alter TABLE --help"),

@@ -7,15 +7,8 @@ from typing import Any
 
 import click
 
-from lakewright.cli.grammar.values import moment_ms, names, number_from, partition
+from lakewright.cli.grammar.values import names, number_from, partition, time_ms
 
-WHERE_NOTES = """
-EXPR compares columns with literals, as SQL does: = <> < <= > >=, [NOT] IN (…),
-[NOT] BETWEEN … AND …, IS [NOT] NULL, [NOT] LIKE 'prefix%', AND, OR, NOT and parentheses.
-Text is quoted as '…', where a backslash begins an escape as in Spark: write \\\\ for one.
-A column name that is not a plain word is quoted as `…`. Other literals:
-DATE '2024-01-31', TIMESTAMP '2024-01-31 13:45:00' (in UTC for a column with a time zone), X'ff'.
-"""
 ROW_NOTES = """
 table  aligned for people; long values are cut, nested values are JSON
 json   one object a line, complete: decimals as text, dates, times and timestamps in ISO
@@ -39,7 +32,7 @@ tag_option = click.option("--tag", metavar="TAG", help="As of the snapshot with 
 as_of_option = click.option(
     "--as-of",
     metavar="TIME",
-    type=moment_ms,
+    type=time_ms,
     help="As of the last snapshot not after an ISO time, such as 2024-01-31T13:45:00 (in UTC "
     "without an offset).",
 )

@@ -1,4 +1,7 @@
-"""All commands by purpose: a new command is a module of `commands` and a line here."""
+"""All commands by purpose: a new command is a module of `commands` and a line here.
+
+The commands of verbs stand in an index of the verbs, since help imports no command.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,9 @@ from click.shell_completion import CompletionItem
 from lakewright import __version__
 from lakewright.cli.grammar.command import MOST_COLUMNS, DescribedGroup, warehouse_option
 from lakewright.cli.grammar.guesses import ALIASES, hint
+from lakewright.cli.grammar.verb_index import VERB_INDEX, IndexedVerb
 
-# Help describes commands by these words, so it imports no command.
-COMMANDS: dict[str, dict[str, str]] = {
+_OWN: dict[str, dict[str, str]] = {
     "Look": {
         "ls": "the tables of the warehouse",
         "adopt": "the health of every table, and a policy file",
@@ -34,45 +37,25 @@ COMMANDS: dict[str, dict[str, str]] = {
         "evolve-schema": "change the schema of a table to its declaration",
         "diff": "what a declaration or contract would change and break",
         "export-contract": "a table as a data contract (ODCS)",
-        "validate-schema": "read samples of old rows under the current schema",
-        "compact": "merge small files into fewer, larger ones",
-        "sort-compact": "sort rows, so that filters skip files",
-        "rescale": "change the number of buckets",
-        "respec": "change the partition keys of a live table",
-        "postpone-compact": "assign postponed rows to buckets",
-        "rewrite-manifests": "merge manifests, so that plans of reads open fewer",
-        "expire-snapshots": "delete old snapshots, and the files that only they need",
         "retention": "what other retention times would free and lose",
-        "remove-orphans": "set aside files that no reference keeps",
         "quarantine": "the files that were set aside: list, restore, purge",
-        "analyze": "compute and publish statistics of columns",
-        "restore": "take back all that a run did",
-        "undo": "the same as restore",
+        "undo": "take back all that a run did",
     },
     "Record": {
-        "history": "the actions of upkeep, with what each took and gained",
-        "ledger": "the same as history",
+        "ledger": "the actions of upkeep, with what each took and gained",
         "trend": "the health of tables over time",
         "reads": "how often tables are read, as query logs tell",
         "savings": "what upkeep cost and saved, predicted and actual",
+        "report": "one HTML page: state, debt, cost, savings, each table",
         "replay": "what another policy would have cost and gained",
         "metrics": "the same for Prometheus",
     },
     "Partitions": {
         "backfill": "write many partitions from the source, in one run",
-        "add-partitions": "take over folders of files of other systems",
-        "repair-partitions": "compare with the folders that were taken over",
-        "drop-partitions": "drop whole partitions",
-        "expire-partitions": "drop the partitions that are past their time",
-        "rename-partition": "give the rows of a partition other values of its keys",
-        "exchange-partition": "move partitions of another table to this one",
-        "mark-done": "mark partitions as done, by a success file",
     },
     "References": {
         "tag": "names of snapshots, which then outlive expiry",
         "branch": "further histories that share a table's files",
-        "rollback": "return to an earlier snapshot; later ones are deleted",
-        "revert": "take back what snapshots did; later ones stay",
         "consumer": "the positions of readers of changes",
         "changelog": "the changes that outlive their snapshots",
     },
@@ -85,6 +68,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "lease": "the processes that work on a table",
     },
     "Workspace": {
+        "init": "a project with an example table, ready to run",
         "check": "what is wrong in files of declarations and policies",
         "yaml-schema": "the JSON Schema of these files, for editors",
         "demo": "a tour with a year of real flights",
@@ -93,8 +77,14 @@ COMMANDS: dict[str, dict[str, str]] = {
         "completion": "shell completion of commands and tables",
     },
 }
-# Commands with a second name: the module is that of the other one.
-SAME = {"history": "ledger", "restore": "undo"}
+# Commands that do something come before those of verbs, as in `upkeep`, and look after them.
+COMMANDS = {
+    purpose: {
+        **own,
+        **{word: each.summary for word, each in VERB_INDEX.items() if each.purpose == purpose},
+    }
+    for purpose, own in _OWN.items()
+}
 _NOTES = """
 Commands that change a table take --dry-run, which prints what would be done; --save-plan FILE,
 which saves it as a plan; and --plan FILE, which carries out a saved plan.
@@ -105,7 +95,8 @@ Exit codes:
   2    the request is wrong: an option, a name, a filter, an invalid plan, or a function of yours
        that failed
   3    no such warehouse, database, table, snapshot, tag, branch, consumer or file
-  4    the table or store needs a feature that is not implemented; nothing was changed
+  4    the table or store needs a feature that is not implemented, or the command a package that
+       is not installed; nothing was changed
   5    another commit came first, or the plan is stale: plan again
   6    files contradict the format or each other: a person must look
   7    the store did not answer, or another process works on that part of the table; or it
@@ -132,7 +123,9 @@ class Root(DescribedGroup):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.list_commands(ctx):
             return None
-        name = SAME.get(cmd_name, cmd_name).replace("-", "_")
+        if cmd_name in VERB_INDEX:
+            return _verb_command(VERB_INDEX[cmd_name])
+        name = cmd_name.replace("-", "_")
         found: click.Command = getattr(import_module(f"lakewright.cli.commands.{name}"), name)
         return found
 
@@ -167,6 +160,12 @@ class Root(DescribedGroup):
         ]
         # The completion of a group would load every command.
         return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
+
+
+def _verb_command(indexed: IndexedVerb) -> click.Command:
+    from lakewright.cli.upkeep.verbs import verb_command
+
+    return verb_command(getattr(import_module(indexed.module), indexed.constant))
 
 
 def _say_version(ctx: click.Context, _: click.Parameter, is_asked: bool) -> None:

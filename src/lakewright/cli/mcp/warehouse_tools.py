@@ -10,11 +10,10 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from enum import Enum
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, TypeAlias, get_args, get_origin
+from typing import Annotated, Any, NoReturn, TypeAlias
 
 from pydantic import AfterValidator, Field
 
@@ -22,14 +21,12 @@ from lakewright.cli.commands.adopt import survey_record
 from lakewright.cli.output.partitions import plain_spec
 from lakewright.cli.output.report_text import plain, report_record
 from lakewright.cli.output.text import iso_time
-from lakewright.cli.upkeep.looking import look_now, plain_decision, states_of
 from lakewright.cli.upkeep.policies import plain_budget, plain_setting, policies_of, spent_today
 from lakewright.platform.declare.durations import duration_ms
 from lakewright.platform.declare.policy_watch import PolicyFiles
 from lakewright.platform.declare.workspace import Workspace
-from lakewright.platform.upkeep.option_values import option_value
-from lakewright.platform.upkeep.rewrites import Partitions
-from lakewright.platform.upkeep.verb import AnyVerb, OptionField, Work, carry_out, option_fields
+from lakewright.platform.upkeep.options import OptionField, option_fields
+from lakewright.platform.upkeep.verb import AnyVerb, Work, carry_out
 from lakewright.platform.upkeep.verbs import VERBS
 from lakewright.platform.warehouse.action_rows import row_of
 from lakewright.platform.warehouse.debt import total_debt, worst_first
@@ -38,6 +35,7 @@ from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.platform.warehouse.look import Watch
 from lakewright.platform.warehouse.savings import By, savings, total
 from lakewright.platform.warehouse.take_survey import survey_table, survey_warehouse
+from lakewright.platform.warehouse.upkeep import look_now, plain_decision, states_of
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import InvalidRequestError, NotFoundError
 
@@ -128,11 +126,8 @@ class WarehouseTools:
 
         Of a table also what is declined, and why.
         """
-        # Cron schedules are read as Dagster reads them.
-        from lakewright.platform.orchestration.cron import last_tick_ms
-
         policies_of(self.policy, self.workspace)
-        look = look_now(self.catalog, self._watch, last_tick_ms)
+        look = look_now(self.catalog, self._watch)
         if table is not None and table not in look.decisions:
             raise NotFoundError(f"{self.catalog.uri} has no table {table}")
         found = [
@@ -179,7 +174,7 @@ class WarehouseTools:
             "verbs": [
                 {
                     "verb": each.name,
-                    "does": each.description,
+                    "does": each.summary,
                     "options": {
                         option.written_name: _described(option)
                         for option in option_fields(each.options)
@@ -300,7 +295,7 @@ class WarehouseTools:
         ledger = Ledger(self.catalog)
         if not ledger.exists():
             raise NotFoundError(
-                f"{self.catalog.uri} has no ledger; `lakewright history --create` begins one"
+                f"{self.catalog.uri} has no ledger; `lakewright ledger --create` begins one"
             )
         return ledger
 
@@ -327,28 +322,13 @@ def _chosen(verb: AnyVerb, given: Mapping[str, Any], table: Table) -> Iterator[t
                 f"{name} leads out of the warehouse, and no answer reads anything there; "
                 f"`lakewright {verb.name.replace('_', '-')} {table.name} FOLDER --dry-run` does"
             )
-        yield known[name].name, option_value(known[name], value, table)
+        yield known[name].name, known[name].kind.read(value, name, table)
 
 
 def _described(option: OptionField) -> dict[str, object]:
-    found: dict[str, object] = {"meaning": option.text, "type": _type_text(option)}
+    found: dict[str, object] = {"meaning": option.text, "type": option.kind.says}
     default = plain(getattr(option.default, "value", option.default))
     return found if default is None else {**found, "default": default}
-
-
-def _type_text(option: OptionField) -> str:
-    kind = option.kind
-    if option.is_duration:
-        return "a duration, such as 1h or 7d"
-    if option.is_size:
-        return "a number of bytes, or a size such as 64 MB"
-    if kind == Partitions:
-        return "a list of keys of partitions: a value, or dt=…/hh=… for several columns"
-    if isinstance(kind, type) and issubclass(kind, Enum):
-        return f"one of {', '.join(str(each.value) for each in kind)}"
-    if get_origin(kind) is tuple:
-        return f"a list of {get_args(kind)[0].__name__}"
-    return str(kind.__name__)
 
 
 def _with_time(decision: dict[str, object]) -> dict[str, object]:

@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lakewright.cli.grammar.call import Call
-from lakewright.platform.upkeep.words import size_text
 from lakewright.platform.warehouse.action import Action
 from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.storage.errors import NotFoundError
-
-# Beyond this, a share is no help, and a wide column.
-_MOST_ERROR = 9.99
 
 
 def actions_since(
@@ -25,19 +21,7 @@ def actions_since(
     catalog = call.catalog()
     ledger = Ledger(catalog)
     if not ledger.exists():
-        told = f"{catalog.uri} has no ledger; `lakewright history --create` begins one"
+        told = f"{catalog.uri} has no ledger; `lakewright ledger --create` begins one"
         raise NotFoundError(told)
     begins_ms = None if since_ms is None else max(0, catalog.env.now_ms() - since_ms)
     return ledger.actions(table=table, verb=verb, since_ms=begins_ms)
-
-
-def signed_size(size_bytes: int) -> str:
-    """A size that may be less than nothing: `-1.4 MiB`."""
-    return size_text(size_bytes) if size_bytes >= 0 else f"-{size_text(-size_bytes)}"
-
-
-def error_text(error: float | None) -> str:
-    """`12 %`, `> 999 %`, or `-` where nothing was predicted."""
-    if error is None:
-        return "-"
-    return "> 999 %" if error > _MOST_ERROR else f"{error:.0%}".replace("%", " %")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -12,9 +12,7 @@ from lakewright.platform.declare.declared_values import plain
 from lakewright.platform.declare.policies import DayBudget, Given, PolicySet, Setting
 from lakewright.platform.declare.policy_files import load_policies
 from lakewright.platform.declare.setting_text import setting_text
-from lakewright.platform.declare.upkeep_policies import UpkeepPolicy
 from lakewright.platform.declare.variables import POLICY_VARIABLE, TABLES_VARIABLE
-from lakewright.platform.declare.wrong_places import Finding
 from lakewright.platform.declare.yaml_files import DeclarationError
 from lakewright.storage.errors import InvalidRequestError
 
@@ -57,17 +55,9 @@ def policies_of(paths: Sequence[Path], workspace: Workspace) -> PolicySet:
         InvalidRequestError: a path does not exist, or a policy is wrong.
     """
     try:
-        return load_policies(paths, workspace=workspace, check=check_given_schedules)
+        return load_policies(paths, workspace=workspace)
     except DeclarationError as error:
         raise InvalidRequestError(f"the policies are wrong:\n{error}") from error
-
-
-def check_given_schedules(policy: UpkeepPolicy) -> Iterator[Finding]:
-    """The schedules of a policy that Dagster refuses; without any, Dagster is not imported."""
-    if any("schedule" in getattr(section, "model_fields_set", ()) for _, section in policy):
-        from lakewright.platform.orchestration.dagster_checks import check_schedules
-
-        yield from check_schedules(policy)
 
 
 def known_tables(call: Call) -> frozenset[str]:

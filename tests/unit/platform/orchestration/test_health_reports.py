@@ -18,7 +18,7 @@ from lakewright.platform.orchestration.names import UpkeepNames
 from lakewright.platform.warehouse.clock import Clock
 from lakewright.platform.warehouse.decide import decide
 from lakewright.platform.warehouse.intents import Declined, WhyNot
-from lakewright.platform.warehouse.keepers import KEEPERS
+from lakewright.platform.warehouse.keepers import KEPT_VERBS
 from lakewright.platform.warehouse.kept_tables import KeptTables
 from lakewright.platform.warehouse.known_work import Past, Try
 from lakewright.platform.warehouse.table_state import read_state
@@ -78,7 +78,7 @@ def test_another_reason_to_wait_or_to_decline_is_news_and_the_course_of_a_schedu
     state = read_state(catalog, "db.events", now_ms=START_MS)
 
     def told(why_not: WhyNot, reason: str = "") -> object:
-        declined = Declined(table="db.events", verb="compact", why_not=why_not, reason=reason)
+        declined = Declined(table="db.events", verb="compact", why_not=why_not, told=reason)
         return health_told(state, [declined])
 
     quiet = {WhyNot.HEALTHY, WhyNot.NOT_YET}
@@ -120,7 +120,7 @@ def test_a_healthy_table_links_the_sensor_and_every_job_that_keeps_it(tmp_path: 
     names = UpkeepNames("lake")
     metadata = evaluate_health(state, (), one, names, location="our lake/defs").metadata
     assert metadata["job of compact"] == dg.MetadataValue.job("compact__lake", "our lake/defs")
-    assert {f"job of {verb}" for verb in KEEPERS} <= metadata.keys()
+    assert {f"job of {verb}" for verb in KEPT_VERBS} <= metadata.keys()
     sensor = dg.MetadataValue.url("/locations/our%20lake%2Fdefs/sensors/upkeep_sensor__lake")
     assert metadata["lakewright/upkeep_sensor"] == sensor
 
@@ -143,7 +143,7 @@ def test_partitions_with_one_reason_are_one_line(tmp_path: Path) -> None:
     found.sort(key=lambda each: str(each["reason"]))
     assert [(each["verb"], each["reason"]) for each in found] == [
         ("compact", "2 small files < 5: leave"),
-        ("compact", "partition day=d9: 3 small files < 5: leave"),
+        ("compact", "3 small files < 5: leave"),
     ]
     count, _, named = found[0]["partition"].partition(": ")
     assert count == "7 partitions"

@@ -15,8 +15,9 @@ from lakewright.platform.orchestration.run_config import (
 )
 from lakewright.platform.upkeep.compact import CompactOptions
 from lakewright.platform.upkeep.expire import ExpireOptions
+from lakewright.platform.upkeep.options import option_fields
 from lakewright.platform.upkeep.sort_compact import SortOptions
-from lakewright.platform.upkeep.verb import AnyVerb, option_fields
+from lakewright.platform.upkeep.verb import AnyVerb
 from lakewright.platform.upkeep.verbs import VERBS
 from lakewright.storage import Catalog, Table, VerifyLevel
 from lakewright.storage.errors import InvalidRequestError

@@ -35,6 +35,7 @@ from lakewright.platform.upkeep.history import (
     RollbackOptions,
 )
 from lakewright.platform.upkeep.mark_done import MarkDoneOptions
+from lakewright.platform.upkeep.options import option_fields
 from lakewright.platform.upkeep.rename_partition import RenamePartitionOptions
 from lakewright.platform.upkeep.rescale import RESCALE, RescaleOptions
 from lakewright.platform.upkeep.respec import RespecOptions
@@ -42,8 +43,9 @@ from lakewright.platform.upkeep.revert import RevertOptions
 from lakewright.platform.upkeep.rewrite_manifests import RewriteManifestsOptions
 from lakewright.platform.upkeep.rewrites import RewriteOptions
 from lakewright.platform.upkeep.sort_compact import SortOptions
-from lakewright.platform.upkeep.verb import AnyVerb, Outcome, Work, carry_out, option_fields
-from lakewright.platform.upkeep.verbs import VERBS, compaction_of
+from lakewright.platform.upkeep.verb import AnyVerb, Outcome, Work, carry_out
+from lakewright.platform.upkeep.verbs import VERBS
+from lakewright.platform.warehouse.keepers import in_turn
 from lakewright.storage import (
     Catalog,
     ExpirePlan,
@@ -564,6 +566,6 @@ def test_an_empty_plan_starts_no_spark_session(catalog: Catalog) -> None:
 def test_a_table_that_postpones_its_buckets_gives_rows_theirs_first(catalog: Catalog) -> None:
     table = postponed(catalog)
     assert table.read().num_rows == 0
-    for verb in compaction_of(table):
+    for verb in in_turn("compact", table):
         carry_out(verb, table, CompactOptions(), WORK)
     assert table.read().num_rows == 3

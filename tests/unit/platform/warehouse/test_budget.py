@@ -36,7 +36,7 @@ def intent(table: str, *, verb: str = "compact", score: float = 1.0, size: int =
         table=table,
         verb=verb,
         why=Why.SMALL_FILES,
-        reason=f"{table} is due",
+        told=f"{table} is due",
         cost=Cost(bytes=size, milliseconds=size),
         score=score,
     )
@@ -173,7 +173,7 @@ def test_what_no_day_covers_and_cannot_be_cut_begins_while_half_of_a_day_is_left
             (chosen,) = choose([sorting], limit, {"b": cost}).chosen
             assert chosen.reason.startswith("a is due; it takes ")
             assert chosen.reason.endswith("): no day's budget covers it")
-            assert replace(chosen, reason=sorting.reason) == sorting
+            assert replace(chosen, told=sorting.told) == sorting
         spent = {"b": Cost(bytes=51, milliseconds=51)}
         (waits,) = choose([sorting], limit, spent).declined
         assert "it is larger than the whole, and begins while half of that is left" in waits.reason

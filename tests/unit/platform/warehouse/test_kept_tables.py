@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from lakewright.platform.declare.cron import last_tick_ms
 from lakewright.platform.declare.partition_keys import decode_partition
 from lakewright.platform.declare.policy_watch import PolicyFiles
 from lakewright.platform.declare.upkeep_policies import (
@@ -14,12 +15,11 @@ from lakewright.platform.declare.upkeep_policies import (
     ManifestPolicy,
     SortPolicy,
 )
-from lakewright.platform.orchestration.cron import last_tick_ms
 from lakewright.platform.upkeep.health import partition_columns
 from lakewright.platform.upkeep.verb import Work
 from lakewright.platform.warehouse.clock import Clock
 from lakewright.platform.warehouse.intents import Intent
-from lakewright.platform.warehouse.keepers import KEEPERS
+from lakewright.platform.warehouse.keepers import in_turn, options_by
 from lakewright.platform.warehouse.kept_tables import KeptTables
 from lakewright.platform.warehouse.ledger import LEDGER
 from lakewright.platform.warehouse.look import Look, Watch
@@ -84,8 +84,8 @@ class Keeping:
         return self.watch.look(self.catalog, past, clock)
 
     def _carry_out(self, intent: Intent) -> None:
-        table, keeper = self.catalog.table(intent.table), KEEPERS[intent.verb]
-        options = keeper.options(self.kept.table(intent.table).policy)
+        table = self.catalog.table(intent.table)
+        options = options_by(self.kept.table(intent.table).policy, intent.verb)
         if intent.partitions is not None:
             columns = partition_columns(table)
             specs = tuple(decode_partition(key, columns) for key in intent.partitions)
@@ -96,7 +96,7 @@ class Keeping:
             state=intent.state,
             policy=intent.policy,
         )
-        for verb in keeper.verbs(table):
+        for verb in in_turn(intent.verb, table):
             recorder.carry_out(verb, table, options, Work(run="run", session=pytest.fail))
 
 

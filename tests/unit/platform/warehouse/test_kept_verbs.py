@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from lakewright.platform.warehouse.keepers import KEEPERS
+from lakewright.platform.warehouse.keepers import KEPT_VERBS
 from lakewright.platform.warehouse.kept_verbs import waits_for
 
 EXPIRIES = ["expire_snapshots", "expire_tags", "expire_changelogs"]
 REWRITES = ["compact", "sort_compact", "expire_partitions", "rewrite_manifests"]
 
 
-@pytest.mark.parametrize("verb", list(KEEPERS))
+@pytest.mark.parametrize("verb", list(KEPT_VERBS))
 def test_each_verb_waits_for_its_like_and_for_work_that_is_not_known(verb: str) -> None:
     assert waits_for(verb, verb)
     assert all(waits_for(verb, other) for other in ("respec", "rollback", "undo", "my_job"))
@@ -30,7 +30,7 @@ def test_expiries_wait_for_each_other_since_each_leases_the_table(verb: str) -> 
     assert not any(waits_for(other, verb) for other in (*REWRITES, "remove_orphans", "purge"))
 
 
-@pytest.mark.parametrize("other", [each for each in KEEPERS if each != "analyze"])
+@pytest.mark.parametrize("other", [each for each in KEPT_VERBS if each != "analyze"])
 def test_an_analysis_is_alone(other: str) -> None:
     assert waits_for("analyze", other)
     assert waits_for(other, "analyze")

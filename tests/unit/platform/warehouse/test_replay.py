@@ -19,16 +19,16 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from lakewright.cli import main
+from lakewright.platform.declare.cron import last_tick_ms, ticks_back
 from lakewright.platform.declare.partition_keys import decode_partition
 from lakewright.platform.declare.policy_watch import PolicyFiles
-from lakewright.platform.orchestration.cron import last_tick_ms, ticks_back
 from lakewright.platform.upkeep.health import PartitionHealth, partition_columns
 from lakewright.platform.upkeep.measures import Measures
 from lakewright.platform.upkeep.verb import Work
 from lakewright.platform.warehouse.action import Action
 from lakewright.platform.warehouse.clock import Clock
 from lakewright.platform.warehouse.intents import Intent
-from lakewright.platform.warehouse.keepers import KEEPERS
+from lakewright.platform.warehouse.keepers import in_turn, options_by
 from lakewright.platform.warehouse.kept_tables import KeptTables
 from lakewright.platform.warehouse.known_work import Running
 from lakewright.platform.warehouse.ledger import Ledger
@@ -68,8 +68,8 @@ def carry_out(
     catalog: Catalog, tables: KeptTables, intent: Intent, *, began_ms: int | None = None
 ) -> None:
     """What `lakewright upkeep` does with an intent; an earlier begin makes it a long run."""
-    table, keeper = catalog.table(intent.table), KEEPERS[intent.verb]
-    options: Any = keeper.options(tables.table(intent.table).policy)
+    table = catalog.table(intent.table)
+    options: Any = options_by(tables.table(intent.table).policy, intent.verb)
     if intent.partitions is not None:
         columns = partition_columns(table)
         specs = tuple(decode_partition(key, columns) for key in intent.partitions)
@@ -87,7 +87,7 @@ def carry_out(
             Ledger(catalog).record_one(replace(action, started_ms=began_ms, cost=cost))
 
         recorder = replace(recorder, sinks=(record,))
-    for verb in keeper.verbs(table):
+    for verb in in_turn(intent.verb, table):
         recorder.carry_out(verb, table, options, Work(run="a run", session=lambda: None))
 
 

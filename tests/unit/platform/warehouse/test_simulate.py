@@ -47,7 +47,7 @@ def acted(day: int, verb: str, benefit: Benefit) -> Action:
 
 
 def asked(verb: str, benefit: Benefit) -> Intent:
-    return Intent(table="db.t", verb=verb, why=Why.SCHEDULED, reason="due", benefit=benefit)
+    return Intent(table="db.t", verb=verb, why=Why.SCHEDULED, told="due", benefit=benefit)
 
 
 def test_a_policy_takes_old_tags_in_a_replay_and_what_others_made_and_deleted_counts() -> None:

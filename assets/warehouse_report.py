@@ -1,0 +1,80 @@
+"""The asset `warehouse_report`: one page of the whole warehouse, which a schedule renews."""
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+from pydantic import Field
+
+from lakewright.platform.orchestration.failures import failures_for_dagster
+from lakewright.platform.orchestration.names import UpkeepNames
+from lakewright.platform.orchestration.resource_keys import ResourceKeys
+from lakewright.platform.orchestration.resources import WarehouseResource
+from lakewright.platform.warehouse.kept_tables import KeptTables
+from lakewright.platform.warehouse.report import warehouse_report
+
+REPORT = "warehouse_report"
+_CRON = "7 5 * * *"
+_DESCRIPTION = (
+    "The state of all kept tables, debt over time, what upkeep cost and saved beside what was "
+    "predicted, and what waits and why, as one HTML page. `lakewright report` writes the same."
+)
+
+
+class ReportConfig(dg.Config):
+    """Where a run writes the page."""
+
+    output: str = Field(
+        default="", description="The file (default: in Dagster's folder of artifacts)."
+    )
+
+
+def can_be_reported() -> bool:
+    """Whether the extra `report` is installed."""
+    return find_spec("vl_convert") is not None
+
+
+def build_warehouse_report(
+    tables: KeptTables, *, names: UpkeepNames, resources: ResourceKeys
+) -> tuple[dg.AssetsDefinition, dg.ScheduleDefinition]:
+    """The asset, and the schedule that renews it once a day."""
+
+    @dg.asset(
+        key=names.job(REPORT),
+        group_name="lakewright",
+        kinds={"html"},
+        description=_DESCRIPTION,
+        required_resource_keys={resources.warehouse},
+    )
+    def report(
+        context: dg.AssetExecutionContext, config: ReportConfig
+    ) -> dg.MaterializeResult[Any]:
+        warehouse: WarehouseResource = getattr(context.resources, resources.warehouse)
+        folder = Path(context.instance.storage_directory())
+        file = Path(config.output or folder / f"{names.job(REPORT)}.html").absolute()
+        with failures_for_dagster():
+            page = warehouse_report(warehouse.catalog().read_only(), tables)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        # Who reads the page meanwhile has the one before.
+        written = file.with_name(f"{file.name}.{context.run.run_id}")
+        written.write_text(page, encoding="utf-8", errors="replace")
+        written.replace(file)
+        return dg.MaterializeResult(
+            metadata={
+                "path": dg.MetadataValue.path(str(file)),
+                "page": dg.MetadataValue.url(file.as_uri()),
+                "bytes": file.stat().st_size,
+            }
+        )
+
+    job = dg.define_asset_job(
+        names.job(f"{REPORT}_job"), [report], executor_def=dg.in_process_executor
+    )
+    schedule = dg.ScheduleDefinition(
+        name=names.schedule(REPORT, "UTC"),
+        job=job,
+        cron_schedule=_CRON,
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+    )
+    return report, schedule

@@ -1,0 +1,1 @@
+"""A project of one's own: makes its files, and serves it in the Dagster UI."""

@@ -1,0 +1,124 @@
+"""Serves tables and policies, or the project of the working directory, in the Dagster UI."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import distribution
+from pathlib import Path
+
+from lakewright.platform.declare.variables import (
+    POLICY_VARIABLE,
+    TABLES_VARIABLE,
+    WAREHOUSE_VARIABLE,
+)
+from lakewright.project.new import SETTINGS
+from lakewright.storage.errors import NotFoundError
+
+HOST = "127.0.0.1"
+LOCATION = "lakewright.definitions"
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """What is served: a Dagster home, a warehouse, and the paths of declarations and policies."""
+
+    home: Path
+    warehouse: str
+    tables: tuple[Path, ...] = ()
+    policies: tuple[Path, ...] = ()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What the processes of the workspace must know."""
+        return {
+            # Empty where the variables of the calling shell must not choose.
+            TABLES_VARIABLE: os.pathsep.join(map(str, self.tables)),
+            POLICY_VARIABLE: os.pathsep.join(map(str, self.policies)),
+            WAREHOUSE_VARIABLE: self.warehouse,
+            "DAGSTER_HOME": str(self.home),
+            "DAGSTER_DISABLE_TELEMETRY": "yes",
+            "GX_ANALYTICS_ENABLED": "false",
+            # The events of a run over many partitions are stored by the hundred (dagster.yaml).
+            "DAGSTER_EVENT_BATCH_SIZE": os.environ.get("DAGSTER_EVENT_BATCH_SIZE", "500"),
+        }
+
+
+def workspace_of(
+    warehouse: str, tables: Sequence[Path] = (), policies: Sequence[Path] = ()
+) -> Workspace:
+    """The workspace of the working directory, whose Dagster home has settings afterwards.
+
+    Raises:
+        NotFoundError: a path does not exist.
+    """
+    for path in (*tables, *policies):
+        if not path.exists():
+            raise NotFoundError(f"{path.absolute()} does not exist")
+    home = Path(os.environ.get("DAGSTER_HOME") or "dagster_home").absolute()
+    home.mkdir(parents=True, exist_ok=True)
+    settings = home / SETTINGS.name
+    if not settings.exists():
+        settings.write_bytes(SETTINGS.read_bytes())
+    # Runs start in folders of their own, so a relative path would name another place.
+    return Workspace(
+        home,
+        warehouse if "://" in warehouse else str(Path(warehouse).absolute()),
+        tuple(each.absolute() for each in tables),
+        tuple(each.absolute() for each in policies),
+    )
+
+
+def serve(warehouse: str, tables: Sequence[Path], policies: Sequence[Path], port: int) -> None:
+    """Serve the workspace until interrupted; the server takes this process's place."""
+    distribution("dagster")
+    workspace = workspace_of(warehouse, tables, policies)
+    is_named = bool(tables or policies)
+    own = not is_named and _is_project(Path.cwd())
+    sys.stdout.write(
+        f"Dagster: http://{HOST}:{port}   warehouse: {workspace.warehouse}   stop: Ctrl-C\n"
+    )
+    if not own and not is_named:
+        sys.stdout.write(_FIRST_STEPS)
+    sys.stdout.flush()
+    os.environ.update(workspace.environment)
+    heed_interrupts()
+    # Each tick of each sensor is told otherwise; the pages show them.
+    command = [*dagster_dev_command(None if own else LOCATION, port), "--log-level", "warning"]
+    os.execv(command[0], command)  # noqa: S606  # no shell is wanted
+
+
+_FIRST_STEPS = """\
+Nothing is served yet. Make a project with an example table:
+  lakewright init
+or look at the tables of a warehouse, and serve them:
+  lakewright adopt URI --policy policy.yaml
+  lakewright --warehouse URI up --policy policy.yaml
+"""
+
+
+def _is_project(folder: Path) -> bool:
+    """Whether the folder says itself what Dagster serves."""
+    project = folder / "pyproject.toml"
+    return (folder / "workspace.yaml").exists() or (
+        project.exists() and "[tool.dagster]" in project.read_text(encoding="utf-8")
+    )
+
+
+def dagster_dev_command(module: str | None, port: int, workspace: Path | None = None) -> list[str]:
+    """The command that serves a module or a workspace file on loopback, or what the folder says."""
+    what = [] if module is None else ["--module-name", module]
+    what += [] if workspace is None else ["--workspace", str(workspace)]
+    return [sys.executable, "-m", "dagster", "dev", *what, "--host", HOST, "--port", str(port)]
+
+
+def heed_interrupts() -> None:
+    """Undo a shell's `&`, which has commands ignore interrupts.
+
+    Dagster would inherit that, and it handles a termination signal only if it handles interrupts.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)

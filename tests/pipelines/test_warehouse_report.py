@@ -1,0 +1,61 @@
+"""The asset `warehouse_report`: a page that a schedule renews, where a warehouse is kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import dagster as dg
+
+from lakewright.definitions import build_definitions
+from lakewright.platform.orchestration.resources import WarehouseResource
+from lakewright.platform.warehouse.adopted import read_adopted
+from lakewright.storage import Catalog
+
+
+def definitions(catalog: Catalog) -> dg.Definitions:
+    return build_definitions(
+        [],
+        warehouse=WarehouseResource(uri=catalog.uri),
+        adopted=["*"],
+        adopted_tables=read_adopted(catalog, ["*"]),
+        group="lake",
+    )
+
+
+def test_a_run_writes_the_page_and_its_event_links_it(tmp_path: Path) -> None:
+    catalog = Catalog.open(str(tmp_path / "warehouse"))
+    catalog.create_database("crm")
+    catalog.create_table("crm.people", {"id": "BIGINT"}).write([{"id": 1}])
+    loaded = definitions(catalog)
+    job = loaded.resolve_job_def("warehouse_report_job__lake")
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        result = job.execute_in_process(instance=instance)
+        (event,) = result.asset_materializations_for_node("warehouse_report__lake")
+        file = Path(str(event.metadata["path"].value))
+        assert file.parent == Path(instance.storage_directory())
+        assert "crm.people" in file.read_text()
+        assert event.metadata["page"].value == file.as_uri()
+        again = tmp_path / "pages" / "lake.html"
+        config = {"ops": {"warehouse_report__lake": {"config": {"output": str(again)}}}}
+        assert job.execute_in_process(run_config=config, instance=instance).success
+    assert [each.name for each in again.parent.iterdir()] == ["lake.html"]
+
+
+def test_a_schedule_renews_the_page_and_the_sensor_names_it(tmp_path: Path) -> None:
+    catalog = Catalog.open(str(tmp_path / "warehouse"))
+    catalog.create_database("crm")
+    repository = definitions(catalog).get_repository_def()
+
+    schedule = repository.get_schedule_def("warehouse_report_schedule__lake")
+
+    assert schedule.default_status is dg.DefaultScheduleStatus.RUNNING
+    assert schedule.job_name == "warehouse_report_job__lake"
+    told = repository.get_sensor_def("upkeep_sensor__lake").description or ""
+    assert "`warehouse_report__lake`" in told
+
+
+def test_declared_tables_alone_have_no_page(tmp_path: Path) -> None:
+    (tmp_path / "t.yaml").write_text("table: shop.events\n")
+    loaded = build_definitions([tmp_path / "t.yaml"])
+    assert not [each for each in loaded.resolve_all_asset_keys() if "report" in str(each)]
