@@ -22,6 +22,10 @@ BROKEN_PIPE = 141
 INTERRUPTED = 130
 TERMINATED = 143
 COMPLETION_VARIABLE = "_LAKEWRIGHT_COMPLETE"
+# They get no object of pandas, so Arrow need not import it to recognise one.
+_WITHOUT_PANDAS = frozenset(
+    ("ls", "show", "read", "lookup", "inspect", "snapshots", "files", "partitions", "history")
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -37,9 +41,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # On a terminal that cannot show a character, its code is printed instead of a failure.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    # A program that calls this function may need pandas afterwards.
+    if arguments is None and given and given[0] in _WITHOUT_PANDAS:
+        sys.modules.setdefault("pandas", None)  # type: ignore[arg-type]
     try:
         with _cleaning_up_when_terminated():
-            code = _run(ROOT, sys.argv[1:] if arguments is None else list(arguments))
+            code = _run(ROOT, given)
             sys.stdout.flush()
     except BrokenPipeError:
         # The process that read the output has ended, as `head` does; the interpreter would flush
