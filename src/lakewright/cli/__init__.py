@@ -22,7 +22,6 @@ BROKEN_PIPE = 141
 INTERRUPTED = 130
 TERMINATED = 143
 COMPLETION_VARIABLE = "_LAKEWRIGHT_COMPLETE"
-# They get no object of pandas, so Arrow need not import it to recognise one.
 _WITHOUT_PANDAS = frozenset(
     ("ls", "show", "read", "lookup", "inspect", "snapshots", "files", "partitions", "history")
 )
@@ -43,8 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     given = sys.argv[1:] if arguments is None else list(arguments)
     # A program that calls this function may need pandas afterwards.
-    if arguments is None and given and given[0] in _WITHOUT_PANDAS:
-        sys.modules.setdefault("pandas", None)  # type: ignore[arg-type]
+    if arguments is None and _needs_no_pandas(given):
+        sys.meta_path.insert(0, _NoPandas())
     try:
         with _cleaning_up_when_terminated():
             code = _run(ROOT, given)
@@ -57,6 +56,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     return code
+
+
+class _NoPandas:
+    """As if pandas were not installed."""
+
+    def find_spec(self, fullname: str, path: object, target: object = None) -> None:
+        if fullname == "pandas":
+            raise ModuleNotFoundError(fullname, name=fullname)
+
+
+def _needs_no_pandas(given: Sequence[str]) -> bool:
+    """Whether the command gets no object of pandas, which Arrow imports to recognise one."""
+    if given[:1] == ["sql"]:
+        # Spark needs it; a file may ask for Spark.
+        return not any("spark" in each.lower() or "-f" in each for each in given)
+    return bool(given) and given[0] in _WITHOUT_PANDAS
 
 
 @contextmanager
