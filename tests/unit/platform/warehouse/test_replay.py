@@ -19,7 +19,7 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from lakewright.cli import main
-from lakewright.platform.declare.cron import last_tick_ms, ticks_back
+from lakewright.platform.declare.cron import last_tick_ms
 from lakewright.platform.declare.partition_keys import decode_partition
 from lakewright.platform.declare.policy_watch import PolicyFiles
 from lakewright.platform.upkeep.health import PartitionHealth, partition_columns
@@ -189,7 +189,6 @@ def replayed(catalog: Catalog, tables: KeptTables) -> Replay:
         lambda name: policies.of(name).policy,
         policies.budgets_of,
         timezone=policies.warehouse.budget.timezone,
-        ticks_back=ticks_back,
     )
 
 
@@ -425,7 +424,6 @@ def test_a_replay_changes_partition_keys_once_and_only_where_a_policy_may(tmp_pa
             lambda name: policies.of(name).policy,
             policies.budgets_of,
             timezone=policies.warehouse.budget.timezone,
-            ticks_back=ticks_back,
             declared_keys={"db.keyed": ()},
         )
 
