@@ -28,7 +28,6 @@ HINTS: dict[str, tuple[str, ...]] = {
     "head": ("read TABLE --limit 10",),
     "health": ("show TABLE", "adopt", "top"),
     "help": ("--help",),
-    "init": ('sql "CREATE DATABASE db"', "adopt", "demo"),
     "insert": ('sql "INSERT INTO db.name VALUES (1, 2)"', "backfill --help"),
     "log": ("snapshots TABLE", "history"),
     "maintain": ("upkeep --help", "adopt"),
