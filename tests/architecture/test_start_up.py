@@ -86,7 +86,7 @@ def _modules_after(program: str, *arguments: str) -> set[str]:
 
 def test_loading_definitions_imports_no_expectations_and_no_spark(tmp_path: Path) -> None:
     found = imported(tmp_path, _TABLE + _EXPECTATION, "")
-    assert not found & {"great_expectations", "pyspark", "pandas", "scipy"}
+    assert not found & {"great_expectations", "pyspark", "pandas", "scipy", "lakewright.demo"}
 
 
 def test_runs_that_ask_no_expectation_import_none_and_no_spark(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""The Dagster project of the lake."""
