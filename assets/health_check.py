@@ -5,11 +5,9 @@ The upkeep sensor reports the same evaluation without a run whenever what is due
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 
 import dagster as dg
 
-from lakewright.platform.declare.cron import last_tick_ms
 from lakewright.platform.orchestration.check_events import HEALTHY
 from lakewright.platform.orchestration.failures import failures_for_dagster
 from lakewright.platform.orchestration.health_background import read_background
@@ -71,7 +69,7 @@ def build_health_check(
         with failures_for_dagster():
             catalog = warehouse.catalog()
             now_ms = SystemEnv().now_ms()
-            clock = Clock(now_ms=now_ms, last_tick_ms=partial(last_tick_ms, now_ms))
+            clock = Clock.at(now_ms)
             begins_ms, _ = day_of(now_ms, tables.warehouse.budget.timezone)
             life = RunLife(
                 context.instance,

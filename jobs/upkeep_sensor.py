@@ -13,7 +13,6 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from functools import cache, partial
 
 import dagster as dg
 from dagster._core.storage.tags import MAX_RUNTIME_SECONDS_TAG, RUN_KEY_TAG
@@ -21,7 +20,6 @@ from dagster._core.storage.tags import MAX_RUNTIME_SECONDS_TAG, RUN_KEY_TAG
 from lakewright.jobs.refresh_assets import refresh_request
 from lakewright.jobs.upkeep import SENSOR_TAG
 from lakewright.jobs.verbs import KEEPING_JOBS
-from lakewright.platform.declare.cron import last_tick_ms
 from lakewright.platform.declare.upkeep_policies import CompactionPolicy, WarehousePolicy
 from lakewright.platform.orchestration.names import TABLE_TAG, VERB_TAG, UpkeepNames, table_tag
 from lakewright.platform.orchestration.past_runs import past_runs
@@ -85,7 +83,7 @@ def build_upkeep_sensor(
     def upkeep_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         warehouse: WarehouseResource = getattr(context.resources, keys.warehouse)
         now_ms = SystemEnv().now_ms()
-        clock = Clock(now_ms=now_ms, last_tick_ms=cache(partial(last_tick_ms, now_ms)))
+        clock = Clock.at(now_ms)
         catalog = warehouse.catalog()
         budget = tables.warehouse.budget
         day_begins_ms, day_ends_ms = day_of(now_ms, budget.timezone)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache, partial
+from typing import Self
+
+from lakewright.platform.declare.cron import last_tick_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,3 +16,8 @@ class Clock:
 
     now_ms: int
     last_tick_ms: Callable[[str, str], int]
+
+    @classmethod
+    def at(cls, now_ms: int) -> Self:
+        """The clock of a moment; it asks each schedule once."""
+        return cls(now_ms=now_ms, last_tick_ms=cache(partial(last_tick_ms, now_ms)))

@@ -6,9 +6,8 @@ ledger and the recorded surveys are read again only when they have grown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
 
 from lakewright.platform.upkeep.measures import Cost
 from lakewright.platform.warehouse.action import Action, Verdict
@@ -79,7 +78,6 @@ class Overviews:
 
     catalog: Catalog
     kept: KeptTables
-    last_tick_ms: Callable[[int, str, str], int]
     _watch: Watch | None = None
     _seen: dict[str, tuple[str, int] | None] = field(default_factory=dict)
     _actions: tuple[Action, ...] = ()
@@ -101,7 +99,7 @@ class Overviews:
         return self._overview(self._watch, past, now_ms, ends_ms)
 
     def _overview(self, watch: Watch, past: Past, now_ms: int, day_ends_ms: int) -> Overview:
-        clock = Clock(now_ms=now_ms, last_tick_ms=cache(partial(self.last_tick_ms, now_ms)))
+        clock = Clock.at(now_ms)
         look = watch.look(self.catalog, past, clock, day_ends_ms=day_ends_ms)
         lines = [self._line(name, look.of(name)) for name in look.decisions]
         worst = sorted(lines, key=lambda each: (each.problem is None, *_weight(each)))

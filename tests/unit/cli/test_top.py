@@ -97,7 +97,7 @@ def test_debt_for_which_nothing_is_due_says_why(
 def test_an_unchanged_table_is_not_surveyed_again(catalog: Catalog, tmp_path: Path) -> None:
     table = neglected(catalog, "db.a", 6)
     kept = KeptTables(files=PolicyFiles([policy(tmp_path)]), adopted=("db.*",))
-    overviews = Overviews(catalog, kept, lambda *_: 0)
+    overviews = Overviews(catalog, kept)
     first = overviews.look()
     state = overviews._watch.state("db.a")  # type: ignore[union-attr]
     assert overviews.look().tables == first.tables
@@ -113,7 +113,7 @@ def test_a_dropped_ledger_is_forgotten_and_one_that_fails_is_read_again(
     written = policy(tmp_path)
     assert lakewright(catalog, "upkeep", "--policy", written).code == 0
     kept = KeptTables(files=PolicyFiles([Path(written)]), adopted=("db.*",))
-    overviews = Overviews(catalog, kept, lambda *_: 0)
+    overviews = Overviews(catalog, kept)
     (manifest,) = {path.parent for path in tmp_path.rglob("ledger/manifest/manifest-*")}
     manifest.rename(manifest.with_name("away"))
     with pytest.raises(StorageError):

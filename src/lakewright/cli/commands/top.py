@@ -69,7 +69,6 @@ def top(
     every_s: float,
 ) -> Answer | None:
     """Watch a warehouse: tables by debt, what is due and why, who works, what was done."""
-    from lakewright.platform.declare.cron import last_tick_ms
     from lakewright.platform.declare.policy_watch import PolicyFiles
     from lakewright.platform.warehouse.kept_tables import KeptTables
     from lakewright.platform.warehouse.overview import Overviews
@@ -78,7 +77,7 @@ def top(
     workspace = workspace_of(tables, ())
     policies_of(policy, workspace)
     files = PolicyFiles(policy, workspace=workspace)
-    overviews = Overviews(call.catalog(), KeptTables(files=files, adopted=("*",)), last_tick_ms)
+    overviews = Overviews(call.catalog(), KeptTables(files=files, adopted=("*",)))
     if once or call.form != "table" or not is_terminal(sys.stdout):
         seen = overviews.look()
         return Answer(

@@ -21,7 +21,7 @@ from lakewright.cli.output.progress import shown_steps
 from lakewright.cli.output.tables import Block, TextColumn, TextTable
 from lakewright.cli.output.text import Cell
 from lakewright.cli.upkeep.gate import workspace_of
-from lakewright.cli.upkeep.looking import LastTick, look_now, plain_decision, states_of
+from lakewright.cli.upkeep.looking import look_now, plain_decision, states_of
 from lakewright.cli.upkeep.policies import (
     known_tables,
     policies_of,
@@ -86,7 +86,6 @@ def upkeep(
 ) -> Answer:
     """Carry out the upkeep that is due in the whole warehouse."""
     # Cron schedules are read as Dagster reads them.
-    from lakewright.platform.declare.cron import last_tick_ms
 
     if not policy and not tables and not call.dry_run:
         raise InvalidRequestError(
@@ -100,7 +99,7 @@ def upkeep(
     if only:
         check_patterns(only, known_tables(call))
     kept = KeptTables(files=files, adopted=only or ("*",))
-    rounds = _Rounds(call.catalog(), kept, last_tick_ms)
+    rounds = _Rounds(call.catalog(), kept)
     look = rounds.look()
     if not only:
         # A mistyped name may be that of a table that was to be left alone.
@@ -118,7 +117,6 @@ class _Rounds:
 
     catalog: Catalog
     kept: KeptTables
-    last_tick_ms: LastTick
 
     @cached_property
     def run(self) -> str:
@@ -131,7 +129,7 @@ class _Rounds:
         return Watch(self.kept, log=SurveyLog(Surveys(self.catalog)))
 
     def look(self) -> Look:
-        return look_now(self.catalog, self.watch, self.last_tick_ms)
+        return look_now(self.catalog, self.watch)
 
     def carry_out(self, look: Look) -> tuple[list[Action], Look]:
         """Carry out what is chosen, then what the next look chooses.

@@ -184,10 +184,8 @@ class WarehouseTools:
 
     def why(self, *, table: str | None, limit: int) -> Value:
         """The decisions of now."""
-        from lakewright.platform.declare.cron import last_tick_ms
-
         policies_of(self.policy, self.workspace)
-        look = look_now(self.catalog, self._watch, last_tick_ms)
+        look = look_now(self.catalog, self._watch)
         if table is not None and table not in look.decisions:
             raise NotFoundError(f"{self.catalog.uri} has no table {table}")
         found = [

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict
 from enum import Enum
-from functools import cache, partial
 
 from lakewright.platform.warehouse.clock import Clock
 from lakewright.platform.warehouse.intents import Declined, Intent, WhyNot
@@ -23,16 +21,14 @@ _ALWAYS_TOLD = (
     WhyNot.DECLARED,
     WhyNot.UNSUPPORTED,
 )
-# The last moment of a cron schedule in a time zone, before a moment.
-LastTick = Callable[[int, str, str], int]
 
 
-def look_now(catalog: Catalog, watch: Watch, last_tick_ms: LastTick) -> Look:
+def look_now(catalog: Catalog, watch: Watch) -> Look:
     """Decide on every kept table, with what the ledger knows."""
     now_ms = catalog.env.now_ms()
     day_begins_ms, day_ends_ms = day_of(now_ms, watch.tables.warehouse.budget.timezone)
     past = watch.recorded(catalog).past(day_begins_ms=day_begins_ms)
-    clock = Clock(now_ms=now_ms, last_tick_ms=cache(partial(last_tick_ms, now_ms)))
+    clock = Clock.at(now_ms)
     return watch.look(catalog, past, clock, day_ends_ms=day_ends_ms)
 
 
