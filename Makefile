@@ -77,7 +77,7 @@ mission: setup ## Rewrite the proof column of docs/mission.md from the tests' ma
 	$(RUN) tools/check_mission.py --update
 
 .PHONY: bench
-bench: java oracles ## Measure beside peers and the floor (ARGS=--quick is short; see docs/benchmarks.md)
+bench: java oracles ## Measure beside peers and the floor (ARGS=--quick is short; see docs/why/benchmarks.md)
 	$(RUN) -m benchmarks $(ARGS)
 
 .PHONY: lock

@@ -1,4 +1,4 @@
-"""Write the table of keys of `docs/policies.md` from the models of policies."""
+"""Write the table of keys of `docs/reference/policies.md` from the models of policies."""
 
 from __future__ import annotations
 

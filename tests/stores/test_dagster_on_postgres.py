@@ -1,4 +1,4 @@
-"""Dagster's own storage in PostgreSQL, as docs/running.md sets it up."""
+"""Dagster's own storage in PostgreSQL, as docs/how-to/running.md sets it up."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ maintenance: {compaction: {min_bytes: 0 b, small_files: 3, interval: 5s}}
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[dict[str, str]]:
-    """The variables that docs/running.md asks for."""
+    """The variables that docs/how-to/running.md asks for."""
     pytest.importorskip("dagster_postgres", reason="run make test-stores")
     with postgres_server() as url:
         parts = urlsplit(url)
