@@ -40,7 +40,7 @@ def test_a_neglected_warehouse_is_adopted_kept_and_looked_at(neglected: Base) ->
     rows = neglected.lakewright("read", "logs.clicks", "--limit", "2", "--format", "csv")
     assert len(rows.out.splitlines()) == 3
     run = done.out.rpartition("(")[2].rstrip(")\n")
-    assert neglected.lakewright("restore", run, "--table", "logs.clicks").code == 0
+    assert neglected.lakewright("undo", run, "--table", "logs.clicks").code == 0
     for command in (
         ["ls"],
         ["show", "logs.clicks"],
