@@ -45,7 +45,7 @@ def test_a_neglected_warehouse_is_adopted_kept_and_looked_at(neglected: Base) ->
         ["ls"],
         ["show", "logs.clicks"],
         ["sql", "SELECT count(*) FROM logs.clicks"],
-        ["history"],
+        ["ledger"],
         ["savings"],
         ["top", "--once"],
         ["explain", "logs.clicks", "--policy", "policy.yaml"],
