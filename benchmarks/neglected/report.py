@@ -1,4 +1,4 @@
-"""The tables of `docs/proof.md`: what upkeep cost and saved, by verb and by kind of table."""
+"""The tables of `docs/why/proof.md`: what upkeep cost and saved, by verb and by kind of table."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Work in flight: unfinished runs and backfills that write or keep tables.
 
-Dagster's monitoring of runs ends those whose process died (`docs/running.md`, "Runs that die").
+Dagster's monitoring ends runs whose process died (`docs/how-to/running.md`, "Runs that die").
 """
 
 from __future__ import annotations

@@ -658,7 +658,7 @@ def respec_verb(
 Files whose rows share one value of the new keys stay where they lie: new metadata names them.
 Other files are split first, with --split-only as many partitions at a time as are named. Clients
 that open the table read it at every moment; those that have it open must open it again
-(docs/changing-partition-keys.md). When the command ends, the table has the new keys.
+(docs/how-to/changing-partition-keys.md). When the command ends, the table has the new keys.
 All files of a table with a primary key are written anew: they are sorted by its other columns.
 A run that is stopped meanwhile is continued by the same command; with the present keys as --keys it
 is given up, and what it had staged is deleted.

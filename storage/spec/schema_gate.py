@@ -2,7 +2,7 @@
 
 A finding is one consequence of a change for a value, a reader, a writer or a user of a column. The
 verdict follows from all findings. A waiver accepts a finding until a day.
-`docs/schema-gate.md` lists the rules.
+`docs/how-to/schema-gate.md` lists the rules.
 """
 
 from __future__ import annotations

@@ -255,7 +255,7 @@ def test_every_event_has_the_standard_keys_of_dagster(lake: Lake) -> None:
 
 
 def test_the_page_of_the_documents_loads_and_says_what_the_assets_have(lake: Lake) -> None:
-    page = (ROOT / "docs" / "table-life.md").read_text("utf-8")
+    page = (ROOT / "docs" / "how-to" / "table-life.md").read_text("utf-8")
     (example,) = re.findall(r"^```yaml\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
     lake.declare(example)
     repository = lake.definitions.get_repository_def()

@@ -32,7 +32,7 @@ _MOST_DIFFERENCES = 20
 The decisions of the given policy are simulated over the states that tables were recorded in (by the
 upkeep sensor and `lakewright upkeep`), and before the first of them over the snapshots that tables
 still keep. "then" is what the ledger says was done, "now" what the given policy would have done.
-`mode: shadow` does not count. docs/upkeep.md says what is exact, and what is estimated.
+`mode: shadow` does not count. docs/how-to/upkeep.md says what is exact, and what is estimated.
 """,
     examples="""
 lakewright replay --policy new.yaml

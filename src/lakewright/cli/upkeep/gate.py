@@ -22,7 +22,7 @@ The gate judges the change, and a change that it denies is refused. Exit codes o
   0    allowed
   1    allowed with warnings, or after a rewrite of data files
   2    denied; a wrong request is 2 too, and prints nothing to standard output
-docs/schema-gate.md explains each rule, and which ones a waiver may accept until a day.
+docs/how-to/schema-gate.md explains each rule, and which ones a waiver may accept until a day.
 """
 
 _PATHS = click.Path(path_type=Path)
