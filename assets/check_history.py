@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from typing import Self
 
 import dagster as dg
-from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
 from lakewright.platform.declare.partition_keys import first_few
+from lakewright.platform.orchestration.check_events import last_evaluation
 
 # The metadata entry with the failing partitions and their messages.
 NOT_MET = "lakewright/partitions_not_met"
-_EVALUATED = {AssetCheckExecutionRecordStatus.SUCCEEDED, AssetCheckExecutionRecordStatus.FAILED}
 
 
 @dataclass(frozen=True)
@@ -31,11 +30,7 @@ class CheckHistory:
         cls, instance: dg.DagsterInstance, key: dg.AssetCheckKey, exists: Callable[[str], bool]
     ) -> Self:
         """The failures in the latest evaluation of a check, for existing partitions."""
-        # Queued and running runs, including this one, have records without an evaluation.
-        records = instance.event_log_storage.get_asset_check_execution_history(
-            key, limit=1, status=_EVALUATED
-        )
-        evaluation = records[0].evaluation if records else None
+        evaluation = last_evaluation(instance, key)
         told = evaluation.metadata.get(NOT_MET) if evaluation is not None else None
         known = told.value if isinstance(told, dg.JsonMetadataValue) else {}
         assert isinstance(known, Mapping)

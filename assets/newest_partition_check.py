@@ -1,8 +1,8 @@
 """The check `newest_partition_has_rows`: whether the partition that ended last came in time.
 
 Dagster's own freshness asks when any partition was last written. This check asks the table, so it
-holds for rows of other clients, too. Its step runs with each write of the asset; the job
-`check_freshness` reports the same evaluation of many tables at their deadlines.
+holds for rows of other clients, too. Its step runs with each write of the asset, and in
+the job `check_freshness` at its deadlines.
 """
 
 import dagster as dg

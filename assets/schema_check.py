@@ -3,8 +3,7 @@
 A check of Dagster runs after its asset, when rows are published. So the check has several sources
 with one evaluation (`schema_reports.py`):
 
-* This step alone, without a materialization, from the UI.
-* The job `validate_schema`, on its schedule, for many tables in one step.
+* This step alone, without a materialization, from the UI or in the job `validate_schema`.
 * The step that writes the table, before it reads its source. It reports the evaluation for its own
   write mode, and a failure of severity ERROR fails the step before any row is staged.
 
@@ -16,13 +15,11 @@ or the table was altered.
 """
 
 import dagster as dg
-from dagster._core.storage.asset_check_execution_record import (
-    COMPLETED_ASSET_CHECK_EXECUTION_RECORD_STATUSES,
-)
 
 from lakewright.platform.declare.declaration_checks import SCHEMA_MATCHES
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.workspace import Workspace
+from lakewright.platform.orchestration.check_events import evaluations
 from lakewright.platform.orchestration.failures import failures_for_dagster
 from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
@@ -32,9 +29,6 @@ from lakewright.platform.orchestration.schema_reports import (
     RESPEC_JOB,
     judge_schema,
 )
-
-# So many runs and sensors may report the check while one run goes from a step to the next.
-_RECENT = 20
 
 
 def build_schema_check(
@@ -74,10 +68,8 @@ def _judged_in(
     context: dg.AssetCheckExecutionContext, key: dg.AssetCheckKey
 ) -> dg.AssetCheckResult | None:
     """The result that the step which writes the table has reported in the same run."""
-    records = context.instance.event_log_storage.get_asset_check_execution_history(
-        key, limit=_RECENT, status=COMPLETED_ASSET_CHECK_EXECUTION_RECORD_STATUSES
-    )
-    for record in records:
+    # So many runs and sensors may report the check while one run goes from a step to the next.
+    for record in evaluations(context.instance, key):
         if record.run_id == context.run.run_id and record.evaluation is not None:
             return dg.AssetCheckResult(
                 passed=record.evaluation.passed,

@@ -5,9 +5,9 @@ after a hundred of them; its metadata has a row for each version, and names the 
 id of whatever does not fit.
 
 The verb `validate_schema` does the work, for the command line too. This step reads rows when a
-person asks for the check. In a run that writes the table it does so only if the schema is another
-than at the last evaluation that passed, which it repeats otherwise. The job `validate_schema`
-reports the same evaluation of many tables in one step (`stored_rows_reports.py`).
+person, or the schedule of the job `validate_schema`, asks for the check. In a run that writes the
+table it does so only if the schema is another than at the last evaluation that passed, which it
+repeats otherwise.
 
 Dagster skips that step after a write that failed, and would show the check as failed without a
 word. So the step of such a write makes the evaluation (`stored_rows_after_failure`).

@@ -20,14 +20,12 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 
 import dagster as dg
-from dagster._core.storage.asset_check_execution_record import (
-    COMPLETED_ASSET_CHECK_EXECUTION_RECORD_STATUSES,
-)
 
 from lakewright.platform.declare.declaration_checks import SCHEMA_MATCHES
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.schema_drift import schema_drift
 from lakewright.platform.declare.workspace import Workspace
+from lakewright.platform.orchestration.check_events import last_evaluation
 from lakewright.platform.orchestration.follow_table import follow_table
 from lakewright.platform.orchestration.names import AssetKeys, UpkeepNames
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
@@ -161,13 +159,10 @@ def _last_compared(
     found: dict[str, str | None] = {}
     for name, key in by_name.items():
         record = latest.get(key)
-        if record is not None and record.evaluation is None:
-            # A run that is under way has planned the check; what it had told before still holds.
-            ended = storage.get_asset_check_execution_history(
-                key, limit=1, status=COMPLETED_ASSET_CHECK_EXECUTION_RECORD_STATUSES
-            )
-            record = ended[0] if ended else None
         evaluation = None if record is None else record.evaluation
+        if record is not None and evaluation is None:
+            # A run that is under way has planned the check; what it had told before still holds.
+            evaluation = last_evaluation(instance, key)
         told = None if evaluation is None else evaluation.metadata.get(COMPARED)
         found[name] = told.value if isinstance(told, dg.TextMetadataValue) else None
     return found

@@ -11,7 +11,6 @@ from functools import cache
 from typing import Any, Literal, Union
 
 import dagster as dg
-from dagster._core.storage.tags import MAX_RUNTIME_SECONDS_TAG
 from pydantic import Field, create_model
 
 from lakewright.jobs.signs_of_life import SignsOfLife
@@ -122,7 +121,7 @@ class _Run:
             raise dg.Failure(
                 f"{error}\nno upkeep is done until this is right", allow_retries=False
             ) from error
-        # The sensor sees by the process whether the run lives, whatever launched it.
+        # A person may have launched the run, without the tags of the sensor.
         context.instance.add_run_tags(context.run_id, {TABLE_TAG: table_tag(config.tables)})
         signs = SignsOfLife(context.log.info)
         with signs.told():
@@ -296,7 +295,7 @@ def _raise_for(troubles: Mapping[str, Exception], tables: int) -> None:
 
 def _begins_until_ms(context: dg.OpExecutionContext) -> float:
     """Until when a run begins with tables: the second half of its time is for what is begun."""
-    seconds = float(context.run.tags.get(MAX_RUNTIME_SECONDS_TAG, "inf"))
+    seconds = float(context.run.tags.get(dg.MAX_RUNTIME_SECONDS_TAG, "inf"))
     return SystemEnv().now_ms() + seconds * 1000 / 2
 
 

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
 import dagster as dg
-from dagster._core.storage.tags import MAX_RUNTIME_SECONDS_TAG, RUN_KEY_TAG
 
 from lakewright.jobs.refresh_assets import refresh_request
 from lakewright.jobs.upkeep import SENSOR_TAG
@@ -220,7 +219,7 @@ def _request(
             TABLE_TAG: table_tag(each.table for each in batch),
             VERB_TAG: verb,
             SENSOR_TAG: names.sensor,
-            MAX_RUNTIME_SECONDS_TAG: str(seconds),
+            dg.MAX_RUNTIME_SECONDS_TAG: str(seconds),
         },
     )
 
@@ -240,7 +239,7 @@ def _run_key(instance: dg.DagsterInstance, batch: Iterable[Intent]) -> str:
 
 
 def _newest_of(instance: dg.DagsterInstance, key: str) -> dg.DagsterRun | None:
-    found = instance.get_runs(filters=dg.RunsFilter(tags={RUN_KEY_TAG: key}), limit=1)
+    found = instance.get_runs(filters=dg.RunsFilter(tags={"dagster/run_key": key}), limit=1)
     return found[0] if found else None
 
 

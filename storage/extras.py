@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 from lakewright.storage.errors import UnsupportedError
 
-# By the name that is imported.
-_EXTRAS = {
+# The extra of each module, by the name that is imported.
+EXTRAS = {
     "dagster": "dagster",
     "pandas": "expectations",
     "pyspark": "spark",
@@ -26,7 +26,7 @@ _EXTRAS = {
 def extra_missing(what: str, error: ImportError) -> UnsupportedError | None:
     """What to say of an import that failed while doing `what`, if an extra installs the module."""
     module = (error.name or "").split(".")[0]
-    extra = _EXTRAS.get(module)
+    extra = EXTRAS.get(module)
     if extra is None:
         return None
     return UnsupportedError(f"{what} needs {module}: pip install 'lakewright[{extra}]'")

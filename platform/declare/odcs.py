@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ValidationError
 
 from lakewright.platform.declare.declarations import ColumnDeclaration, TableDeclaration
-from lakewright.platform.declare.extras import from_extra
 from lakewright.platform.declare.model_errors import explain
 from lakewright.platform.declare.yaml_files import dotted
 from lakewright.storage.errors import InvalidRequestError, InvalidSchema
+from lakewright.storage.extras import needed_for
 from lakewright.storage.spec.data_types import (
     ArrayType,
     AtomicType,
@@ -331,7 +331,7 @@ def _logical(data_type: DataType) -> str:
 
 
 def _model(contract: Record) -> OpenDataContractStandard:
-    with from_extra("contracts", "a data contract"):
+    with needed_for("a data contract"):
         from open_data_contract_standard.model import OpenDataContractStandard
     try:
         # Keys that the standard does not have are told as not compared.

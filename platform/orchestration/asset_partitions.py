@@ -8,7 +8,6 @@ from dataclasses import replace
 from itertools import product
 
 import dagster as dg
-from dagster._core.definitions.partitions.context import partition_loading_context
 
 from lakewright.platform.declare.partition_keys import PartitionColumn
 from lakewright.platform.declare.partition_schemes import (
@@ -53,7 +52,7 @@ def ended_last(dimension: TimeDimension, at: dt.datetime, count: int = 1) -> tup
     """
     bounded, endless = _time(dimension), _time(replace(dimension, end=None))
     found: list[str] = []
-    with partition_loading_context(at):
+    with dg.partition_loading_context(at):
         window = endless.get_last_partition_window()
         while window is not None and len(found) < count:
             found += endless.get_partition_keys_in_time_window(window)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import dagster as dg
 from dagster._core.storage.asset_check_execution_record import (
     COMPLETED_ASSET_CHECK_EXECUTION_RECORD_STATUSES,
+    AssetCheckExecutionRecord,
     AssetCheckExecutionRecordStatus,
 )
 
@@ -68,7 +69,14 @@ def last_evaluation(
     instance: dg.DagsterInstance, key: dg.AssetCheckKey
 ) -> dg.AssetCheckEvaluation | None:
     """The last evaluation of a check; None before the first."""
-    records = instance.event_log_storage.get_asset_check_execution_history(
-        key, limit=1, status=COMPLETED_ASSET_CHECK_EXECUTION_RECORD_STATUSES
-    )
+    records = evaluations(instance, key, limit=1)
     return records[0].evaluation if records else None
+
+
+def evaluations(
+    instance: dg.DagsterInstance, key: dg.AssetCheckKey, *, limit: int = _RECENT
+) -> Sequence[AssetCheckExecutionRecord]:
+    """The last evaluations of a check, newest first, without those that runs have only planned."""
+    return instance.event_log_storage.get_asset_check_execution_history(
+        key, limit=limit, status=COMPLETED_ASSET_CHECK_EXECUTION_RECORD_STATUSES
+    )

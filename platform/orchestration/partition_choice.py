@@ -7,7 +7,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import dagster as dg
-from dagster._core.definitions.partitions.context import partition_loading_context
 
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.partition_keys import InvalidPartitionKeyError, first_few
@@ -116,7 +115,7 @@ def _known(
         raise InvalidRequestError(
             f"{declaration.table} has no partitions; run its ingest job", table=declaration.table
         )
-    with partition_loading_context(dynamic_partitions_store=instance):
+    with dg.partition_loading_context(dynamic_partitions_store=instance):
         keys = [str(key) for key in definition.get_partition_keys()]
     if declaration.scheme.is_found_in_data:
         keys += [*_present(declaration, catalog), *_tried(declaration, names, instance)]

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 import dagster as dg
 from dagster._core.events import (
     AssetMaterializationPlannedData,
-    DagsterEvent,
     DagsterEventBatchMetadata,
     generate_event_batch_id,
 )
@@ -25,7 +24,7 @@ def tell_begun(context: dg.OpExecutionContext, asset_key: dg.AssetKey, keys: Seq
     step = context.get_step_execution_context().step
     for at, key in enumerate(keys, 1):
         context.instance.report_dagster_event(
-            DagsterEvent.build_asset_materialization_planned_event(
+            dg.DagsterEvent.build_asset_materialization_planned_event(
                 context.job_name, step.key, AssetMaterializationPlannedData(asset_key, key)
             ),
             context.run_id,
@@ -42,4 +41,4 @@ def tell_written(
     step = context.get_step_execution_context()
     for at, each in enumerate(written, 1):
         last = DagsterEventBatchMetadata(batch, at == len(written))
-        DagsterEvent.asset_materialization(step, each, last)
+        dg.DagsterEvent.asset_materialization(step, each, last)

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 import dagster as dg
-from dagster._core.storage.dagster_run import RunRecord
 
 from lakewright.platform.orchestration.in_flight import work_in_flight
 from lakewright.platform.orchestration.names import DEFERRED_TAG, UpkeepNames, tables_of_tag
@@ -97,7 +96,7 @@ def _has_died(
     return known[run.run_id]
 
 
-def _records(instance: dg.DagsterInstance, job: str, now_ms: int) -> Iterator[RunRecord]:
+def _records(instance: dg.DagsterInstance, job: str, now_ms: int) -> Iterator[dg.RunRecord]:
     """Runs of a job, newest first."""
     filters = dg.RunsFilter(job_name=job)
     cursor = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 import dagster as dg
-from dagster._core.execution.stats import StepEventStatus
 
 ROOT_RUN = "dagster/root_run_id"
 _RETRY_NUMBER = "dagster/retry_number"
@@ -65,7 +64,7 @@ def _continues(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
     if run.parent_run_id is None or not run.step_keys_to_execute:
         return False
     steps = instance.get_run_step_stats(run.parent_run_id, list(run.step_keys_to_execute))
-    return all(step.status is not StepEventStatus.SUCCESS for step in steps)
+    return all(step.status is None or step.status.value != "SUCCESS" for step in steps)
 
 
 def origin_of(name: str) -> str | None:

@@ -6,11 +6,9 @@ import os
 import socket
 from pathlib import Path
 
-from dagster._core.storage.tags import HIDDEN_TAG_PREFIX
-
 # The machine, the process and when it started, since numbers of processes come back.
 # Dagster's pages leave out tags with this prefix, and the tag is of no use to a person.
-PROCESS_TAG = f"{HIDDEN_TAG_PREFIX}lakewright_process"
+PROCESS_TAG = ".dagster/lakewright_process"
 
 
 def process_identity(process: int) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import dagster as dg
-from dagster._core.storage.dagster_run import ACTIVE_RUN_STATUSES
 
 from lakewright.platform.orchestration.names import TABLE_TAG, AssetKeys, tables_of_tag
 from lakewright.platform.orchestration.run_identity import origin_of, root_of
@@ -16,7 +15,9 @@ from lakewright.storage.operations.leases.leases import release_lease
 UNFINISHED = [
     dg.DagsterRunStatus.QUEUED,
     dg.DagsterRunStatus.NOT_STARTED,
-    *ACTIVE_RUN_STATUSES,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
 ]
 
 

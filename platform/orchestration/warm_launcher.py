@@ -31,7 +31,6 @@ from dagster._config import UserConfigSchema
 from dagster._core.errors import DagsterLaunchFailedError
 from dagster._core.instance import InstanceRef
 from dagster._core.launcher.base import CheckRunHealthResult, LaunchRunContext, WorkerStatus
-from dagster._core.launcher.default_run_launcher import DefaultRunLauncher
 from dagster._serdes import ConfigurableClassData
 from dagster._utils.interrupts import capture_interrupts
 
@@ -47,7 +46,7 @@ _PRELOADED = ("lakewright.definitions",)
 _ASKS_MS = 1000
 
 
-class WarmRunLauncher(DefaultRunLauncher):
+class WarmRunLauncher(dg.DefaultRunLauncher):
     """Dagster's own launcher, but for how processes of runs begin.
 
     A `dagster.yaml` names it as `run_launcher`. `preload` are the modules that are imported ahead

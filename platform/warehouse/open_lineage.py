@@ -15,10 +15,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from lakewright.platform.declare.extras import from_extra
 from lakewright.platform.warehouse.action import Action, Verdict
 from lakewright.storage import Catalog
 from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.extras import needed_for
 from lakewright.storage.files.paths import DATABASE_SUFFIX
 from lakewright.storage.files.store_failures import without_secrets
 
@@ -52,7 +52,7 @@ def lineage_sink(catalog: Catalog) -> Callable[[Action], object] | None:
 
 
 def _client() -> OpenLineageClient:
-    with from_extra("lineage", "OpenLineage"):
+    with needed_for("OpenLineage"):
         from openlineage.client import OpenLineageClient
     try:
         # A file gets all events; by itself the client would begin one for each.

@@ -36,18 +36,17 @@ from lakewright.assets.stored_rows_check import build_stored_rows_check
 from lakewright.assets.tables import build_asset, derived_spec
 from lakewright.assets.warehouse_report import build_warehouse_report, can_be_reported
 from lakewright.jobs.automation_sensor import build_automation_sensors
-from lakewright.jobs.check_freshness import build_freshness_job, build_freshness_schedules
 from lakewright.jobs.evolve_schema import evolve_job
 from lakewright.jobs.ingest import build_ingest_job, build_ingest_schedule
 from lakewright.jobs.refresh_assets import Refresh, build_refresh_job
 from lakewright.jobs.rejection_sensor import build_rejection_sensor
 from lakewright.jobs.replay import build_replay_job
+from lakewright.jobs.scheduled_checks import build_scheduled_checks
 from lakewright.jobs.schema_sensor import build_schema_sensor
 from lakewright.jobs.statements import build_statements_job
 from lakewright.jobs.undo import build_undo_job
 from lakewright.jobs.upkeep import build_requests_job, build_upkeep_job
 from lakewright.jobs.upkeep_sensor import build_upkeep_sensor
-from lakewright.jobs.validate_schema import build_validate_job, build_validate_schedules
 from lakewright.jobs.verbs import KEEPING_JOBS, REQUESTED_JOBS
 from lakewright.platform.declare.policy_watch import PolicyFiles
 from lakewright.platform.declare.variables import POLICY_VARIABLE, TABLES_VARIABLE
@@ -114,11 +113,11 @@ def build_definitions(
         [build_upkeep_job(kind, tables, names=names, resources=keys) for kind in kinds]
         for kinds in (KEEPING_JOBS, (evolve_job(workspace, names.keys),))
     )
-    validating, schedules = _validating(workspace, names, keys)
+    checking, schedules = build_scheduled_checks(workspace.declarations, names)
     jobs += [
         *evolving,
         build_requests_job(REQUESTED_JOBS, tables, names=names, resources=keys),
-        *validating,
+        *checking,
         build_undo_job(names=names, resources=keys),
         build_statements_job(names=names, resources=keys),
         build_replay_job(workspace, names=names, resources=keys),
@@ -226,22 +225,6 @@ def _reporting(
         return [], []
     report, schedule = build_warehouse_report(tables, names=names, resources=keys)
     return [report], [schedule]
-
-
-def _validating(
-    workspace: Workspace, names: UpkeepNames, keys: ResourceKeys
-) -> tuple[list[dg.JobDefinition], list[dg.ScheduleDefinition]]:
-    """The jobs that evaluate checks of declared tables, and their schedules."""
-    if not workspace.declarations:
-        return [], []
-    declared = workspace.declarations
-    job = build_validate_job(workspace, names=names, resources=keys)
-    jobs, schedules = [job], build_validate_schedules(declared, job, names=names)
-    if any(deadlines_of(each) for each in declared):
-        asking = build_freshness_job(declared, names=names, resources=keys)
-        jobs.append(asking)
-        schedules += build_freshness_schedules(declared, asking, names=names)
-    return jobs, schedules
 
 
 def _shown(

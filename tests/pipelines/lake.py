@@ -243,6 +243,22 @@ class Lake:
         assert request.job_name is not None
         return self.run_job(request.job_name, request.run_config, **request.tags)
 
+    def run_checks(self, job: str, *names: str, config: Mapping[str, Any] | None = None) -> Outcome:
+        """Run the checks of tables in a job of checks, as a schedule or the UI asks for them."""
+        definition = self.definitions.resolve_job_def(job)
+        assets = {TableNames(name).asset_key for name in names or ("shop.events",)}
+        checks = {
+            each
+            for each in definition.asset_layer.asset_graph.asset_check_keys
+            if each.asset_key in assets
+        }
+        chosen = definition.get_subset(asset_selection=set(), asset_check_selection=checks)
+        return Outcome(
+            chosen.execute_in_process(
+                instance=self.instance, run_config=dict(config or {}), raise_on_error=False
+            )
+        )
+
     def run_job(self, job: str, run_config: Mapping[str, Any], **tags: str) -> Outcome:
         definition = self.definitions.resolve_job_def(job)
         return Outcome(

@@ -493,10 +493,7 @@ def test_runs_checks_and_automations_work_at_the_changed_key(moved: Moved) -> No
     check = dg.AssetCheckKey(EVENTS_KEY, "amount__be_between")
     storage = instance.event_log_storage
     assert storage.get_latest_asset_check_execution_by_key([check])[check].evaluation.passed
-    config = {"tables": {"shop.events": {}}}
-    moved.run(
-        "validate_schema__lake", run_config={"ops": {"validate_schema__lake": {"config": config}}}
-    )
+    moved.run("validate_schema__lake")
     validated = dg.AssetCheckKey(EVENTS_KEY, "schema_matches")
     found = storage.get_latest_asset_check_execution_by_key([validated])[validated]
     assert found.evaluation.passed

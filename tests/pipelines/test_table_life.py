@@ -176,7 +176,7 @@ def test_the_newest_partition_is_asked_for_at_its_deadline(
         written.checks[NEWEST_PARTITION].description
     )
     at += dt.timedelta(hours=1)
-    missed = lake.run("check_freshness").checks[NEWEST_PARTITION]
+    missed = lake.run_checks("check_freshness").checks[NEWEST_PARTITION]
     assert not missed.passed
     assert "2024-01-09 has no rows" in missed.description
     lake.give(events("2024-01-09", 2, 3))
@@ -212,7 +212,12 @@ def test_one_job_asks_many_tables_for_their_newest_partitions(
         (request,) = schedule.evaluate_tick(context).run_requests
     assert request.tags["lakewright/table"] == "shop.events, shop.sales"
 
-    # A table that cannot be read, and one that is not declared, hide no other.
+    assert {each.asset_key.to_user_string() for each in request.asset_check_keys} == {
+        "shop/events",
+        "shop/sales",
+    }
+
+    # A table that cannot be read hides no other.
     lake.give(events("2024-01-09", 0, 1))
     lake.materialize(partitions="2024-01-09")
     lake.give(events("2024-01-09", 0, 1), "shop.sales")
@@ -220,19 +225,12 @@ def test_one_job_asks_many_tables_for_their_newest_partitions(
     broken = Path(lake.table("shop.sales").table_files.paths.snapshot(1))
     was = broken.read_bytes()
     broken.write_bytes(b"{")
-    config = {"tables": {"shop.sales": {}, "shop.nowhere": {}, "shop.events": {}}}
-    asked = lake.run_job("check_freshness", {"ops": {"check_freshness": {"config": config}}})
+    asked = lake.run_checks("check_freshness", "shop.sales", "shop.events")
     broken.write_bytes(was)
     assert not asked.success
-    assert "2 tables of 3 could not be asked" in asked.failure
-    assert "shop.nowhere is not declared; there are" in asked.failure
-    last = {name: lake.check_records(NEWEST_PARTITION, f"shop.{name}") for name in deadlines}
-    told = {name: each[0].event.dagster_event for name, each in last.items() if each}
-    assert {name: each.event_specific_data.passed for name, each in told.items()} == {
-        "events": True,
-        "sales": False,
-    }
-    assert "not evaluated" in told["sales"].event_specific_data.description
+    assert "CorruptionError" in asked.failure
+    assert asked.checks[NEWEST_PARTITION].asset_key == dg.AssetKey(["shop", "events"])
+    assert asked.checks[NEWEST_PARTITION].passed
 
 
 def test_every_event_has_the_standard_keys_of_dagster(lake: Lake) -> None:

@@ -11,7 +11,7 @@ from lakewright.cli.grammar.call import Call
 from lakewright.cli.grammar.command import command
 from lakewright.cli.upkeep.gate import workspace_of
 from lakewright.cli.upkeep.policies import policies_of, policy_options
-from lakewright.platform.declare.extras import from_extra
+from lakewright.storage.extras import needed_for
 
 
 @command(
@@ -34,7 +34,7 @@ def mcp(call: Call, *, uri: str | None, policy: tuple[Path, ...], tables: tuple[
     """Answer agents about the warehouse; nothing can be changed."""
     from lakewright.cli.mcp.warehouse_tools import WarehouseTools
 
-    with from_extra("mcp", "lakewright mcp"):
+    with needed_for("lakewright mcp"):
         from lakewright.cli.mcp.server import server_of
 
     call = call if uri is None else replace(call, warehouse=uri)
