@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 from dagster._core.definitions.definitions_load_context import (
@@ -108,11 +109,12 @@ def build_definitions(
     health = HealthChecks(
         tables=tables, verbs=[kind.name for kind in KEEPING_JOBS], names=names, resources=keys
     )
-    found, used = warehouse or WarehouseResource(), spark or SparkResource()
+    found = warehouse or WarehouseResource()
+    bound = {keys.warehouse: found, keys.spark: spark or SparkResource()}
     is_reported = bool(policies or adopted) and can_be_reported()
     shown = None if refresh is None else adopted_tables
     return dg.Definitions.merge(
-        dg.Definitions(resources={keys.warehouse: found, keys.spark: used}),
+        dg.Definitions(resources=bound),
         *(
             _declared_table(each, declared[each.table], workspace, health, hooks)
             for each in workspace.declarations
@@ -123,7 +125,7 @@ def build_definitions(
         build_warehouse_report(tables, names=names, resources=keys)
         if is_reported
         else dg.Definitions(),
-        _upkeep(tables, names, keys, refresh, shown, page=REPORT if is_reported else ""),
+        _upkeep(tables, names, keys, bound, refresh, shown, page=REPORT if is_reported else ""),
         # Only a policy file says where alerts go.
         _alerts(tables, found, names) if policies else dg.Definitions(),
         _on_request(workspace, tables, names, keys),
@@ -210,13 +212,18 @@ def _upkeep(
     tables: KeptTables,
     names: UpkeepNames,
     keys: ResourceKeys,
+    bound: Mapping[str, Any],
     refresh: Refresh | None,
     shown: Sequence[AdoptedTable] | None,
     *,
     page: str,
 ) -> dg.Definitions:
     """The jobs that keep tables, and the sensor that asks for their runs."""
-    jobs = [build_upkeep_job(kind, tables, names=names, resources=keys) for kind in KEEPING_JOBS]
+    # To bind resources itself, Dagster would copy the sensor by a parameter that it warns of.
+    jobs = [
+        build_upkeep_job(kind, tables, names=names, resources=keys, bound=bound)
+        for kind in KEEPING_JOBS
+    ]
     if refresh is not None:
         jobs.append(build_refresh_job(refresh, names=names))
     sensor = build_upkeep_sensor(

@@ -256,7 +256,7 @@ def test_the_asset_of_an_adopted_table_tells_who_owns_it_and_which_line_keeps_it
     assert kept.metadata["lakewright/small_files_policy"] == 7
     assert kept.metadata["lakewright/upkeep_sensor"].value == "upkeep_sensor"
     # Dagster takes no bare name of a user for an owner.
-    assert (notes.description, notes.owners) == ("Of the notebook.", [])
+    assert (notes.description.split("\n\n")[0], notes.owners) == ("Of the notebook.", [])
     assert notes.metadata["owner"] == "ada"
     for node, line in ((notes, 1), (kept, 3)):
         references = node.metadata["dagster/code_references"].code_references
