@@ -53,6 +53,7 @@ from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.policy_watch import PolicyFiles
 from lakewright.platform.declare.variables import POLICY_VARIABLE, TABLES_VARIABLE
 from lakewright.platform.declare.workspace import Workspace, read_workspace
+from lakewright.platform.declare.yaml_files import Written
 from lakewright.platform.orchestration.check_events import HEALTHY
 from lakewright.platform.orchestration.dagster_checks import check_for_dagster
 from lakewright.platform.orchestration.names import UpkeepNames, usual_key
@@ -82,6 +83,7 @@ def build_definitions(
     group: str = "",
     hooks: AssetHooks | None = None,
     refresh: Refresh | None = None,
+    others: Sequence[Written] = (),
 ) -> dg.Definitions:
     """Definitions of all tables declared in files and folders, and of the upkeep of all tables.
 
@@ -89,14 +91,16 @@ def build_definitions(
     warehouse that match are kept too; those of `adopted_tables` are assets. `group` tells the names
     of jobs apart from those of another workspace in the same code location. `hooks` may change the
     spec of each asset, and run each write. `refresh` lists the adopted tables for the next time
-    that the definitions are loaded; without it, they stay those that are given.
+    that the definitions are loaded; without it, they stay those that are given. `others` are
+    declarations that stand elsewhere.
 
     Raises:
         DeclarationError: something is wrong with the declarations; all of it is listed.
     """
     keys, hooks = resources or ResourceKeys(), hooks or PlainHooks()
     workspace = replace(
-        read_workspace(paths, check=check_for_dagster), policy_paths=tuple(map(Path, policies))
+        read_workspace(paths, check=check_for_dagster, others=others),
+        policy_paths=tuple(map(Path, policies)),
     )
     tables = KeptTables(
         files=PolicyFiles(policies, workspace=workspace),

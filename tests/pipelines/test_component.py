@@ -23,7 +23,7 @@ from dagster._core.test_utils import create_run_for_test
 from dagster.components.component_scaffolding import scaffold_object
 from dagster.components.core.component_tree import ComponentTreeException
 
-from lakewright.component import LakehouseTables
+from lakewright.component import LakehouseTables, Table
 from lakewright.definitions import build_definitions
 from lakewright.platform.declare.yaml_files import DeclarationError
 from lakewright.platform.orchestration.resources import WarehouseResource
@@ -321,7 +321,7 @@ def test_the_sensor_asks_for_a_run_that_makes_an_asset_of_a_new_table(
 
 OUR_TABLES = """
 import dagster as dg
-from lakewright.component import LakehouseTables
+from lakewright.component import LakehouseTables, Table
 
 class OurTables(LakehouseTables):
     def get_asset_spec(self, table):
@@ -398,7 +398,7 @@ DAILY = """
     write: {engine: local}
 """
 OUR_KEYS = """
-from lakewright.component import LakehouseTables
+from lakewright.component import LakehouseTables, Table
 
 class OurTables(LakehouseTables):
     def get_asset_spec(self, table):
@@ -646,3 +646,73 @@ def test_the_check_of_an_adopted_table_runs_for_it_alone(project: Path, orders: 
 
 def _refuse(*_: object) -> None:
     raise AssertionError("loading looked at the warehouse")
+
+
+TABLE = """\
+type: lakewright.component.Table
+attributes:
+  table: shop.daily
+  columns:
+    - {name: dt, type: STRING NOT NULL}
+    - {name: total, type: DOUBLE}
+  partition_keys: [dt]
+  partitions:
+    daily: {column: dt, start: 2024-01-01, end: 2024-02-01}
+  depends_on: [shop.events]
+  source: {csv: "{{ env.DAYS }}/days.csv"}
+"""
+DAILY_TABLE = dg.AssetKey(["shop", "daily"])
+
+
+def test_a_component_that_is_a_table_joins_the_tables_of_its_project(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "defs" / "daily").mkdir()
+    (project / "defs" / "daily" / "defs.yaml").write_text(TABLE)
+    write_component(project, "lake", f"  warehouse: {project}/warehouse\n")
+    (project / "days.csv").write_text("dt,total\n2024-01-02,3.5\n")
+    monkeypatch.setenv("DAYS", str(project))
+
+    loaded = dg.load_from_defs_folder(path_within_project=project)
+
+    graph = loaded.get_repository_def().asset_graph
+    assert graph.get(DAILY_TABLE).parent_keys == {dg.AssetKey(["shop", "events"])}
+    place = graph.get(DAILY_TABLE).metadata["dagster/code_references"].code_references[0]
+    assert (Path(place.file_path).parent.name, place.line_number) == ("daily", 3)
+    names = [each.name for each in loaded.get_repository_def().sensor_defs]
+    assert sorted(names) == ["schema_sensor__lake", "upkeep_sensor__lake"]
+    sources.forget()
+    sources.give("shop.events", events("2024-01-02", 0, 3))
+    with dg.DagsterInstance.ephemeral() as instance:
+        for key in (dg.AssetKey(["shop", "events"]), DAILY_TABLE):
+            job = ingest_job(loaded, key)
+            assert job.execute_in_process(instance=instance, partition_key="2024-01-02").success
+    rows = Catalog.open(f"{project}/warehouse").table("shop.daily").read().to_pylist()
+    assert rows == [{"dt": "2024-01-02", "total": 3.5}]
+
+
+def test_a_scaffolded_table_is_written_without_another_component(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAKEWRIGHT_WAREHOUSE", f"{project}/warehouse")
+    for name in ("orders", "returns"):
+        folder = project / "defs" / name
+        scaffold_object(folder, "lakewright.component.Table", None, "yaml", project.parent.parent)
+    loaded = dg.load_from_defs_folder(path_within_project=project)
+    keys = [dg.AssetKey(["shop", "orders"]), dg.AssetKey(["shop", "returns"])]
+    assert {*keys} <= {*loaded.resolve_all_asset_keys()}
+    with dg.DagsterInstance.ephemeral() as instance:
+        assert ingest_job(loaded, *keys).execute_in_process(instance=instance).success
+    assert Catalog.open(f"{project}/warehouse").table("shop.returns").read().num_rows == 3
+
+
+def test_a_wrong_declaration_of_a_table_component_is_told_with_its_line(project: Path) -> None:
+    (project / "defs" / "daily").mkdir()
+    (project / "defs" / "daily" / "defs.yaml").write_text(
+        "type: lakewright.component.Table\nattributes:\n  table: shop.daily\n  freshnes: 3h\n"
+    )
+    with pytest.raises(Exception, match="definitions for daily") as error:
+        dg.load_from_defs_folder(path_within_project=project)
+    assert "defs.yaml:4: freshnes: " in str(error.value.__cause__)
+    properties = Table.get_model_cls().model_json_schema()["properties"]
+    assert {"table", "columns", "source", "freshness"} <= properties.keys()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from lakewright.definitions import defs
+from lakewright.definitions import build_definitions, defs
 from lakewright.jobs.upkeep import REQUESTS_JOB
 from lakewright.jobs.verbs import KEEPING_JOBS, REQUESTED_JOBS
 from lakewright.platform.declare.variables import TABLES_VARIABLE
@@ -125,6 +126,22 @@ def test_a_declared_table_brings_its_asset_and_no_job_of_its_own(lake: Lake) -> 
     assert len(shared) == 18
     assert [each.name for each in many.schedule_defs] == ["validate_schema_schedule"]
     assert {each.name for each in many.sensor_defs} == {"upkeep_sensor", "schema_sensor"}
+
+
+def test_definitions_are_made_without_warnings_of_dagster(lake: Lake) -> None:
+    lake.declare(EVENTS + "    schedule: '0 5 * * *'\n    freshness: 36h\n")
+    (lake.folder / "policy.yaml").write_text("warehouse: {mode: live}\n")
+    with warnings.catch_warnings():
+        for each in (dg.BetaWarning, dg.PreviewWarning, dg.SupersessionWarning):
+            warnings.simplefilter("error", each)
+        built = build_definitions(
+            [lake.folder / "tables"],
+            warehouse=lake.warehouse,
+            policies=[lake.folder / "policy.yaml"],
+            adopted=["*"],
+            refresh=lambda _: None,
+        )
+        assert built.get_repository_def().get_all_jobs()
 
 
 def _jobs(lake: Lake) -> set[str]:
