@@ -8,7 +8,6 @@ import dagster as dg
 from pydantic import Field
 
 from lakewright.jobs.warehouse_job import build_warehouse_job
-from lakewright.platform.declare.cron import ticks_back
 from lakewright.platform.declare.durations import duration_ms
 from lakewright.platform.declare.policies import PolicySet
 from lakewright.platform.declare.policy_files import load_policies, parse_policies
@@ -68,7 +67,6 @@ def build_replay_job(
             lambda name: policies.of(name).policy,
             policies.budgets_of,
             timezone=policies.warehouse.budget.timezone,
-            ticks_back=ticks_back,
             declared_keys=policies.declared_keys,
         )
         context.add_output_metadata(_told(found, rebuilt=sum(history.rebuilt.values())))

@@ -13,7 +13,7 @@ from typing import Any, Literal, Union
 import dagster as dg
 from pydantic import Field, create_model
 
-from lakewright.jobs.signs_of_life import SignsOfLife
+from lakewright.jobs.run_progress import RunProgress
 from lakewright.platform.declare.partition_keys import partition_identity
 from lakewright.platform.declare.yaml_files import DeclarationError
 from lakewright.platform.orchestration.failures import failures_for_dagster
@@ -123,9 +123,9 @@ class _Run:
             ) from error
         # A person may have launched the run, without the tags of the sensor.
         context.instance.add_run_tags(context.run_id, {TABLE_TAG: table_tag(config.tables)})
-        signs = SignsOfLife(context.log.info)
-        with signs.told():
-            self._keep_each(kind, context, config, asked, signs)
+        progress = RunProgress(context.log.info)
+        with progress.told():
+            self._keep_each(kind, context, config, asked, progress)
 
     def _keep_each(
         self,
@@ -133,7 +133,7 @@ class _Run:
         context: dg.OpExecutionContext,
         config: Any,
         asked: Mapping[str, AskedConfig],
-        signs: SignsOfLife,
+        progress: RunProgress,
     ) -> None:
         troubles: dict[str, Exception] = {}
         deferred: dict[str, str] = {}
@@ -146,8 +146,10 @@ class _Run:
                 continue
             try:
                 kept = self.tables.table(name)
-                signs.work_at(f"{name}, {kind.name}")
-                one = _OneTable(kind, names.of(name), kept, context, self.keys, signs, why, several)
+                progress.work_at(f"{name}, {kind.name}")
+                one = _OneTable(
+                    kind, names.of(name), kept, context, self.keys, progress, why, several
+                )
                 one.keep(given, names.job(kind.name), dry_run=config.dry_run)
             except (dg.Failure, dg.RetryRequested) as trouble:
                 if why is not None and isinstance(trouble.__cause__, LeaseHeld):
@@ -327,7 +329,7 @@ class _OneTable:
     kept: KeptTable
     context: dg.OpExecutionContext
     keys: ResourceKeys
-    signs: SignsOfLife
+    progress: RunProgress
     asked: AskedConfig | None = None
     several: bool = False
 
@@ -362,7 +364,7 @@ class _OneTable:
             work = Work(
                 run=commit_user(context.instance, context.run, job),
                 session=(spark or SparkResource()).session,
-                counts=self.signs,
+                counts=self.progress,
                 warn=context.log.warning,
             )
             for verb, plan in [given] if given else [(each, None) for each in verbs]:
@@ -374,7 +376,7 @@ class _OneTable:
                     verb,
                     options,
                     work,
-                    self.signs,
+                    self.progress,
                     catalog,
                     self.asked,
                     self.several,
@@ -412,7 +414,7 @@ class _OneVerb:
     verb: AnyVerb
     options: Any
     work: Work
-    signs: SignsOfLife
+    progress: RunProgress
     catalog: Catalog
     asked: AskedConfig | None
     several: bool
@@ -504,7 +506,7 @@ class _OneVerb:
         told = self.verb.report(self.table, done).summary
         if extent is not None:
             told = f"{extent.done:,} of about {extent.total:,} {extent.of}; {told}"
-        self.signs.far(told)
+        self.progress.far(told)
 
     def _observe(self, report: Report, tell: Callable[[dg.AssetObservation], None]) -> None:
         for note in report.notes:

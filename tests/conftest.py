@@ -77,6 +77,7 @@ KEPT_TOGETHER = {
     "tests/interop/": "other clients",
     "tests/oracles/": "other clients",
     "tests/demo/": "the demo",
+    "tests/packaging/": "the wheel",
     "tests/unit/platform/warehouse/test_replay.py": "replay",
     "tests/races/": "races",
     "tests/architecture/test_laws.py": "laws",

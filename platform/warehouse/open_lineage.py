@@ -33,6 +33,9 @@ _RECEIVERS = ("OPENLINEAGE_URL", "OPENLINEAGE__TRANSPORT__TYPE", "OPENLINEAGE_CO
 def lineage_sink(catalog: Catalog) -> Callable[[Action], object] | None:
     """Sends an event for each action; None where the environment names no receiver.
 
+    The client tries an event for up to 40 seconds. After one that was not taken, the sink sends
+    nothing more, so that a receiver that is away holds a run up once.
+
     Raises:
         UnsupportedError: the client is not installed.
         InvalidRequestError: the client refuses its settings.
@@ -43,10 +46,16 @@ def lineage_sink(catalog: Catalog) -> Callable[[Action], object] | None:
     client = _client()
     namespace = os.environ.get("OPENLINEAGE_NAMESPACE") or "lakewright"
 
+    is_away = False
+
     def sink(action: Action) -> None:
+        nonlocal is_away
         # A shadow did nothing.
-        if action.verdict is not Verdict.SHADOW:
-            client.emit(run_event(action, catalog.uri, namespace=namespace))
+        if is_away or action.verdict is Verdict.SHADOW:
+            return
+        is_away = True
+        client.emit(run_event(action, catalog.uri, namespace=namespace))
+        is_away = False
 
     return sink
 

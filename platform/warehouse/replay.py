@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
+from lakewright.platform.declare.cron import ticks_back
 from lakewright.platform.declare.upkeep_policies import UpkeepPolicy
 from lakewright.platform.upkeep.measures import Benefit, Cost
 from lakewright.platform.upkeep.words import time_text
@@ -37,7 +38,6 @@ from lakewright.platform.warehouse.savings import sum_of_benefits, sum_of_costs
 from lakewright.platform.warehouse.simulate import SimulatedTable
 
 # From a moment backwards, the moments of a schedule in a time zone.
-TicksBack = Callable[[int, str, str], Iterator[int]]
 PolicyOf = Callable[[str], UpkeepPolicy]
 # Two runs of a verb on a table that begin within this time are the same decision.
 _SAME_MS = 1_800_000
@@ -123,7 +123,6 @@ def replay(
     budgets_of: BudgetsOf,
     *,
     timezone: str,
-    ticks_back: TicksBack,
     declared_keys: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Replay:
     """Replay the policies of tables, and their budgets, over a history.
@@ -131,7 +130,7 @@ def replay(
     The day of the budgets begins in `timezone`. `declared_keys` are the partition keys of tables
     whose declarations say them.
     """
-    run = _Run(history, policy_of, budgets_of, timezone, ticks_back, declared_keys or {})
+    run = _Run(history, policy_of, budgets_of, timezone, declared_keys or {})
     run.go()
     then = tuple(_steps_of(history))
     return Replay(
@@ -157,7 +156,6 @@ class _Ticks:
 
     begins_ms: int
     ends_ms: int
-    ticks_back: TicksBack
     _found: dict[tuple[str, str], list[int]] = field(default_factory=dict)
 
     def of(self, schedule: str, timezone: str) -> list[int]:
@@ -165,7 +163,7 @@ class _Ticks:
         key = (schedule, timezone)
         if key not in self._found:
             found: list[int] = []
-            for at_ms in self.ticks_back(self.ends_ms, schedule, timezone):
+            for at_ms in ticks_back(self.ends_ms, schedule, timezone):
                 found.append(at_ms)
                 if at_ms <= self.begins_ms:
                     break
@@ -188,7 +186,6 @@ class _Run:
     policy_of: PolicyOf
     budgets_of: BudgetsOf
     timezone: str
-    ticks_back: TicksBack
     declared_keys: Mapping[str, tuple[str, ...]]
     done: list[Step] = field(default_factory=list)
     told: dict[tuple[str, str], list[tuple[int, str]]] = field(
@@ -213,7 +210,7 @@ class _Run:
             if each.verdict in _GOOD and each.started_ms < begins_ms:
                 running = self._running[each.table]
                 running[decided_verb(each.verb)] = (each.started_ms, each.ended_ms)
-        ticks = _Ticks(min(first_ms, default=ends_ms), ends_ms, self.ticks_back)
+        ticks = _Ticks(min(first_ms, default=ends_ms), ends_ms)
         acted = _by_table(self.history.done_in_span())
         for name, states in self.history.states.items():
             self._policies[name] = self.policy_of(name)

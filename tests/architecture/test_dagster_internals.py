@@ -12,7 +12,7 @@ _LAUNCHER = "a launcher of runs has no other base, and Dagster names it in dagst
 _EVENT_LOG = "a store of events has no other base, and Dagster names it in dagster.yaml"
 _CHECKS = "no public call tells evaluations from those that a run has only planned"
 _BACKFILLS = "no public call lists backfills by their state"
-_CRON = "the moments of a schedule, as the daemon computes them"
+_CRON = "the moments of a schedule as the daemon computes them"
 _LOADING = "whether a code server or the process of a run loads the definitions"
 _JOB = "the type of what the public `define_asset_job` returns"
 _RELOAD = "no public call lets the server of a code location load it again"
@@ -51,7 +51,6 @@ WHY = {
     "dagster._utils.interrupts.capture_interrupts": _LAUNCHER,
     "dagster._utils.schedules.cron_string_iterator": _CRON,
     "dagster._utils.schedules.get_smallest_cron_interval": _CRON,
-    "dagster._utils.schedules.reverse_cron_string_iterator": _CRON,
 }
 
 

@@ -87,7 +87,7 @@ def _modules_after(program: str, *arguments: str) -> set[str]:
 
 def test_loading_definitions_imports_no_expectations_and_no_spark(tmp_path: Path) -> None:
     found = imported(tmp_path, _TABLE + _EXPECTATION, "")
-    assert not found & {"great_expectations", "pyspark", "pandas", "scipy"}
+    assert not found & {"great_expectations", "pyspark", "pandas", "scipy", "lakewright.demo"}
 
 
 def test_runs_that_ask_no_expectation_import_none_and_no_spark(tmp_path: Path) -> None:
@@ -125,3 +125,44 @@ def test_a_listing_statement_imports_the_parser_alone(tmp_path: Path) -> None:
     found = _modules_after(_MAKE_TABLE, str(tmp_path / "warehouse"), *statement)
     assert "sqlglot" in found
     assert not found & (_SPARK_AND_DAGSTER | _CLIENTS)
+
+
+def test_importing_the_library_imports_no_verb_and_no_arrow() -> None:
+    found = _modules_after("import sys, lakewright.storage")
+    assert not found & {"pyarrow", "numpy", "fsspec", "lakewright.storage.table"}
+
+
+def test_opening_a_table_imports_no_verb_of_upkeep() -> None:
+    found = _modules_after("import sys; from lakewright.storage import Catalog, Table")
+    assert "lakewright.storage.table" in found
+    assert not found & {"lakewright.storage.upkeep", "lakewright.storage.history", "sqlglot"}
+    assert not found & _CLIENTS
+
+
+def test_the_library_has_each_of_its_names_and_no_other() -> None:
+    import lakewright.storage
+
+    for name in lakewright.storage.__all__:
+        assert getattr(lakewright.storage, name) is not None
+    assert set(lakewright.storage.__all__) <= set(dir(lakewright.storage))
+    with pytest.raises(AttributeError, match="no attribute 'Tabel'"):
+        lakewright.storage.Tabel  # type: ignore[attr-defined]  # noqa: B018  # it is looked up
+
+
+@pytest.mark.parametrize("command", [["show", "shop.events"], ["sql", "SHOW TABLES IN shop"]])
+def test_a_command_that_looks_does_not_import_pandas_for_arrow(
+    tmp_path: Path, command: list[str]
+) -> None:
+    _modules_after(_MAKE_TABLE, str(tmp_path / "warehouse"), "ls")
+    program = (
+        "import sys; from lakewright.cli import main; code = main()\n"
+        "print(code, sys.modules.get('pandas'))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program, *command],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ran.stdout.splitlines()[-1] == "0 None"

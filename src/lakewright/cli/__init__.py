@@ -22,6 +22,9 @@ BROKEN_PIPE = 141
 INTERRUPTED = 130
 TERMINATED = 143
 COMPLETION_VARIABLE = "_LAKEWRIGHT_COMPLETE"
+_WITHOUT_PANDAS = frozenset(
+    ("ls", "show", "read", "lookup", "inspect", "snapshots", "files", "partitions", "history")
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -37,9 +40,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # On a terminal that cannot show a character, its code is printed instead of a failure.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    # A program that calls this function may need pandas afterwards.
+    if arguments is None and _needs_no_pandas(given):
+        sys.meta_path.insert(0, _NoPandas())
     try:
         with _cleaning_up_when_terminated():
-            code = _run(ROOT, sys.argv[1:] if arguments is None else list(arguments))
+            code = _run(ROOT, given)
             sys.stdout.flush()
     except BrokenPipeError:
         # The process that read the output has ended, as `head` does; the interpreter would flush
@@ -49,6 +56,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     return code
+
+
+class _NoPandas:
+    """As if pandas were not installed."""
+
+    def find_spec(self, fullname: str, path: object, target: object = None) -> None:
+        if fullname == "pandas":
+            raise ModuleNotFoundError(fullname, name=fullname)
+
+
+def _needs_no_pandas(given: Sequence[str]) -> bool:
+    """Whether the command gets no object of pandas, which Arrow imports to recognise one."""
+    if given[:1] == ["sql"]:
+        # Spark needs it; a file may ask for Spark.
+        return not any("spark" in each.lower() or "-f" in each for each in given)
+    return bool(given) and given[0] in _WITHOUT_PANDAS
 
 
 @contextmanager

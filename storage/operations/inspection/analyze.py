@@ -39,6 +39,7 @@ from lakewright.storage.operations.running.delete_files import discard_files
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.operations.state.latest import is_latest
+from lakewright.storage.spec.arguments import list_or_none, text_argument
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
 from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import CommitKind, Snapshot
@@ -104,6 +105,7 @@ def plan_analyze(files: TableFiles, *, columns: Sequence[str] | None = None) -> 
         InvalidRequestError: a named column does not exist, or is named twice.
         UnsupportedError: the table has an option that is not implemented.
     """
+    columns = list_or_none(columns, "columns", text_argument)
     for use in (Use.READ, Use.TAG):
         check_supported(files.schema, use, table=files.name)
     names = files.schema.names_of(columns)

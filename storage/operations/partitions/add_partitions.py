@@ -49,7 +49,7 @@ from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.operations.schema.alter import plan_alter, run_alter
 from lakewright.storage.operations.state.live_files import live_entries
 from lakewright.storage.operations.state.store_clock import read_store_clock
-from lakewright.storage.spec.arguments import whole_number
+from lakewright.storage.spec.arguments import list_or_none, text_argument, whole_number
 from lakewright.storage.spec.manifest import DataFileMeta, FileKind, ManifestEntry
 from lakewright.storage.spec.options import BucketMode
 from lakewright.storage.spec.partition import Partition
@@ -157,6 +157,7 @@ def plan_add_partitions(
         PartitionExists: a partition has other files.
         UnsupportedError: the table has keys or buckets, or the folder lies in another store.
     """
+    keys = list_or_none(keys, "keys", text_argument)
     check_takes_files(files)
     root = folder_path(files, folder)
     age_ms = AGE_MS if age_ms is None else whole_number(age_ms, "age_ms", minimum=0)

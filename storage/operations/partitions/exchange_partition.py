@@ -74,7 +74,7 @@ from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.operations.state.latest import read_latest
 from lakewright.storage.operations.state.live_files import index_entries, snapshot_manifests
 from lakewright.storage.operations.state.rewrite_schema import check_current_schema
-from lakewright.storage.spec.arguments import text_argument
+from lakewright.storage.spec.arguments import list_argument, mapping_argument, text_argument
 from lakewright.storage.spec.file_names import exchanged_name, is_place_below
 from lakewright.storage.spec.manifest import ManifestEntry
 from lakewright.storage.spec.schema import TableSchema
@@ -138,6 +138,7 @@ def plan_exchange_partition(
         PartitionExists: this table has the partition, with rows of its own.
         UnsupportedError: a file of the partitions lies outside of the source.
     """
+    partitions = list_argument(partitions, "partitions", mapping_argument)
     other = _other_table(files, source)
     _check_alike(files, other)
     if isinstance(partitions, (str, Mapping)) or not partitions or not all(partitions):

@@ -50,7 +50,7 @@ from lakewright.storage.operations.running.concurrency import map_concurrently
 from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.operations.state.live_files import live_entries
 from lakewright.storage.operations.state.store_clock import read_store_clock
-from lakewright.storage.spec.arguments import whole_number
+from lakewright.storage.spec.arguments import list_or_none, text_argument, whole_number
 from lakewright.storage.spec.lease import LeaseKind
 from lakewright.storage.spec.manifest import ManifestEntry
 from lakewright.storage.spec.partition import Partition
@@ -149,6 +149,7 @@ def plan_repair_partitions(
             folder is empty, as where its disk is not mounted.
         UnsupportedError: the table has keys or buckets, or the folder lies in another store.
     """
+    keys = list_or_none(keys, "keys", text_argument)
     check_takes_files(files)
     mode = repair_mode(mode)
     age_ms = AGE_MS if age_ms is None else whole_number(age_ms, "age_ms", minimum=0)

@@ -56,7 +56,7 @@ from lakewright.storage.operations.references.whole_snapshots import check_whole
 from lakewright.storage.operations.running.delete_files import delete_files, take_files
 from lakewright.storage.operations.running.plan import DeletionPlan, UnreachableFile
 from lakewright.storage.operations.state.latest import ROLLBACK_PIN
-from lakewright.storage.operations.state.time_travel import choose_snapshot
+from lakewright.storage.operations.state.time_travel import Time, choose_snapshot, time_ms
 from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
@@ -99,11 +99,11 @@ class RollbackResult(Shown):
 def plan_rollback(
     files: TableFiles,
     *,
-    snapshot_id: int | None = None,
+    snapshot: int | None = None,
     tag: str | None = None,
-    as_of_ms: int | None = None,
+    time: Time | None = None,
 ) -> RollbackPlan:
-    """Plan a rollback.
+    """Return the table to a snapshot, a tag or a time, and delete later snapshots.
 
     Raises:
         InvalidRequestError: not exactly one target is given, or nothing is later than it.
@@ -111,9 +111,10 @@ def plan_rollback(
         CorruptionError: metadata that the plan depends on cannot be read.
     """
     check_supported(files.schema, Use.EXPIRE, table=files.name)
-    if sum(each is not None for each in (snapshot_id, tag, as_of_ms)) != 1:
+    if sum(each is not None for each in (snapshot, tag, time)) != 1:
         raise InvalidRequestError("roll back to one of a snapshot, a tag and a time")
-    target = choose_snapshot(files, snapshot_id=snapshot_id, tag=tag, as_of_ms=as_of_ms)
+    as_of_ms = None if time is None else time_ms(time)
+    target = choose_snapshot(files, snapshot_id=snapshot, tag=tag, as_of_ms=as_of_ms)
     latest_id = files.snapshots.latest_id()
     if target is None or latest_id is None:
         raise SnapshotNotFound(
@@ -436,7 +437,7 @@ def check_rollback(files: TableFiles, plan: RollbackPlan) -> RollbackPlan:
     _check_current(files, plan)
     tag = plan.restored_tag
     try:
-        fresh = plan_rollback(files, snapshot_id=None if tag else plan.target_id, tag=tag)
+        fresh = plan_rollback(files, snapshot=None if tag else plan.target_id, tag=tag)
     except (InvalidRequestError, SnapshotNotFound, TagNotFound) as error:
         raise StalePlan(
             f"{files.name} cannot be rolled back as planned, to snapshot {plan.target_id}, since "

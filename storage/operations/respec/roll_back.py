@@ -37,9 +37,10 @@ def roll_back(files: TableFiles, plan: RollbackPlan) -> RollbackResult:
         UnsupportedError: the target has other partition keys, and pending batches or consumers
             know the table by the present ones.
     """
-    by = {"tag": plan.restored_tag} if plan.restored_tag else {"snapshot_id": plan.target_id}
+    tag = plan.restored_tag
+    snapshot = None if tag else plan.target_id
     try:
-        target = choose_snapshot(files, **by)
+        target = choose_snapshot(files, snapshot_id=snapshot, tag=tag)
     except (InvalidRequestError, NotFoundError):
         # The run tells what is wrong with the plan.
         return run_rollback(files, plan)
@@ -65,7 +66,7 @@ def roll_back(files: TableFiles, plan: RollbackPlan) -> RollbackResult:
         engine=engine,
     )
     now = now.at_schema(run_respec(now, respec, engine).schema.id)
-    again = plan_rollback(now, **by)
+    again = plan_rollback(now, snapshot=snapshot, tag=tag)
     return _without_own(run_rollback(now, again), again, plan)
 
 

@@ -27,7 +27,7 @@ from lakewright.storage.operations.references.tags import (
 )
 from lakewright.storage.operations.running.local_clock import local_now, local_time
 from lakewright.storage.operations.state.store_clock import check_machine_clock, check_not_ahead
-from lakewright.storage.spec.arguments import text_argument, whole_or_none
+from lakewright.storage.spec.arguments import listed_names, text_argument, whole_or_none
 
 _MS = dt.timedelta(milliseconds=1)
 
@@ -44,6 +44,7 @@ def plan_expire_tags(
         InvalidRequestError: the age is negative, or no whole number, or a pattern is no text.
         ClockJumped: the latest snapshot is dated in the future, so ages are unknown.
     """
+    spare = listed_names(spare, "spare")
     older_than_ms = whole_or_none(older_than_ms, "older_than_ms", minimum=0)
     spared = tuple(text_argument(each, "spare") for each in spare)
     check_machine_clock(files, files.snapshots.latest())

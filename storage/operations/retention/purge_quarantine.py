@@ -41,7 +41,7 @@ from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.operations.running.plan import DeletionPlan, UnreachableFile
 from lakewright.storage.operations.state.store_clock import check_clock, read_store_clock
 from lakewright.storage.operations.state.time_travel import moment_text
-from lakewright.storage.spec.arguments import whole_or_none
+from lakewright.storage.spec.arguments import listed_names, whole_or_none
 from lakewright.storage.spec.quarantine import QuarantinedFile
 from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.supported_options import Use, check_supported
@@ -104,6 +104,7 @@ def plan_purge(
         UnreadableManifest: the manifest of a named quarantine cannot be read.
         ClockJumped: a quarantine is dated in the future, so ages are unknown.
     """
+    quarantine_ids = listed_names(quarantine_ids, "quarantine_ids")
     check_supported(files.schema, Use.ORPHANS, table=files.name)
     ttl_ms = whole_or_none(ttl_ms, "ttl_ms")
     if ttl_ms is not None and ttl_ms < 0:

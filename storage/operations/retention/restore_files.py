@@ -20,6 +20,7 @@ from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.retention.quarantine import end_if_empty, read_quarantine
 from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.operations.running.plan import Plan
+from lakewright.storage.spec.arguments import list_or_none, text_argument
 from lakewright.storage.spec.quarantine import QuarantinedFile
 from lakewright.storage.spec.shown import Shown
 
@@ -58,6 +59,7 @@ def plan_restore(
         UnreadableManifest: the quarantine's manifest cannot be read.
         TargetExists: another file has taken the path of one.
     """
+    paths = list_or_none(paths, "paths", text_argument)
     found = {file.path: file for file in read_quarantine(files, quarantine_id).files}
     for path in sorted(set(paths or ()) - found.keys()):
         raise FileMissing(

@@ -44,7 +44,12 @@ from lakewright.storage.operations.rewrite.pick_units import (
 from lakewright.storage.operations.rewrite.runner import Part, Rewrite, carry_out, check_plan
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.write.verify import VerifyLevel
-from lakewright.storage.spec.arguments import whole_number, whole_or_none
+from lakewright.storage.spec.arguments import (
+    list_or_none,
+    listed_partitions,
+    whole_number,
+    whole_or_none,
+)
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.index import IndexFileMeta
 from lakewright.storage.spec.lease import Lease
@@ -58,14 +63,14 @@ from lakewright.storage.spec.supported_options import Use, check_supported
 
 def plan_compact(
     files: TableFiles,
-    *,
     partitions: Sequence[Mapping[str, object]] | None = None,
     buckets: Sequence[int] | None = None,
+    *,
     full: bool = False,
     min_file_num: int | None = None,
     max_bytes: int | None = None,
 ) -> CompactionPlan:
-    """What is worth compacting, from metadata alone.
+    """Rewrite due files, or all with `full`, into fewer and larger; planned from metadata alone.
 
     A partition may be named by some of its columns. `full` takes every file that a full compaction
     would still change. Otherwise append buckets need `min_file_num` small files (option
@@ -77,6 +82,8 @@ def plan_compact(
         UnsupportedError: the table has an option that is not implemented.
         InvalidRequestError: a partition names an unknown column, or a number is too small.
     """
+    partitions = listed_partitions(partitions, "partitions")
+    buckets = list_or_none(buckets, "buckets", whole_number)
     check_supported(files.schema, Use.COMPACT, table=files.name)
     min_file_num = whole_or_none(min_file_num, "min_file_num")
     max_bytes = whole_or_none(max_bytes, "max_bytes")

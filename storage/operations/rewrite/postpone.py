@@ -34,6 +34,7 @@ from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.running.plan import RewritePlan, check_bucket_count
 from lakewright.storage.operations.state.assign_buckets import next_sequences
 from lakewright.storage.operations.write.verify import VerifyLevel
+from lakewright.storage.spec.arguments import listed_partitions
 from lakewright.storage.spec.lease import Lease
 from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
 from lakewright.storage.spec.options import POSTPONE_BUCKET, BucketMode, TableOptions
@@ -78,9 +79,9 @@ class PostponeResult(RewriteResult):
 
 
 def plan_postpone_compact(
-    files: TableFiles, *, partitions: Sequence[Mapping[str, object]] | None = None
+    files: TableFiles, partitions: Sequence[Mapping[str, object]] | None = None
 ) -> PostponePlan:
-    """Plan the partitions that have postponed rows, from metadata alone.
+    """Assign buckets to postponed rows, so that readers see them; planned from metadata alone.
 
     A partition may be named by some of its columns; None means all.
 
@@ -88,6 +89,7 @@ def plan_postpone_compact(
         InvalidRequestError: the table does not postpone buckets, or a partition is invalid.
         UnsupportedError: the table has an option that is not implemented.
     """
+    partitions = listed_partitions(partitions, "partitions")
     check_supported(files.schema, Use.COMPACT, table=files.name)
     if files.options.bucket_mode is not BucketMode.POSTPONE:
         raise InvalidRequestError(

@@ -44,7 +44,7 @@ from lakewright.storage.operations.rewrite.runner import (
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.running.plan import RewritePlan, check_bucket_count
 from lakewright.storage.operations.write.verify import VerifyLevel
-from lakewright.storage.spec.arguments import whole_number
+from lakewright.storage.spec.arguments import listed_partitions, whole_number
 from lakewright.storage.spec.lease import Lease
 from lakewright.storage.spec.manifest import ManifestEntry
 from lakewright.storage.spec.options import BucketMode, ChangelogProducer, TableOptions
@@ -103,19 +103,20 @@ class RescaleResult(RewriteResult):
 def plan_rescale(
     files: TableFiles,
     bucket_count: int,
-    *,
     partitions: Sequence[Mapping[str, object]] | None = None,
 ) -> RescalePlan:
-    """Plan the partitions that get another bucket count, from metadata alone.
+    """Change the bucket count of the table or of some partitions; planned from metadata alone.
 
     Without `partitions` the plan covers the whole table and changes the option `bucket`, except
-    for postponed buckets. A partition may be named by some of its columns.
+    for postponed buckets; reopen the table afterwards. A partition may be named by some of its
+    columns.
 
     Raises:
         InvalidRequestError: the table has no hash buckets, the count or a partition is invalid,
             or a partition holds changes that a compaction must first write to a changelog.
         UnsupportedError: the table has an option that is not implemented.
     """
+    partitions = listed_partitions(partitions, "partitions")
     check_supported(files.schema, Use.COMPACT, table=files.name)
     mode = files.options.bucket_mode
     if mode not in (BucketMode.FIXED, BucketMode.POSTPONE):

@@ -48,7 +48,7 @@ from lakewright.storage.operations.rewrite.sorted_files import are_sorted, sorte
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.operations.write.verify import Proof, VerifyLevel, rows_to_rewrite
-from lakewright.storage.spec.arguments import listed_names
+from lakewright.storage.spec.arguments import listed_names, listed_partitions
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.data_types import AtomicType
 from lakewright.storage.spec.index import IndexFileMeta
@@ -94,12 +94,15 @@ def sort_order(name: str) -> SortOrder:
 
 def plan_sort_compact(
     files: TableFiles,
-    *,
     by: Sequence[str],
-    order: SortOrder = SortOrder.ORDER,
+    *,
+    order: str | SortOrder = SortOrder.ORDER,
     partitions: Sequence[Mapping[str, object]] | None = None,
 ) -> SortCompactionPlan:
-    """Plan to sort all files of the partitions that have other files than their last sorting wrote.
+    """Sort the rows of an append table by columns, in their order or along a curve.
+
+    `order` is order, zorder or hilbert. Planned are all files of the partitions that
+    have other files than their last sorting wrote.
 
     A partition may be named by some of its columns; None means all of them.
 
@@ -108,6 +111,8 @@ def plan_sort_compact(
         InvalidRequestError: the table's rows already have the order of a key or a bucket, or they
             cannot be sorted by a column.
     """
+    partitions = listed_partitions(partitions, "partitions")
+    order = order if isinstance(order, SortOrder) else sort_order(order)
     check_supported(files.schema, Use.COMPACT, table=files.name)
     by = listed_names(by, "by")
     _check_sortable(files, by)

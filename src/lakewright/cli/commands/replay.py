@@ -66,7 +66,6 @@ def replay(
     everything: bool,
 ) -> Answer:
     """Replay another policy over the recorded history: what it would have cost and gained."""
-    from lakewright.platform.declare.cron import ticks_back
     from lakewright.platform.declare.variables import POLICY_VARIABLE
     from lakewright.platform.warehouse.kept_tables import check_patterns, names_of_tables
     from lakewright.platform.warehouse.recorded_history import read_history
@@ -97,7 +96,6 @@ def replay(
             lambda name: policies.of(name).policy,
             policies.budgets_of,
             timezone=policies.warehouse.budget.timezone,
-            ticks_back=ticks_back,
             declared_keys=policies.declared_keys,
         )
     return Answer(

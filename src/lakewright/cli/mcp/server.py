@@ -6,7 +6,6 @@ import inspect
 import json
 from collections.abc import Callable, Mapping
 from functools import wraps
-from threading import Lock
 
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.tools import Tool
@@ -28,24 +27,21 @@ _Answer = Callable[..., Mapping[str, object]]
 
 def server_of(warehouse: WarehouseTools) -> MCPServer:
     """A server that answers about one warehouse, one request after the other."""
-    one_at_a_time = Lock()
     return MCPServer(
         "lakewright",
         title="Lakewright",
         version=__version__,
         instructions=INSTRUCTIONS,
-        tools=[
-            _tool(name, answer, one_at_a_time) for name, answer in warehouse.questions().items()
-        ],
+        tools=[_tool(name, answer) for name, answer in warehouse.questions().items()],
         log_level="WARNING",
     )
 
 
-def _tool(name: str, answer: _Answer, one_at_a_time: Lock) -> Tool:
+def _tool(name: str, answer: _Answer) -> Tool:
+    # A function that is not `async` would be called by several threads at once.
     @wraps(answer)
-    def called(**arguments: object) -> CallToolResult:
-        with one_at_a_time:
-            return _result(answer, arguments)
+    async def called(**arguments: object) -> CallToolResult:
+        return _result(answer, arguments)
 
     made = Tool.from_function(
         called,

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from lakewright.platform.declare.cron import last_tick_ms
 from lakewright.platform.declare.partition_keys import decode_partition
 from lakewright.platform.declare.policy_watch import PolicyFiles
 from lakewright.platform.declare.upkeep_policies import (
@@ -77,9 +76,7 @@ class Keeping:
 
     def look(self) -> Look:
         now_ms = self.env.now_ms()
-        clock = Clock(
-            now_ms=now_ms, last_tick_ms=lambda cron, zone: last_tick_ms(now_ms, cron, zone)
-        )
+        clock = Clock.at(now_ms)
         past = self.watch.recorded(self.catalog).past(day_begins_ms=0)
         return self.watch.look(self.catalog, past, clock)
 

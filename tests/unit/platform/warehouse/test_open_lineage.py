@@ -16,6 +16,7 @@ from uuid import UUID
 import pytest
 from openlineage.client.event_v2 import RunEvent
 from openlineage.client.serde import Serde
+from requests import RequestException
 
 from lakewright.platform.upkeep.compact import COMPACT, CompactOptions
 from lakewright.platform.upkeep.measures import Cost
@@ -236,6 +237,18 @@ def test_a_receiver_that_takes_no_event_is_a_warning_without_the_key(
     (told,) = warnings
     assert "404" in told
     assert "open-sesame" not in told
+
+
+def test_a_receiver_that_is_away_holds_a_run_up_once(
+    catalog: Catalog, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = sink_by(monkeypatch, catalog, {"OPENLINEAGE_URL": receiver.url})
+    assert sink is not None
+    receiver.status = 404
+    with pytest.raises(RequestException):
+        sink(ACTION)
+    sink(ACTION)
+    assert len(receiver.got) == 1
 
 
 def test_settings_that_name_no_receiver_are_refused_or_send_nothing(

@@ -8,7 +8,6 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -19,7 +18,6 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from lakewright.cli import main
-from lakewright.platform.declare.cron import last_tick_ms, ticks_back
 from lakewright.platform.declare.partition_keys import decode_partition
 from lakewright.platform.declare.policy_watch import PolicyFiles
 from lakewright.platform.upkeep.health import PartitionHealth, partition_columns
@@ -116,7 +114,7 @@ def live(
         for _ in range(looks):
             env.clock.advance(30_000)
             now_ms = env.now_ms()
-            clock = Clock(now_ms=now_ms, last_tick_ms=cache(partial(last_tick_ms, now_ms)))
+            clock = Clock.at(now_ms)
             past = watch.recorded(catalog).past(day_begins_ms=day_of(now_ms, "UTC")[0])
             look = watch.look(catalog, past, clock)
             watch.record(catalog, look, now_ms=now_ms)
@@ -150,7 +148,7 @@ class LongRuns:
         for table, verb in self.running:
             in_flight.setdefault(table, []).append(Running(verb, f"a run of {verb}"))
         past = self.watch.recorded(self.catalog).past(day_begins_ms=day_of(now_ms, "UTC")[0])
-        clock = Clock(now_ms=now_ms, last_tick_ms=cache(partial(last_tick_ms, now_ms)))
+        clock = Clock.at(now_ms)
         look = self.watch.look(self.catalog, replace(past, in_flight=in_flight), clock)
         self.watch.record(self.catalog, look, now_ms=now_ms)
         for intent in look.choice.chosen:
@@ -189,7 +187,6 @@ def replayed(catalog: Catalog, tables: KeptTables) -> Replay:
         lambda name: policies.of(name).policy,
         policies.budgets_of,
         timezone=policies.warehouse.budget.timezone,
-        ticks_back=ticks_back,
     )
 
 
@@ -425,7 +422,6 @@ def test_a_replay_changes_partition_keys_once_and_only_where_a_policy_may(tmp_pa
             lambda name: policies.of(name).policy,
             policies.budgets_of,
             timezone=policies.warehouse.budget.timezone,
-            ticks_back=ticks_back,
             declared_keys={"db.keyed": ()},
         )
 

@@ -184,7 +184,9 @@ def test_values_that_do_not_fit_are_null_and_counted(
     with caplog.at_level(logging.WARNING):
         assert by_key(scan.read()) == READ
     assert scan.nulled_values == NULLED
-    (line,) = [each.getMessage() for each in caplog.records if "were read as null" in each.message]
+    (line,) = [
+        each.getMessage() for each in caplog.records if "were read as null" in each.getMessage()
+    ]
     assert "db.t: " in line
     assert "2 of column n, 1 of column r.x, 2 of column s" in line
     again = table.scan()

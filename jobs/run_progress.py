@@ -1,7 +1,4 @@
-"""Signs of life of a run of upkeep: how far it is, and once a minute that it works at all.
-
-A person reads them in the log.
-"""
+"""Progress of a run of upkeep: its log says now and then how far it is."""
 
 from __future__ import annotations
 
@@ -14,21 +11,17 @@ from threading import Event, Lock, Thread
 from lakewright.platform.upkeep.words import counted, duration_text
 from lakewright.storage.env import Env, SystemEnv
 
-_EVERY_MS, _AT_LEAST_EVERY_MS = 10_000, 60_000
+_EVERY_MS = 10_000
 _LOG = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class SignsOfLife:
-    """Tells what a run works at, and how far it is if that is known; it counts tasks, too.
-
-    A line comes at most every `every_ms`: if there is news, or else after `at_least_every_ms`.
-    """
+class RunProgress:
+    """Tells what a run works at and how far it is, at most every `every_ms`; counts tasks, too."""
 
     tell: Callable[[str], object]
     env: Env = field(default_factory=SystemEnv)
     every_ms: int = _EVERY_MS
-    at_least_every_ms: int = _AT_LEAST_EVERY_MS
     _work: str = "the run"
     _began_ms: int = 0
     _news: str = ""
@@ -64,7 +57,7 @@ class SignsOfLife:
         """Tell while the block runs."""
         done = Event()
         self.work_at(self._work)
-        beside = Thread(target=self._tell_until, args=(done,), name="signs of life", daemon=True)
+        beside = Thread(target=self._tell_until, args=(done,), name="progress", daemon=True)
         beside.start()
         try:
             yield
@@ -73,15 +66,12 @@ class SignsOfLife:
             beside.join()
 
     def _tell_until(self, done: Event) -> None:
-        silent_ms = 0
         while not done.wait(self.every_ms / 1000):
-            silent_ms += self.every_ms
             news, self._news = self._news, ""
-            if not news and silent_ms < self.at_least_every_ms:
+            if not news:
                 continue
-            silent_ms = 0
             at_work = duration_text(max(0, self.env.now_ms() - self._began_ms))
             try:
-                self.tell(f"{self._work}: {news or 'at work'}, {at_work} by now")
+                self.tell(f"{self._work}: {news}, {at_work} by now")
             except Exception as error:  # noqa: BLE001  # an error that ends a thread is not told
-                _LOG.warning("%s: it was not told that it lives: %r", self._work, error)
+                _LOG.warning("%s: its progress was not told: %r", self._work, error)

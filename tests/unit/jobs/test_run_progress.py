@@ -1,4 +1,4 @@
-"""Signs of life: what a run of upkeep tells while it works."""
+"""Progress: what a run of upkeep tells while it works."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import dagster as dg
 import pytest
 
 from lakewright.jobs import upkeep
-from lakewright.jobs.signs_of_life import SignsOfLife
+from lakewright.jobs.run_progress import RunProgress
 from lakewright.platform.upkeep.engines import CountedEngine
 from lakewright.storage import LocalEngine
 from tests.pipelines.lake import Lake
@@ -28,23 +28,24 @@ def until(has_come: Callable[[], bool]) -> None:
         time.sleep(0.005)
 
 
-def test_news_are_told_and_without_any_only_now_and_then_that_it_works() -> None:
+def test_news_is_told_once() -> None:
     told: list[str] = []
-    signs = SignsOfLife(told.append, every_ms=5, at_least_every_ms=50)
-    with signs.told():
-        signs.work_at("db.t, compact")
-        signs.far("3 of 8 tasks")
-        until(lambda: len(told) >= 2)
-    assert re.fullmatch(r"db\.t, compact: 3 of 8 tasks, .* by now", told[0])
-    assert re.fullmatch(r"db\.t, compact: at work, .* by now", told[1])
+    progress = RunProgress(told.append, every_ms=5)
+    with progress.told():
+        progress.work_at("db.t, compact")
+        progress.far("3 of 8 tasks")
+        until(lambda: bool(told))
+        time.sleep(0.05)
+    (line,) = told
+    assert re.fullmatch(r"db\.t, compact: 3 of 8 tasks, .* by now", line)
 
 
 def test_however_often_there_is_news_only_the_last_is_told() -> None:
     told: list[str] = []
-    signs = SignsOfLife(told.append, every_ms=40)
-    with signs.told():
+    progress = RunProgress(told.append, every_ms=40)
+    with progress.told():
         began = time.monotonic()
-        until(lambda: signs.far("more") or len(told) >= 3)
+        until(lambda: progress.far("more") or len(told) >= 3)
         assert time.monotonic() - began >= 0.1
 
 
@@ -55,34 +56,34 @@ def test_a_failure_to_tell_ends_neither_the_work_nor_the_telling() -> None:
         told.append(text)
         raise OSError("the log is full")
 
-    signs = SignsOfLife(tell, every_ms=1, at_least_every_ms=1)
-    with signs.told():
-        until(lambda: len(told) >= 2)
+    progress = RunProgress(tell, every_ms=1)
+    with progress.told():
+        until(lambda: progress.far("more") or len(told) >= 2)
 
 
 def test_tasks_of_this_process_are_counted() -> None:
     told: list[str] = []
-    signs = SignsOfLife(told.append, every_ms=1)
-    with signs.told():
-        signs.work_at("db.t, compact")
-        engine = CountedEngine(LocalEngine(), signs)
+    progress = RunProgress(told.append, every_ms=1)
+    with progress.told():
+        progress.work_at("db.t, compact")
+        engine = CountedEngine(LocalEngine(), progress)
         assert engine.map(abs, [-1, -2, -3]) == [1, 2, 3]
         until(lambda: bool(told) and "3 of 3 tasks" in told[-1])
 
 
 def test_a_count_without_a_total_grows_and_one_with_a_total_says_of_how_many() -> None:
-    signs = SignsOfLife(lambda _: None)
-    signs.reach(12_000, "files looked at")
-    assert signs._news == "12,000 files looked at"
-    signs.reach(3, "files set aside", 40)
-    assert signs._news == "3 of 40 files set aside"
+    progress = RunProgress(lambda _: None)
+    progress.reach(12_000, "files looked at")
+    assert progress._news == "12,000 files looked at"
+    progress.reach(3, "files set aside", 40)
+    assert progress._news == "3 of 40 files set aside"
 
 
 def test_an_expiry_tells_in_the_log_of_its_run_how_many_snapshots_of_how_many_are_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    often = partial(SignsOfLife, every_ms=1)
-    monkeypatch.setattr(upkeep, "SignsOfLife", often)
+    often = partial(RunProgress, every_ms=1)
+    monkeypatch.setattr(upkeep, "RunProgress", often)
     with dg.DagsterInstance.ephemeral() as instance:
         lake = Lake(tmp_path, instance)
         lake.declare("table: shop.events\n")

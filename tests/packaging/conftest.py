@@ -1,0 +1,100 @@
+"""The wheel, and an environment that holds it and what the base asks for."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from dataclasses import dataclass
+from email.parser import Parser
+from importlib.metadata import Distribution, distribution
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    code: int
+    out: str
+    err: str
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """An environment of its own, and an empty folder to work in."""
+
+    python: Path
+    folder: Path
+
+    def lakewright(self, *arguments: str) -> Ended:
+        return self.run("-m", "lakewright.cli", *arguments)
+
+    def run(self, *arguments: str) -> Ended:
+        # Of the environment of this process nothing may say where modules lie.
+        own = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
+        ran = subprocess.run(
+            [str(self.python), *arguments],
+            cwd=self.folder,
+            env=own,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return Ended(ran.returncode, ran.stdout, ran.stderr)
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this tree, built beside it."""
+    source, built = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
+    # The rooms are links, whose files belong to the package.
+    ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
+    shutil.copytree(ROOT / "src", source / "src", ignore=ignored)
+    for name in ("pyproject.toml", "README.md"):
+        shutil.copy(ROOT / name, source)
+    build = "import sys; from setuptools.build_meta import build_wheel; build_wheel(sys.argv[1])"
+    command = [sys.executable, "-W", "ignore", "-c", build, str(built)]
+    subprocess.run(command, cwd=source, check=True, capture_output=True)
+    (found,) = built.iterdir()
+    return found
+
+
+@pytest.fixture(scope="session")
+def base(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Base:
+    """The wheel unpacked, and links to what it asks for without extras, as installed here."""
+    folder = tmp_path_factory.mktemp("base")
+    command = [sys.executable, "-m", "venv", "--without-pip", str(folder / "venv")]
+    subprocess.run(command, check=True)
+    variables = {"base": str(folder / "venv"), "platbase": str(folder / "venv")}
+    site = Path(sysconfig.get_path("purelib", "venv", variables))
+    with zipfile.ZipFile(wheel) as packed:
+        packed.extractall(site)
+        (metadata,) = (each for each in packed.namelist() if each.endswith("dist-info/METADATA"))
+        asked = Parser().parsestr(packed.read(metadata).decode()).get_all("Requires-Dist", [])
+    for needed in _closure(asked).values():
+        for top in {file.parts[0] for file in needed.files or () if ".." not in file.parts}:
+            place = Path(str(needed.locate_file(top)))
+            if top != "__pycache__" and not (site / top).exists():
+                (site / top).symlink_to(place)
+    (folder / "work").mkdir()
+    return Base(folder / "venv" / "bin" / "python", folder / "work")
+
+
+def _closure(
+    asked: list[str], found: dict[str, Distribution] | None = None
+) -> dict[str, Distribution]:
+    """The installed distributions that requirements ask for without extras, all the way down."""
+    found = {} if found is None else found
+    for each in map(Requirement, asked):
+        wanted = each.marker is None or each.marker.evaluate({"extra": ""})
+        if wanted and each.name not in found:
+            found[each.name] = distribution(each.name)
+            _closure(list(found[each.name].requires or ()), found)
+    return found

