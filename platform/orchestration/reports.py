@@ -15,7 +15,7 @@ from lakewright.platform.ingest.expectations import ExpectationOutcome
 from lakewright.platform.ingest.publication import PartitionTotals, Published
 from lakewright.platform.upkeep.health import PartitionHealth
 from lakewright.platform.upkeep.verb import Report
-from lakewright.platform.upkeep.words import counted, size_text
+from lakewright.platform.upkeep.words import counted, size_text, time_text
 from lakewright.platform.warehouse.survey import TableSurvey
 from lakewright.platform.warehouse.take_survey import survey_written
 from lakewright.storage import Snapshot, Table, TableSchema, WriterCompaction
@@ -137,7 +137,7 @@ def publication_metadata(table: Table, published: Published) -> Metadata:
     snapshot = published.snapshot or table.history.latest_snapshot()
     survey = None if snapshot is None else survey_written(table, snapshot)
     metadata: dict[str, Any] = {
-        **({} if survey is None else overview_metadata(size_figures(survey))),
+        **({} if survey is None else overview_metadata(size_figures(survey), survey.taken_ms)),
         "lakewright/rows_written": published.row_count,
         "lakewright/files_written": published.file_count,
         "lakewright/bytes_written": published.size_bytes,
@@ -159,11 +159,12 @@ def publication_metadata(table: Table, published: Published) -> Metadata:
     return {**metadata, **table_metadata(table)}
 
 
-def overview_metadata(figures: Mapping[str, str]) -> Metadata:
-    """The table with which the overview of an asset opens."""
+def overview_metadata(figures: Mapping[str, str], at_ms: int) -> Metadata:
+    """The table with which the overview of an asset opens, as it was at a moment."""
     if not figures:
         return {}
-    records = [dg.TableRecord({"": name, "now": told}) for name, told in figures.items()]
+    then = f"at {time_text(at_ms)}"
+    records = [dg.TableRecord({"": name, then: told}) for name, told in figures.items()]
     return {"overview": dg.MetadataValue.table(records=records)}
 
 

@@ -121,7 +121,8 @@ class TableNews:
                 state,
                 look.of(state.survey.table),
                 recent_actions(catalog, state.survey.table),
-            )
+            ),
+            state.survey.taken_ms,
         )
         self._read_reported(instance, watch, look.decisions)
         names = sorted(look.decisions, key=lambda name: (name <= self._last, name))
