@@ -177,7 +177,7 @@ class Waiver:
 class Dependent:
     """Something outside of the table that uses one of its columns.
 
-    `kind` and `name` are for people, as `asset check` and `dep_delay__not_be_null`. `via` is the
+    `kind` and `name` are for people, as `asset check` and `dep_delay_not_null`. `via` is the
     chain of tables from this one to an indirect user. A user that is not certain may use the
     column; `*` is every column.
     """
