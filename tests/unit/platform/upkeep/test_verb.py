@@ -11,7 +11,8 @@ from typing import NoReturn
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from lakewright.platform.declare.upkeep_policies import EngineChoice
+from lakewright.platform.decide.keepers import in_turn
+from lakewright.platform.tables.upkeep_policies import EngineChoice
 from lakewright.platform.upkeep.alter import AlterOptions
 from lakewright.platform.upkeep.analyze import AnalyzeOptions
 from lakewright.platform.upkeep.clean import OrphansOptions, PurgeOptions, RestoreOptions
@@ -47,7 +48,6 @@ from lakewright.platform.upkeep.rewrites import RewriteOptions
 from lakewright.platform.upkeep.sort_compact import SortOptions
 from lakewright.platform.upkeep.verb import AnyVerb, Outcome, Work, carry_out
 from lakewright.platform.upkeep.verbs import VERBS
-from lakewright.platform.warehouse.keepers import in_turn
 from lakewright.storage import (
     Catalog,
     ExpirePlan,
