@@ -6,6 +6,7 @@ SHELL := /bin/sh
 .NOTPARALLEL:
 
 VENV := .venv
+DOCS := .docs
 RUN := $(VENV)/bin/python
 PIP := $(RUN) -m pip --disable-pip-version-check install
 UV ?= uv
@@ -72,13 +73,21 @@ fix: setup ## Apply the linter's safe fixes and the formatting
 	$(RUN) -m ruff check --fix .
 	$(RUN) -m ruff format .
 
+.PHONY: reference
+reference: setup ## Rewrite what docs/reference and README.md say of commands, keys and options
+	$(RUN) tools/write_reference.py
+
 .PHONY: mission
 mission: setup ## Rewrite the proof column of docs/mission.md from the tests' marks
 	$(RUN) tools/check_mission.py --update
 
 .PHONY: bench
-bench: java oracles ## Measure beside peers and the floor (ARGS=--quick is short; see docs/benchmarks.md)
+bench: java oracles ## Measure beside peers and the floor (ARGS=--quick is short; see docs/why/benchmarks.md)
 	$(RUN) -m benchmarks $(ARGS)
+
+.PHONY: docs
+docs: $(DOCS)/.packages ## Build the pages of docs/ as a site, into site/
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet
 
 .PHONY: lock
 lock: setup ## Compile the lock files from pyproject.toml (ARGS=--upgrade takes newer versions)
@@ -89,11 +98,12 @@ lock: setup ## Compile the lock files from pyproject.toml (ARGS=--upgrade takes 
 	$(COMPILE) $(ARGS) --no-annotate tests/mutation/requirements.in -o tests/mutation/requirements.lock
 	$(COMPILE) $(ARGS) --no-annotate benchmarks/lakehouses.in -o benchmarks/lakehouses.lock
 	$(COMPILE) $(ARGS) --no-annotate benchmarks/spark-lakehouses.in -o benchmarks/spark-lakehouses.lock
+	$(COMPILE) $(ARGS) --no-annotate docs/requirements.in -o docs/requirements.lock
 	$(RUN) tools/build_requirements.py | $(COMPILE) $(ARGS) --no-annotate - -o requirements-build.lock
 
 .PHONY: clean
-clean: ## Remove the demo's warehouse, run history and caches; .venv and .oracles stay
-	rm -rf warehouse spark-warehouse metastore_db derby.log build dist
+clean: ## Remove the demo's warehouse, run history, caches and the site; .venv and .oracles stay
+	rm -rf warehouse spark-warehouse metastore_db derby.log build dist site $(DOCS)
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find dagster_home -mindepth 1 -maxdepth 1 ! -name dagster.yaml -exec rm -rf {} +
 	find assets benchmarks jobs platform src storage tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -130,6 +140,13 @@ $(VENV)/.stores: tests/stores/requirements.lock $(VENV)/.project
 	$(RUN) -m venv --clear .mutation
 	.mutation/bin/python -m pip --disable-pip-version-check install --quiet \
 		--require-hashes --no-deps -r tests/mutation/requirements.lock
+	@touch $@
+
+# What builds the site needs nothing of the project, and so gets an environment of its own.
+$(DOCS)/.packages: docs/requirements.lock
+	@python=$$(PYTHON="$(PYTHON)" tools/find_python.sh) && "$$python" -m venv --clear $(DOCS)
+	$(DOCS)/bin/python -m pip --disable-pip-version-check install --quiet \
+		--require-hashes --no-deps -r docs/requirements.lock
 	@touch $@
 
 # Then the project itself, editable, with what is installed.

@@ -1,4 +1,4 @@
-"""The markdown of `docs/benchmarks.md` from raw results: aims, growth, and every measurement."""
+"""The markdown of `docs/why/benchmarks.md` from raw results: aims, growth, measurements."""
 
 from __future__ import annotations
 

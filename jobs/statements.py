@@ -16,7 +16,9 @@ _DESCRIPTION = "Run SQL statements on the tables of the warehouse."
 class StatementsConfig(dg.Config):
     """What is run."""
 
-    statements: str = Field(description="SQL statements, separated by semicolons (docs/sql.md).")
+    statements: str = Field(
+        description="SQL statements, separated by semicolons (docs/reference/sql.md)."
+    )
     database: str = Field(default="", description="The database of names without one.")
     settings: dict[str, str] = Field(default={}, description="Settings, as SET makes them.")
 

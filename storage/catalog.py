@@ -90,11 +90,11 @@ class Catalog:
         `lock` names a lock service for a store without a conditional create, such as
         `sqlite:///path` or `postgresql://host/database`; LAKEWRIGHT_LOCK is its default.
         `durable=False`, or LAKEWRIGHT_DURABLE=false, skips the flushes that make a commit on a
-        local disk outlive a power loss; a power loss may then destroy a table (docs/stores.md).
-        `options` keep the names in a database (docs/catalogs.md): `{"metastore": "jdbc", "uri":
-        "postgresql://host/database"}`, or in a metastore: `{"metastore": "hive", "uri":
-        "thrift://host:9083"}`; LAKEWRIGHT_CATALOG_URI and others are their defaults. A metastore's
-        address is a warehouse too.
+        local disk outlive a power loss; a power loss may then destroy a table
+        (docs/how-to/stores.md). `options` keep the names in a database (docs/how-to/catalogs.md):
+        `{"metastore": "jdbc", "uri": "postgresql://host/database"}`, or in a metastore:
+        `{"metastore": "hive", "uri": "thrift://host:9083"}`; LAKEWRIGHT_CATALOG_URI and others are
+        their defaults. A metastore's address is a warehouse too.
 
         Raises:
             UnsupportedError: the store is not implemented, or a package for it is missing.

@@ -85,6 +85,8 @@ class History:
     plan_fast_forward = fast_forward.planning()
     rollback = Verb(plan_rollback, roll_back)
     plan_rollback = rollback.planning()
+    expire_consumers = Verb(plan_expire_consumers, run_expire_consumers)
+    plan_expire_consumers = expire_consumers.planning()
     revert = Verb(_plan_revert, run_revert)
     plan_revert = revert.planning()
 
@@ -174,12 +176,6 @@ class History:
 
     def delete_consumer(self, name: str) -> None:
         delete_consumer(self.table_files, name)
-
-    def expire_consumers(self, *, older_than_ms: int | None = None) -> tuple[str, ...]:
-        """Delete consumers that have not moved since a time; see `references.consumers`."""
-        plan = plan_expire_consumers(self.table_files, older_than_ms=older_than_ms)
-        run_expire_consumers(self.table_files, plan)
-        return tuple(each.name for each in plan)
 
     # --- streams --------------------------------------------------------------------------------
 

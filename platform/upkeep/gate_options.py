@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from lakewright.platform.declare.declarations import TableDeclaration
-from lakewright.platform.declare.upkeep_policies import EngineChoice
-from lakewright.platform.declare.wrong_places import did_you_mean
+from lakewright.platform.documents.wrong_places import did_you_mean
+from lakewright.platform.tables.declarations import TableDeclaration
+from lakewright.platform.tables.upkeep_policies import EngineChoice
 from lakewright.platform.upkeep.options import ENGINE, FLAG, TEXT, choice, option, texts
 from lakewright.platform.upkeep.verb import Work
 from lakewright.storage import AlterPlan, Engine, Table
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.spec.changed_parts import part_paths
 from lakewright.storage.spec.schema_change import SchemaChange
-from lakewright.storage.spec.schema_evolution import TableState, evolved_as_far_as_possible
+from lakewright.storage.spec.schema_evolution import EvolvingTable, evolved_as_far_as_possible
 from lakewright.storage.spec.schema_gate import (
     EVERY_COLUMN,
     Compatibility,
@@ -132,7 +132,7 @@ def _waivers(
 def _paths(table: Table, changes: Sequence[SchemaChange]) -> frozenset[str]:
     """The paths of columns and members before the changes and after them."""
     # What is refused is a finding of the plan, and of no interest here.
-    state = TableState(table.name, has_snapshots=False)
+    state = EvolvingTable(table.name, has_snapshots=False)
     after, _ = evolved_as_far_as_possible(table.schema, changes, state, time_millis=0)
     return part_paths(table.schema.fields) | part_paths(after.fields)
 

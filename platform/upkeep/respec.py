@@ -15,15 +15,15 @@ from dataclasses import asdict, dataclass
 from functools import cache, partial
 from typing import Any
 
-from lakewright.platform.declare.partition_keys import (
+from lakewright.platform.tables.partition_keys import (
     InvalidPartitionKeyError,
     PartitionColumn,
     decode_partition,
     first_few,
     partition_identity,
 )
-from lakewright.platform.declare.partition_schemes import PartitionScheme
-from lakewright.platform.declare.upkeep_policies import EngineChoice, RespecPolicy
+from lakewright.platform.tables.partition_schemes import PartitionScheme
+from lakewright.platform.tables.upkeep_policies import EngineChoice, RespecPolicy
 from lakewright.platform.upkeep.effects import Effect
 from lakewright.platform.upkeep.known_partitions import check_partitions_known
 from lakewright.platform.upkeep.leases import partitions_scope, plan_scope
@@ -658,7 +658,7 @@ def respec_verb(
 Files whose rows share one value of the new keys stay where they lie: new metadata names them.
 Other files are split first, with --split-only as many partitions at a time as are named. Clients
 that open the table read it at every moment; those that have it open must open it again
-(docs/changing-partition-keys.md). When the command ends, the table has the new keys.
+(docs/how-to/changing-partition-keys.md). When the command ends, the table has the new keys.
 All files of a table with a primary key are written anew: they are sorted by its other columns.
 A run that is stopped meanwhile is continued by the same command; with the present keys as --keys it
 is given up, and what it had staged is deleted.

@@ -9,6 +9,7 @@ from lakewright.platform.upkeep.compact import COMPACT
 from lakewright.platform.upkeep.drop_partitions import DROP_PARTITIONS
 from lakewright.platform.upkeep.exchange_partition import EXCHANGE_PARTITION
 from lakewright.platform.upkeep.expire import EXPIRE_CHANGELOGS, EXPIRE_SNAPSHOTS, EXPIRE_TAGS
+from lakewright.platform.upkeep.expire_consumers import EXPIRE_CONSUMERS
 from lakewright.platform.upkeep.expire_partitions import EXPIRE_PARTITIONS
 from lakewright.platform.upkeep.external_partitions import ADD_PARTITIONS, REPAIR_PARTITIONS
 from lakewright.platform.upkeep.history import (
@@ -46,6 +47,7 @@ _ALL: tuple[AnyVerb, ...] = (
     REVERT,
     ROLLBACK,
     FAST_FORWARD,
+    EXPIRE_CONSUMERS,
     DELETE_TAGS,
     DELETE_BRANCH,
     ADD_PARTITIONS,

@@ -68,7 +68,7 @@ def open_file_system(
         raise InvalidRequestError(
             f"a {scheme}:// URI holds credentials, or a : ? or # in the name of its host; leave "
             "them out, and put credentials where the store's own client looks for them "
-            "(docs/stores.md)"
+            "(docs/how-to/stores.md)"
         )
     if scheme in (*_S3, *_GCS, *_AZURE) and not authority:
         raise InvalidRequestError(

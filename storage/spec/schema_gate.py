@@ -2,7 +2,7 @@
 
 A finding is one consequence of a change for a value, a reader, a writer or a user of a column. The
 verdict follows from all findings. A waiver accepts a finding until a day.
-`docs/schema-gate.md` lists the rules.
+`docs/how-to/schema-gate.md` lists the rules.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Severity(Enum):
     BREAKING = "breaking"
 
 
-class Verdict(Enum):
+class GateVerdict(Enum):
     """The answer of the gate."""
 
     ALLOW = "allow"
@@ -240,9 +240,9 @@ def with_waivers(
     return tuple(result)
 
 
-def verdict_of(findings: Iterable[Finding]) -> Verdict:
+def verdict_of(findings: Iterable[Finding]) -> GateVerdict:
     """The verdict that findings lead to: the worst that is not waived decides."""
     severities = {each.severity for each in findings if each.counts}
     if Severity.BREAKING in severities:
-        return Verdict.DENY
-    return Verdict.REWRITE if Severity.REWRITE in severities else Verdict.ALLOW
+        return GateVerdict.DENY
+    return GateVerdict.REWRITE if Severity.REWRITE in severities else GateVerdict.ALLOW

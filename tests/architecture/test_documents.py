@@ -7,16 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from tools.write_policy_keys import PAGE, with_keys
+from tools.write_reference import pages
 
 ROOT = Path(__file__).resolve().parents[2]
 # A path from the root of the project, in a document.
 _PATH = re.compile(r"`((?:storage|platform|assets|jobs|tests|tools|docs|benchmarks|src)/[\w./-]+)`")
 # Written by a command that a document describes, and not kept.
 _MADE = {"benchmarks/results.jsonl"}
+LONGEST_CELL = 200
 DOCUMENTS = sorted(
     path.relative_to(ROOT).as_posix()
-    for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("tests/README.md"))
+    for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("tests/README.md"))
     if path.name != "CHANGELOG.md"
 )
 
@@ -38,12 +39,12 @@ def test_the_glossary_explains_the_words_of_dynamic_tables() -> None:
 
 
 def _glossary() -> str:
-    return (ROOT / "docs" / "glossary.md").read_text()
+    return (ROOT / "docs" / "reference" / "glossary.md").read_text()
 
 
 @pytest.mark.mission("PT61")
 def test_the_page_of_streams_gives_the_reasons_for_a_sink_of_our_own() -> None:
-    page = (ROOT / "docs" / "streaming.md").read_text()
+    page = (ROOT / "docs" / "how-to" / "streaming.md").read_text()
     reasons = page.partition("## Why a sink of our own")[2].split("\n* ")[1:]
     given = [" ".join(each.split()) for each in reasons]
     for words in (
@@ -59,12 +60,36 @@ def test_the_page_of_streams_gives_the_reasons_for_a_sink_of_our_own() -> None:
 
 @pytest.mark.mission("RS7")
 def test_the_page_of_streams_tells_of_earlier_work_on_partitioned_sources() -> None:
-    page = (ROOT / "docs" / "streaming.md").read_text()
+    page = (ROOT / "docs" / "how-to" / "streaming.md").read_text()
     told = " ".join(page.partition("### Background: earlier work")[2].split())
     for words in ("FLINK-5859, FLINK-12805 and FLINK-13115", "`PartitionableTableSource`"):
         assert words in told, words
 
 
-def test_the_page_of_policies_has_every_key_with_its_default() -> None:
-    page = PAGE.read_text("utf-8")
-    assert with_keys(page) == page, "run tools/write_policy_keys.py"
+@pytest.mark.parametrize("page", pages(), ids=lambda each: each.name)
+def test_what_the_reference_says_of_the_code_is_current(page: Path) -> None:
+    assert page.read_text("utf-8") == pages()[page], "run make reference"
+
+
+# Its cells are written by tools/check_mission.py, for developers.
+@pytest.mark.parametrize("document", sorted(set(DOCUMENTS) - {"docs/mission.md"}))
+def test_cells_of_tables_are_short(document: str) -> None:
+    if not document.startswith(("docs/", "README")):
+        return
+    lines = (ROOT / document).read_text().splitlines()
+    cells = [cell.strip() for line in lines if line[:1] == "|" for cell in line.split(" | ")]
+    assert [cell for cell in cells if len(cell) > LONGEST_CELL] == [], "a list reads better"
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 130
+
+
+def test_links_between_documents_lead_to_files() -> None:
+    dead = [
+        (document, target)
+        for document in DOCUMENTS
+        for target in re.findall(r"\]\((?!https?:|#)([^)#\s]+)", (ROOT / document).read_text())
+        if not (ROOT / document).parent.joinpath(target).exists()
+    ]
+    assert dead == []

@@ -6,12 +6,13 @@ import re
 import shlex
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lakewright.cli import main
-from lakewright.platform.warehouse.action import Verdict
-from lakewright.platform.warehouse.ledger import Ledger
+from lakewright.platform.ledger.action import Verdict
+from lakewright.platform.ledger.ledger import Ledger
 from lakewright.storage import Catalog
 from tests.support.tables.builders import content
 from tests.support.tables.invariants import (
@@ -24,8 +25,8 @@ README = Path(__file__).resolve().parents[2] / "README.md"
 
 
 def lines() -> list[str]:
-    block = README.read_text().split("## Adopt a warehouse")[1].split("```")[1]
-    return [line.split("#")[0].strip() for line in block.strip().splitlines()]
+    (block,) = re.findall(r"```console\n(.*?)```", README.read_text(), re.DOTALL)
+    return re.findall(r"^\$ (.*)$", block, re.MULTILINE)
 
 
 def test_the_lines_of_the_readme_work_in_an_empty_folder(
@@ -33,7 +34,7 @@ def test_the_lines_of_the_readme_work_in_an_empty_folder(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("LAKEWRIGHT_WAREHOUSE", raising=False)
-    assert len(lines()) == 10
+    assert len(lines()) == 7
     run, told = "", {}
     for line in lines():
         program, *arguments = shlex.split(line.replace("RUN", run))
@@ -65,3 +66,19 @@ def test_the_lines_of_the_readme_work_in_an_empty_folder(
         Verdict.DONE,
         Verdict.NOTHING_TO_DO,
     }
+
+
+def test_the_python_of_the_readme_keeps_a_neglected_warehouse(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for line in lines()[:2]:
+        assert main(shlex.split(line)[1:]) == 0
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(policy.read_text().replace("mode: shadow", "mode: live"))
+    (block,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+    found: dict[str, Any] = {}
+    exec(block, found)
+    assert found["done"].actions
+    assert found["done"].failed == ()
+    assert len(found["catalog"].table("logs.clicks").at().files()) == 2

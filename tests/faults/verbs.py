@@ -642,7 +642,7 @@ CASES = (
     Case("expire tags", _run("expire_tags"), ("keyed", "append"), _tags, cleans_up=False),
     Case(
         "expire consumers",
-        lambda at: at.table.history.expire_consumers(older_than_ms=LATER_MS),
+        lambda at: at.table.history.expire_consumers(age_ms=0),
         ready=_consumers,
         cleans_up=False,
     ),

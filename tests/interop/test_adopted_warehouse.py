@@ -13,10 +13,10 @@ from benchmarks.neglected.build import build
 from benchmarks.neglected.upkeep import Proof, prove
 
 from lakewright.definitions import build_definitions
-from lakewright.platform.warehouse.action import Verdict
-from lakewright.platform.warehouse.ledger import LEDGER, Ledger
-from lakewright.platform.warehouse.proposal import propose
-from lakewright.platform.warehouse.take_survey import survey_warehouse
+from lakewright.platform.decide.proposal import propose
+from lakewright.platform.decide.take_survey import survey_warehouse
+from lakewright.platform.ledger.action import Verdict
+from lakewright.platform.ledger.ledger import LEDGER, Ledger
 from tests.interop.test_they_read_ours import as_texts
 from tests.oracles.client import JavaOracle, Oracle, WritingOracle
 from tests.oracles.fixtures import oracle_home
@@ -113,7 +113,7 @@ def test_a_neglected_warehouse_is_brought_to_health_and_its_writers_read_the_sam
 def test_forty_tables_of_every_kind_are_brought_to_health(
     tmp_path: Path, java_latest: JavaOracle, released_pypaimon: WritingOracle
 ) -> None:
-    """What `docs/proof.md` shows of 200; the clients of the fixtures are only asked to be there."""
+    """What `docs/why/proof.md` shows of 200; the fixtures only ensure the clients."""
     proof = Proof()
     warehouse = tmp_path / "warehouse"
     made = build(warehouse, oracle_home(), tables=40, commits=30, long=300)

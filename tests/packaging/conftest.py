@@ -72,10 +72,23 @@ def base(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Base:
     folder = tmp_path_factory.mktemp("base")
     command = [sys.executable, "-m", "venv", "--without-pip", str(folder / "venv")]
     subprocess.run(command, check=True)
-    variables = {"base": str(folder / "venv"), "platbase": str(folder / "venv")}
-    site = Path(sysconfig.get_path("purelib", "venv", variables))
     with zipfile.ZipFile(wheel) as packed:
-        packed.extractall(site)
+        packed.extractall(site_of(folder / "venv"))
+    link_requirements(wheel, folder / "venv")
+    (folder / "work").mkdir()
+    return Base(folder / "venv" / "bin" / "python", folder / "work")
+
+
+def site_of(venv: Path) -> Path:
+    """Where packages of an environment lie."""
+    variables = {"base": str(venv), "platbase": str(venv)}
+    return Path(sysconfig.get_path("purelib", "venv", variables))
+
+
+def link_requirements(wheel: Path, venv: Path) -> None:
+    """Link what the wheel asks for without extras into an environment, as installed here."""
+    site = site_of(venv)
+    with zipfile.ZipFile(wheel) as packed:
         (metadata,) = (each for each in packed.namelist() if each.endswith("dist-info/METADATA"))
         asked = Parser().parsestr(packed.read(metadata).decode()).get_all("Requires-Dist", [])
     for needed in _closure(asked).values():
@@ -83,8 +96,6 @@ def base(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Base:
             place = Path(str(needed.locate_file(top)))
             if top != "__pycache__" and not (site / top).exists():
                 (site / top).symlink_to(place)
-    (folder / "work").mkdir()
-    return Base(folder / "venv" / "bin" / "python", folder / "work")
 
 
 def _closure(

@@ -11,8 +11,8 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
-from lakewright.platform.declare.declaration_checks import NEWEST_PARTITION
-from lakewright.platform.declare.marked_yaml import read_marked
+from lakewright.platform.documents.marked_yaml import read_marked
+from lakewright.platform.tables.declaration_checks import NEWEST_PARTITION
 from lakewright.storage.env import SystemEnv
 from tests.pipelines.lake import EVENTS, Lake, events
 
@@ -255,7 +255,7 @@ def test_every_event_has_the_standard_keys_of_dagster(lake: Lake) -> None:
 
 
 def test_the_page_of_the_documents_loads_and_says_what_the_assets_have(lake: Lake) -> None:
-    page = (ROOT / "docs" / "table-life.md").read_text("utf-8")
+    page = (ROOT / "docs" / "how-to" / "table-life.md").read_text("utf-8")
     (example,) = re.findall(r"^```yaml\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
     lake.declare(example)
     repository = lake.definitions.get_repository_def()

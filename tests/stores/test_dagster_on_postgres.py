@@ -1,4 +1,4 @@
-"""Dagster's own storage in PostgreSQL, as docs/running.md sets it up."""
+"""Dagster's own storage in PostgreSQL, as docs/how-to/deploying.md sets it up."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ maintenance: {compaction: {min_bytes: 0 b, small_files: 3, interval: 5s}}
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[dict[str, str]]:
-    """The variables that docs/running.md asks for."""
+    """The variables that docs/how-to/deploying.md asks for."""
     pytest.importorskip("dagster_postgres", reason="run make test-stores")
     with postgres_server() as url:
         parts = urlsplit(url)
@@ -49,7 +49,7 @@ def server() -> Iterator[dict[str, str]]:
 @pytest.fixture
 def folder(server: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A Dagster home with the settings of the page in the place of the log in SQLite."""
-    page = (ROOT / "docs" / "running.md").read_text()
+    page = (ROOT / "docs" / "how-to" / "deploying.md").read_text()
     (block,) = re.findall(r"```yaml\n(storage:.*?)```", page, re.DOTALL)
     settings = yaml.safe_load((ROOT / "dagster_home" / "dagster.yaml").read_text())
     del settings["event_log_storage"]

@@ -1,6 +1,6 @@
 """Counts the trials of reliability tests, for a summary at the end of the run.
 
-The figures of `docs/reliability.md` are those that a run prints.
+The figures of `docs/why/reliability.md` are those that a run prints.
 """
 
 from __future__ import annotations

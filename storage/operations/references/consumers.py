@@ -13,15 +13,16 @@ Source: Paimon specification, chapter Consumer ID; `ConsumerManager`.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 
 from lakewright.storage.errors import ConsumerNotFound, InvalidRequestError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.running.delete_files import delete_files
+from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.operations.state.store_clock import check_not_ahead
 from lakewright.storage.spec.arguments import whole_number, whole_or_none
 from lakewright.storage.spec.reference_names import check_reference_name
+from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import FIRST_SNAPSHOT_ID
 
 
@@ -83,26 +84,45 @@ def delete_consumer(files: TableFiles, name: str) -> None:
     delete_files(files.fs, [files.paths.consumer(name)])
 
 
-def plan_expire_consumers(
-    files: TableFiles, *, older_than_ms: int | None = None
-) -> tuple[Consumer, ...]:
-    """Consumers that have not moved since a time, by default that of the table's options."""
-    older_than_ms = whole_or_none(older_than_ms, "older_than_ms", minimum=0)
-    limit = files.options.consumer_expiration_ms
-    if older_than_ms is None and limit is None:
-        return ()
-    oldest = older_than_ms if older_than_ms is not None else files.env.now_ms() - (limit or 0)
-    return tuple(each for each in list_consumers(files) if each.modified_ms < oldest)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpireConsumersPlan(Plan["ExpireConsumersResult"]):
+    """The consumers that have not moved for so long."""
+
+    table: str
+    consumers: tuple[Consumer, ...]
 
 
-def run_expire_consumers(files: TableFiles, plan: Collection[Consumer]) -> int:
-    """Delete planned consumers that have not moved since the plan; return how many.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpireConsumersResult(Shown):
+    """The names of the deleted consumers; those that moved since the plan stay."""
+
+    consumers: tuple[str, ...]
+
+
+def plan_expire_consumers(files: TableFiles, *, age_ms: int | None = None) -> ExpireConsumersPlan:
+    """Delete consumers that have not moved for so long, by default as the table's option says.
+
+    Raises:
+        InvalidRequestError: the age is negative, or no whole number.
+    """
+    age_ms = whole_or_none(age_ms, "age_ms", minimum=0)
+    limit = files.options.consumer_expiration_ms if age_ms is None else age_ms
+    oldest = 0 if limit is None else files.env.now_ms() - limit
+    stale = () if limit is None else list_consumers(files)
+    return ExpireConsumersPlan(
+        table=files.name, consumers=tuple(each for each in stale if each.modified_ms < oldest)
+    )
+
+
+def run_expire_consumers(files: TableFiles, plan: ExpireConsumersPlan) -> ExpireConsumersResult:
+    """Delete planned consumers that have not moved since the plan.
 
     Raises:
         ClockJumped: the clock of this machine is ahead of the store's, so ages are unknown.
     """
     modified = files.references.consumer_modified_ms()
-    still = [each.name for each in plan if modified.get(each.name) == each.modified_ms]
+    still = [each.name for each in plan.consumers if modified.get(each.name) == each.modified_ms]
     if still:
         check_not_ahead(files)
-    return delete_files(files.fs, [files.paths.consumer(name) for name in still])
+    delete_files(files.fs, [files.paths.consumer(name) for name in still])
+    return ExpireConsumersResult(consumers=tuple(still))

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lakewright.storage.env import FileStatus
 from lakewright.storage.errors import InvalidRequestError, SnapshotNotFound, StalePlan
@@ -124,7 +124,7 @@ def plan_expire_snapshots(
     check_supported(files.schema, Use.EXPIRE, table=files.name)
     files = files.reading_once()
     retention = retention_of(files, retain_min, retain_max, time_retained_ms, max_deletes)
-    stale = tuple(each.name for each in plan_expire_consumers(files))
+    stale = tuple(each.name for each in plan_expire_consumers(files).consumers)
     listed = files.snapshots.listed()
     if not listed:
         return _nothing(files, None, stale, "the table has no snapshot")
@@ -185,10 +185,11 @@ def run_expire_snapshots(
     check_supported(files.schema, Use.EXPIRE, table=files.name)
     files = files.reading_once()
     started = files.env.now_ms()
-    stale = [each for each in plan_expire_consumers(files) if each.name in plan.consumers]
+    stale = plan_expire_consumers(files)
+    still = tuple(each for each in stale.consumers if each.name in plan.consumers)
     if plan.snapshot_ids and plan.by_age:
         check_not_ahead(files)
-    run_expire_consumers(files, stale)
+    run_expire_consumers(files, replace(stale, consumers=still))
     if not plan.snapshot_ids or plan.end_id is None:
         return ExpireResult(expired=(), files_deleted=0, bytes_deleted=0, duration_ms=0)
     listed = files.snapshots.listed()

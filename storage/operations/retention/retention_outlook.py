@@ -100,7 +100,7 @@ def retention_outlook(
         )
     ids = list(listed)
     kept = files.snapshots.kept_of(ids)
-    stale = [each.name for each in plan_expire_consumers(files)]
+    stale = [each.name for each in plan_expire_consumers(files).consumers]
     consumers = [*files.references.consumers()]
 
     def step_of(age_ms: int, ignored: Sequence[str]) -> ExpiryStep:

@@ -1,7 +1,7 @@
 """The gate in front of a change of a schema: finds all that the change breaks, before it is made.
 
 Each finder answers one question, from metadata alone unless a scan is asked for. All of them are
-asked, so that a person sees every finding at once. `docs/schema-gate.md` lists their rules.
+asked, so that a person sees every finding at once. `docs/how-to/schema-gate.md` lists their rules.
 """
 
 from __future__ import annotations

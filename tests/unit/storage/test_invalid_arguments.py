@@ -116,7 +116,7 @@ WRONG: dict[str, Callable[[Table], object]] = {
     "tag": lambda t: t.at(tag=1),
     "next_snapshot_id": lambda t: t.history.set_consumer("c", 1.5),
     "next_snapshot_id, no bool": lambda t: t.history.set_consumer("c", True),
-    "older_than_ms of consumers": lambda t: t.history.expire_consumers(older_than_ms=-1),
+    "age_ms of consumers": lambda t: t.history.expire_consumers(age_ms=-1),
     "end": lambda t: t.read_changes(0, None),
     "where": lambda t: t.read(where=123),
     "limit, a text": lambda t: t.read(limit="a"),

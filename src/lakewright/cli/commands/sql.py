@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     of_table=False,
     notes="""
 Statements end with `;`. All are parsed before the first runs; each is a commit of its own.
-docs/sql.md lists them. A query over one table needs no Spark; others run on Spark with
+docs/reference/sql.md lists them. A query over one table needs no Spark; others run on Spark with
 --set query.engine=spark, as does SET 'query.engine' = 'spark'.
 """,
     examples="""

@@ -87,6 +87,12 @@ VERB_INDEX = {
         "lakewright.platform.upkeep.history",
         "ROLLBACK",
     ),
+    "expire-consumers": IndexedVerb(
+        "References",
+        "forget readers of changes that have not moved for long",
+        "lakewright.platform.upkeep.expire_consumers",
+        "EXPIRE_CONSUMERS",
+    ),
     "add-partitions": IndexedVerb(
         "Partitions",
         "take over folders of files of other systems",

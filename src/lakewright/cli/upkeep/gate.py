@@ -10,9 +10,9 @@ import click
 
 from lakewright.cli.output.answers import Answer
 from lakewright.cli.upkeep.policies import policies_of
-from lakewright.platform.declare.variables import POLICY_VARIABLE, TABLES_VARIABLE
-from lakewright.platform.declare.workspace import Workspace, read_workspace
-from lakewright.platform.declare.yaml_files import DeclarationError
+from lakewright.platform.documents.variables import POLICY_VARIABLE, TABLES_VARIABLE
+from lakewright.platform.documents.yaml_files import DeclarationError
+from lakewright.platform.tables.workspace import Workspace, read_workspace
 from lakewright.storage.errors import InvalidRequestError
 
 Runner = Callable[..., Answer | None]
@@ -22,7 +22,7 @@ The gate judges the change, and a change that it denies is refused. Exit codes o
   0    allowed
   1    allowed with warnings, or after a rewrite of data files
   2    denied; a wrong request is 2 too, and prints nothing to standard output
-docs/schema-gate.md explains each rule, and which ones a waiver may accept until a day.
+docs/how-to/schema-gate.md explains each rule, and which ones a waiver may accept until a day.
 """
 
 _PATHS = click.Path(path_type=Path)

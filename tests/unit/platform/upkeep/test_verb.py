@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -10,7 +11,8 @@ from typing import NoReturn
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from lakewright.platform.declare.upkeep_policies import EngineChoice
+from lakewright.platform.decide.keepers import in_turn
+from lakewright.platform.tables.upkeep_policies import EngineChoice
 from lakewright.platform.upkeep.alter import AlterOptions
 from lakewright.platform.upkeep.analyze import AnalyzeOptions
 from lakewright.platform.upkeep.clean import OrphansOptions, PurgeOptions, RestoreOptions
@@ -26,6 +28,7 @@ from lakewright.platform.upkeep.expire import (
     ExpireOptions,
     ExpireTagsOptions,
 )
+from lakewright.platform.upkeep.expire_consumers import ExpireConsumersOptions
 from lakewright.platform.upkeep.expire_partitions import ExpirePartitionsOptions
 from lakewright.platform.upkeep.external_partitions import AddPartitionsOptions, RepairOptions
 from lakewright.platform.upkeep.health import read_health
@@ -45,7 +48,6 @@ from lakewright.platform.upkeep.rewrites import RewriteOptions
 from lakewright.platform.upkeep.sort_compact import SortOptions
 from lakewright.platform.upkeep.verb import AnyVerb, Outcome, Work, carry_out
 from lakewright.platform.upkeep.verbs import VERBS
-from lakewright.platform.warehouse.keepers import in_turn
 from lakewright.storage import (
     Catalog,
     ExpirePlan,
@@ -198,6 +200,15 @@ class Case:
         return self.options(table) if callable(self.options) else self.options
 
 
+def with_idle_consumer(catalog: Catalog) -> Table:
+    table = appended(catalog)
+    table.history.set_consumer("gone", 2)
+    # Its last move by the store, of which the clock of these tests knows nothing.
+    file = MemoryFileSystem.store[table.table_files.paths.consumer("gone")]
+    file.created = file.modified = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
+    return table
+
+
 _GOES = {"retain_min": 1, "retain_max": 1, "time_retained_ms": 0}
 CASES = [
     Case("compact", appended, CompactOptions(min_files=2)),
@@ -209,6 +220,7 @@ CASES = [
     Case("rewrite_manifests", appended, RewriteManifestsOptions()),
     Case("expire_snapshots", appended, ExpireOptions(**_GOES)),
     Case("expire_tags", with_old_tags, ExpireTagsOptions(older_than_ms=1, spare=("lasting*",))),
+    Case("expire_consumers", with_idle_consumer, ExpireConsumersOptions(older_than_ms=1)),
     Case("expire_changelogs", with_changelogs, ExpireChangelogsOptions(retain_min=1, retain_max=2)),
     Case("remove_orphans", with_orphan, OrphansOptions(older_than_ms=0, even_recent=True)),
     # What came back is no longer there to come back.
@@ -300,6 +312,7 @@ _UNMEASURED = {
     "repair_partitions",
     "rename_partition",
     "exchange_partition",
+    "expire_consumers",
     "mark_done",
 }
 

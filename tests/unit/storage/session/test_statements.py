@@ -22,7 +22,7 @@ from lakewright.storage.sql import parse_statements
 from tests.support.tables.landed import land_days
 from tests.unit.storage.session.conftest import first_column, rows_of
 
-PAGE = Path(__file__).parents[4] / "docs" / "sql.md"
+PAGE = Path(__file__).parents[4] / "docs" / "reference" / "sql.md"
 
 
 @pytest.mark.mission(

@@ -107,8 +107,10 @@ def test_consumers_are_expired_by_age(catalog: Catalog, env: FixedEnv) -> None:
         table.history.set_consumer(name, 1)
     moved(table, "old", env.clock.now_ms - 3 * HOUR)
     moved(table, "young", env.clock.now_ms)
-    assert table.history.expire_consumers() == ()
-    assert table.history.expire_consumers(older_than_ms=env.clock.now_ms - HOUR) == ("old",)
+    assert table.history.expire_consumers().consumers == ()
+    planned = table.history.expire_consumers(age_ms=HOUR, dry_run=True)
+    assert [each.name for each in planned.consumers] == ["old"]
+    assert table.history.expire_consumers(age_ms=HOUR).consumers == ("old",)
     assert [each.name for each in table.history.consumers()] == ["young"]
 
 

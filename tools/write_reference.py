@@ -1,0 +1,225 @@
+"""Writes what the reference says of commands, keys and options, from the code that defines them.
+
+    python tools/write_reference.py
+
+It writes pages of docs/reference, and the table of commands in README.md.
+"""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import click
+
+from lakewright.cli.grammar.root import COMMANDS, ROOT
+from lakewright.platform.documents.declared_values import Declared
+from lakewright.platform.documents.document_kinds import DocumentKind
+from lakewright.platform.policies.json_schema import json_schema_of
+from lakewright.platform.policies.policies import LIMITS
+from lakewright.platform.policies.setting_text import KEYS, setting_text
+from lakewright.platform.tables.upkeep_policies import UpkeepPolicy, WarehousePolicy
+from lakewright.storage.spec.honoured_options import HONOURED_OPTIONS
+from lakewright.storage.spec.ignored_options import IGNORED_OPTIONS
+from lakewright.storage.spec.known_options import Option
+from lakewright.storage.spec.refused_options import REFUSED_OPTIONS
+
+FOLDER = Path(__file__).resolve().parent.parent
+README = FOLDER / "README.md"
+REFERENCE = FOLDER / "docs" / "reference"
+_BEGIN = "<!-- commands: written by tools/write_reference.py -->\n"
+_END = "<!-- end of commands -->\n"
+_NOTE = "<!-- written by tools/write_reference.py -->\n"
+_COLUMNS = 98
+
+
+def pages() -> dict[Path, str]:
+    """Each file with the text that it must have."""
+    return {
+        REFERENCE / "commands.md": _NOTE + "".join(_commands()),
+        REFERENCE / "policy-keys.md": _NOTE + "".join(_policy_keys()),
+        REFERENCE / "declaration-keys.md": _NOTE + "".join(_declaration_keys()),
+        REFERENCE / "table-options.md": _NOTE + "".join(_table_options()),
+        README: with_commands(README.read_text(encoding="utf-8")),
+    }
+
+
+def with_commands(text: str) -> str:
+    """The README with the table of commands as it must be."""
+    before, _, rest = text.partition(_BEGIN)
+    _, _, after = rest.partition(_END)
+    rows = (
+        f"| {'' if number else purpose} | {line.rstrip(',')} |\n"
+        for purpose, names in COMMANDS.items()
+        for number, line in enumerate(textwrap.wrap(", ".join(f"`{name}`" for name in names), 190))
+    )
+    return f"{before}{_BEGIN}| purpose | commands |\n|---|---|\n{''.join(rows)}{_END}{after}"
+
+
+# -- commands
+
+
+def _commands() -> Iterator[str]:
+    yield "# Commands\n\nEach command as `lakewright COMMAND --help` prints it.\n\n"
+    yield f"```text\n{_help(ROOT, 'lakewright')}\n```\n"
+    for purpose, commands in COMMANDS.items():
+        yield f"\n## {purpose}\n"
+        for name in commands:
+            found = ROOT.get_command(click.Context(ROOT), name)
+            assert found is not None
+            yield from _command(found, name)
+
+
+def _command(found: click.Command, words: str) -> Iterator[str]:
+    yield f"\n### {words}\n\n```text\n{_help(found, f'lakewright {words}')}\n```\n"
+    if isinstance(found, click.Group):
+        for name, each in found.commands.items():
+            yield from _command(each, f"{words} {name}")
+
+
+def _help(found: click.Command, name: str) -> str:
+    context = click.Context(found, info_name=name, terminal_width=_COLUMNS, max_content_width=None)
+    return found.get_help(context)
+
+
+# -- policies
+
+
+def _policy_keys() -> Iterator[str]:
+    yield (
+        "# Keys of policies\n\n"
+        "Each key of a policy file, with the value that holds without it. "
+        "[Policies of upkeep](policies.md) explains levels, budgets and patterns.\n"
+    )
+    for section, keys in groupby(KEYS.items(), lambda each: each[0][0] if each[0][1:] else ""):
+        yield f"\n## {section}\n\n" if section else "\n## Whole keys\n\n"
+        for key, field in keys:
+            value: object = WarehousePolicy()
+            for name in key:
+                assert isinstance(value, Declared)
+                value = getattr(value, name)
+            # Every level has limits of its own.
+            only = "" if key[0] in UpkeepPolicy.model_fields else " Of the warehouse only."
+            only = " Of all tables of its level together." if key in LIMITS else only
+            means = (field.description or "").partition("; without it")[0]
+            shown = setting_text(key, value)
+            shown = f"`{shown}`" if key[-1] == "schedule" else shown
+            yield f"* `{'.'.join(key)}`: {means}.{only} Default: {shown}.\n"
+
+
+# -- declarations
+
+
+def _declaration_keys() -> Iterator[str]:
+    yield (
+        "# Keys of declarations\n\n"
+        "Each key of a declared table. [Declaring tables](declarations.md) shows them in use.\n"
+        "`lakewright yaml-schema declarations` prints the same as JSON Schema, for editors.\n"
+    )
+    known: Mapping[str, Any] = json_schema_of(DocumentKind.DECLARATIONS)["$defs"]  # type: ignore[assignment]
+    written = {"SectionPolicy"}
+    sections = [("", "TableDeclaration")]
+    for path, model in sections:
+        if model in written:
+            continue
+        written.add(model)
+        yield f"\n## {path.strip('.') or 'A table'}\n\n"
+        if path:
+            yield f"{_first_line(known[model])}\n\n"
+        found = known[model]
+        for name, field in found.get("properties", {}).items():
+            inner = _model(field)
+            is_section = inner is not None and "properties" in known[inner]
+            more = f"{path}{name}"
+            if inner and is_section:
+                sections.append((f"{more}{'[]' if 'items' in field else ''}.", inner))
+            yield from _declared_key(more, name, field, found, known)
+
+
+def _declared_key(
+    path: str, name: str, field: dict[str, Any], model: dict[str, Any], known: Mapping[str, Any]
+) -> Iterator[str]:
+    inner = _model(field)
+    referred = known.get(inner or "", {})
+    means = field.get("description") or _first_line(referred)
+    if "items" in field and inner:
+        means = f"a list. {means}"
+    text = f"* `{path}`: {means.rstrip('.')}."
+    if choices := referred.get("enum"):
+        text += f" One of {', '.join(f'`{each}`' for each in choices)}."
+    if inner == "SectionPolicy":
+        text += " It has the [keys of policies](policy-keys.md)."
+    if name in model.get("required", ()):
+        text += " Required."
+    elif field.get("default") not in (None, ""):
+        text += f" Default: `{_yaml(field['default'])}`."
+    yield f"{text}\n"
+
+
+def _yaml(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _model(field: dict[str, Any]) -> str | None:
+    """The model that a field holds, alone or as members of a list."""
+    for each in (field, field.get("items", {}), *field.get("anyOf", ())):
+        if "$ref" in each:
+            return str(each["$ref"]).rpartition("/")[2]
+    return None
+
+
+def _first_line(model: dict[str, Any]) -> str:
+    return str(model.get("description", "")).partition("\n\n")[0].replace("\n", " ")
+
+
+# -- options of tables
+
+
+def _table_options() -> Iterator[str]:
+    yield (
+        "# Options of tables\n\n"
+        "Every option of Apache Paimon, and what Lakewright does with it. The value after a type\n"
+        "is Paimon's default. A `*` stands for a column, an index or a class. An option with a\n"
+        "lock (🔒) cannot change once its table has a snapshot.\n"
+    )
+    for heading, says, options in (
+        ("Obeyed", "They have the effect that Paimon gives them.", HONOURED_OPTIONS),
+        (
+            "Refused",
+            "A table with such an option is refused for the uses in brackets.",
+            REFUSED_OPTIONS,
+        ),
+        ("Without effect", "They change no row and no guarantee.", IGNORED_OPTIONS),
+    ):
+        yield f"\n## {heading}\n\n{says}\n"
+        for meaning, group in groupby(options, lambda each: each.meaning):
+            yield f"\n**{meaning[:1].upper()}{meaning[1:]}:**\n\n"
+            yield from map(_option_line, group)
+
+
+def _option_line(option: Option) -> str:
+    default = "" if option.default is None else f", `{option.default or '(empty)'}`"
+    lock = " 🔒" if option.immutable else ""
+    text = f"* `{option.name}`{lock}: {option.kind.value}{default}"
+    for refusal in option.refusals:
+        uses = ", ".join(sorted(each.value for each in refusal.uses))
+        unless = ", ".join(f"`{each}`" for each in sorted(refusal.unless))
+        text += f" ({uses}{f'; unless it is {unless}' if unless else ''})"
+        if refusal.reason != option.meaning:
+            text += f": {refusal.reason}"
+    return f"{text}\n"
+
+
+def main() -> int:
+    """Write the pages."""
+    for page, text in pages().items():
+        page.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
