@@ -90,7 +90,7 @@ class RespecOptions:
     keys: tuple[str, ...] | None = option(
         names(may_be_none=True),
         None,
-        "The partition keys that the table is to have, in order, all partitions at once; empty for "
+        "The new partition keys of the table, in order, all partitions at once; empty for "
         "no partitions.",
     )
     add: tuple[str, ...] = option(
@@ -117,13 +117,13 @@ class RespecOptions:
     primary_key: tuple[str, ...] | None = option(
         names(may_be_none=True),
         None,
-        "The primary key that the table is to have: its present one, with columns that become "
+        "The new primary key of the table: the present one, with columns that become "
         "partition keys, or without those that go.",
     )
     late_rows_win: bool = option(
         FLAG,
         False,
-        "Of a primary-key table: where nothing tells which came later, rows that another client "
+        "Of a primary-key table: where it is unknown which came later, rows that another client "
         "committed under former keys or rows of the present ones, count the former as the latest.",
     )
     keep_staged: bool = option(
@@ -147,7 +147,7 @@ class RespecOptions:
     verify: VerifyLevel = option(
         choice(VerifyLevel),
         VerifyLevel.CHECKSUMS,
-        "How much is proved before split files are published: counts, checksums, or full, which "
+        "How split files are verified before they are published: counts, checksums, or full, which "
         "reads the new files back, and of files that stay the columns of the new keys.",
         at_run=True,
     )
