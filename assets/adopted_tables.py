@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import dagster as dg
@@ -18,6 +19,7 @@ from lakewright.platform.orchestration.reports import (
     column_schema,
 )
 from lakewright.platform.orchestration.upkeep_links import upkeep_links
+from lakewright.platform.upkeep.words import time_text
 from lakewright.platform.warehouse.adopted import AdoptedTable
 from lakewright.storage.spec.data_types import parse_data_type
 
@@ -60,7 +62,7 @@ def adopted_spec(
         metadata["problem"] = adopted.problem
     return dg.AssetSpec(
         key=usual_key(adopted.table),
-        description=adopted.comment or _kept_by(resolved),
+        description="\n\n".join(_told(adopted, resolved)),
         owners=[adopted.owner] if adopted.owner and is_owner(adopted.owner) else [],
         group_name=re.sub(r"\W", "_", database, flags=re.ASCII),
         kinds={STORAGE_KIND},
@@ -69,10 +71,33 @@ def adopted_spec(
     )
 
 
-def _kept_by(resolved: ResolvedPolicy) -> str:
-    """What is known of a table without a comment."""
+def _told(adopted: AdoptedTable, resolved: ResolvedPolicy) -> Iterator[str]:
+    """What the table is, in paragraphs: its comment, its keys, its writer, and who keeps it."""
+    if adopted.comment:
+        yield adopted.comment
+    keys = []
+    if adopted.primary_keys:
+        keys.append(
+            f"Primary key {_names(adopted.primary_keys)}, rows of a key are merged by "
+            f"`{adopted.merge_engine}`."
+        )
+    if adopted.partition_keys:
+        keys.append(f"Partitioned by {_names(adopted.partition_keys)}.")
+    if keys:
+        yield " ".join(keys)
+    times = []
+    if adopted.written_ms is not None:
+        times.append(f"Written by `{adopted.writer}`, last at {time_text(adopted.written_ms)}.")
+    if adopted.created_ms is not None:
+        times.append(f"Created at {time_text(adopted.created_ms)}.")
+    if times:
+        yield " ".join(times)
     by = f"`{resolved.layers[-1].file}`" if resolved.layers else "the defaults"
-    return f"Kept by {by}, mode {resolved.policy.mode.value}; no declaration names it."
+    yield f"Kept by {by}, mode {resolved.policy.mode.value}; no declaration names it."
+
+
+def _names(columns: Sequence[str]) -> str:
+    return ", ".join(f"`{each}`" for each in columns)
 
 
 def _partitions(adopted: AdoptedTable) -> dg.PartitionsDefinition[str] | None:

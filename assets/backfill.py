@@ -51,12 +51,17 @@ VERB = BACKFILL
 # The key of the metadata that tells what came of all partitions.
 OUTCOME = "outcome"
 NO_ROWS = "no rows in the source"
+ALL_ROWS = "all rows"
 _DESCRIPTION = "Write partitions of tables from their sources, many in a run, wherever they lie."
 _MOST_SHOWN = 1000
 
 
 class BackfilledTable(WriteConfig):
-    """Which partitions of a table are written; all that is given must hold."""
+    """Which partitions of a table are written; all that is given must hold.
+
+    Of a table whose partitions are found in data, all of the source is written where nothing is
+    given.
+    """
 
     partitions: list[str] = Field(
         default=[],
@@ -194,6 +199,7 @@ class _Backfill:
     again: dg.RetryRequested | None = None
     rows: dict[str, int] = field(default_factory=dict)
     makes_table: bool = False
+    writes_all: bool = False
     rejects: bool = False
 
     @property
@@ -214,6 +220,10 @@ class _Backfill:
             missing=given.missing,
             failed=given.failed,
         )
+        if choice.is_empty and self.declaration.scheme.is_found_in_data:
+            self.writes_all = True
+            self.context.log.info("%s: all of its source", self.declaration.table)
+            return
         run_id, instance = self.context.run_id, self.context.instance
         chosen = chosen_partitions(
             choice, self.declaration, catalog, instance, names=self.names, run_id=run_id
@@ -259,12 +269,12 @@ class _Backfill:
 
     def write(self) -> Iterator[Any]:
         """Write batch after batch; what fails is kept in mind, and the next batch is written."""
-        if not self.keys:
-            return
-        tell_begun(self.context, self.names.asset_key, self.keys)
-        size = self.batch or len(self.keys)
-        for at in range(0, len(self.keys), size):
-            keys = self.keys[at : at + size]
+        batches: list[tuple[str, ...] | None] = [None] if self.writes_all else []
+        if self.keys:
+            tell_begun(self.context, self.names.asset_key, self.keys)
+            size = self.batch or len(self.keys)
+            batches += [self.keys[at : at + size] for at in range(0, len(self.keys), size)]
+        for keys in batches:
             try:
                 run = TableRun(
                     declaration=self.declaration,
@@ -282,11 +292,13 @@ class _Backfill:
                 self.context.log.exception("%s: a batch failed", self.declaration.table)
                 self._missed(keys, f"{type(error).__name__}: {error}")
 
-    def _missed(self, keys: Sequence[str], why: str) -> None:
-        self.reasons |= {key: why for key in keys if key not in self.rows}
+    def _missed(self, keys: Sequence[str] | None, why: str) -> None:
+        """Keep a reason in mind; without keys nobody knows the partitions of the source."""
+        known = (ALL_ROWS,) if keys is None else keys
+        self.reasons |= {key: why for key in known if key not in self.rows}
 
-    def _write(self, keys: tuple[str, ...]) -> Iterator[dg.AssetCheckEvaluation]:
-        digest = hashlib.sha256("\n".join(keys).encode()).hexdigest()[:12]
+    def _write(self, keys: tuple[str, ...] | None) -> Iterator[dg.AssetCheckEvaluation]:
+        digest = hashlib.sha256("\n".join(keys or ()).encode()).hexdigest()[:12]
         ingest = IngestRun(
             self.declaration,
             self.names,
@@ -304,13 +316,14 @@ class _Backfill:
         judged = ingest.judged_rows(outcome)
         if isinstance(outcome, AlreadyPublished):
             # What the commit wrote is left out of the batches; these partitions got no rows.
-            self.rows |= dict.fromkeys(keys, 0)
+            self.rows |= dict.fromkeys(keys or (), 0)
             return
         if isinstance(outcome, Rejected):
             for each in outcome.report.blocking:
                 for key, why in judged.not_meeting(each).items():
                     self._add_reason(key, each.check_name, why)
-            self._missed([key for key in keys if key not in self.reasons], "nothing was published")
+            left = keys and [key for key in keys if key not in self.reasons]
+            self._missed(left, "nothing was published")
         else:
             published = list(ingest.others(table, outcome))
             tell_written(self.context, published)
@@ -375,7 +388,8 @@ class _Backfill:
 
     def table(self) -> dg.TableMetadataValue:
         """The partitions with what came of each, those that failed first."""
-        shown = [*self.reasons, *(key for key in self.keys if key not in self.reasons)]
+        keys = self.rows if self.writes_all else self.keys
+        shown = [*self.reasons, *(key for key in keys if key not in self.reasons)]
         records = [
             dg.TableRecord(
                 {"partition": key, "rows": self.rows.get(key), "result": self._result(key)}

@@ -4,10 +4,11 @@ The upkeep sensor reports the same evaluation without a run whenever what is due
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import dagster as dg
 
+from lakewright.assets.table_checks import TableCheck
 from lakewright.platform.orchestration.check_events import HEALTHY
 from lakewright.platform.orchestration.failures import failures_for_dagster
 from lakewright.platform.orchestration.health_background import read_background
@@ -28,49 +29,63 @@ from lakewright.platform.warehouse.past import LedgerPast, day_of
 from lakewright.platform.warehouse.table_state import read_state
 from lakewright.storage.env import SystemEnv
 
+_DESCRIPTION = (
+    "In which state the table is, and whether upkeep is due, by its metadata and its policy: small "
+    "files, sorted runs, rows that wait, snapshots, manifests, orphans, files of other partition "
+    "keys."
+)
 
-def build_health_check(
-    name: str,
-    tables: KeptTables,
-    checked: Sequence[str],
-    *,
-    verbs: Sequence[str],
-    names: UpkeepNames | None = None,
-    resources: ResourceKeys | None = None,
-) -> dg.AssetChecksDefinition:
-    """One step that checks any of these tables; `verbs` are those that the sensor may ask for."""
-    keys = resources or ResourceKeys()
-    upkeep = names or UpkeepNames()
-    by_key = {dg.AssetCheckKey(upkeep.keys.of(table), HEALTHY): table for table in sorted(checked)}
 
-    @dg.multi_asset_check(
-        name=name,
-        specs=[
-            dg.AssetCheckSpec(
-                HEALTHY,
-                asset=key.asset_key,
-                description=(
-                    "In which state the table is, and whether upkeep is due, by its metadata and "
-                    "its policy: small files, sorted runs, rows that wait, snapshots, manifests, "
-                    "orphans, files of other partition keys."
-                ),
-            )
-            for key in by_key
-        ],
-        can_subset=True,
-        required_resource_keys={keys.warehouse},
-    )
-    def healthy(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
-        warehouse: WarehouseResource = getattr(context.resources, keys.warehouse)
-        wanted = [by_key[key] for key in by_key if key in context.selected_asset_check_keys]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealthChecks:
+    """The checks of all kept tables; `verbs` are those that the sensor may ask for."""
+
+    tables: KeptTables
+    verbs: Sequence[str]
+    names: UpkeepNames
+    resources: ResourceKeys
+
+    def of(self, table: str) -> TableCheck:
+        """The check of one table."""
+        return TableCheck(
+            name=HEALTHY,
+            description=_DESCRIPTION,
+            evaluate=lambda context, _: next(self._results(context, [table])),
+        )
+
+    def step(self, name: str, tables: Sequence[str]) -> dg.AssetChecksDefinition:
+        """One step that checks any of these tables."""
+        by_key = {
+            dg.AssetCheckKey(self.names.keys.of(table), HEALTHY): table for table in sorted(tables)
+        }
+
+        @dg.multi_asset_check(
+            name=name,
+            specs=[
+                dg.AssetCheckSpec(HEALTHY, asset=key.asset_key, description=_DESCRIPTION)
+                for key in by_key
+            ],
+            can_subset=True,
+            required_resource_keys={self.resources.warehouse},
+        )
+        def healthy(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
+            wanted = [by_key[key] for key in by_key if key in context.selected_asset_check_keys]
+            yield from self._results(context, wanted)
+
+        return healthy
+
+    def _results(
+        self, context: dg.AssetCheckExecutionContext, wanted: Sequence[str]
+    ) -> Iterator[dg.AssetCheckResult]:
+        warehouse: WarehouseResource = getattr(context.resources, self.resources.warehouse)
         origin = context.run.remote_job_origin
         location = origin.repository_origin.code_location_origin.location_name if origin else None
         with failures_for_dagster():
             catalog = warehouse.catalog()
             now_ms = SystemEnv().now_ms()
             clock = Clock.at(now_ms)
-            begins_ms, _ = day_of(now_ms, tables.warehouse.budget.timezone)
-            past = past_runs(context.instance, upkeep, wanted, verbs, now_ms=now_ms)
+            begins_ms, _ = day_of(now_ms, self.tables.warehouse.budget.timezone)
+            past = past_runs(context.instance, self.names, wanted, self.verbs, now_ms=now_ms)
             past = LedgerPast(Ledger(catalog)).add_to(past, day_begins_ms=begins_ms)
             # What is due is due also while a run is on it, and this run may be one on the table.
             past = replace(past, in_flight={})
@@ -78,17 +93,18 @@ def build_health_check(
         def evaluate(table: str) -> HealthEvaluation:
             if not catalog.table_exists(table):
                 return absent(table)
-            kept = tables.table(table)
+            kept = self.tables.table(table)
+            policy = kept.policy
             state = read_state(
-                catalog, table, now_ms=now_ms, sort=kept.policy.sort, respec=kept.policy.respec
+                catalog, table, now_ms=now_ms, sort=policy.sort, respec=policy.respec
             )
-            decisions = decide(state, kept.policy, past, clock, declared_keys=kept.declared_keys)
+            decisions = decide(state, policy, past, clock, declared_keys=kept.declared_keys)
             beside = read_background(catalog, state)
-            return evaluate_health(state, decisions, kept, upkeep, location=location, beside=beside)
+            return evaluate_health(
+                state, decisions, kept, self.names, location=location, beside=beside
+            )
 
         for table in wanted:
             with failures_for_dagster():
                 found = evaluate(table)
-            yield found.result(upkeep.of(table))
-
-    return healthy
+            yield found.result(self.names.of(table))

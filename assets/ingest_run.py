@@ -325,8 +325,8 @@ class IngestRun:
                     self.names.asset_key,
                     partition=key_of_asset(known, key),
                     metadata={
-                        **partition_metadata(totals.get(key), are_all=self._writes_all),
                         **metadata,
+                        **partition_metadata(totals.get(key), are_all=self._writes_all),
                     },
                 )
 

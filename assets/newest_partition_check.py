@@ -7,10 +7,10 @@ the job `check_freshness` at its deadlines.
 
 import dagster as dg
 
+from lakewright.assets.table_checks import TableCheck
 from lakewright.platform.declare.declaration_checks import NEWEST_PARTITION
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.orchestration.failures import failures_for_dagster
-from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.orchestration.newest_partition_reports import (
     Deadlines,
     evaluate_newest_partition,
@@ -20,29 +20,22 @@ from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import WarehouseResource
 
 
-def build_newest_partition_check(
-    declaration: TableDeclaration,
-    names: TableNames,
-    deadlines: Deadlines,
-    *,
-    resources: ResourceKeys | None = None,
-) -> dg.AssetChecksDefinition:
+def newest_partition_check(
+    declaration: TableDeclaration, deadlines: Deadlines, *, resources: ResourceKeys
+) -> TableCheck:
     """The check of a table with partitions by time."""
-    keys = resources or ResourceKeys()
     cadence = time_dimension(declaration).cadence.value
 
-    @dg.asset_check(
+    def evaluate(context: dg.AssetCheckExecutionContext, _: dg.Config) -> dg.AssetCheckResult:
+        warehouse: WarehouseResource = getattr(context.resources, resources.warehouse)
+        with failures_for_dagster():
+            return evaluate_newest_partition(declaration, deadlines, warehouse.catalog())
+
+    return TableCheck(
         name=NEWEST_PARTITION,
-        asset=names.asset_key,
-        required_resource_keys={keys.warehouse},
         description=(
             f"Whether, at the last tick of {deadlines.by!r} in {deadlines.timezone}, the {cadence} "
             f"partition of {declaration.table} that had ended last has rows."
         ),
+        evaluate=evaluate,
     )
-    def newest_partition_has_rows(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
-        warehouse: WarehouseResource = getattr(context.resources, keys.warehouse)
-        with failures_for_dagster():
-            return evaluate_newest_partition(declaration, deadlines, warehouse.catalog())
-
-    return newest_partition_has_rows

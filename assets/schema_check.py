@@ -7,8 +7,9 @@ with one evaluation (`schema_reports.py`):
 * The step that writes the table, before it reads its source. It reports the evaluation for its own
   write mode, and a failure of severity ERROR fails the step before any row is staged.
 
-The job `ingest` has only the step that writes. A materialization from the UI has both: then this
-step repeats the result of the other one, and never fails a run whose rows are published.
+A run that a schedule or a sensor asks for has only the step that writes. A materialization from the
+UI has both: then this step repeats the result of the other one, and never fails a run whose rows
+are published.
 
 The sensor of the schema reports the same evaluation, without a run, when the declaration was edited
 or the table was altered.
@@ -16,6 +17,7 @@ or the table was altered.
 
 import dagster as dg
 
+from lakewright.assets.table_checks import TableCheck
 from lakewright.platform.declare.declaration_checks import SCHEMA_MATCHES
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.workspace import Workspace
@@ -31,28 +33,17 @@ from lakewright.platform.orchestration.schema_reports import (
 )
 
 
-def build_schema_check(
+def schema_check(
     workspace: Workspace,
     declaration: TableDeclaration,
     names: TableNames,
     *,
-    resources: ResourceKeys | None = None,
-) -> dg.AssetChecksDefinition:
+    resources: ResourceKeys,
+) -> TableCheck:
     """The check of a table whose columns are declared; the gate asks who uses them."""
-    keys = resources or ResourceKeys()
 
-    @dg.asset_check(
-        name=SCHEMA_MATCHES,
-        asset=names.asset_key,
-        required_resource_keys={keys.warehouse},
-        description=(
-            f"Whether {declaration.table} is as declared. Runs that write it are refused where "
-            f"their rows would not fit. The job {names.job_of_all(EVOLVE)} makes the table as "
-            f"declared, and the job {names.job_of_all(RESPEC_JOB)} changes its partition keys."
-        ),
-    )
-    def schema_matches(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
-        warehouse: WarehouseResource = getattr(context.resources, keys.warehouse)
+    def evaluate(context: dg.AssetCheckExecutionContext, _: dg.Config) -> dg.AssetCheckResult:
+        warehouse: WarehouseResource = getattr(context.resources, resources.warehouse)
         judged = _judged_in(context, dg.AssetCheckKey(names.asset_key, SCHEMA_MATCHES))
         if judged is not None:
             return judged
@@ -61,7 +52,15 @@ def build_schema_check(
             found = judge_schema(workspace, declaration, names, catalog, context.instance)
         return found.result()
 
-    return schema_matches
+    return TableCheck(
+        name=SCHEMA_MATCHES,
+        description=(
+            f"Whether {declaration.table} is as declared. Runs that write it are refused where "
+            f"their rows would not fit. The job {names.job_of_all(EVOLVE)} makes the table as "
+            f"declared, and the job {names.job_of_all(RESPEC_JOB)} changes its partition keys."
+        ),
+        evaluate=evaluate,
+    )
 
 
 def _judged_in(

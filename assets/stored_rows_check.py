@@ -17,15 +17,16 @@ from collections.abc import Iterator
 
 import dagster as dg
 
+from lakewright.assets.table_checks import SampleConfig, TableCheck
 from lakewright.platform.declare.declaration_checks import STORED_ROWS_FIT
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.ingest.validate_schema import ValidateOptions
-from lakewright.platform.orchestration.check_events import check_event, is_awaited, not_evaluated
+from lakewright.platform.orchestration.check_events import check_event, is_awaited
 from lakewright.platform.orchestration.failures import failures_for_dagster
 from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
-from lakewright.platform.orchestration.run_config import config_class, options_of_run
+from lakewright.platform.orchestration.run_config import options_of_run
 from lakewright.platform.orchestration.stored_rows_reports import (
     evaluate_stored_rows,
     passed_before,
@@ -33,20 +34,17 @@ from lakewright.platform.orchestration.stored_rows_reports import (
 from lakewright.storage.errors import StorageError
 
 
-def build_stored_rows_check(
-    declaration: TableDeclaration, names: TableNames, *, resources: ResourceKeys | None = None
-) -> dg.AssetChecksDefinition:
+def stored_rows_check(
+    declaration: TableDeclaration, names: TableNames, *, resources: ResourceKeys
+) -> TableCheck:
     """The check of a table; run config overrides the size of the declared sample."""
-    keys = resources or ResourceKeys()
     declared = ValidateOptions.declared(declaration.schema_policy.validation)
 
-    def stored_rows_fit_schema(
-        context: dg.AssetCheckExecutionContext, config: dg.Config
-    ) -> dg.AssetCheckResult:
-        warehouse: WarehouseResource = getattr(context.resources, keys.warehouse)
-        spark: SparkResource = getattr(context.resources, keys.spark)
+    def evaluate(context: dg.AssetCheckExecutionContext, config: dg.Config) -> dg.AssetCheckResult:
+        warehouse: WarehouseResource = getattr(context.resources, resources.warehouse)
+        spark: SparkResource = getattr(context.resources, resources.spark)
         with failures_for_dagster():
-            if config == config_type() and _is_written(context, names):
+            if config == SampleConfig() and _is_written(context, names):
                 repeated = passed_before(context, names, warehouse.catalog(), declaration)
                 if repeated is not None:
                     return repeated
@@ -58,18 +56,14 @@ def build_stored_rows_check(
                 lambda table: options_of_run(config, declared, table),
             )
 
-    # Without `dry_run`: a result without a sample would stand in place of the last one.
-    config_type = config_class(ValidateOptions, dg.Config)
-    stored_rows_fit_schema.__annotations__["config"] = config_type
-    return dg.asset_check(
+    return TableCheck(
         name=STORED_ROWS_FIT,
-        asset=names.asset_key,
-        required_resource_keys={keys.warehouse, keys.spark},
         description=(
             f"Whether a sample of the rows of {declaration.table}, of each schema version that its "
             "files have, reads right under the current schema: types, nulls, casts and row counts."
         ),
-    )(stored_rows_fit_schema)
+        evaluate=evaluate,
+    )
 
 
 def _is_written(context: dg.AssetCheckExecutionContext, names: TableNames) -> bool:
@@ -93,10 +87,7 @@ def stored_rows_after_failure(
     one nothing is read.
     """
     key = dg.AssetCheckKey(names.asset_key, STORED_ROWS_FIT)
-    if not is_awaited(context, key):
-        return
-    reason = "the write of this run failed"
-    if isinstance(error, dg.Failure):
+    if isinstance(error, dg.Failure) and is_awaited(context, key):
         declared = ValidateOptions.declared(declaration.schema_policy.validation)
         try:
             catalog = warehouse.catalog()
@@ -104,8 +95,8 @@ def stored_rows_after_failure(
                 declaration, catalog, spark.session, context, lambda _: declared
             )
         except StorageError as failure:
-            reason = f"{reason}, and then the stored rows could not be read: {failure}"
-        else:
-            yield check_event(key, found)
-            return
-    yield check_event(key, not_evaluated(reason))
+            told = f"the stored rows could not be read: {failure}"
+            found = dg.AssetCheckResult(
+                passed=False, severity=dg.AssetCheckSeverity.WARN, description=told
+            )
+        yield check_event(key, found)

@@ -37,7 +37,7 @@ def can_be_reported() -> bool:
 
 def build_warehouse_report(
     tables: KeptTables, *, names: UpkeepNames, resources: ResourceKeys
-) -> tuple[dg.AssetsDefinition, dg.ScheduleDefinition]:
+) -> dg.Definitions:
     """The asset, and the schedule that renews it once a day."""
 
     @dg.asset(
@@ -68,13 +68,10 @@ def build_warehouse_report(
             }
         )
 
-    job = dg.define_asset_job(
-        names.job(f"{REPORT}_job"), [report], executor_def=dg.in_process_executor
-    )
     schedule = dg.ScheduleDefinition(
         name=names.schedule(REPORT, "UTC"),
-        job=job,
+        target=[report],
         cron_schedule=_CRON,
         default_status=dg.DefaultScheduleStatus.RUNNING,
     )
-    return report, schedule
+    return dg.Definitions(assets=[report], schedules=[schedule])

@@ -1,11 +1,10 @@
-"""Ingest: a job per written table, so that its runs carry the table's tags, and its schedule."""
+"""Ingest: the assets of a written table, and the schedule on which they are materialized."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 import dagster as dg
-from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 from lakewright.platform.declare.declaration_checks import SCHEMA_MATCHES, STORED_ROWS_FIT
 from lakewright.platform.declare.declarations import TableDeclaration
@@ -22,35 +21,23 @@ _RANGE_START = "dagster/asset_partition_range_start"
 _RANGE_END = "dagster/asset_partition_range_end"
 
 
-def build_ingest_job(
-    declaration: TableDeclaration, names: TableNames
-) -> UnresolvedAssetJobDefinition:
-    """The job that materializes the table's asset."""
+def written_assets(names: TableNames) -> dg.AssetSelection:
+    """What a run that writes the table materializes and checks."""
     # The first reads rows of earlier runs, and has a schedule of its own. The second's result comes
     # from the step that writes, the third's from the upkeep sensor.
     others = (STORED_ROWS_FIT, SCHEMA_MATCHES, HEALTHY)
-    alone = [dg.AssetCheckKey(names.asset_key, each) for each in others]
-    return dg.define_asset_job(
-        names.job(VERB),
-        selection=dg.AssetSelection.assets(names.asset_key) - dg.AssetSelection.checks(*alone),
-        tags=names.tags(VERB),
-        # Steps share one process and so one Spark session; others would each start their own.
-        executor_def=dg.in_process_executor,
-        description=f"Write {declaration.table} from its source.",
-    )
+    checks = [dg.AssetCheckKey(names.asset_key, each) for each in others]
+    return dg.AssetSelection.assets(names.asset_key) - dg.AssetSelection.checks(*checks)
 
 
 def build_ingest_schedule(
-    declaration: TableDeclaration,
-    declared: ScheduleDeclaration,
-    job: UnresolvedAssetJobDefinition,
+    declaration: TableDeclaration, declared: ScheduleDeclaration, names: TableNames
 ) -> dg.ScheduleDefinition:
     """The schedule on which a table is written.
 
     A tick writes the partitions by time that ended last before it. A table without such partitions
     is written whole, and a stream takes what is new.
     """
-    names = TableNames(declaration.table)
 
     def requests(
         context: dg.ScheduleEvaluationContext,
@@ -61,7 +48,7 @@ def build_ingest_schedule(
         scheme, at = declaration.scheme, context.scheduled_execution_time
         time = next((each for each in scheme.dimensions if isinstance(each, TimeDimension)), None)
         if time is None or declaration.is_stream:
-            yield dg.RunRequest()
+            yield dg.RunRequest(tags=names.tags(VERB))
             return
         times = ended_last(time, at, declared.partitions)
         keys = with_other_dimensions(scheme, times, names, dynamic_keys)
@@ -69,12 +56,12 @@ def build_ingest_schedule(
             yield dg.SkipReason(f"{declaration.table} has no partition that ended before {at}")
             return
         most = declaration.backfill.partitions_per_run if len(scheme.dimensions) == 1 else 1
-        yield from _runs(keys, most or len(keys), tick=at.isoformat())
+        yield from _runs(keys, most or len(keys), names, tick=at.isoformat())
 
     running, stopped = dg.DefaultScheduleStatus.RUNNING, dg.DefaultScheduleStatus.STOPPED
     return dg.ScheduleDefinition(
         name=names.schedule(VERB),
-        job=job,
+        target=written_assets(names),
         cron_schedule=declared.cron,
         execution_timezone=declared.timezone,
         execution_fn=requests,
@@ -83,12 +70,15 @@ def build_ingest_schedule(
     )
 
 
-def _runs(keys: Sequence[str], most: int, *, tick: str) -> Iterator[dg.RunRequest]:
+def _runs(
+    keys: Sequence[str], most: int, names: TableNames, *, tick: str
+) -> Iterator[dg.RunRequest]:
     """Runs of at most so many partitions each."""
     for at in range(0, len(keys), most):
         first, last = keys[at], keys[min(at + most, len(keys)) - 1]
-        run_key = f"{tick} {first}"
+        run_key, tags = f"{tick} {first}", names.tags(VERB)
         if first == last:
-            yield dg.RunRequest(run_key, partition_key=first)
+            yield dg.RunRequest(run_key, partition_key=first, tags=tags)
         else:
-            yield dg.RunRequest(run_key, tags={_RANGE_START: first, _RANGE_END: last})
+            tags |= {_RANGE_START: first, _RANGE_END: last}
+            yield dg.RunRequest(run_key, tags=tags)

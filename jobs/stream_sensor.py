@@ -10,9 +10,10 @@ import json
 
 import dagster as dg
 
-from lakewright.jobs.ingest import VERB
+from lakewright.jobs.ingest import VERB, written_assets
 from lakewright.platform.declare.declarations import TableDeclaration
-from lakewright.platform.orchestration.names import TableNames
+from lakewright.platform.orchestration.names import VERB_TAG, TableNames
+from lakewright.platform.orchestration.runs import tables_of
 
 _INTERVAL_SECONDS = 30
 # A run that has not begun will read what is new as well.
@@ -28,7 +29,7 @@ def build_stream_sensor(declaration: TableDeclaration, names: TableNames) -> dg.
 
     @dg.sensor(
         name=names.stream_sensor,
-        job_name=names.job(VERB),
+        target=written_assets(names),
         minimum_interval_seconds=_INTERVAL_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description=f"Writes {declaration.table} after {', '.join(declaration.upstream)}.",
@@ -42,10 +43,18 @@ def build_stream_sensor(declaration: TableDeclaration, names: TableNames) -> dg.
         cursor = json.dumps(last, sort_keys=True)
         if not last or cursor == context.cursor:
             return dg.SkipReason("nothing upstream was written since the last run was asked for")
-        waiting = dg.RunsFilter(job_name=names.job(VERB), statuses=_WAITING)
-        if context.instance.get_runs_count(waiting):
+        if _waits(context.instance, names):
             context.update_cursor(cursor)
             return dg.SkipReason("a run that waits will read what is new")
-        return dg.SensorResult(run_requests=[dg.RunRequest(run_key=cursor)], cursor=cursor)
+        return dg.SensorResult(
+            run_requests=[dg.RunRequest(cursor, tags=names.tags(VERB))], cursor=cursor
+        )
 
     return stream_sensor
+
+
+def _waits(instance: dg.DagsterInstance, names: TableNames) -> bool:
+    return any(
+        names.table in tables_of(run, names.keys) and run.tags.get(VERB_TAG, VERB) == VERB
+        for run in instance.get_runs(filters=dg.RunsFilter(statuses=_WAITING))
+    )

@@ -172,8 +172,12 @@ def build_upkeep_job(
     *,
     names: UpkeepNames | None = None,
     resources: ResourceKeys | None = None,
+    bound: Mapping[str, Any] | None = None,
 ) -> dg.JobDefinition:
-    """The job of a kind for all tables; a run names those that it is for."""
+    """The job of a kind for all tables; a run names those that it is for.
+
+    `bound` are its resources, if those of the definitions are known.
+    """
     run = _Run(tables, names or UpkeepNames(), resources or ResourceKeys())
 
     def keep_tables(context: dg.OpExecutionContext, config: Any) -> None:
@@ -186,6 +190,7 @@ def build_upkeep_job(
         config=_config_with_asked(kind.options),
         description=kind.description,
         needs_spark=kind.needs_spark,
+        bound=bound,
     )
 
 
@@ -229,6 +234,7 @@ def _job_of(
     config: type[dg.Config],
     description: str,
     needs_spark: bool,
+    bound: Mapping[str, Any] | None = None,
 ) -> dg.JobDefinition:
     names, keys = run.names, run.keys
     # Dagster reads run config's type here, and it is made of the verb's options.
@@ -244,6 +250,7 @@ def _job_of(
         name=names.job(name),
         tags={VERB_TAG: name},
         executor_def=dg.in_process_executor,
+        resource_defs=bound,
         description=description,
     )
     def upkeep_job() -> None:

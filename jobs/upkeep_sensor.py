@@ -72,6 +72,8 @@ def build_upkeep_sensor(
     watch, news, alerts = Watch(tables), TableNews(tables, names), Alerts()
     verbs = [kind.name for kind in KEEPING_JOBS]
     died: dict[str, bool] = {}
+    # What stays as it is was logged by an earlier tick.
+    logged: set[str] = set()
 
     @dg.sensor(
         name=names.sensor,
@@ -92,8 +94,6 @@ def build_upkeep_sensor(
         catalog = warehouse.catalog()
         budget = tables.warehouse.budget
         day_begins_ms, day_ends_ms = day_of(now_ms, budget.timezone)
-        if not context.instance.run_monitoring_enabled:
-            context.log.warning("%s", _UNMONITORED)
         present = watch.names(catalog)
         past = past_runs(context.instance, names, present, verbs, now_ms=now_ms, died=died)
         past = watch.recorded(catalog).add_to(past, day_begins_ms=day_begins_ms)
@@ -117,8 +117,13 @@ def build_upkeep_sensor(
             warn=context.log.warning,
         )
         problems = tables.problems
-        for problem in problems:
-            context.log.warning("%s; no upkeep is asked for until this is right", problem)
+        warnings = {f"{each}; no upkeep is asked for until this is right" for each in problems}
+        if not context.instance.run_monitoring_enabled:
+            warnings.add(_UNMONITORED)
+        for warning in sorted(warnings - logged):
+            context.log.warning("%s", warning)
+        logged.intersection_update(warnings)
+        logged.update(warnings)
         for told in look.news[:_MOST_LOGGED]:
             context.log.info("%s", told)
         seconds = tables.warehouse.max_runtime // 1000
@@ -134,9 +139,6 @@ def build_upkeep_sensor(
             refresh = refresh_request(context, new, names, now_ms=now_ms)
             requests += [] if refresh is None else [refresh]
         skipped = None if requests else "; ".join(map(str, problems)) or look.summary
-        if skipped is not None and not look.news:
-            # The log of a quiet tick says what was looked at.
-            context.log.info("%s", skipped)
         cursor = f"{dt.datetime.fromtimestamp(now_ms // 1000, dt.UTC):%Y-%m-%dT%H:%M:%SZ}"
         origin = context.code_location_origin
         events = news.events(

@@ -111,9 +111,9 @@ if TYPE_CHECKING:
         Dependent,
         Finding,
         GateRules,
+        GateVerdict,
         Rule,
         Severity,
-        Verdict,
         Waiver,
     )
     from lakewright.storage.spec.snapshot import Snapshot
@@ -180,7 +180,9 @@ _NAMES = {
         "AddColumn ChangeComment ChangeDefault ChangeNullability ChangeTableComment ChangeType "
         "DropColumn MoveColumn Position RenameColumn ResetOption SetOption Side"
     ),
-    "spec.schema_gate": "Compatibility Dependent Finding GateRules Rule Severity Verdict Waiver",
+    "spec.schema_gate": (
+        "Compatibility Dependent Finding GateRules GateVerdict Rule Severity Waiver"
+    ),
     "spec.snapshot": "Snapshot",
     "spec.stream": "StreamRecord",
     "spec.table_statistics": "ColumnStatistics TableStatistics",
@@ -237,6 +239,7 @@ __all__ = [
     "Finding",
     "FormatTable",
     "GateRules",
+    "GateVerdict",
     "HistorySpan",
     "Layout",
     "Lease",
@@ -290,7 +293,6 @@ __all__ = [
     "UnnamedFiles",
     "ValidateRowsPlan",
     "ValidateRowsResult",
-    "Verdict",
     "VerifyLevel",
     "Waiver",
     "WriteResult",

@@ -42,8 +42,10 @@ class DeclaredTable:
         return self.written.problem(place, message)
 
 
-def load_declarations(paths: Sequence[str | Path], *, check: Check) -> tuple[DeclaredTable, ...]:
-    """The declarations in files, and in all YAML files of folders, by table name.
+def load_declarations(
+    paths: Sequence[str | Path], *, check: Check, others: Sequence[Written] = ()
+) -> tuple[DeclaredTable, ...]:
+    """The declarations in files, in all YAML files of folders, and others, by table name.
 
     `check` finds problems that the orchestrator would refuse; the error lists them too.
 
@@ -51,7 +53,7 @@ def load_declarations(paths: Sequence[str | Path], *, check: Check) -> tuple[Dec
         DeclarationError: something is wrong; all of it is listed.
     """
     problems: list[Problem] = []
-    documents: list[Written] = []
+    documents = [*others]
     for file in yaml_files(map(Path, paths), problems):
         documents += documents_in(file, problems)
     for each in documents:

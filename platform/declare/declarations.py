@@ -22,7 +22,11 @@ from pydantic import (
 
 from lakewright.platform.declare.declared_values import Day, Declared, Moment, Text
 from lakewright.platform.declare.epoch_units import UNITS, EpochUnit, Origin
-from lakewright.platform.declare.expectation_catalog import COLUMN_ARGUMENTS, snake_name
+from lakewright.platform.declare.expectation_catalog import (
+    COLUMN_ARGUMENTS,
+    check_name_of,
+    snake_name,
+)
 from lakewright.platform.declare.partition_keys import PartitionColumn
 from lakewright.platform.declare.partition_schemes import (
     Cadence,
@@ -231,16 +235,8 @@ class ExpectationDeclaration(BaseModel):
 
     @property
     def check_name(self) -> str:
-        """The name of the asset check, such as `carrier__not_be_null`."""
-        if self.name is not None:
-            return self.name
-        rest = self.kind
-        for prefix in ("expect_column_values_to_", "expect_column_", "expect_table_", "expect_"):
-            if rest.startswith(prefix):
-                rest = rest.removeprefix(prefix)
-                break
-        subject = "_and_".join(self.columns) if len(self.columns) <= 3 else ""
-        return f"{subject}__{rest}" if subject else rest
+        """The name of the asset check, such as `carrier_not_null`."""
+        return self.name or check_name_of(self.kind, self.columns)
 
 
 class OnDestructive(Enum):

@@ -7,6 +7,7 @@ declaration is checked without that import. A test compares the table with the i
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -79,6 +80,13 @@ _GROUPS = {
 }
 # Arguments that name columns of the table.
 COLUMN_ARGUMENTS = ("column", "column_A", "column_B", "column_list", "column_set")
+# What the name of an expectation says of its columns, which the name of a check tells by theirs.
+_SUBJECT = re.compile(
+    "^expect_(column_(pair_)?values_|select_column_values_|multicolumn_(values_)?"
+    "|compound_columns_|column_(?!count)|table_)?"
+)
+_THIRD_PERSON = {"match": "matches", "exist": "exists"}
+_MOST_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +112,18 @@ def snake_name(name: str) -> str:
     """`ExpectColumnMaxToBeBetween` as `expect_column_max_to_be_between`; snake names stay."""
     parted = re.sub(r"(.)([A-Z][a-z]+)", r"\1_\2", name)
     return re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", parted).lower()
+
+
+def check_name_of(kind: str, columns: Sequence[str]) -> str:
+    """How people call the check of an expectation: `carrier_not_null`, `distance_between`."""
+    if kind == "expect_column_pair_values_a_to_be_greater_than_b":
+        return "_greater_than_".join(columns)
+    told = _SUBJECT.sub("", kind)
+    told = re.sub("(?<![^_])(to|be)(_|$)", "", told).removesuffix("_")
+    told = re.sub("^(match|exist)(?=_|$)", lambda verb: _THIRD_PERSON[verb[0]], told)
+    # The names of more columns would hide what is expected of them.
+    subject = "_and_".join(columns) if len(columns) <= _MOST_NAMED else ""
+    return f"{subject}_{told}" if subject else told
 
 
 def _read_table() -> dict[str, ExpectationKind]:

@@ -28,6 +28,11 @@ def json_schema_of(kind: DocumentKind) -> dict[str, object]:
     return {"$schema": _DIALECT, **of_kind}
 
 
+def declaration_schema() -> dict[str, Any]:
+    """The JSON Schema of one declaration."""
+    return _schema(TableDeclaration)
+
+
 def _of_policies() -> dict[str, Any]:
     found = _schema(PolicyFile)
     # Only declarations have it.

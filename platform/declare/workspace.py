@@ -93,13 +93,16 @@ def read_workspace(
     *,
     sql: Sequence[str | Path] = (),
     check: Callable[[TableDeclaration], Iterable[Finding]] = lambda _: (),
+    others: Sequence[Written] = (),
 ) -> Workspace:
     """The workspace of declarations in files and folders, with the SQL files beside them.
+
+    `others` are declarations that stand elsewhere.
 
     Raises:
         DeclarationError: something is wrong with the declarations; all of it is listed.
     """
-    declared = load_declarations(paths, check=check) if paths else ()
+    declared = load_declarations(paths, check=check, others=others) if paths or others else ()
     return workspace_of_declared(declared, (*sql_beside(paths), *map(Path, sql)))
 
 

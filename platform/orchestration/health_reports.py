@@ -19,7 +19,12 @@ from lakewright.platform.declare.upkeep_policies import UpkeepMode
 from lakewright.platform.orchestration.check_events import HEALTHY, check_event
 from lakewright.platform.orchestration.file_bars import small_files_bars
 from lakewright.platform.orchestration.names import TableNames, UpkeepNames
-from lakewright.platform.orchestration.reports import first_records, row_counts
+from lakewright.platform.orchestration.reports import (
+    first_records,
+    markdown_table,
+    row_counts,
+    size_figures,
+)
 from lakewright.platform.orchestration.run_identity import origin_of
 from lakewright.platform.orchestration.upkeep_links import upkeep_links
 from lakewright.platform.upkeep.measures import Benefit
@@ -27,8 +32,8 @@ from lakewright.platform.upkeep.retention import age_text, holder_text
 from lakewright.platform.upkeep.words import (
     counted,
     duration_text,
+    signed_size,
     size_text,
-    small_text,
     time_text,
 )
 from lakewright.platform.warehouse.action import Action, Verdict
@@ -41,7 +46,7 @@ from lakewright.platform.warehouse.kept_verbs import (
     RESCALE,
     SORT_COMPACT,
 )
-from lakewright.platform.warehouse.survey import TableSurvey
+from lakewright.platform.warehouse.savings import total
 from lakewright.platform.warehouse.table_state import TableState
 from lakewright.storage.operations.retention.retention_outlook import RetentionOutlook
 
@@ -118,7 +123,8 @@ def evaluate_health(
     waiting = [each for each in others if each.why_not.waits]
     concerned: list[Decision] = [*due, *waiting]
     told = [*dict.fromkeys(each.verb for each in concerned)]
-    metadata: dict[str, Any] = {"summary": _summary(state.survey)}
+    figures = overview_figures(state, decisions, beside.actions)
+    metadata: dict[str, Any] = {}
     if due:
         metadata["due"] = _table_of_due(due)
     if waiting:
@@ -137,7 +143,7 @@ def evaluate_health(
     passed, _ = health_told(state, decisions)
     return HealthEvaluation(
         passed=passed,
-        description=_description(state, decisions, kept),
+        description=_description(state, decisions, kept, figures),
         metadata={name: value for name, value in metadata.items() if value is not None},
     )
 
@@ -175,17 +181,24 @@ def absent(table: str) -> HealthEvaluation:
     )
 
 
-def _description(state: TableState, decisions: Sequence[Decision], kept: KeptTable) -> str:
+def _description(
+    state: TableState,
+    decisions: Sequence[Decision],
+    kept: KeptTable,
+    figures: Mapping[str, str],
+) -> str:
     """In which state a table is, and what becomes of it; Markdown.
 
     Dagster shows the description of a check as it is, and Markdown among its metadata only behind a
     link. So what a person must read is here, and the bars are characters, which any theme, any
     message and any log can show.
     """
-    poor, summary = poor_state(state.survey), _summary(state.survey)
-    lines = [f"**State: poor**: {poor}; {summary}"] if poor else [f"**State: good**: {summary}"]
+    poor = poor_state(state.survey)
+    lines = [markdown_table([*figures], [[*figures.values()]]), ""] if figures else []
     if state.survey.problem is not None:
-        lines = ["**State: not known**"]
+        lines.append("**State: not known**")
+    else:
+        lines.append(f"**State: poor**: {poor}" if poor else "**State: good**")
     lines += ["", f"**Upkeep**: {_headline(decisions)}"]
     concerned = [each for each in decisions if isinstance(each, Intent) or each.why_not.waits]
     told = [*concerned, *(_declined_rewrites(decisions) if poor else ())]
@@ -382,24 +395,24 @@ def _words(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _summary(survey: TableSurvey) -> str:
-    """The size of a table in words: `1.4 MiB in 12 files, 8 of them small; 3 snapshots`."""
-    files, history = survey.files, survey.history
-    if history.latest_snapshot is None:
-        return "nothing was ever committed"
-    parts = [f"{size_text(files.bytes)} in {counted(files.files, 'file')}"]
-    if files.small_files:
-        parts.append(small_text(files.files, files.small_files))
-    if survey.keyed:
-        parts.append(f"at most {counted(files.sorted_runs, 'sorted run')} in a bucket")
-    if files.waiting_rows:
-        parts.append(f"{counted(files.waiting_rows, 'row')} not readable before a compaction")
-    if survey.partition_keys:
-        parts.append(counted(survey.layout.partitions, "partition"))
-    parts.append(counted(history.snapshots, "snapshot"))
-    manifests = survey.manifests
-    parts.append(f"{counted(manifests.manifests, 'manifest')} of {size_text(manifests.bytes)}")
-    return ", ".join(parts)
+def overview_figures(
+    state: TableState, decisions: Iterable[Decision], actions: Sequence[Action]
+) -> dict[str, str]:
+    """What a person asks first of a table; nothing of one that cannot be read."""
+    if state.survey.problem is not None:
+        return {}
+    found = size_figures(state.survey)
+    done = [each for each in actions if each.verdict is Verdict.DONE]
+    last = max(done, key=lambda each: each.started_ms, default=None)
+    saved = total(done).benefit
+    waits = dict.fromkeys(
+        _words(each.verb) for each in decisions if isinstance(each, Intent) or each.why_not.waits
+    )
+    return found | {
+        "last upkeep": f"{_words(last.verb)}, {time_text(last.started_ms)}" if last else "none",
+        "saved": f"{counted(saved.files_fewer, 'file')}, {signed_size(saved.bytes_freed)}",
+        "waits": ", ".join(waits) or "nothing",
+    }
 
 
 def _numbers(state: TableState) -> Mapping[str, Any]:

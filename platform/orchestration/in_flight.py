@@ -11,7 +11,7 @@ from typing import Any
 import dagster as dg
 from dagster._core.execution.backfill import BulkActionsFilter, BulkActionStatus
 
-from lakewright.platform.orchestration.names import TABLE_TAG, VERB_TAG, AssetKeys
+from lakewright.platform.orchestration.names import VERB_TAG, AssetKeys
 from lakewright.platform.orchestration.runs import UNFINISHED, tables_of
 from lakewright.platform.warehouse.kept_verbs import BACKFILL, INGEST
 from lakewright.platform.warehouse.known_work import Running
@@ -30,7 +30,7 @@ def work_in_flight(
     unnamed: dict[str, Running] = {}
     for run in instance.get_runs(filters=dg.RunsFilter(statuses=UNFINISHED)):
         running = Running(
-            run.tags.get(VERB_TAG, run.job_name if TABLE_TAG in run.tags else INGEST),
+            run.tags.get(VERB_TAG, INGEST),
             f"run {run.run_id[:8]} of {_job(run)} ({run.status.value.lower()})",
         )
         concerned = tables_of(run, keys)

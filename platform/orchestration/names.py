@@ -157,9 +157,10 @@ class TableNames:
     def dynamic_partitions(self) -> str:
         return f"lakewright/{self.table}"
 
-    def job(self, verb: str) -> str:
-        """The name of the job of this table alone, and of its step, for a verb that has one."""
-        return f"{verb}__{self.identifier}"
+    @property
+    def checks(self) -> str:
+        """The step that checks the stored table."""
+        return f"{self.identifier}__checks"
 
     def job_of_all(self, verb: str) -> str:
         """The name of a verb's job of all tables, and of its step."""
@@ -169,10 +170,6 @@ class TableNames:
         """The config of a run of a verb's job of all tables, for this table only."""
         config = {"tables": {self.table: dict(options)}}
         return {"ops": {self.job_of_all(verb): {"config": config}}}
-
-    def op(self, verb: str) -> str:
-        """The name of the op behind the step; Dagster requires it to differ from the job's name."""
-        return f"{verb}_op__{self.identifier}"
 
     def schedule(self, verb: str) -> str:
         return f"{verb}_schedule__{self.identifier}"

@@ -63,9 +63,11 @@ def chosen_partitions(
     keys = _known(declaration, names, catalog, instance)
     if not keys and not choice.keys and declaration.scheme.is_found_in_data:
         raise InvalidRequestError(
-            f"no partition of {declaration.table} is known yet; {only_in_source(declaration)}; or "
-            f"name partitions (lakewright backfill {declaration.table} --partitions KEY,KEY, in "
-            f"run config `partitions`), by keys such as {declaration.scheme.key_form}",
+            f"no partition of {declaration.table} is known yet; partitions that are found in data "
+            "are known once they are written: backfill the table without a choice of partitions, "
+            "which writes all of its source; or name partitions (lakewright backfill "
+            f"{declaration.table} --partitions KEY,KEY, in run config `partitions`), by keys such "
+            f"as {declaration.scheme.key_form}",
             table=declaration.table,
         )
     if choice.is_empty:
@@ -87,17 +89,6 @@ def chosen_partitions(
     return tuple(sorted(dict.fromkeys(keys)))
 
 
-def only_in_source(declaration: TableDeclaration) -> str:
-    """How partitions become known that only the source of a table has."""
-    job = TableNames(declaration.table).job("ingest")
-    return (
-        "partitions that are found in data are known once they are written: run the job "
-        f"{job} without a partition, which writes all of the source and registers what it found "
-        f"(in a shell: dagster job execute -m lakewright.definitions -j {job}, with "
-        "$LAKEWRIGHT_TABLES and $LAKEWRIGHT_WAREHOUSE)"
-    )
-
-
 def attempts(names: TableNames, instance: dg.DagsterInstance) -> Mapping[str, str]:
     """The last run that began with each partition of a table and has not written it."""
     found = instance.event_log_storage.get_latest_asset_partition_materialization_attempts_without_materializations(  # noqa: E501
@@ -113,7 +104,7 @@ def _known(
     definition = partitions_def(declaration.scheme, names)
     if definition is None:
         raise InvalidRequestError(
-            f"{declaration.table} has no partitions; run its ingest job", table=declaration.table
+            f"{declaration.table} has no partitions; materialize its asset", table=declaration.table
         )
     with dg.partition_loading_context(dynamic_partitions_store=instance):
         keys = [str(key) for key in definition.get_partition_keys()]

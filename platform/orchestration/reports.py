@@ -15,6 +15,9 @@ from lakewright.platform.ingest.expectations import ExpectationOutcome
 from lakewright.platform.ingest.publication import PartitionTotals, Published
 from lakewright.platform.upkeep.health import PartitionHealth
 from lakewright.platform.upkeep.verb import Report
+from lakewright.platform.upkeep.words import counted, size_text, time_text
+from lakewright.platform.warehouse.survey import TableSurvey
+from lakewright.platform.warehouse.take_survey import survey_written
 from lakewright.storage import Snapshot, Table, TableSchema, WriterCompaction
 from lakewright.storage.spec.data_types import DataType
 
@@ -131,7 +134,10 @@ def partition_row_counts(in_files: int, merged: int | None) -> dict[str, int]:
 
 def publication_metadata(table: Table, published: Published) -> Metadata:
     """The metadata of a materialization about the whole write."""
+    snapshot = published.snapshot or table.history.latest_snapshot()
+    survey = None if snapshot is None else survey_written(table, snapshot)
     metadata: dict[str, Any] = {
+        **({} if survey is None else overview_metadata(size_figures(survey), survey.taken_ms)),
         "lakewright/rows_written": published.row_count,
         "lakewright/files_written": published.file_count,
         "lakewright/bytes_written": published.size_bytes,
@@ -142,7 +148,6 @@ def publication_metadata(table: Table, published: Published) -> Metadata:
     }
     if published.writer is not None:
         metadata["lakewright/writer"] = str(published.writer)
-    snapshot = published.snapshot or table.history.latest_snapshot()
     if snapshot is not None:
         metadata["lakewright/snapshot_id"] = snapshot.id
         metadata |= rows_at(table, snapshot)
@@ -152,6 +157,30 @@ def publication_metadata(table: Table, published: Published) -> Metadata:
         metadata["lakewright/validation_seconds"] = round(published.report.duration_ms / 1000, 3)
         metadata["lakewright/validation_engine"] = published.report.engine
     return {**metadata, **table_metadata(table)}
+
+
+def overview_metadata(figures: Mapping[str, str], at_ms: int) -> Metadata:
+    """The table with which the overview of an asset opens, as it was at a moment."""
+    if not figures:
+        return {}
+    then = f"at {time_text(at_ms)}"
+    records = [dg.TableRecord({"": name, then: told}) for name, told in figures.items()]
+    return {"overview": dg.MetadataValue.table(records=records)}
+
+
+def size_figures(survey: TableSurvey) -> dict[str, str]:
+    """The size of a table, by what a page calls it."""
+    files = survey.files
+    found = {
+        "size": size_text(files.bytes),
+        "files": f"{files.files:,}",
+        "small files": f"{files.small_files:,}",
+        **({"sorted runs": f"{files.sorted_runs:,}"} if survey.keyed else {}),
+        "snapshots": f"{survey.history.snapshots:,}",
+    }
+    if files.waiting_rows:
+        found["not readable before a compaction"] = counted(files.waiting_rows, "row")
+    return found
 
 
 def rejected_metadata(table: str, what: str) -> dict[str, dg.MetadataValue[Any]]:

@@ -13,8 +13,7 @@ events.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -22,7 +21,11 @@ import dagster as dg
 
 from lakewright.platform.declare.partition_keys import partition_identity
 from lakewright.platform.orchestration.health_background import read_at_a_look
-from lakewright.platform.orchestration.health_reports import evaluate_health, health_told
+from lakewright.platform.orchestration.health_reports import (
+    evaluate_health,
+    health_told,
+    overview_figures,
+)
 from lakewright.platform.orchestration.names import UpkeepNames
 from lakewright.platform.orchestration.partition_news import (
     MOST_EVENTS,
@@ -34,18 +37,23 @@ from lakewright.platform.orchestration.partition_news import (
     register,
     scheme_shown,
 )
-from lakewright.platform.orchestration.reports import rows_at, table_metadata
+from lakewright.platform.orchestration.reports import (
+    overview_metadata,
+    rows_at,
+    table_metadata,
+)
 from lakewright.platform.orchestration.run_identity import origin_of
 from lakewright.platform.upkeep.health import PartitionHealth
 from lakewright.platform.upkeep.words import counted, size_text
+from lakewright.platform.warehouse.adopted import is_upkeep
 from lakewright.platform.warehouse.kept_tables import KeptTable, KeptTables
 from lakewright.platform.warehouse.look import Look, Watch
+from lakewright.platform.warehouse.past import recent_actions
 from lakewright.platform.warehouse.table_state import TableState
 from lakewright.storage import Catalog, PartitionStats, Snapshot, Table
 from lakewright.storage.errors import StorageError
 from lakewright.storage.operations.commit.commits_of_user import partitions_of_commit
 from lakewright.storage.spec.partition_words import describe_partition
-from lakewright.storage.spec.snapshot import CommitKind
 
 Event = dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation
 PartitionFigures: TypeAlias = PartitionHealth | PartitionStats
@@ -59,12 +67,6 @@ _FEW_PARTITIONS = 20
 _MOST_COMMITS = 100
 # Of tables with manifests of more bytes, none are read to find the partitions that changed.
 _LARGE_BYTES = 16 << 20
-_SAME_ROWS = (CommitKind.COMPACT, CommitKind.ANALYZE)
-# Users of other commits that a policy asks for, by jobs and on the command line. Their runs report
-# them as observations.
-_OF_UPKEEP = re.compile(
-    r"(?:dagster-[0-9a-f-]{36}-|lakewright )(?:rescale|expire[-_]partitions|upkeep)(?:__|[ -])"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,8 @@ class TableNews:
     _unfinished: dict[str, int] = field(default_factory=dict)
     # Under other partition keys, all partitions are others.
     _keys: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    # The figures of a table at the present look, with which the overview of its asset opens.
+    _overview: Callable[[TableState], Mapping[str, Any]] = lambda state: {}
     _last: str = ""
     _last_of_partitions: str = ""
 
@@ -112,6 +116,14 @@ class TableNews:
                 del known[gone]
         for gone in [each for each in self._partitions.tables if watch.state(each) is None]:
             self._partitions.forget(gone)
+        self._overview = lambda state: overview_metadata(
+            overview_figures(
+                state,
+                look.of(state.survey.table),
+                recent_actions(catalog, state.survey.table),
+            ),
+            state.survey.taken_ms,
+        )
         self._read_reported(instance, watch, look.decisions)
         names = sorted(look.decisions, key=lambda name: (name <= self._last, name))
         found: list[Event] = []
@@ -233,13 +245,13 @@ class TableNews:
         commits = _commits_since(table, latest, told.snapshot)
         names = self.names.of(kept.name)
         are_all = told.snapshot is not None and latest.id - told.snapshot == len(commits)
-        news = [each for each in commits if not _is_upkeep(each)]
+        news = [each for each in commits if not is_upkeep(each)]
         if are_all and not news:
             # Runs of upkeep report their commits themselves.
             if any(origin_of(each.commit_user) is None for each in commits):
                 yield dg.AssetObservation(
                     names.asset_key,
-                    metadata=_about(table, latest, state),
+                    metadata=self._about(table, latest, state),
                     description=_described(latest, told.snapshot),
                 )
             return
@@ -273,7 +285,7 @@ class TableNews:
         changed: Sequence[PartitionFigures] = (),
     ) -> dg.AssetMaterialization:
         """The event of the table as a whole, which says what is left to report."""
-        metadata = _about(table, latest, state) | self._partitions.metadata(table.name)
+        metadata = self._about(table, latest, state) | self._partitions.metadata(table.name)
         if changed:
             metadata["partitions"] = _partitions_table(changed)
         return dg.AssetMaterialization(
@@ -281,6 +293,20 @@ class TableNews:
             metadata=metadata,
             description=_described(latest, told),
         )
+
+    def _about(self, table: Table, latest: Snapshot, state: TableState) -> dict[str, Any]:
+        files = state.survey.files
+        return {
+            **self._overview(state),
+            **rows_at(table, latest),
+            SNAPSHOT: latest.id,
+            "lakewright/commit_user": latest.commit_user,
+            "lakewright/commit_kind": latest.commit_kind.value,
+            _COMMITTED: dg.MetadataValue.timestamp(latest.time_millis / 1000),
+            "lakewright/files": files.files,
+            "lakewright/bytes": files.bytes,
+            **table_metadata(table),
+        }
 
     def _partitions_left(
         self, catalog: Catalog, watch: Watch, until_ms: int | None
@@ -326,31 +352,11 @@ def _commits_since(table: Table, latest: Snapshot, told: int | None) -> list[Sna
     return found
 
 
-def _is_upkeep(commit: Snapshot) -> bool:
-    """Whether a commit is the work of upkeep, which writes no new rows."""
-    return commit.commit_kind in _SAME_ROWS or bool(_OF_UPKEEP.match(commit.commit_user))
-
-
 def _partitions_of(table: Table, commits: Iterable[Snapshot]) -> set[object]:
     """The identities of the partitions in which commits added or removed files."""
     files = table.table_files
     found = (partitions_of_commit(files, commit) for commit in commits)
     return {partition_identity(partition.spec) for each in found for partition in each}
-
-
-def _about(table: Table, latest: Snapshot, state: TableState) -> dict[str, Any]:
-    files = state.survey.files
-    return {
-        **rows_at(table, latest),
-        SNAPSHOT: latest.id,
-        "lakewright/commit_user": latest.commit_user,
-        "lakewright/commit_kind": latest.commit_kind.value,
-        _COMMITTED: dg.MetadataValue.timestamp(latest.time_millis / 1000),
-        "lakewright/files": files.files,
-        "lakewright/bytes": files.bytes,
-        "size": f"{size_text(files.bytes)} in {counted(files.files, 'file')}",
-        **table_metadata(table),
-    }
 
 
 def _described(latest: Snapshot, told: int | None) -> str:

@@ -1,4 +1,4 @@
-"""The upkeep sensor and the jobs of upkeep as metadata: links, where the code location is known."""
+"""The upkeep sensor and jobs as metadata: links, where the code location is known."""
 
 from __future__ import annotations
 
@@ -9,17 +9,13 @@ from urllib.parse import quote
 import dagster as dg
 
 from lakewright.platform.orchestration.names import UpkeepNames
-from lakewright.platform.warehouse.keepers import KEPT_VERBS
 
 
 def upkeep_links(
     names: UpkeepNames, location: str | None, verbs: Iterable[str] = ()
 ) -> dict[str, dg.MetadataValue[Any]]:
-    """The jobs, those of these verbs first, and the sensor; their names without a location."""
-    links = {
-        f"job of {verb}": _job(names.job(verb), location)
-        for verb in dict.fromkeys([*verbs, *KEPT_VERBS])
-    }
+    """The jobs of these verbs, and the sensor; their names without a location."""
+    links = {f"job of {verb}": _job(names.job(verb), location) for verb in verbs}
     return {**links, "lakewright/upkeep_sensor": _sensor(names.sensor, location)}
 
 

@@ -7,9 +7,13 @@ from collections.abc import Mapping, Sequence
 
 from lakewright.platform.upkeep.words import counted, size_text
 from lakewright.storage import AlterPlan
-from lakewright.storage.spec.schema_gate import Finding, Severity, Verdict
+from lakewright.storage.spec.schema_gate import Finding, GateVerdict, Severity
 
-_WORDS = {Verdict.ALLOW: "allowed", Verdict.REWRITE: "allowed with rewrite", Verdict.DENY: "denied"}
+_WORDS = {
+    GateVerdict.ALLOW: "allowed",
+    GateVerdict.REWRITE: "allowed with rewrite",
+    GateVerdict.DENY: "denied",
+}
 _NOUNS = {Severity.WARNING: "warning", Severity.REWRITE: "rewrite", Severity.INFO: "note"}
 
 
@@ -43,7 +47,7 @@ def verdict_text(plan: AlterPlan) -> str:
     told += [counted(counts[kind], noun) for kind, noun in _NOUNS.items() if counts[kind]]
     told += [f"{waived} waived"] if waived else []
     words = _WORDS[plan.verdict]
-    if plan.verdict is Verdict.REWRITE:
+    if plan.verdict is GateVerdict.REWRITE:
         words += f" of {size_text(plan.rewrite_bytes)}"
     return f"{words}: {', '.join(told) or 'no findings'}"
 
@@ -61,7 +65,7 @@ def verdict_facts(plan: AlterPlan) -> dict[str, object]:
 
 def verdict_code(plan: AlterPlan) -> int:
     """The exit code of a judged change: 0, 1 for warnings or a rewrite, 2 for a denied change."""
-    if plan.verdict is Verdict.DENY:
+    if plan.verdict is GateVerdict.DENY:
         return 2
     warned = any(each.severity is Severity.WARNING for each in plan.findings if each.counts)
-    return int(warned or plan.verdict is Verdict.REWRITE)
+    return int(warned or plan.verdict is GateVerdict.REWRITE)

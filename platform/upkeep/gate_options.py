@@ -15,7 +15,7 @@ from lakewright.storage import AlterPlan, Engine, Table
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.spec.changed_parts import part_paths
 from lakewright.storage.spec.schema_change import SchemaChange
-from lakewright.storage.spec.schema_evolution import TableState, evolved_as_far_as_possible
+from lakewright.storage.spec.schema_evolution import EvolvingTable, evolved_as_far_as_possible
 from lakewright.storage.spec.schema_gate import (
     EVERY_COLUMN,
     Compatibility,
@@ -132,7 +132,7 @@ def _waivers(
 def _paths(table: Table, changes: Sequence[SchemaChange]) -> frozenset[str]:
     """The paths of columns and members before the changes and after them."""
     # What is refused is a finding of the plan, and of no interest here.
-    state = TableState(table.name, has_snapshots=False)
+    state = EvolvingTable(table.name, has_snapshots=False)
     after, _ = evolved_as_far_as_possible(table.schema, changes, state, time_millis=0)
     return part_paths(table.schema.fields) | part_paths(after.fields)
 

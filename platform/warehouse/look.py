@@ -191,7 +191,7 @@ class Watch:
             due = intents(found)
             (shadows if kept.policy.mode is UpkeepMode.SHADOW else live).extend(due)
             told = {_kind(each): each.reason for each in _worth_telling(found)}
-            news += sorted(told[each] for each in told.keys() - known.told)
+            news += sorted(f"{kept.name}: {told[each]}" for each in told.keys() - known.told)
             known.told = frozenset(told)
         budgets_of = self.tables.budgets_of
         choice = choose(live, budgets_of, past.spent, day_ends_ms=day_ends_ms)

@@ -132,6 +132,16 @@ def survey_table(table: Table, *, worst: int = 0) -> TableSurvey:
     return _survey_opened(table, worst)
 
 
+def survey_written(table: Table, snapshot: Snapshot) -> TableSurvey | None:
+    """The survey of a snapshot that was just written; None if it takes long to read, or is gone."""
+    try:
+        manifests = Inspection(table.table_files, snapshot).manifest_files()
+        is_large = sum(each.file_size for each in manifests) > _LARGE_BYTES
+        return None if is_large else survey_snapshot(table, snapshot)
+    except StorageError:
+        return None
+
+
 def survey_snapshot(table: Table, snapshot: Snapshot, *, worst: int = 0) -> TableSurvey:
     """What a survey at the time of a snapshot that is kept would have shown.
 

@@ -1,9 +1,16 @@
-"""The Dagster component: tables declared in YAML beside a project's `defs.yaml`.
+"""The Dagster components: tables declared in YAML beside a project's `defs.yaml`.
 
 type: lakewright.component.LakehouseTables
 attributes:
   warehouse: /data/warehouse
   tables: [tables]
+
+Or one table, whose declaration is the component:
+
+type: lakewright.component.Table
+attributes:
+  table: shop.orders
+  columns: [{name: id, type: BIGINT}]
 
 Relative paths are relative to the component's folder.
 """
@@ -13,17 +20,26 @@ import functools
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Self
 
 import dagster as dg
+import yaml
 from dagster._core.storage.defs_state.base import set_defs_state_storage
 from dagster.components import DefsStateConfig, DefsStateConfigArgs, ResolvedDefsStateConfig
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from lakewright.assets.hooks import ShownTable, TableRun
 from lakewright.definitions import build_definitions
-from lakewright.platform.declare.yaml_files import place_from
+from lakewright.platform.declare.json_schema import declaration_schema
+from lakewright.platform.declare.yaml_files import (
+    DeclarationError,
+    Problem,
+    Written,
+    documents_in,
+    place_from,
+)
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
 from lakewright.platform.warehouse.adopted import parse_adopted, read_adopted, write_adopted
@@ -184,6 +200,7 @@ class LakehouseTables(dg.StateBackedComponent, dg.Model, dg.Resolvable):
             group=re.sub(r"\W", "_", folder.name),
             hooks=self,
             refresh=functools.partial(self._refresh, context.project_root) if self.adopt else None,
+            others=_declared_in(context),
         )
 
     def _refresh(self, project_root: Path, instance: dg.DagsterInstance) -> None:
@@ -204,3 +221,92 @@ class LakehouseTables(dg.StateBackedComponent, dg.Model, dg.Resolvable):
     ) -> Iterator[Any]:
         """The events of one write of rows; a subclass may do something before, after or to each."""
         yield from run.events()
+
+
+class TableAttributes(BaseModel):
+    """The attributes of a table, which are checked as a declaration once templates have values."""
+
+    model_config = ConfigDict(extra="allow")
+
+    @classmethod
+    def model_json_schema(cls, *_: Any, **__: Any) -> dict[str, Any]:
+        """The schema of declarations."""
+        return declaration_schema()
+
+
+class TableScaffolder(dg.Scaffolder[Any]):
+    """Makes the example table, under the name of the component's folder."""
+
+    def scaffold(self, request: dg.ScaffoldRequest[Any]) -> None:
+        """Write the declaration, and its source beside it."""
+        declared = yaml.safe_load((EXAMPLE / "orders.yaml").read_text(encoding="utf-8"))
+        name = re.sub(r"\W", "_", request.target_path.name)
+        dg.scaffold_component(request, {**declared, "table": f"shop.{name}"})
+        source = EXAMPLE / declared["source"]["csv"]
+        (request.target_path / source.name).write_bytes(source.read_bytes())
+
+
+@dg.scaffold_with(TableScaffolder)
+class Table(dg.Component):
+    """A Paimon table as an asset; the attributes are its declaration.
+
+    The component LakehouseTables of the project keeps it in its warehouse. Without one, the
+    warehouse is that of LAKEWRIGHT_WAREHOUSE.
+    """
+
+    def __init__(self, written: Written) -> None:
+        self.written = written
+
+    @classmethod
+    def get_model_cls(cls) -> type[BaseModel]:
+        """The schema of the attributes."""
+        return TableAttributes
+
+    @classmethod
+    def load(
+        cls,
+        attributes: BaseModel | None,  # noqa: ARG003 - Dagster has made dates of words in them
+        context: dg.ComponentLoadContext,
+    ) -> Self:
+        """The component; its declaration is read as the files of declarations are.
+
+        Raises:
+            DeclarationError: the file cannot be read.
+        """
+        problems: list[Problem] = []
+        file = _folder(context) / "defs.yaml"
+        documents = documents_in(Path(context.path) if context.path.is_file() else file, problems)
+        if problems:
+            raise DeclarationError(problems)
+        instance = context.component_path.instance_key
+        document = documents[instance if isinstance(instance, int) else 0]
+        given = document.value["attributes"] if isinstance(document.value, dict) else {}
+        value = context.resolution_context.resolve_value(given)
+        return cls(replace(document, value=value, place=("attributes",)))
+
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
+        """Nothing if another component has the definitions of this table.
+
+        Raises:
+            DeclarationError: something is wrong with a declaration; all of it is listed.
+        """
+        tree = context.component_tree
+        if tree.get_all_components(LakehouseTables) or tree.get_all_components(Table)[0] != self:
+            return dg.Definitions()
+        return build_definitions([], warehouse=_warehouse(None), others=_declared_in(context))
+
+
+def _declared_in(context: dg.ComponentLoadContext) -> list[Written]:
+    """The tables of a project that are components.
+
+    Raises:
+        DagsterInvalidDefinitionError: several components may keep them.
+    """
+    tree = context.component_tree
+    found = [each.written for each in tree.get_all_components(Table)]
+    if found and len(tree.get_all_components(LakehouseTables)) > 1:
+        raise dg.DagsterInvalidDefinitionError(
+            "the project has several components LakehouseTables, so that nothing tells which "
+            "warehouse its components Table are in; declare these tables in files of `tables`"
+        )
+    return found

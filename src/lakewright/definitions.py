@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -22,7 +22,7 @@ from dagster._core.definitions.definitions_load_context import (
 
 from lakewright.assets.adopted_tables import adopted_spec
 from lakewright.assets.backfill import build_backfill_job, can_be_backfilled
-from lakewright.assets.health_check import build_health_check
+from lakewright.assets.health_check import HealthChecks
 from lakewright.assets.hooks import (
     AssetHooks,
     PlainHooks,
@@ -30,14 +30,15 @@ from lakewright.assets.hooks import (
     keys_by_hooks,
     spec_by_hooks,
 )
-from lakewright.assets.newest_partition_check import build_newest_partition_check
-from lakewright.assets.schema_check import build_schema_check
-from lakewright.assets.stored_rows_check import build_stored_rows_check
+from lakewright.assets.newest_partition_check import newest_partition_check
+from lakewright.assets.schema_check import schema_check
+from lakewright.assets.stored_rows_check import stored_rows_check
+from lakewright.assets.table_checks import build_table_checks
 from lakewright.assets.tables import build_asset, derived_spec
-from lakewright.assets.warehouse_report import build_warehouse_report, can_be_reported
+from lakewright.assets.warehouse_report import REPORT, build_warehouse_report, can_be_reported
 from lakewright.jobs.automation_sensor import build_automation_sensors
 from lakewright.jobs.evolve_schema import evolve_job
-from lakewright.jobs.ingest import build_ingest_job, build_ingest_schedule
+from lakewright.jobs.ingest import build_ingest_schedule
 from lakewright.jobs.refresh_assets import Refresh, build_refresh_job
 from lakewright.jobs.rejection_sensor import build_rejection_sensor
 from lakewright.jobs.replay import build_replay_job
@@ -48,9 +49,11 @@ from lakewright.jobs.undo import build_undo_job
 from lakewright.jobs.upkeep import build_requests_job, build_upkeep_job
 from lakewright.jobs.upkeep_sensor import build_upkeep_sensor
 from lakewright.jobs.verbs import KEEPING_JOBS, REQUESTED_JOBS
+from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.policy_watch import PolicyFiles
 from lakewright.platform.declare.variables import POLICY_VARIABLE, TABLES_VARIABLE
 from lakewright.platform.declare.workspace import Workspace, read_workspace
+from lakewright.platform.declare.yaml_files import Written
 from lakewright.platform.orchestration.check_events import HEALTHY
 from lakewright.platform.orchestration.dagster_checks import check_for_dagster
 from lakewright.platform.orchestration.names import UpkeepNames, usual_key
@@ -80,6 +83,7 @@ def build_definitions(
     group: str = "",
     hooks: AssetHooks | None = None,
     refresh: Refresh | None = None,
+    others: Sequence[Written] = (),
 ) -> dg.Definitions:
     """Definitions of all tables declared in files and folders, and of the upkeep of all tables.
 
@@ -87,19 +91,17 @@ def build_definitions(
     warehouse that match are kept too; those of `adopted_tables` are assets. `group` tells the names
     of jobs apart from those of another workspace in the same code location. `hooks` may change the
     spec of each asset, and run each write. `refresh` lists the adopted tables for the next time
-    that the definitions are loaded; without it, they stay those that are given.
+    that the definitions are loaded; without it, they stay those that are given. `others` are
+    declarations that stand elsewhere.
 
     Raises:
         DeclarationError: something is wrong with the declarations; all of it is listed.
     """
     keys, hooks = resources or ResourceKeys(), hooks or PlainHooks()
     workspace = replace(
-        read_workspace(paths, check=check_for_dagster), policy_paths=tuple(map(Path, policies))
+        read_workspace(paths, check=check_for_dagster, others=others),
+        policy_paths=tuple(map(Path, policies)),
     )
-    assets: list[dg.AssetsDefinition | dg.AssetSpec] = []
-    checks: list[dg.AssetChecksDefinition] = []
-    jobs: list[Any] = []
-    sensors: list[dg.SensorDefinition] = []
     tables = KeptTables(
         files=PolicyFiles(policies, workspace=workspace),
         declarations={each.table: each for each in workspace.declarations},
@@ -108,107 +110,29 @@ def build_definitions(
     declared, undeclared, names = _shown(
         workspace, adopted_tables, tables, UpkeepNames(group), hooks
     )
-    verbs = [kind.name for kind in KEEPING_JOBS]
-    keeping, evolving = (
-        [build_upkeep_job(kind, tables, names=names, resources=keys) for kind in kinds]
-        for kinds in (KEEPING_JOBS, (evolve_job(workspace, names.keys),))
+    health = HealthChecks(
+        tables=tables, verbs=[kind.name for kind in KEEPING_JOBS], names=names, resources=keys
     )
-    checking, schedules = build_scheduled_checks(workspace.declarations, names)
-    jobs += [
-        *evolving,
-        build_requests_job(REQUESTED_JOBS, tables, names=names, resources=keys),
-        *checking,
-        build_undo_job(names=names, resources=keys),
-        build_statements_job(names=names, resources=keys),
-        build_replay_job(workspace, names=names, resources=keys),
-    ]
+    found = warehouse or WarehouseResource()
+    bound = {keys.warehouse: found, keys.spark: spark or SparkResource()}
+    is_reported = bool(policies or adopted) and can_be_reported()
     shown = None if refresh is None else adopted_tables
-    if refresh is not None:
-        keeping.append(build_refresh_job(refresh, names=names))
-    reports, renewing = _reporting(tables, names, keys) if policies or adopted else ([], [])
-    assets += reports
-    schedules += renewing
-    sensors.append(
-        build_upkeep_sensor(
-            tables,
-            keeping,
-            names=names,
-            resources=keys,
-            shown=shown,
-            is_run=_is_run(),
-            page=reports[0].key.to_user_string() if reports else "",
-        )
-    )
-    # Only a policy file says where alerts go.
-    if policies and workspace.declarations:
-        sensors.append(
-            build_rejection_sensor(tables, warehouse or WarehouseResource(), names=names)
-        )
-    jobs += keeping
-    if any(can_be_backfilled(each) for each in workspace.declarations):
-        jobs.append(
-            build_backfill_job(workspace.declarations, names=names, resources=keys, hooks=hooks)
-        )
-    with_columns = [each for each in workspace.declarations if each.columns]
-    if with_columns:
-        sensors.append(build_schema_sensor(workspace, with_columns, names=names, resources=keys))
-    for declaration in workspace.declarations:
-        own = names.of(declaration.table)
-        assets.append(
-            build_asset(
-                declaration,
-                declared[declaration.table],
-                own,
-                file=workspace.file_of(declaration.table),
-                resources=keys,
-                hooks=hooks,
-            )
-        )
-        checks += [
-            build_stored_rows_check(declaration, own, resources=keys),
-            build_health_check(
-                own.op(HEALTHY),
-                tables,
-                [declaration.table],
-                verbs=verbs,
-                names=names,
-                resources=keys,
-            ),
-        ]
-        if declaration.is_written_here:
-            ingest = build_ingest_job(declaration, own)
-            jobs.append(ingest)
-            if declaration.schedule is not None:
-                schedules.append(build_ingest_schedule(declaration, declaration.schedule, ingest))
-        deadlines = deadlines_of(declaration)
-        if deadlines is not None:
-            checks.append(build_newest_partition_check(declaration, own, deadlines, resources=keys))
-        if declaration.columns:
-            checks.append(build_schema_check(workspace, declaration, own, resources=keys))
-    sensors += build_automation_sensors(workspace.declarations, names=names)
-    if undeclared:
-        assets += undeclared.values()
-        # One step for all: a step for each would make a workspace of many tables slow to load.
-        checks.append(
-            build_health_check(
-                names.job(HEALTHY),
-                tables,
-                [*undeclared],
-                verbs=verbs,
-                names=names,
-                resources=keys,
-            )
-        )
-    return dg.Definitions(
-        assets=assets,
-        asset_checks=checks,
-        jobs=jobs,
-        sensors=sensors,
-        schedules=schedules,
-        resources={
-            keys.warehouse: warehouse or WarehouseResource(),
-            keys.spark: spark or SparkResource(),
-        },
+    return dg.Definitions.merge(
+        dg.Definitions(resources=bound),
+        *(
+            _declared_table(each, declared[each.table], workspace, health, hooks)
+            for each in workspace.declarations
+        ),
+        _undeclared_tables(undeclared, health),
+        _writing(workspace.declarations, names, keys, hooks),
+        _schemas(workspace, tables, names, keys),
+        build_warehouse_report(tables, names=names, resources=keys)
+        if is_reported
+        else dg.Definitions(),
+        _upkeep(tables, names, keys, bound, refresh, shown, page=REPORT if is_reported else ""),
+        # Only a policy file says where alerts go.
+        _alerts(tables, found, names) if policies else dg.Definitions(),
+        _on_request(workspace, tables, names, keys),
     )
 
 
@@ -217,14 +141,126 @@ def _is_run() -> bool:
     return DefinitionsLoadContext.get().load_type is DefinitionsLoadType.RECONSTRUCTION
 
 
-def _reporting(
-    tables: KeptTables, names: UpkeepNames, keys: ResourceKeys
-) -> tuple[list[dg.AssetsDefinition], list[dg.ScheduleDefinition]]:
-    """The page of the warehouse and its schedule, where the extra that draws it is installed."""
-    if not can_be_reported():
-        return [], []
-    report, schedule = build_warehouse_report(tables, names=names, resources=keys)
-    return [report], [schedule]
+def _declared_table(
+    declaration: TableDeclaration,
+    spec: dg.AssetSpec,
+    workspace: Workspace,
+    health: HealthChecks,
+    hooks: AssetHooks,
+) -> dg.Definitions:
+    """The asset of a declared table, the checks of its stored rows, and its schedule."""
+    keys, names = health.resources, health.names.of(declaration.table)
+    file = workspace.file_of(declaration.table)
+    checks = [stored_rows_check(declaration, names, resources=keys), health.of(declaration.table)]
+    deadlines = deadlines_of(declaration)
+    if deadlines is not None:
+        checks.append(newest_partition_check(declaration, deadlines, resources=keys))
+    if declaration.columns:
+        checks.append(schema_check(workspace, declaration, names, resources=keys))
+    schedule = declaration.schedule if declaration.is_written_here else None
+    return dg.Definitions(
+        assets=[build_asset(declaration, spec, names, file=file, resources=keys, hooks=hooks)],
+        asset_checks=[build_table_checks(names, checks, resources=keys)],
+        schedules=[build_ingest_schedule(declaration, schedule, names)] if schedule else (),
+    )
+
+
+def _undeclared_tables(specs: Mapping[str, dg.AssetSpec], health: HealthChecks) -> dg.Definitions:
+    """The assets of adopted tables that no declaration names, and one step that checks them all.
+
+    A step for each would make a workspace of many tables slow to load.
+    """
+    if not specs:
+        return dg.Definitions()
+    return dg.Definitions(
+        assets=[*specs.values()],
+        asset_checks=[health.step(health.names.job(HEALTHY), [*specs])],
+    )
+
+
+def _writing(
+    declarations: Sequence[TableDeclaration],
+    names: UpkeepNames,
+    keys: ResourceKeys,
+    hooks: AssetHooks,
+) -> dg.Definitions:
+    """What writes tables beside their schedules: backfills, automation, and streams."""
+    jobs = []
+    if any(map(can_be_backfilled, declarations)):
+        jobs.append(build_backfill_job(declarations, names=names, resources=keys, hooks=hooks))
+    sensors = build_automation_sensors(declarations, names=names)
+    return dg.Definitions(jobs=jobs, sensors=sensors)
+
+
+def _schemas(
+    workspace: Workspace, tables: KeptTables, names: UpkeepNames, keys: ResourceKeys
+) -> dg.Definitions:
+    """What compares tables with their declarations, and makes them as declared."""
+    declarations = workspace.declarations
+    checking, schedules = build_scheduled_checks(declarations, names)
+    with_columns = [each for each in declarations if each.columns]
+    sensors = (
+        [build_schema_sensor(workspace, with_columns, names=names, resources=keys)]
+        if with_columns
+        else []
+    )
+    evolve = evolve_job(workspace, names.keys)
+    return dg.Definitions(
+        jobs=[build_upkeep_job(evolve, tables, names=names, resources=keys), *checking],
+        schedules=schedules,
+        sensors=sensors,
+    )
+
+
+def _upkeep(
+    tables: KeptTables,
+    names: UpkeepNames,
+    keys: ResourceKeys,
+    bound: Mapping[str, Any],
+    refresh: Refresh | None,
+    shown: Sequence[AdoptedTable] | None,
+    *,
+    page: str,
+) -> dg.Definitions:
+    """The jobs that keep tables, and the sensor that asks for their runs."""
+    # To bind resources itself, Dagster would copy the sensor by a parameter that it warns of.
+    jobs = [
+        build_upkeep_job(kind, tables, names=names, resources=keys, bound=bound)
+        for kind in KEEPING_JOBS
+    ]
+    if refresh is not None:
+        jobs.append(build_refresh_job(refresh, names=names))
+    sensor = build_upkeep_sensor(
+        tables,
+        jobs,
+        names=names,
+        resources=keys,
+        shown=shown,
+        is_run=_is_run(),
+        page=names.job(page) if page else "",
+    )
+    return dg.Definitions(jobs=jobs, sensors=[sensor])
+
+
+def _alerts(tables: KeptTables, warehouse: WarehouseResource, names: UpkeepNames) -> dg.Definitions:
+    """The sensor that tells of rejected rows."""
+    if not tables.declarations:
+        return dg.Definitions()
+    return dg.Definitions(sensors=[build_rejection_sensor(tables, warehouse, names=names)])
+
+
+def _on_request(
+    workspace: Workspace, tables: KeptTables, names: UpkeepNames, keys: ResourceKeys
+) -> dg.Definitions:
+    """The jobs that only a person launches."""
+    return dg.Definitions(
+        jobs=[
+            build_requests_job(REQUESTED_JOBS, tables, names=names, resources=keys),
+            build_undo_job(names=names, resources=keys),
+            build_statements_job(names=names, resources=keys),
+            build_replay_job(workspace, names=names, resources=keys),
+        ]
+    )
 
 
 def _shown(

@@ -39,7 +39,7 @@ class BoundsColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class BoundsVerdict:
     """Which groups may match; where this is not exact, some of them may be found not to."""
 
     may: np.ndarray
@@ -54,31 +54,31 @@ class OpenQuestion(Exception):
 FindBounds = Callable[[str], BoundsColumn | None]
 
 
-def may_match_groups(predicate: Predicate, bounds: FindBounds, count: int) -> Verdict:
+def may_match_groups(predicate: Predicate, bounds: FindBounds, count: int) -> BoundsVerdict:
     """Which of `count` groups of rows may match."""
     match predicate:
         case And(parts=parts):
             found = [may_match_groups(part, bounds, count) for part in parts]
             may = np.logical_and.reduce([each.may for each in found], initial=True)
-            return Verdict(_filled(may, count), all(each.exact for each in found))
+            return BoundsVerdict(_filled(may, count), all(each.exact for each in found))
         case Or(parts=parts):
             found = [may_match_groups(part, bounds, count) for part in parts]
             may = np.logical_or.reduce([each.may for each in found], initial=False)
-            return Verdict(_filled(may, count), all(each.exact for each in found))
+            return BoundsVerdict(_filled(may, count), all(each.exact for each in found))
         case Not():
             negated = push_not(predicate.part)
             if negated is None:
-                return Verdict(np.ones(count, bool), exact=True)
+                return BoundsVerdict(np.ones(count, bool), exact=True)
             return may_match_groups(negated, bounds, count)
         case Leaf():
             try:
                 known = bounds(predicate.column)
                 if known is None:
-                    return Verdict(np.ones(count, bool), exact=True)
-                return Verdict(_leaf_may_match(predicate, known), exact=True)
+                    return BoundsVerdict(np.ones(count, bool), exact=True)
+                return BoundsVerdict(_leaf_may_match(predicate, known), exact=True)
             except (OpenQuestion, pa.ArrowInvalid):
                 # Arrow refuses bytes that are no text.
-                return Verdict(np.ones(count, bool), exact=False)
+                return BoundsVerdict(np.ones(count, bool), exact=False)
 
 
 def _filled(mask: np.ndarray, count: int) -> np.ndarray:

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from lakewright.storage.env import FileSystem
 from lakewright.storage.errors import AlreadyExistsError, InvalidRequestError
-from lakewright.storage.files.databases import Database, Session
+from lakewright.storage.files.databases import Database, DatabaseSession
 from lakewright.storage.files.metadata_stores import SchemaStore
 from lakewright.storage.files.paths import DATABASE_SUFFIX, TablePaths
 from lakewright.storage.spec.schema import TableSchema
@@ -233,7 +233,7 @@ class DatabaseNames:
             return tuple(sorted({name for (name,) in session.rows(sql, *values)}))
 
     @contextmanager
-    def _changing(self, what: str) -> Iterator[Session]:
+    def _changing(self, what: str) -> Iterator[DatabaseSession]:
         """A connection to a database that has the tables."""
         if not self.can_write:
             raise InvalidRequestError(READ_ONLY.format(what))
@@ -250,7 +250,7 @@ def not_empty(database: str, location: str, within: Sequence[str]) -> InvalidReq
     )
 
 
-def create_missing(database: Database, session: Session, tables: dict[str, str]) -> None:
+def create_missing(database: Database, session: DatabaseSession, tables: dict[str, str]) -> None:
     """Create those of the tables, by name and columns, that the database lacks."""
     for name, columns in tables.items():
         if database.has_table(session, name):

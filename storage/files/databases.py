@@ -30,7 +30,7 @@ _ADVICE = "leave a password out, and put it into PGPASSWORD, or into a file that
 _BUSY_SECONDS = 60
 
 
-class Session:
+class DatabaseSession:
     """One connection, on which each statement commits unless a transaction is open."""
 
     def __init__(self, connection: Any, *, mark: str, begin: str) -> None:
@@ -76,7 +76,7 @@ class SqliteDatabase:
         return f"sqlite://{self.path}"
 
     @contextmanager
-    def session(self) -> Iterator[Session]:
+    def session(self) -> Iterator[DatabaseSession]:
         """A connection during the context.
 
         Raises:
@@ -85,7 +85,7 @@ class SqliteDatabase:
         try:
             connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)
             with closing(connection):
-                yield Session(connection, mark="?", begin="BEGIN IMMEDIATE")
+                yield DatabaseSession(connection, mark="?", begin="BEGIN IMMEDIATE")
         except sqlite3.Error as error:
             raise UnavailableError(
                 f"the database at {self.path} failed: {error}; check that its folder exists and "
@@ -93,7 +93,7 @@ class SqliteDatabase:
                 path=self.path,
             ) from error
 
-    def has_table(self, session: Session, name: str) -> bool:
+    def has_table(self, session: DatabaseSession, name: str) -> bool:
         """Whether the database has a table of that name."""
         found = session.rows("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", name)
         return bool(found)
@@ -128,7 +128,7 @@ class PostgresDatabase:
         return psycopg().Error  # type: ignore[no-any-return]
 
     @contextmanager
-    def session(self) -> Iterator[Session]:
+    def session(self) -> Iterator[DatabaseSession]:
         """A connection during the context.
 
         Raises:
@@ -143,7 +143,7 @@ class PostgresDatabase:
             with closing(connection):
                 # Times without a zone are compared with the server's clock in the session's zone.
                 connection.execute("SET TIME ZONE 'UTC'")
-                yield Session(connection, mark="%s", begin="BEGIN")
+                yield DatabaseSession(connection, mark="%s", begin="BEGIN")
         except self.failures as error:
             raise UnavailableError(
                 f"the database at {without_secrets(self.url)} failed: "
@@ -151,7 +151,7 @@ class PostgresDatabase:
                 "the file that PGPASSFILE names"
             ) from harmless(error)
 
-    def has_table(self, session: Session, name: str) -> bool:
+    def has_table(self, session: DatabaseSession, name: str) -> bool:
         """Whether the database has a table of that name."""
         return session.rows("SELECT to_regclass(?)", name) != [(None,)]
 

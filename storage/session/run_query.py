@@ -47,7 +47,7 @@ _WITHOUT_ENGINE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class QueryAnswer:
     """Rows piece by piece, read once; literals are in columns of their own types."""
 
     fields: tuple[DataField, ...]
@@ -84,7 +84,7 @@ def answer(
     simple: SimpleQuery,
     table: str,
     into: Sequence[DataField] | None = None,
-) -> Answer:
+) -> QueryAnswer:
     """The rows of a simple query on a table, or of its literals.
 
     `into` are the columns that the rows are for: literals take their types.
@@ -98,7 +98,7 @@ def answer(
         count = sum(each.num_rows for each in source.pieces(where, source.schema.field_names[:1]))
         field = DataField(0, simple.items[0].name, parse_data_type("BIGINT NOT NULL"))
         rows = pa.table([pa.array([count], pa.int64())], to_arrow_schema([field]))
-        return Answer((field,), iter([rows.slice(0, simple.limit)]))
+        return QueryAnswer((field,), iter([rows.slice(0, simple.limit)]))
     items = _items(simple, source.schema)
     fields = tuple(_field(at, item, source.schema, into) for at, item in enumerate(items))
     literals = {
@@ -116,7 +116,7 @@ def answer(
         pieces = iter([_sorted(source.empty(columns), pieces, order, simple)])
     elif simple.limit is not None:
         pieces = _first(pieces, simple.limit)
-    return Answer(fields, (_projected(each, items, fields, literals) for each in pieces))
+    return QueryAnswer(fields, (_projected(each, items, fields, literals) for each in pieces))
 
 
 def names_of(catalog: Catalog, simple: SimpleQuery, table: str) -> tuple[str, ...] | None:
@@ -372,7 +372,7 @@ def _first(pieces: Iterator[pa.Table], limit: int) -> Iterator[pa.Table]:
         left -= piece.num_rows
 
 
-def _literals(simple: SimpleQuery) -> Answer:
+def _literals(simple: SimpleQuery) -> QueryAnswer:
     """The rows of VALUES as a query of its own: each column has the type of its first literal."""
     assert simple.rows is not None
     width = checked_width(simple.rows)
@@ -390,7 +390,7 @@ def _literals(simple: SimpleQuery) -> Answer:
                 f"row {error.at + 1}, column {error.path} of VALUES {error.why}"
             ) from error
         fields.append(field)
-    return Answer(tuple(fields), iter([pa.table(columns, schema=to_arrow_schema(fields))]))
+    return QueryAnswer(tuple(fields), iter([pa.table(columns, schema=to_arrow_schema(fields))]))
 
 
 def _widest(values: Sequence[object], first: DataType, name: str) -> DataType:

@@ -50,7 +50,7 @@ class ProcessingTime:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ClockPart:
     """A piece of a layout: a unit of time with its least number of digits, or a text."""
 
     text: str
@@ -160,7 +160,7 @@ def partition_clock(
     return clock
 
 
-def parts_of(layout: str) -> Iterator[Part]:
+def parts_of(layout: str) -> Iterator[ClockPart]:
     """The pieces of a layout.
 
     Raises:
@@ -169,7 +169,7 @@ def parts_of(layout: str) -> Iterator[Part]:
     for token in _TOKEN.finditer(layout):
         letter, letters, quoted = token["letter"], token["letters"], token["quoted"]
         if letter is None:
-            yield Part(token[0] if quoted is None else quoted.replace("''", "'") or "'")
+            yield ClockPart(token[0] if quoted is None else quoted.replace("''", "'") or "'")
             continue
         unit, digits = _UNITS.get(letter, ("", ()))
         if len(letters) not in digits:
@@ -177,7 +177,7 @@ def parts_of(layout: str) -> Iterator[Part]:
                 f"layout {layout!r}: {letters!r} is not implemented; write a layout such as "
                 "yyyy-MM-dd, yyyyMMdd or HH, of the letters yyyy MM dd HH mm ss"
             )
-        yield Part(unit, len(letters))
+        yield ClockPart(unit, len(letters))
 
 
 def _check(
@@ -234,7 +234,7 @@ def _pattern(layout: str) -> re.Pattern[str]:
     return re.compile("".join(map(_piece, parts_of(layout))))
 
 
-def _piece(part: Part) -> str:
+def _piece(part: ClockPart) -> str:
     most = max(part.digits, 2)
     return rf"(?P<{part.text}>\d{{{part.digits},{most}}})" if part.digits else re.escape(part.text)
 

@@ -38,7 +38,7 @@ _RESERVED = frozenset('%|[],/="\\')
 _RISKY = re.compile(r"^[ .]|[ .]\Z|\.(?=\.)|(?<=\.)\.")
 
 
-class Column(Protocol):
+class NamedColumn(Protocol):
     """A partition column."""
 
     @property
@@ -48,7 +48,7 @@ class Column(Protocol):
     def type(self) -> DataType: ...
 
 
-def partition_text(values: Sequence[Value], columns: Sequence[Column]) -> str:
+def partition_text(values: Sequence[Value], columns: Sequence[NamedColumn]) -> str:
     """The text of a partition's stored values, one for each column."""
     texts = [_encode(value, column.type) for value, column in zip(values, columns, strict=True)]
     if len(columns) == 1:
@@ -58,7 +58,7 @@ def partition_text(values: Sequence[Value], columns: Sequence[Column]) -> str:
     )
 
 
-def read_partition_text(text: str, columns: Sequence[Column]) -> tuple[Value, ...]:
+def read_partition_text(text: str, columns: Sequence[NamedColumn]) -> tuple[Value, ...]:
     """The stored values of a partition from its text.
 
     Raises:
@@ -124,7 +124,7 @@ def _nanosecond_text(nanos: int, data_type: DataType) -> str | None:
     return f"{text[:end]}{below:03d}{text[end:]}"
 
 
-def _decode(text: str, column: Column) -> Value:
+def _decode(text: str, column: NamedColumn) -> Value:
     if text == NULL_TEXT:
         return None
     number = text.removeprefix(_STORED)

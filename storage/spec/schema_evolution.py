@@ -63,7 +63,7 @@ _Members = tuple[DataField, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class TableState:
+class EvolvingTable:
     """What a change must know of a table besides its schema.
 
     `former_keys` are ids of columns that an older schema of the table is partitioned by.
@@ -75,7 +75,7 @@ class TableState:
 
 
 def evolved_schema(
-    schema: TableSchema, changes: Iterable[SchemaChange], state: TableState, *, time_millis: int
+    schema: TableSchema, changes: Iterable[SchemaChange], state: EvolvingTable, *, time_millis: int
 ) -> TableSchema:
     """The next version of a schema after all changes, one after the other.
 
@@ -93,7 +93,7 @@ def evolved_schema(
 
 
 def evolved_as_far_as_possible(
-    schema: TableSchema, changes: Iterable[SchemaChange], state: TableState, *, time_millis: int
+    schema: TableSchema, changes: Iterable[SchemaChange], state: EvolvingTable, *, time_millis: int
 ) -> tuple[TableSchema, tuple[tuple[SchemaChange, StorageError], ...]]:
     """As `evolved_schema`, without the changes that are refused; and those, with their errors."""
     result = schema
@@ -133,7 +133,7 @@ class _Evolution:
     """One step: a schema, and what is known of its table."""
 
     schema: TableSchema
-    state: TableState
+    state: EvolvingTable
 
     def after(self, change: SchemaChange) -> TableSchema:
         """The schema after one change."""

@@ -29,7 +29,7 @@ class Severity(Enum):
     BREAKING = "breaking"
 
 
-class Verdict(Enum):
+class GateVerdict(Enum):
     """The answer of the gate."""
 
     ALLOW = "allow"
@@ -177,7 +177,7 @@ class Waiver:
 class Dependent:
     """Something outside of the table that uses one of its columns.
 
-    `kind` and `name` are for people, as `asset check` and `dep_delay__not_be_null`. `via` is the
+    `kind` and `name` are for people, as `asset check` and `dep_delay_not_null`. `via` is the
     chain of tables from this one to an indirect user. A user that is not certain may use the
     column; `*` is every column.
     """
@@ -240,9 +240,9 @@ def with_waivers(
     return tuple(result)
 
 
-def verdict_of(findings: Iterable[Finding]) -> Verdict:
+def verdict_of(findings: Iterable[Finding]) -> GateVerdict:
     """The verdict that findings lead to: the worst that is not waived decides."""
     severities = {each.severity for each in findings if each.counts}
     if Severity.BREAKING in severities:
-        return Verdict.DENY
-    return Verdict.REWRITE if Severity.REWRITE in severities else Verdict.ALLOW
+        return GateVerdict.DENY
+    return GateVerdict.REWRITE if Severity.REWRITE in severities else GateVerdict.ALLOW

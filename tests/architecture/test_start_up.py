@@ -39,9 +39,10 @@ repository = definitions.get_repository_def()
 """
 _INGEST = """
 from tests.pipelines import sources
+from tests.pipelines.lake import ingest_job
 sources.give("shop.events", [{"id": 1, "amount": 1.0}])
 for _ in range(2):
-    assert definitions.resolve_job_def(names.job("ingest")).execute_in_process().success
+    assert ingest_job(definitions, names.asset_key).execute_in_process().success
 """
 _COMPACT = """
 config = {"ops": {"compact": {"config": {"tables": {"shop.events": {}}}}}}

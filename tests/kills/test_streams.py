@@ -100,12 +100,12 @@ def test_a_run_of_a_declared_stream_killed_between_commit_and_checkpoint_repeats
             checkpoint = Path(table.table_files.paths.checkpoint)
             assert not (checkpoint / "commits" / str(number)).exists()
             upkeep(table)
-        outcome = lake.run_job("ingest__db__t", {})
+        outcome = lake.materialize("db.t")
         assert outcome.success, outcome.failure
         # The last batch of the dead is told by the run that comes after it.
         assert {*outcome.materializations} == {None, "d1", "d2"}
         assert values_of(lake.table("db.t"), "id") == [0, 1, 2]
-        assert lake.run_job("ingest__db__t", {}).materializations == {}
+        assert lake.materialize("db.t").materializations == {}
         assert_only_reachable_files(lake.table("db.t"))
 
 

@@ -10,7 +10,7 @@ from lakewright.storage.errors import SchemaDenied
 from lakewright.storage.operations.running.engine import LocalEngine
 from lakewright.storage.spark import SparkEngine
 from lakewright.storage.spec.schema_change import SchemaChange
-from lakewright.storage.spec.schema_gate import Rule, Verdict
+from lakewright.storage.spec.schema_gate import GateVerdict, Rule
 from tests.support.tables.builders import new_table, rows
 from tests.unit.cli.conftest import Lakewright, lakewright
 
@@ -64,7 +64,7 @@ def test_a_scan_in_spark_finds_what_a_scan_in_this_process_finds(
     lost = {each.column: each for each in local.findings if each.rule is Rule.VALUES_LOST}
     assert set(lost) == {"v", "n", "r.x", "d"}
     assert f"loses {3 if keyed else 4} values" in lost["v"].message
-    assert local.verdict is Verdict.DENY
+    assert local.verdict is GateVerdict.DENY
     with pytest.raises(SchemaDenied) as refused:
         table.run_alter(in_tasks, SparkEngine(spark))
     assert {each.column for each in refused.value.details["findings"]} == set(lost)

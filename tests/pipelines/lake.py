@@ -27,7 +27,6 @@ from tests.pipelines import sources
 from tests.support.tables.invariants import assert_sound
 
 _OF_THE_STORED_TABLE = (SCHEMA_MATCHES, STORED_ROWS_FIT, HEALTHY)
-_JOBS_OF_A_TABLE = ("ingest",)
 EVENTS = """
     table: shop.events
     columns:
@@ -49,6 +48,19 @@ EVENTS = """
 
 def events(day: str, first: int, last: int, amount: float | None = 1.0) -> list[dict[str, Any]]:
     return [{"dt": day, "id": number, "amount": amount} for number in range(first, last)]
+
+
+def ingest_job(
+    definitions: dg.Definitions, *keys: dg.AssetKey, with_checks: bool = False
+) -> dg.JobDefinition:
+    """What Dagster runs to materialize assets; `with_checks` also those of the stored tables."""
+    job = definitions.resolve_implicit_global_asset_job_def()
+    asked = {
+        each
+        for each in job.asset_layer.asset_graph.asset_check_keys
+        if each.asset_key in keys and (with_checks or each.name not in _OF_THE_STORED_TABLE)
+    }
+    return job.get_subset(asset_selection={*keys}, asset_check_selection=asked)
 
 
 @dataclass
@@ -191,16 +203,9 @@ class Lake:
         if config is not None:
             step = TableNames(tables[0]).identifier
             run_config = {"ops": {step: {"config": dict(config)}}}
-        keys = {TableNames(name).asset_key for name in tables}
-        job = self.definitions.resolve_implicit_global_asset_job_def()
-        asked = {
-            each
-            for each in job.asset_layer.asset_graph.asset_check_keys
-            if each.asset_key in keys
-            and (self.with_checks or each.name not in _OF_THE_STORED_TABLE)
-        }
+        keys = [TableNames(name).asset_key for name in tables]
         return Outcome(
-            job.get_subset(asset_selection=keys, asset_check_selection=asked).execute_in_process(
+            ingest_job(self.definitions, *keys, with_checks=self.with_checks).execute_in_process(
                 instance=self.instance,
                 tags=run_tags,
                 run_config=run_config,
@@ -226,8 +231,6 @@ class Lake:
 
     def run(self, verb: str, name: str = "shop.events", **config: Any) -> Outcome:
         """Run the job of a verb for a table."""
-        if verb in _JOBS_OF_A_TABLE:
-            return self.run_job(TableNames(name).job(verb), {})
         dry_run = {key: config.pop(key) for key in ("dry_run",) if key in config}
         return self.run_verb(verb, {"tables": {name: config}, **dry_run})
 

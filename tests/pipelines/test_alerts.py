@@ -13,7 +13,7 @@ from lakewright.definitions import build_definitions
 from lakewright.platform.orchestration.resources import WarehouseResource
 from lakewright.storage import Catalog
 from tests.pipelines import sources
-from tests.pipelines.lake import EVENTS, events
+from tests.pipelines.lake import EVENTS, events, ingest_job
 from tests.support.processes.alert_receivers import webhook
 
 _POLICY = "warehouse: {alerts: {webhook: '${OUR_HOOK}'}}\n"
@@ -36,7 +36,7 @@ def write(
 ) -> None:
     """Run the ingestion of a day, and the sensor for it if it fails, as the daemon does."""
     sources.give("shop.events", events(day, 0, 3, amount))
-    job = definitions.resolve_job_def("ingest__shop__events")
+    job = ingest_job(definitions, dg.AssetKey(["shop", "events"]))
     result = job.execute_in_process(partition_key=day, instance=instance, raise_on_error=False)
     if result.success:
         return

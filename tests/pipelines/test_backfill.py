@@ -126,9 +126,12 @@ def test_a_choice_that_names_nothing_or_what_is_no_partition_is_refused(lake: La
     assert not lake.catalog.table_exists("shop.events")
 
 
-@pytest.mark.parametrize("choice", [{}, {"missing": True}, {"where": "shop = 'north'"}])
+@pytest.mark.parametrize(
+    ("choice", "begins"),
+    [({"missing": True}, {}), ({"where": "shop = 'north'"}, {"partitions": ["north"]})],
+)
 def test_the_first_backfill_of_partitions_found_in_data_names_the_ways_to_begin(
-    lake: Lake, choice: dict[str, Any]
+    lake: Lake, choice: dict[str, Any], begins: dict[str, Any]
 ) -> None:
     lake.declare(
         EVENTS.replace("partition_keys: [dt]", "partition_keys: [shop]")
@@ -142,13 +145,14 @@ def test_the_first_backfill_of_partitions_found_in_data_names_the_ways_to_begin(
     refused = _backfill(lake, **choice)
     assert not refused.success
     assert "no partition of shop.events is known yet" in refused.failure
-    job = "ingest__shop__events"
-    assert f"dagster job execute -m lakewright.definitions -j {job}, " in refused.failure
     assert "lakewright backfill shop.events --partitions KEY,KEY, in run config" in refused.failure
 
     # Each of both ways makes the partition known.
-    assert (lake.run_job(job, {}) if choice else _backfill(lake, partitions=["north"])).success
-    assert _backfill(lake, **(choice or {"missing": True})).success
+    assert _backfill(lake, **begins).success
+    assert lake.instance.get_materialized_partitions(TableNames("shop.events").asset_key) == {
+        "north"
+    }
+    assert _backfill(lake, **choice).success
 
 
 def test_keys_of_two_dimensions_and_new_ones_of_a_dynamic_one_are_written(lake: Lake) -> None:
@@ -242,13 +246,13 @@ def test_partitions_that_are_found_in_data_are_known_after_the_first_run(lake: L
     lake.give(events("2024-01-01", 0, 2))
     for choice in ({"missing": True}, {"where": "dt > '2024'"}, {"failed": True}):
         refused = _backfill(lake, **choice)
-        assert "run the job ingest__shop__events without a partition" in refused.failure
+        assert "backfill the table without a choice of partitions" in refused.failure
         assert "keys such as dt=…/id=…" in refused.failure
     refused = _backfill(lake, partitions=["2024-01-01|0"])
     assert "2024-01-01|0: no partitions of the asset shop.events; keys look like dt=…/id=…" in (
         refused.failure
     )
-    assert lake.run("ingest").success
+    assert _backfill(lake).success
     assert _backfill(lake, where="id = 1").success
     assert _backfill(lake, partitions=["dt=2024-01-01/id=0"]).success
     sources.give("shop.events", _broken)

@@ -11,8 +11,8 @@ import pytest
 from tests.pipelines.lake import EVENTS, Lake, events
 
 ASSET = dg.AssetKey(["shop", "events"])
-CRITICAL = "amount__be_between"
-WARNING = "amount__not_be_null"
+CRITICAL = "amount_between"
+WARNING = "amount_not_null"
 
 
 def latest(lake: Lake, check: str = CRITICAL) -> dg.AssetCheckEvaluation:

@@ -19,6 +19,7 @@ from dagster._core.test_utils import create_run_for_test
 from lakewright.jobs.upkeep import build_upkeep_job
 from lakewright.jobs.verbs import KEEPING_JOBS
 from lakewright.platform.declare.policy_watch import PolicyFiles
+from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.upkeep.measures import Measures
 from lakewright.platform.upkeep.verb import AnyVerb
 from lakewright.platform.warehouse.kept_tables import KeptTables
@@ -115,18 +116,18 @@ def test_nothing_is_asked_for_while_a_run_of_the_table_is_in_flight(
 ) -> None:
     run = create_run_for_test(
         fragmented.instance,
-        job_name="ingest__shop__events",
+        job_name="__anonymous_asset_job_ingest_schedule__shop__events",
         status=status,
-        tags={"lakewright/table": "shop.events"},
+        tags=TableNames("shop.events").tags("ingest"),
         # A run can only be queued when it is known where it would run.
         remote_job_origin=RemoteJobOrigin(
             RemoteRepositoryOrigin(RegisteredCodeLocationOrigin("here"), "__repository__"),
-            "ingest__shop__events",
+            "__anonymous_asset_job_ingest_schedule__shop__events",
         ),
     )
     answer = fragmented.tick()
     assert not answer.run_requests
-    assert f"waits for run {run.run_id[:8]} of ingest__shop__events" in answer.skip_message
+    assert f"waits for run {run.run_id[:8]} of the asset" in answer.skip_message
 
     fragmented.instance.delete_run(run.run_id)
     assert len(fragmented.tick().run_requests) == 1
@@ -163,7 +164,7 @@ def test_a_backfill_that_has_no_runs_yet_is_in_flight_too(fragmented: Lake) -> N
 def test_a_run_of_another_table_is_no_obstacle(fragmented: Lake) -> None:
     create_run_for_test(
         fragmented.instance,
-        job_name="ingest__shop__products",
+        job_name="__ASSET_JOB",
         status=dg.DagsterRunStatus.STARTED,
         tags={"lakewright/table": "shop.products"},
         asset_selection=frozenset({dg.AssetKey(["shop", "products"])}),

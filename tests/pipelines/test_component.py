@@ -23,7 +23,7 @@ from dagster._core.test_utils import create_run_for_test
 from dagster.components.component_scaffolding import scaffold_object
 from dagster.components.core.component_tree import ComponentTreeException
 
-from lakewright.component import LakehouseTables
+from lakewright.component import LakehouseTables, Table
 from lakewright.definitions import build_definitions
 from lakewright.platform.declare.yaml_files import DeclarationError
 from lakewright.platform.orchestration.resources import WarehouseResource
@@ -32,7 +32,7 @@ from lakewright.storage import Catalog
 from lakewright.storage.errors import CorruptionError
 from tests.pipelines import sources
 from tests.pipelines.describe import describe
-from tests.pipelines.lake import EVENTS, events
+from tests.pipelines.lake import EVENTS, events, ingest_job
 
 
 @pytest.fixture
@@ -67,8 +67,8 @@ def test_a_defs_yaml_gives_asset_checks_jobs_sensor_and_schedule(project: Path) 
 
     said = describe(loaded)
     assert "asset shop/events in shop, 31 partitions, single run" in said
-    assert "blocking check amount__be_between" in said
-    for job in ("ingest__shop__events", "compact__lake", "expire_snapshots__lake"):
+    assert "blocking check amount_between" in said
+    for job in ("compact__lake", "expire_snapshots__lake"):
         assert f"job {job} " in said
     assert "sensor upkeep_sensor__lake: " in said
     # The project's own executor is the project's business.
@@ -92,7 +92,7 @@ def test_a_scaffolded_component_can_be_run_at_once(
     # Runs begin in folders of their own.
     monkeypatch.chdir(elsewhere)
     loaded = dg.load_from_defs_folder(path_within_project=project)
-    job = loaded.resolve_job_def("ingest__shop__orders")
+    job = ingest_job(loaded, dg.AssetKey(["shop", "orders"]))
     with dg.DagsterInstance.ephemeral() as instance:
         assert job.execute_in_process(instance=instance).success
     assert Catalog.open(str(root / "warehouse")).table("shop.orders").read().num_rows == 3
@@ -157,7 +157,6 @@ def test_an_asset_refers_to_the_line_of_its_declaration_and_names_the_upkeep_sen
     references = metadata["dagster/code_references"].code_references
     assert dg.LocalFileCodeReference(file_path=str(file), line_number=3) in references
     assert metadata["lakewright/upkeep_sensor"] == dg.MetadataValue.text("upkeep_sensor__lake")
-    assert metadata["job of compact"] == dg.MetadataValue.text("compact__lake")
     assert metadata["job of evolve_schema"] == dg.MetadataValue.text("evolve_schema__lake")
     assert metadata["job of validate_schema"] == dg.MetadataValue.text("validate_schema__lake")
 
@@ -219,11 +218,13 @@ def test_adopted_tables_are_assets_from_a_state_file_without_looking_at_the_ware
     graph = loaded.get_repository_def().asset_graph
     node = graph.get(dg.AssetKey(["crm", "orders"]))
     assert node.is_external
-    assert node.description == "All orders."
+    assert node.description.startswith("All orders.\n\nPrimary key `id`, ")
+    assert "merged by `deduplicate`" in node.description
     assert node.metadata["dagster/table_name"] == "crm.orders"
     # Files of a keyed table may hold several versions of a row.
     assert "dagster/row_count" not in node.metadata
-    assert node.metadata["job of compact"] == dg.MetadataValue.text("compact__lake")
+    sensor = dg.MetadataValue.text("upkeep_sensor__lake")
+    assert node.metadata["lakewright/upkeep_sensor"] == sensor
     columns = node.metadata["dagster/column_schema"].columns
     assert [(each.name, each.type) for each in columns] == [("id", "BIGINT"), ("city", "STRING")]
 
@@ -246,11 +247,16 @@ def test_the_asset_of_an_adopted_table_tells_who_owns_it_and_which_line_keeps_it
     )
     graph = definitions.get_repository_def().asset_graph
     notes, kept = (graph.get(dg.AssetKey(["crm", each])) for each in ("notes", "orders"))
-    assert (kept.description, kept.owners) == ("All orders.", ["sales@shop.example"])
+    told, keys, times, _ = kept.description.split("\n\n")
+    (commit,) = orders.table("crm.orders").history.snapshots()
+    assert (told, kept.owners) == ("All orders.", ["sales@shop.example"])
+    assert keys == "Primary key `id`, rows of a key are merged by `deduplicate`."
+    assert times.startswith(f"Written by `{commit.commit_user}`, last at ")
+    assert ". Created at " in times
     assert kept.metadata["lakewright/small_files_policy"] == 7
     assert kept.metadata["lakewright/upkeep_sensor"].value == "upkeep_sensor"
     # Dagster takes no bare name of a user for an owner.
-    assert (notes.description, notes.owners) == ("Of the notebook.", [])
+    assert (notes.description.split("\n\n")[0], notes.owners) == ("Of the notebook.", [])
     assert notes.metadata["owner"] == "ada"
     for node, line in ((notes, 1), (kept, 3)):
         references = node.metadata["dagster/code_references"].code_references
@@ -277,10 +283,10 @@ def test_assets_link_the_jobs_and_the_sensor_that_keep_them(project: Path, order
         metadata = graph.get(dg.AssetKey(key)).metadata
         sensor = dg.MetadataValue.url("/locations/our%20lake/sensors/upkeep_sensor")
         assert metadata["lakewright/upkeep_sensor"] == sensor
-        assert metadata["job of compact"] == dg.MetadataValue.job("compact", "our lake")
     # It has no comment.
     told = graph.get(dg.AssetKey(["crm", "notes"])).description
-    assert told == f"Kept by `{policy}`, mode live; no declaration names it."
+    *_, kept = told.split("\n\n")
+    assert kept == f"Kept by `{policy}`, mode live; no declaration names it."
 
 
 def test_the_sensor_asks_for_a_run_that_makes_an_asset_of_a_new_table(
@@ -315,7 +321,7 @@ def test_the_sensor_asks_for_a_run_that_makes_an_asset_of_a_new_table(
 
 OUR_TABLES = """
 import dagster as dg
-from lakewright.component import LakehouseTables
+from lakewright.component import LakehouseTables, Table
 
 class OurTables(LakehouseTables):
     def get_asset_spec(self, table):
@@ -360,7 +366,7 @@ def test_a_subclass_changes_the_specs_of_declared_and_adopted_tables_and_wraps_e
     assert graph.get(dg.AssetKey(["crm", "orders"])).group_name == "theirs"
 
     with dg.DagsterInstance.ephemeral() as instance:
-        job = loaded.resolve_job_def("ingest__shop__events")
+        job = ingest_job(loaded, dg.AssetKey(["shop", "events"]))
         assert job.execute_in_process(instance=instance, partition_key="2024-01-01").success
         told = instance.get_latest_materialization_event(dg.AssetKey(["shop", "events"]))
         assert told is not None
@@ -392,7 +398,7 @@ DAILY = """
     write: {engine: local}
 """
 OUR_KEYS = """
-from lakewright.component import LakehouseTables
+from lakewright.component import LakehouseTables, Table
 
 class OurTables(LakehouseTables):
     def get_asset_spec(self, table):
@@ -424,6 +430,11 @@ class Moved:
         done = self.loaded.resolve_job_def(job).execute_in_process(instance=self.instance, **given)
         assert done.success
         return done
+
+    def ingest(self, key: dg.AssetKey) -> None:
+        """Materialize one day of an asset."""
+        job = ingest_job(self.loaded, key)
+        assert job.execute_in_process(instance=self.instance, partition_key="2024-01-01").success
 
     def tick(self, sensor: str) -> Any:
         """Let a sensor look once, and report its events as the daemon does."""
@@ -485,12 +496,12 @@ def test_a_subclass_gives_assets_other_keys_and_dependencies_follow(moved: Moved
 
 def test_runs_checks_and_automations_work_at_the_changed_key(moved: Moved) -> None:
     instance = moved.instance
-    moved.run("ingest__shop__events", partition_key="2024-01-01")
+    moved.ingest(EVENTS_KEY)
     told = instance.get_latest_materialization_event(EVENTS_KEY)
     assert told is not None
     assert told.asset_materialization is not None
     assert told.asset_materialization.partition == "2024-01-01"
-    check = dg.AssetCheckKey(EVENTS_KEY, "amount__be_between")
+    check = dg.AssetCheckKey(EVENTS_KEY, "amount_between")
     storage = instance.event_log_storage
     assert storage.get_latest_asset_check_execution_by_key([check])[check].evaluation.passed
     moved.run("validate_schema__lake")
@@ -502,7 +513,7 @@ def test_runs_checks_and_automations_work_at_the_changed_key(moved: Moved) -> No
     moved.run("backfill__lake", run_config={"ops": {"backfill__lake": {"config": config}}})
     assert instance.get_materialized_partitions(EVENTS_KEY) == {"2024-01-01", "2024-01-02"}
 
-    moved.run("ingest__shop__daily", partition_key="2024-01-01")
+    moved.ingest(DAILY_KEY)
     assert instance.get_materialized_partitions(DAILY_KEY) == {"2024-01-01"}
     assert moved.catalog.table("shop.daily").read().to_pylist() == [
         {"dt": "2024-01-01", "total": 3.0}
@@ -518,7 +529,7 @@ def test_runs_checks_and_automations_work_at_the_changed_key(moved: Moved) -> No
 
 
 def test_what_upkeep_sees_and_does_lands_at_the_changed_key(moved: Moved) -> None:
-    moved.run("ingest__shop__events", partition_key="2024-01-01")
+    moved.ingest(EVENTS_KEY)
     for number in range(3):
         moved.write("shop.events", {"dt": "2024-01-01", "id": number, "amount": 1.0})
     # This one has come since the assets were listed.
@@ -561,7 +572,7 @@ def test_what_upkeep_sees_and_does_lands_at_the_changed_key(moved: Moved) -> Non
 
 
 def test_a_run_of_the_asset_at_its_changed_key_holds_upkeep_of_the_table_back(moved: Moved) -> None:
-    moved.run("ingest__shop__events", partition_key="2024-01-01")
+    moved.ingest(EVENTS_KEY)
     for number in range(3):
         moved.write("shop.events", {"dt": "2024-01-01", "id": number, "amount": 1.0})
     create_run_for_test(
@@ -635,3 +646,73 @@ def test_the_check_of_an_adopted_table_runs_for_it_alone(project: Path, orders: 
 
 def _refuse(*_: object) -> None:
     raise AssertionError("loading looked at the warehouse")
+
+
+TABLE = """\
+type: lakewright.component.Table
+attributes:
+  table: shop.daily
+  columns:
+    - {name: dt, type: STRING NOT NULL}
+    - {name: total, type: DOUBLE}
+  partition_keys: [dt]
+  partitions:
+    daily: {column: dt, start: 2024-01-01, end: 2024-02-01}
+  depends_on: [shop.events]
+  source: {csv: "{{ env.DAYS }}/days.csv"}
+"""
+DAILY_TABLE = dg.AssetKey(["shop", "daily"])
+
+
+def test_a_component_that_is_a_table_joins_the_tables_of_its_project(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "defs" / "daily").mkdir()
+    (project / "defs" / "daily" / "defs.yaml").write_text(TABLE)
+    write_component(project, "lake", f"  warehouse: {project}/warehouse\n")
+    (project / "days.csv").write_text("dt,total\n2024-01-02,3.5\n")
+    monkeypatch.setenv("DAYS", str(project))
+
+    loaded = dg.load_from_defs_folder(path_within_project=project)
+
+    graph = loaded.get_repository_def().asset_graph
+    assert graph.get(DAILY_TABLE).parent_keys == {dg.AssetKey(["shop", "events"])}
+    place = graph.get(DAILY_TABLE).metadata["dagster/code_references"].code_references[0]
+    assert (Path(place.file_path).parent.name, place.line_number) == ("daily", 3)
+    names = [each.name for each in loaded.get_repository_def().sensor_defs]
+    assert sorted(names) == ["schema_sensor__lake", "upkeep_sensor__lake"]
+    sources.forget()
+    sources.give("shop.events", events("2024-01-02", 0, 3))
+    with dg.DagsterInstance.ephemeral() as instance:
+        for key in (dg.AssetKey(["shop", "events"]), DAILY_TABLE):
+            job = ingest_job(loaded, key)
+            assert job.execute_in_process(instance=instance, partition_key="2024-01-02").success
+    rows = Catalog.open(f"{project}/warehouse").table("shop.daily").read().to_pylist()
+    assert rows == [{"dt": "2024-01-02", "total": 3.5}]
+
+
+def test_a_scaffolded_table_is_written_without_another_component(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAKEWRIGHT_WAREHOUSE", f"{project}/warehouse")
+    for name in ("orders", "returns"):
+        folder = project / "defs" / name
+        scaffold_object(folder, "lakewright.component.Table", None, "yaml", project.parent.parent)
+    loaded = dg.load_from_defs_folder(path_within_project=project)
+    keys = [dg.AssetKey(["shop", "orders"]), dg.AssetKey(["shop", "returns"])]
+    assert {*keys} <= {*loaded.resolve_all_asset_keys()}
+    with dg.DagsterInstance.ephemeral() as instance:
+        assert ingest_job(loaded, *keys).execute_in_process(instance=instance).success
+    assert Catalog.open(f"{project}/warehouse").table("shop.returns").read().num_rows == 3
+
+
+def test_a_wrong_declaration_of_a_table_component_is_told_with_its_line(project: Path) -> None:
+    (project / "defs" / "daily").mkdir()
+    (project / "defs" / "daily" / "defs.yaml").write_text(
+        "type: lakewright.component.Table\nattributes:\n  table: shop.daily\n  freshnes: 3h\n"
+    )
+    with pytest.raises(Exception, match="definitions for daily") as error:
+        dg.load_from_defs_folder(path_within_project=project)
+    assert "defs.yaml:4: freshnes: " in str(error.value.__cause__)
+    properties = Table.get_model_cls().model_json_schema()["properties"]
+    assert {"table", "columns", "source", "freshness"} <= properties.keys()

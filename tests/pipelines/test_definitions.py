@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from lakewright.definitions import defs
+from lakewright.definitions import build_definitions, defs
 from lakewright.jobs.upkeep import REQUESTS_JOB
 from lakewright.jobs.verbs import KEEPING_JOBS, REQUESTED_JOBS
 from lakewright.platform.declare.variables import TABLES_VARIABLE
@@ -111,10 +112,9 @@ def test_a_table_that_others_write_gets_upkeep_and_nothing_that_writes(lake: Lak
     assert not graph.get(dg.AssetKey(["shop", "events"])).is_materializable
 
 
-def test_a_declared_table_brings_the_jobs_of_its_partitions_and_nothing_else(lake: Lake) -> None:
+def test_a_declared_table_brings_its_asset_and_no_job_of_its_own(lake: Lake) -> None:
     lake.declare(EVENTS)
-    own = {"ingest__shop__events"}
-    shared = _jobs(lake) - own
+    shared = _jobs(lake)
 
     count = 100
     for number in range(count):
@@ -122,11 +122,26 @@ def test_a_declared_table_brings_the_jobs_of_its_partitions_and_nothing_else(lak
     lake.declare("table: shop.written_by_others\n")
     many = lake.definitions.get_repository_def()
 
-    of_tables = {f"ingest__shop__t{each}" for each in range(count)}
-    assert _jobs(lake) == shared | of_tables
+    assert _jobs(lake) == shared
     assert len(shared) == 18
     assert [each.name for each in many.schedule_defs] == ["validate_schema_schedule"]
     assert {each.name for each in many.sensor_defs} == {"upkeep_sensor", "schema_sensor"}
+
+
+def test_definitions_are_made_without_warnings_of_dagster(lake: Lake) -> None:
+    lake.declare(EVENTS + "    schedule: '0 5 * * *'\n    freshness: 36h\n")
+    (lake.folder / "policy.yaml").write_text("warehouse: {mode: live}\n")
+    with warnings.catch_warnings():
+        for each in (dg.BetaWarning, dg.PreviewWarning, dg.SupersessionWarning):
+            warnings.simplefilter("error", each)
+        built = build_definitions(
+            [lake.folder / "tables"],
+            warehouse=lake.warehouse,
+            policies=[lake.folder / "policy.yaml"],
+            adopted=["*"],
+            refresh=lambda _: None,
+        )
+        assert built.get_repository_def().get_all_jobs()
 
 
 def _jobs(lake: Lake) -> set[str]:

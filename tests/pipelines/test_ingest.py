@@ -97,7 +97,7 @@ def test_a_critical_expectation_that_is_not_met_publishes_nothing(lake: Lake) ->
     assert lake.rows() == events("2024-01-01", 0, 3)
     assert files_on_disk(lake) == before
     assert not outcome.materializations
-    check = outcome.checks["amount__be_between"]
+    check = outcome.checks["amount_between"]
     assert not check.passed
     assert check.severity.value == "ERROR"
     told = {key: one.value for key, one in check.metadata.items()}
@@ -121,7 +121,7 @@ def test_one_bad_day_is_rejected_and_the_others_are_published(lake: Lake) -> Non
     outcome = lake.materialize(partitions=("2024-01-01", "2024-01-04"))
 
     assert not outcome.success
-    rejected = "dt=2024-01-02 (amount__be_between: 2 rows do not meet it)"
+    rejected = "dt=2024-01-02 (amount_between: 2 rows do not meet it)"
     assert f"rejected 1 partition of shop.events, with 2 rows: {rejected}" in outcome.failure
     assert "published 2 other partitions, with 7 rows" in outcome.failure
     assert {row["dt"] for row in lake.rows()} == {"2024-01-01", "2024-01-03"}
@@ -129,19 +129,19 @@ def test_one_bad_day_is_rejected_and_the_others_are_published(lake: Lake) -> Non
     rows_by_day = {day: each["dagster/partition_row_count"] for day, each in told.items()}
     assert rows_by_day == {"2024-01-01": 5, "2024-01-03": 2, "2024-01-04": 0}
     assert told["2024-01-01"]["dagster/row_count"] == 7
-    check = outcome.checks["amount__be_between"]
+    check = outcome.checks["amount_between"]
     assert not check.passed
     assert check.severity.value == "ERROR"
     assert list(check.metadata[NOT_MET].value) == ["2024-01-02"]
     # A check that is met has no failing partition to show.
-    assert NOT_MET not in outcome.checks["amount__not_be_null"].metadata
+    assert NOT_MET not in outcome.checks["amount_not_null"].metadata
     (step,) = outcome.result.get_step_failure_events()
     shown = step.event_specific_data.user_failure_data.metadata["lakewright/partitions_rejected"]
     assert [each.data for each in shown.records] == [
         {
             "partition": "dt=2024-01-02",
             "rows": 2,
-            "not met": "amount__be_between: 2 rows do not meet it",
+            "not met": "amount_between: 2 rows do not meet it",
         }
     ]
     # What Dagster counts as written, which is what a backfill counts, too.
@@ -151,7 +151,7 @@ def test_one_bad_day_is_rejected_and_the_others_are_published(lake: Lake) -> Non
     lake.give(events("2024-01-02", 5, 7))
     again = lake.materialize(partitions="2024-01-02")
     assert again.success, again.failure
-    assert again.checks["amount__be_between"].passed
+    assert again.checks["amount_between"].passed
 
 
 @pytest.mark.mission("PT5")
@@ -180,8 +180,8 @@ def test_a_warning_is_shown_and_the_rows_are_published(lake: Lake) -> None:
 
     assert outcome.success, outcome.failure
     assert lake.table().read().num_rows == 4
-    assert outcome.checks["amount__be_between"].passed
-    check = outcome.checks["amount__not_be_null"]
+    assert outcome.checks["amount_between"].passed
+    check = outcome.checks["amount_not_null"]
     assert not check.passed
     assert check.severity.value == "WARN"
 
@@ -198,7 +198,7 @@ def test_an_expectation_that_cannot_be_evaluated_publishes_nothing(lake: Lake) -
     outcome = lake.materialize(partitions="2024-01-01")
 
     assert not outcome.success
-    assert "could not be evaluated" in outcome.checks["amount__match_regex"].description
+    assert "could not be evaluated" in outcome.checks["amount_matches_regex"].description
     assert not lake.table().history.snapshots()
 
 

@@ -11,12 +11,13 @@ import pytest
 from dagster._core.test_utils import create_run_for_test
 
 from lakewright.definitions import build_definitions
+from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.orchestration.resources import WarehouseResource
 from lakewright.platform.orchestration.run_identity import commit_user
 from lakewright.platform.upkeep.verbs import VERBS
 from lakewright.storage import Catalog, Lease, LeaseKind
 from lakewright.storage.operations.leases.leases import LeaseRequest, acquire_lease, whole_table
-from tests.pipelines.lake import EVENTS, Lake, Outcome, events
+from tests.pipelines.lake import EVENTS, Lake, Outcome, events, ingest_job
 from tests.support.stores.watched_files import Call, Meanwhile, WatchedFiles
 
 FIRST, SECOND = "2024-01-01", "2024-01-02"
@@ -57,7 +58,9 @@ def run_interrupted(
     definitions = build_definitions([lake.folder / "tables"], warehouse=warehouse)
     if job in VERBS:
         config = {"tables": {"shop.events": config or {}}}
-    result = definitions.resolve_job_def(job).execute_in_process(
+    ingest = ingest_job(definitions, TableNames("shop.events").asset_key)
+    definition = ingest if job == "ingest" else definitions.resolve_job_def(job)
+    result = definition.execute_in_process(
         instance=lake.instance,
         run_config={"ops": {job: {"config": config}}} if config else {},
         partition_key=partition,
@@ -111,16 +114,14 @@ def test_two_days_are_written_at_once_each_under_its_own_lease(lake: Lake) -> No
     def second() -> None:
         beside = run_interrupted(
             lake,
-            "ingest__shop__events",
+            "ingest",
             new_file_of(SECOND),
             lambda: seen.append(lake.table().upkeep.leases()),
             partition=SECOND,
         )
         assert beside.success, beside.failure
 
-    outcome = run_interrupted(
-        lake, "ingest__shop__events", new_file_of(FIRST), second, partition=FIRST
-    )
+    outcome = run_interrupted(lake, "ingest", new_file_of(FIRST), second, partition=FIRST)
 
     assert outcome.success, outcome.failure
     assert sorted(str(each.scope) for each in seen[0]) == [f"dt={FIRST}", f"dt={SECOND}"]

@@ -55,7 +55,7 @@ def test_the_declaration_in_the_readme_makes_its_table(lake: Lake, declaration: 
 
     assert outcome.success, outcome.failure
     assert lake.rows("shop.orders") == ORDERS
-    assert outcome.checks["amount__be_between"].passed
+    assert outcome.checks["amount_between"].passed
 
 
 def test_the_declaration_in_the_readme_reads_a_csv(lake: Lake, declaration: str) -> None:

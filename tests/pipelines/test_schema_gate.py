@@ -64,7 +64,7 @@ def test_changes_of_run_config_ask_the_declaration_and_its_checks(filled: Lake) 
     assert not denied.success
     findings = failure_metadata(denied)["findings"]
     assert "declaration shop.events uses column amount" in findings
-    assert "asset check amount__be_between uses column amount" in findings
+    assert "asset check amount_between uses column amount" in findings
     assert filled.table().schema.id == 0
 
 

@@ -162,11 +162,11 @@ UNPARTITIONED = (
 )
 
 
-@pytest.mark.parametrize("from_job", [True, False])
+@pytest.mark.parametrize("with_checks", [True, False])
 def test_a_run_that_publishes_in_another_mode_succeeds_with_one_result(
-    lake: Lake, from_job: bool
+    lake: Lake, with_checks: bool
 ) -> None:
-    lake.with_checks = True
+    lake.with_checks = with_checks
     lake.declare(UNPARTITIONED)
     lake.give(events("2024-01-01", 0, 3))
     assert lake.materialize().success
@@ -176,11 +176,7 @@ def test_a_run_that_publishes_in_another_mode_succeeds_with_one_result(
     # The declared mode would replace the value of another client.
     assert not lake.materialize().success
     config = {"mode": "append"}
-    if from_job:
-        step = {"shop__events": {"config": config}}
-        appended = lake.run_job("ingest__shop__events", {"ops": step})
-    else:
-        appended = lake.materialize(config=config)
+    appended = lake.materialize(config=config)
     assert appended.success, appended.failure
     assert len(lake.rows()) == 7
     results = [
@@ -190,7 +186,7 @@ def test_a_run_that_publishes_in_another_mode_succeeds_with_one_result(
         and each.event_specific_data.check_name == CHECK
     ]
     assert set(results) == {(False, dg.AssetCheckSeverity.WARN)}
-    assert len(results) == (1 if from_job else 2)
+    assert len(results) == (2 if with_checks else 1)
 
 
 def test_a_table_that_others_write_shows_its_drift_and_refuses_nothing(filled: Lake) -> None:

@@ -35,7 +35,7 @@ def test_a_dataframe_is_validated_and_published(lake: Lake) -> None:
     told = outcome.materializations["2024-01-01"]
     assert told["lakewright/engine"] == "spark"
     assert told["dagster/partition_row_count"] == 3
-    assert outcome.checks["amount__be_between"].passed
+    assert outcome.checks["amount_between"].passed
 
     sources.give("shop.events", lambda request: as_dataframe(rows)(request).drop("amount"))
     lacking = lake.materialize(partitions="2024-01-01")
@@ -59,7 +59,7 @@ def test_many_rows_are_validated_in_spark_with_the_same_verdict(
     outcome = lake.materialize(partitions="2024-01-01")
 
     assert not outcome.success
-    check = outcome.checks["amount__be_between"]
+    check = outcome.checks["amount_between"]
     assert not check.passed
     assert check.metadata["offending_rows"].value == 2
     assert [record.data for record in check.metadata["sample"].records] == [

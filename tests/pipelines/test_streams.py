@@ -63,7 +63,7 @@ class Stream:
             os.utime(path, (1_700_000_000 + len(list(self.folder.iterdir())),) * 2)
 
     def run(self, **tags: str) -> Outcome:
-        return self.lake.run_job(TableNames(self.name).job("ingest"), {}, **tags)
+        return self.lake.materialize(self.name, tags=tags)
 
     @property
     def ids(self) -> list[int]:
@@ -103,14 +103,14 @@ def test_a_run_takes_what_is_new_and_tells_the_partitions_that_it_wrote(stream: 
     assert told[None]["partitions done"] == ["dt=2024-06-01"]
     dynamic = stream.lake.instance.get_dynamic_partitions("lakewright/logs.clicks/dt")
     assert sorted(dynamic) == ["2024-06-01", "2024-06-02"]
-    assert first.checks["id__be_between"].passed
-    assert first.checks["id__be_between"].metadata["checked_rows"].value == 3
+    assert first.checks["id_between"].passed
+    assert first.checks["id_between"].metadata["checked_rows"].value == 3
 
     idle = stream.run()
     assert idle.success, idle.failure
     assert idle.materializations == {}
     assert idle.observations[None]["lakewright/batches"] == 0
-    assert idle.checks["id__be_between"].passed
+    assert idle.checks["id_between"].passed
 
     # The run died before Spark noted that the batch has ended, and before Dagster was told.
     checkpoint = stream.lake.table(stream.name).table_files.paths.root + "/.lakewright/checkpoint"
@@ -143,7 +143,7 @@ def test_a_batch_that_fails_an_expectation_is_not_committed_and_comes_again(
         told |= refused.materializations
         assert not refused.success
         assert "1 of 2 rows does not meet it; the batch was not committed" in refused.failure
-        assert not refused.checks["id__be_between"].passed
+        assert not refused.checks["id_between"].passed
         assert stream.ids == [1]
     # The first one tells of the batch before it, and how long it took.
     assert told[None]["lakewright/rows_written"] == 1
@@ -153,7 +153,7 @@ def test_a_batch_that_fails_an_expectation_is_not_committed_and_comes_again(
     stream.add("b.json", click(2, "02T10:00:00"), click(3, "02T11:00:00"))
     again = stream.run()
     assert again.success, again.failure
-    assert again.checks["id__be_between"].passed
+    assert again.checks["id_between"].passed
     assert {*again.materializations} == {None, "2024-06-02", "2024-06-03"}
     assert stream.ids == [1, 2, 3, 4]
 
@@ -204,17 +204,17 @@ def test_the_changes_of_a_table_follow_its_materializations(lake: Lake) -> None:
         orders.write(rows(orders, values, kinds))
         tell()
         (request,) = lake.tick_of(sensor).run_requests
-        outcome = lake.run_job("ingest__shop__copy", {}, **request.tags)
+        outcome = lake.materialize("shop.copy", tags=request.tags)
         assert outcome.success, outcome.failure
         assert lake.tick_of(sensor).skip_message
     assert lake.rows("shop.copy") == [{"id": 1, "day": "a", "v": "v1"}]
 
     altered = orders.alter(AddColumn("city", "STRING"))
     altered.write(rows(altered, [{"id": 3, "day": "a", "v": "w", "city": "Ulm"}], ["+I"]))
-    refused = lake.run_job("ingest__shop__copy", {})
+    refused = lake.materialize("shop.copy")
     assert not refused.success
     assert "shop.orders has columns that shop.copy lacks: city; nothing was read" in refused.failure
     lake.declare(COPY.replace("to-copy}", "to-copy}, extra_columns: ignore"), "copy.yaml")
-    outcome = lake.run_job("ingest__shop__copy", {})
+    outcome = lake.materialize("shop.copy")
     assert outcome.success, outcome.failure
     assert [row["id"] for row in lake.rows("shop.copy")] == [1, 3]

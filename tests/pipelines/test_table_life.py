@@ -137,7 +137,7 @@ def test_what_a_schedule_asks_for_can_be_run(lake: Lake) -> None:
     lake.declare(EVENTS + "    schedule: {cron: '0 5 * * *', partitions: 2}\n")
     lake.give(events("2024-01-08", 0, 1) + events("2024-01-09", 1, 2) + events("2024-01-10", 2, 3))
     (request,) = scheduled(lake, "2024-01-10T05:00Z").run_requests
-    outcome = lake.run_job("ingest__shop__events", {}, **request.tags)
+    outcome = lake.materialize(tags=request.tags)
     assert outcome.success, outcome.failure
     assert {row["dt"] for row in lake.rows()} == {"2024-01-08", "2024-01-09"}
 

@@ -63,18 +63,22 @@ def test_ten_due_tables_take_one_run_and_then_nothing_is_due(many: Lake) -> None
     assert many.tick().skip_message == "looked at 10 tables: nothing is due"
 
 
-def test_the_log_of_a_quiet_tick_says_what_was_looked_at(
+def test_a_tick_logs_what_has_changed_and_a_quiet_one_nothing(
     lake: Lake, capfd: pytest.CaptureFixture[str]
 ) -> None:
     lake.declare(f"tables:\n  - {{table: shop.t0, {SHARED}}}\n")
     fill(lake, "shop.t0", 1)
     lake.tick()
-    capfd.readouterr()
-    assert not lake.tick().run_requests
-    warning, line = capfd.readouterr().err.splitlines()
-    assert line.endswith("looked at 1 table: nothing is due")
+    (warning,) = capfd.readouterr().err.splitlines()
     # The instances of tests have none.
     assert "run_monitoring is not enabled in dagster.yaml" in warning
+    quiet = lake.tick()
+    assert quiet.skip_message == "looked at 1 table: nothing is due"
+    assert not capfd.readouterr().err
+    fill(lake, "shop.t0", 4)
+    assert lake.tick().run_requests
+    (line,) = capfd.readouterr().err.splitlines()
+    assert "shop.t0" in line
 
 
 def test_a_run_over_tables_shows_what_came_of_each_and_of_one_table_its_plan(many: Lake) -> None:

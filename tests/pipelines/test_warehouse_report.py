@@ -27,7 +27,8 @@ def test_a_run_writes_the_page_and_its_event_links_it(tmp_path: Path) -> None:
     catalog.create_database("crm")
     catalog.create_table("crm.people", {"id": "BIGINT"}).write([{"id": 1}])
     loaded = definitions(catalog)
-    job = loaded.resolve_job_def("warehouse_report_job__lake")
+    key = dg.AssetKey("warehouse_report__lake")
+    job = loaded.resolve_implicit_global_asset_job_def().get_subset(asset_selection={key})
 
     with dg.DagsterInstance.ephemeral() as instance:
         result = job.execute_in_process(instance=instance)
@@ -50,7 +51,8 @@ def test_a_schedule_renews_the_page_and_the_sensor_names_it(tmp_path: Path) -> N
     schedule = repository.get_schedule_def("warehouse_report_schedule__lake")
 
     assert schedule.default_status is dg.DefaultScheduleStatus.RUNNING
-    assert schedule.job_name == "warehouse_report_job__lake"
+    job = repository.get_job(schedule.job_name)
+    assert [node.name for node in job.graph.nodes] == ["warehouse_report__lake"]
     told = repository.get_sensor_def("upkeep_sensor__lake").description or ""
     assert "`warehouse_report__lake`" in told
 

@@ -44,7 +44,7 @@ from lakewright.storage.operations.read.file_rows import FileRows
 from lakewright.storage.operations.read.merge_read import merged_windows, row_order
 from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
 from lakewright.storage.operations.read.scan import DataSplit
-from lakewright.storage.operations.read.side_by_side import Run, SideBySide
+from lakewright.storage.operations.read.side_by_side import OpenRun, SideBySide
 from lakewright.storage.operations.read.unfit_values import NulledValues, logged
 from lakewright.storage.operations.running.task_memory import COMPARED_BYTES, STREAMING, MergeMemory
 from lakewright.storage.spec.arguments import whole_or_none
@@ -194,15 +194,17 @@ class ChangeReader:
         return FileRows(self.files, fields, shown=True, nulled=self.nulled)
 
 
-def _merged_buckets(source: FileRows, parts: Sequence[DataSplit], memory: MergeMemory) -> list[Run]:
+def _merged_buckets(
+    source: FileRows, parts: Sequence[DataSplit], memory: MergeMemory
+) -> list[OpenRun]:
     """The buckets of a state, each as one merged run."""
     # All buckets are merged at once, up to the number of streams.
     own = memory.shared(max(1, min(len(parts), memory.streams)))
 
-    def as_run(part: DataSplit) -> Run:
+    def as_run(part: DataSplit) -> OpenRun:
         count = sum(file.row_count for file in part.files)
         size = count * source.row_bytes(part, part.files, own.window_bytes, with_keys=True)
-        return Run(count, size, lambda _: merged_windows(source, part, memory=own))
+        return OpenRun(count, size, lambda _: merged_windows(source, part, memory=own))
 
     return [as_run(part) for part in parts]
 

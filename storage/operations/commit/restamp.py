@@ -24,7 +24,7 @@ from lakewright.storage.operations.references.sweep import delete_unpublished
 from lakewright.storage.operations.state.assign_buckets import next_sequences
 from lakewright.storage.operations.state.live_files import LiveFiles
 from lakewright.storage.operations.write.rolling_writer import BucketTarget, RollingWriter
-from lakewright.storage.operations.write.verify import Proof, Written
+from lakewright.storage.operations.write.verify import Proof, ProvenFiles
 from lakewright.storage.spec.commit import CommitMessage, StagedWrite, WriteMode
 from lakewright.storage.spec.manifest import DataFileMeta, FileSource, ManifestEntry
 from lakewright.storage.spec.options import BucketMode
@@ -185,7 +185,7 @@ def _shifted(
             writers.append(writer)
             _copy(source, split, file, shift, writer, proof)
             written = writer.close()
-            proof.check(Written(writer.target, writer.witness, written, file.row_count))
+            proof.check(ProvenFiles(writer.target, writer.witness, written, file.row_count))
             found += written
         return tuple(found)
 

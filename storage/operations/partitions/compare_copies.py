@@ -16,8 +16,8 @@ from lakewright.storage.operations.partitions.kept_rows import has_all_rows, is_
 from lakewright.storage.spec.file_names import is_copy, origin_of
 
 
-class Why(Enum):
-    """Why a partition of the target stays as it is."""
+class CopyReason(Enum):
+    """CopyReason a partition of the target stays as it is."""
 
     OWN = "rows of its own"
     DELETED = "copied rows were deleted"
@@ -29,7 +29,7 @@ class Compared:
     """What is to be copied, in place of older copies; or a partition that bars the exchange."""
 
     lacking: frozenset[bytes] = frozenset()
-    refusal: tuple[bytes, Why] | None = None
+    refusal: tuple[bytes, CopyReason] | None = None
 
 
 def compare_copies(
@@ -52,17 +52,17 @@ def compare_copies(
     for row in sorted(rows):
         if row in own | marked:
             if not has_all_rows(files, here.snapshot, other, there.snapshot, row):
-                return Compared(refusal=(row, Why.OWN if row in own else Why.DELETED))
+                return Compared(refusal=(row, CopyReason.OWN if row in own else CopyReason.DELETED))
         elif _origins(taken[row]) != _origins(due[row]):
             untouched = is_untouched(files, here.snapshot, row) if taken[row] else True
             if not untouched:
-                why = Why.UNTOLD if untouched is None else Why.DELETED
+                why = CopyReason.UNTOLD if untouched is None else CopyReason.DELETED
                 return Compared(refusal=(row, why))
             lacking.add(row)
     return Compared(lacking=frozenset(lacking))
 
 
-def advice_on(why: Why, files: TableFiles, other: TableFiles) -> str:
+def advice_on(why: CopyReason, files: TableFiles, other: TableFiles) -> str:
     """Which rows are in the target, and a way out that neither doubles rows nor loses any."""
     here, there = files.name, other.name
     compare = (
@@ -73,16 +73,16 @@ def advice_on(why: Why, files: TableFiles, other: TableFiles) -> str:
         "drop may be nowhere else"
     )
     match why:
-        case Why.OWN:
+        case CopyReason.OWN:
             return f"that are not of {there}, or were written anew since it was copied; {compare}"
-        case Why.DELETED:
+        case CopyReason.DELETED:
             return (
                 f"deleted since they were copied from {there}; see that no exchange of it runs "
                 f"(lakewright lease list {here}); then, to keep it as it is, INSERT here what "
                 f"{there} got since, if anything, and drop it in {there}; to exchange again, with "
                 f"the deleted rows, drop it here, if {there} has all of its other rows"
             )
-        case Why.UNTOLD:
+        case CopyReason.UNTOLD:
             return (
                 f"copied from {there}, which has other files by now, and the snapshot that copied "
                 f"them expired, so that deleted rows could come back; {compare}"

@@ -21,8 +21,8 @@ from lakewright.storage.operations.running.task_memory import MOVED_BYTES, free_
 from lakewright.storage.operations.write.rolling_writer import BucketTarget, RollingWriter
 from lakewright.storage.operations.write.verify import (
     Proof,
+    ProvenFiles,
     VerifyLevel,
-    Written,
     rows_to_rewrite,
 )
 from lakewright.storage.spec.commit import CommitMessage
@@ -64,7 +64,7 @@ def write_renamed(
             due += rows.num_rows
             free_memory(files.env, [writer], MOVED_BYTES)
         written = writer.close()
-        proof.check(Written(target, writer.witness, written, due))
+        proof.check(ProvenFiles(target, writer.witness, written, due))
         indexes = tuple(
             files.indexes.write_hash_index(
                 files.indexes.read_hash_index(each), name=f"index-{write_id}-{number}"

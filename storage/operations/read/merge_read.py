@@ -28,7 +28,7 @@ from lakewright.storage.lsm.sections import DecodeKey, Section, runs_by_age, sec
 from lakewright.storage.operations.read.blank_keys import with_keys_apart
 from lakewright.storage.operations.read.file_rows import FileRows
 from lakewright.storage.operations.read.scan import DataSplit
-from lakewright.storage.operations.read.side_by_side import Run, SideBySide
+from lakewright.storage.operations.read.side_by_side import OpenRun, SideBySide
 from lakewright.storage.operations.read.unfit_values import UNFIT
 from lakewright.storage.operations.running.concurrency import ahead
 from lakewright.storage.operations.running.task_memory import STREAMING, MergeMemory
@@ -170,10 +170,10 @@ def _windows(
 ) -> Generator[pa.Table, None, None]:
     row_bytes = source.row_bytes(split, split.files, memory.window_bytes, with_keys=True)
 
-    def as_run(metas: Sequence[DataFileMeta]) -> Run:
+    def as_run(metas: Sequence[DataFileMeta]) -> OpenRun:
         count = sum(file.row_count for file in metas)
         size = count * row_bytes + len(metas) * _FILE_BYTES
-        return Run(count, size, lambda batch_rows: rows_of(metas, batch_rows))
+        return OpenRun(count, size, lambda batch_rows: rows_of(metas, batch_rows))
 
     def rows_of(
         metas: Sequence[DataFileMeta], batch_rows: int | None

@@ -31,7 +31,7 @@ _HELD_TO_SORT = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class OpenRun:
     """Rows in key order that are read once, in batches of a given or free size.
 
     All rows of one key are in one batch. `size_bytes` is the memory of the rows.
@@ -54,7 +54,7 @@ class SideBySide:
         self._heaps = count()
         self._most = min(self._memory.streams, max(2, files_of_a_task(env) // sides))
 
-    def windows(self, *sides: Sequence[Run]) -> Iterator[list[list[pa.Table]]]:
+    def windows(self, *sides: Sequence[OpenRun]) -> Iterator[list[list[pa.Table]]]:
         """The rows of each side in windows of ascending keys, rows of older runs first.
 
         All rows of a key are in one window. A file is closed after its last row, and all files are
@@ -72,7 +72,7 @@ class SideBySide:
                     for first, last in pairwise(places)
                 ]
 
-    def _few(self, runs: list[Run], spill: Spill) -> list[Run]:
+    def _few(self, runs: list[OpenRun], spill: Spill) -> list[OpenRun]:
         """Runs with the same rows, with few enough streams."""
         if self._streaming(runs) <= self._most:
             return runs
@@ -87,9 +87,9 @@ class SideBySide:
             runs[first : first + width] = [self._spilled(runs[first : first + width], spill)]
         return runs
 
-    def _fitting_groups(self, runs: Sequence[Run]) -> Iterator[list[Run]]:
+    def _fitting_groups(self, runs: Sequence[OpenRun]) -> Iterator[list[OpenRun]]:
         """Groups of neighbours that fit in memory together; a run that is too large is alone."""
-        group: list[Run] = []
+        group: list[OpenRun] = []
         most = left = self._memory.held_bytes // _HELD_TO_SORT
         for run in runs:
             if group and run.size_bytes > left:
@@ -100,7 +100,7 @@ class SideBySide:
         if group:
             yield group
 
-    def _spilled(self, runs: Sequence[Run], spill: Spill) -> Run:
+    def _spilled(self, runs: Sequence[OpenRun], spill: Spill) -> OpenRun:
         """Merge neighbours into one run on disk, in pieces that fit its share of a window."""
         size, row_count = _size(runs), sum(run.row_count for run in runs)
         most_rows = max(1, self._memory.window_bytes * row_count // max(1, size) // self._most)
@@ -111,9 +111,9 @@ class SideBySide:
             for first, last in pairwise(_cuts(starts, rows.num_rows, most_rows)):
                 spill.put(heap, rows.slice(first, last - first))
         spill.finish(heap)
-        return Run(row_count, size, lambda _: spill.pieces(heap))
+        return OpenRun(row_count, size, lambda _: spill.pieces(heap))
 
-    def _windows(self, *sides: Sequence[Run]) -> Iterator[list[pa.Table | None]]:
+    def _windows(self, *sides: Sequence[OpenRun]) -> Iterator[list[pa.Table | None]]:
         with ExitStack() as reading:
             batches = []
             for runs in sides:
@@ -121,10 +121,10 @@ class SideBySide:
                     batches.append(reading.enter_context(closing(run.read(batch_rows))))
             yield from key_windows(batches, self._order.keys)
 
-    def _streaming(self, runs: Sequence[Run]) -> int:
+    def _streaming(self, runs: Sequence[OpenRun]) -> int:
         return sum(batch_rows is not None for batch_rows in self._batch_rows(runs))
 
-    def _batch_rows(self, runs: Sequence[Run]) -> list[int | None]:
+    def _batch_rows(self, runs: Sequence[OpenRun]) -> list[int | None]:
         """How many rows of each run to read at once; None holds its files as wholes.
 
         Small batches are slow. So the smallest runs are held while memory allows, and the others
@@ -151,7 +151,7 @@ class SideBySide:
         ]
 
 
-def _size(runs: Sequence[Run]) -> int:
+def _size(runs: Sequence[OpenRun]) -> int:
     return sum(run.size_bytes for run in runs)
 
 

@@ -46,7 +46,12 @@ from lakewright.storage.operations.state.live_files import (
 )
 from lakewright.storage.operations.write.placed_rows import placed_rows
 from lakewright.storage.operations.write.rolling_writer import BucketTarget, RollingWriter
-from lakewright.storage.operations.write.verify import Proof, VerifyLevel, Written, rows_to_rewrite
+from lakewright.storage.operations.write.verify import (
+    Proof,
+    ProvenFiles,
+    VerifyLevel,
+    rows_to_rewrite,
+)
 from lakewright.storage.spec.commit import Change
 from lakewright.storage.spec.index import DeletionVectorRange
 from lakewright.storage.spec.manifest import FileKind, FileSource, ManifestEntry
@@ -281,7 +286,7 @@ def _moved(
                 due[place] += rows.num_rows
             free_memory(files.env, writers.values(), MOVED_BYTES)
         written = [
-            Written(writer.target, writer.witness, writer.close(), due[place])
+            ProvenFiles(writer.target, writer.witness, writer.close(), due[place])
             for place, writer in writers.items()
         ]
         proof.check(*written)

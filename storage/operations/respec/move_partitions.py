@@ -29,7 +29,12 @@ from lakewright.storage.operations.state.assign_buckets import partitions_of
 from lakewright.storage.operations.state.live_files import grouped_by_bucket
 from lakewright.storage.operations.write.rolling_writer import BucketTarget, RollingWriter
 from lakewright.storage.operations.write.stored_rows import file_schema
-from lakewright.storage.operations.write.verify import Proof, VerifyLevel, Written, rows_to_rewrite
+from lakewright.storage.operations.write.verify import (
+    Proof,
+    ProvenFiles,
+    VerifyLevel,
+    rows_to_rewrite,
+)
 from lakewright.storage.spec.index import DeletionVectorRange, IndexEntry
 from lakewright.storage.spec.manifest import DataFileMeta, FileKind, FileSource, ManifestEntry
 from lakewright.storage.spec.options import BucketMode
@@ -159,7 +164,7 @@ class _PartitionMove:
         moved = [(place, *self._one_run(place, each)) for place, each in sorted(runs.items())]
         self._proof.check(
             *(
-                Written(writer.target, writer.witness, metas, due[place])
+                ProvenFiles(writer.target, writer.witness, metas, due[place])
                 for place, writer, metas in moved
             )
         )

@@ -22,7 +22,11 @@ from lakewright.storage.operations.rewrite.compact import (
     planned_buckets,
     rewrite_buckets,
 )
-from lakewright.storage.operations.rewrite.compact_append import AppendTask, Part, write_append
+from lakewright.storage.operations.rewrite.compact_append import (
+    AppendPart,
+    AppendTask,
+    write_append,
+)
 from lakewright.storage.operations.rewrite.compaction_plan import (
     CompactionPlan,
     CompactionResult,
@@ -101,7 +105,9 @@ def _rewrite_split(
     return (write_append(files, write_id, work, parts, source.nulled),)
 
 
-def _part(source: FileRows, stretch: AppendTask, by: tuple[str, ...], verify: VerifyLevel) -> Part:
+def _part(
+    source: FileRows, stretch: AppendTask, by: tuple[str, ...], verify: VerifyLevel
+) -> AppendPart:
     proof = Proof(source.files, verify, ordered=False)
     rows = rows_in_order(source, stretch, SortOrder.ORDER, by, PART_BYTES, proof)
-    return Part(stretch.files, rows, proof, cut_by=by)
+    return AppendPart(stretch.files, rows, proof, cut_by=by)

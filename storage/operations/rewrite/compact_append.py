@@ -26,8 +26,8 @@ from lakewright.storage.operations.rewrite.compact_outputs import (
 from lakewright.storage.operations.write.rolling_writer import BucketTarget, RollingWriter
 from lakewright.storage.operations.write.verify import (
     Proof,
+    ProvenFiles,
     VerifyLevel,
-    Written,
     rows_to_rewrite,
 )
 from lakewright.storage.spec.commit import CommitMessage
@@ -70,7 +70,7 @@ def stretches_of(
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class AppendPart:
     """Rows that replace some files of a task, and the proof that no row was lost.
 
     The reader adds the expected rows to the proof; the writer checks it. A new file begins where a
@@ -102,7 +102,7 @@ def rewrite_append(
 
     proofs = [Proof(files, verify) for _ in task.stretches]
     parts = [
-        Part(stretch, proof.expected(batches(stretch)), proof)
+        AppendPart(stretch, proof.expected(batches(stretch)), proof)
         for stretch, proof in zip(task.stretches, proofs, strict=True)
     ]
     return write_append(files, write_id, task, parts, source.nulled)
@@ -112,7 +112,7 @@ def write_append(
     files: TableFiles,
     write_id: str,
     task: AppendTask,
-    parts: Iterable[Part],
+    parts: Iterable[AppendPart],
     nulled: NulledValues,
 ) -> CommitMessage:
     """Write rows that replace the task's files; each file is in exactly one part.
@@ -146,7 +146,7 @@ def write_append(
             writers.append(writer)
             _write_part(writer, part)
             made = writer.close()
-            part.proof.check(Written(target, witness, made, due))
+            part.proof.check(ProvenFiles(target, witness, made, due))
             written += made
     except BaseException:
         for writer in writers:
@@ -167,7 +167,7 @@ def write_append(
     )
 
 
-def _write_part(writer: RollingWriter, part: Part) -> None:
+def _write_part(writer: RollingWriter, part: AppendPart) -> None:
     if not part.cut_by:
         for rows in part.batches:
             writer.write(rows)

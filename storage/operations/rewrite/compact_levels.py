@@ -54,8 +54,8 @@ from lakewright.storage.operations.state.keys import key_decoder
 from lakewright.storage.operations.write.rolling_writer import BucketTarget, RollingWriter
 from lakewright.storage.operations.write.verify import (
     Proof,
+    ProvenFiles,
     VerifyLevel,
-    Written,
     rows_to_rewrite,
 )
 from lakewright.storage.spec.commit import CommitMessage
@@ -171,7 +171,7 @@ class LevelsRewriting:
             (self.writer, self.proof, written, self.rows_due),
             (self.changelog, self.changes_proof, told, self.changes_due),
         ):
-            proof.check(Written(writer.target, writer.witness, made, due))
+            proof.check(ProvenFiles(writer.target, writer.witness, made, due))
         new_indexes, removed_indexes = self._indexes()
         return CommitMessage(
             partition=self.task.partition,

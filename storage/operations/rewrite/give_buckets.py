@@ -17,8 +17,8 @@ from lakewright.storage.operations.write.bucket_writer import BucketWriter, Show
 from lakewright.storage.operations.write.rolling_writer import BucketTarget, WrittenFiles
 from lakewright.storage.operations.write.verify import (
     Proof,
+    ProvenFiles,
     VerifyLevel,
-    Written,
     refuse_rows,
     rows_to_rewrite,
 )
@@ -170,8 +170,10 @@ class _OneBucket:
         """
         written = self.writer.close()
         shown, told = self._shown, written.changelog
-        self._proof.check(Written(self._target, shown.written, written.data, self.writer.rows_due))
+        self._proof.check(
+            ProvenFiles(self._target, shown.written, written.data, self.writer.rows_due)
+        )
         self._changes_proof.check(
-            Written(self._told, shown.changes_written, told, self.writer.changes_due)
+            ProvenFiles(self._told, shown.changes_written, told, self.writer.changes_due)
         )
         return written

@@ -20,8 +20,8 @@ from lakewright.storage.operations.running.task_memory import MOVED_BYTES, free_
 from lakewright.storage.operations.write.rolling_writer import BucketTarget, RollingWriter
 from lakewright.storage.operations.write.verify import (
     Proof,
+    ProvenFiles,
     VerifyLevel,
-    Written,
     rows_to_rewrite,
 )
 from lakewright.storage.spec.commit import CommitMessage
@@ -156,7 +156,7 @@ class ShareMove:
     ) -> tuple[CommitMessage, ...]:
         self._proof.check(
             *(
-                Written(writer.target, writer.witness, metas, due[bucket])
+                ProvenFiles(writer.target, writer.witness, metas, due[bucket])
                 for bucket, (writer, metas) in moved
             )
         )

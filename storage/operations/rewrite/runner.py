@@ -108,7 +108,7 @@ class LiveWork(Generic[Task, Work]):
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PublishedRewrite:
     """The tasks that one commit published, and its messages."""
 
     snapshot: Snapshot
@@ -132,10 +132,10 @@ class RewriteResult(Shown):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TaskOutcome:
     """The outcome of a plan; `dropped` are tasks with a conflict, or without their lease."""
 
-    published: tuple[Published, ...]
+    published: tuple[PublishedRewrite, ...]
     dropped: tuple[RewriteTask, ...]
     duration_ms: int
 
@@ -273,7 +273,7 @@ class Job(Generic[Work]):
 
 def carry_out(
     files: TableFiles, live: LiveWork[Task, Work], engine: Engine, lease: Lease | None = None
-) -> Outcome:
+) -> TaskOutcome:
     """Carry out the remaining work; with a lease, only what it covers until the commit.
 
     Raises:
@@ -282,7 +282,7 @@ def carry_out(
         VerificationFailed: rows written differ from rows expected; they are not committed.
         RetriesExhausted: other processes committed too often; committed partitions stay.
     """
-    published: list[Published] = []
+    published: list[PublishedRewrite] = []
     for together in _rounds(live):
         latest = published[-1].snapshot if published else live.snapshot
         published += _round(files, live, together, latest, engine, lease)
@@ -294,7 +294,7 @@ def carry_out(
         with suppress(StorageError):
             create_due_tags(files)
     done = {id(task) for each in published for task in each.tasks}
-    return Outcome(
+    return TaskOutcome(
         published=tuple(published),
         dropped=tuple(task for task in live.rewrite.tasks if id(task) not in done),
         duration_ms=files.env.now_ms() - live.started_ms,
@@ -324,10 +324,10 @@ def _round(
     latest: Snapshot | None,
     engine: Engine,
     lease: Lease | None,
-) -> list[Published]:
+) -> list[PublishedRewrite]:
     """Write and commit a round; on failure delete the uncommitted files."""
     base_id = live.snapshot.id if live.snapshot else None
-    published: list[Published] = []
+    published: list[PublishedRewrite] = []
     commits = {files.env.new_id(): parts for parts in together}
     unfinished = list(commits)
     try:
@@ -378,7 +378,7 @@ def _commit(
     written: Sequence[tuple[Part[Work], Sequence[tuple[CommitMessage, ...] | None]]],
     engine: Engine,
     lease: Lease | None,
-) -> list[Published]:
+) -> list[PublishedRewrite]:
     """Publish the tasks without a conflict, and delete the files of the others."""
     assert live.snapshot is not None
     base_id = live.snapshot.id
@@ -418,4 +418,4 @@ def _commit(
     beaten = {message.place for message in lost}
     kept = [each for each in offered if not any(message.place in beaten for message in each[1])]
     tasks, of_tasks = [task for task, _ in kept], [messages for _, messages in kept]
-    return [Published(snapshot, tuple(tasks), tuple(chain.from_iterable(of_tasks)))]
+    return [PublishedRewrite(snapshot, tuple(tasks), tuple(chain.from_iterable(of_tasks)))]

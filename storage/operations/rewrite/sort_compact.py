@@ -38,8 +38,8 @@ from lakewright.storage.operations.rewrite.compact import (
     rewrite_buckets,
 )
 from lakewright.storage.operations.rewrite.compact_append import (
+    AppendPart,
     AppendTask,
-    Part,
     split_of,
     write_append,
 )
@@ -203,7 +203,7 @@ def _rewrite_sorted(
     source = rows_to_rewrite(files, verify)
     proof = Proof(files, verify, ordered=False)
     rows = rows_in_order(source, work, order, by, part_bytes, proof)
-    part = Part(work.files, rows, proof)
+    part = AppendPart(work.files, rows, proof)
     write_id = sorted_write_id(write_id, order, files.schema.fields_of(by))
     return (write_append(files, write_id, work, [part], source.nulled),)
 

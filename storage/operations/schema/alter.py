@@ -45,13 +45,13 @@ from lakewright.storage.spec.client_rules import check_clients_open
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.schema_change import SchemaChange
 from lakewright.storage.spec.schema_difference import differences
-from lakewright.storage.spec.schema_evolution import TableState, evolved_as_far_as_possible
+from lakewright.storage.spec.schema_evolution import EvolvingTable, evolved_as_far_as_possible
 from lakewright.storage.spec.schema_gate import (
     Finding,
     GateRules,
+    GateVerdict,
     Rule,
     Severity,
-    Verdict,
     verdict_of,
 )
 from lakewright.storage.spec.shown import Shown
@@ -81,7 +81,7 @@ class AlterPlan(Plan["AlterResult"]):
     findings: tuple[Finding, ...] = ()
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> GateVerdict:
         """What the gate answers."""
         return verdict_of(self.findings)
 
@@ -200,7 +200,7 @@ def _check_latest_rows(
 
 
 def _check_allowed(files: TableFiles, evolution: _Evolved, findings: Sequence[Finding]) -> None:
-    if verdict_of(findings) is Verdict.ALLOW:
+    if verdict_of(findings) is GateVerdict.ALLOW:
         return
     against = [
         each
@@ -251,7 +251,7 @@ class _Evolved:
 
 def _evolved(files: TableFiles, changes: Sequence[SchemaChange]) -> _Evolved:
     old = files.schema
-    state = TableState(
+    state = EvolvingTable(
         files.name,
         has_snapshots=files.snapshots.latest_id() is not None,
         former_keys=_former_keys(files),

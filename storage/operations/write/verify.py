@@ -90,7 +90,7 @@ def rows_to_rewrite(files: TableFiles, level: VerifyLevel) -> FileRows:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class ProvenFiles:
     """New files with their bucket, their witness, and their expected row count."""
 
     target: BucketTarget
@@ -136,7 +136,7 @@ class Proof:
             return None
         return _PlacedRows(self._files, self._checksum(), target, total_buckets)
 
-    def check(self, *written: Written) -> None:
+    def check(self, *written: ProvenFiles) -> None:
         """Check that files agree with their metadata and hold exactly the expected rows.
 
         Raises:
@@ -243,7 +243,7 @@ class _PlacedRows:
             )
 
 
-def _check_files(files: TableFiles, made: Written) -> None:
+def _check_files(files: TableFiles, made: ProvenFiles) -> None:
     """Check files on the store against their metadata and the expected row count."""
     target, due = made.target, made.due
     bounded = _bounded_columns(files)

@@ -19,8 +19,8 @@ from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.read.file_rows import FileRows
 from lakewright.storage.operations.rewrite.compact import BucketWork, rewrite_buckets
 from lakewright.storage.operations.rewrite.compact_append import (
+    AppendPart,
     AppendTask,
-    Part,
     split_of,
     write_append,
 )
@@ -161,7 +161,7 @@ def compact_append(
         rows = pa.concat_tables(proof.expected(read))
         if not ordered:
             rows = rows.sort_by([("id", "descending")])
-        part = Part(work.files, [fault(rows)], proof)
+        part = AppendPart(work.files, [fault(rows)], proof)
         return (write_append(files, write_id, work, [part], source.nulled),)
 
     plan = table.upkeep.plan_compact(full=True)

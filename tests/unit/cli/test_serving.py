@@ -13,6 +13,7 @@ import yaml
 from lakewright.definitions import defs
 from lakewright.project.serve import serve, workspace_of
 from lakewright.storage import Catalog
+from tests.pipelines.lake import ingest_job
 from tests.unit.cli.conftest import Lakewright
 
 SETTINGS = Path(__file__).parents[3] / "dagster_home" / "dagster.yaml"
@@ -130,7 +131,7 @@ def test_the_example_of_a_new_project_is_written_by_dagster(
     loaded = dg.load_from_defs_folder(path_within_project=shop / "lake")
     monkeypatch.setenv("DAGSTER_HOME", str(shop / "dagster_home"))
     with dg.DagsterInstance.get() as instance:
-        asked = loaded.resolve_job_def("ingest__shop__orders")
+        asked = ingest_job(loaded, dg.AssetKey(["shop", "orders"]))
         assert asked.execute_in_process(instance=instance).success
     rows = Catalog.open(str(shop / "warehouse")).table("shop.orders").read()
     assert rows.num_rows == 3

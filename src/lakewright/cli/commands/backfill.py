@@ -43,7 +43,7 @@ partitions could not be published; the others are.
 Keys are those of the asset: 2013-01-03 of a partition by time, a value of a static one,
 region=eu/hour=7 of several columns whose values are found in the data (of one column, the value),
 and 2013-01-03|eu of two that are crossed. Partitions found in the data are known once a run has
-written them: the first run is the asset's job ingest, without a partition.
+written them: without a choice of partitions, all of the source of such a table is written.
 {WHERE_NOTES}""",
     examples="""
 lakewright backfill nyc.flights --tables tables --missing --dry-run
@@ -117,12 +117,15 @@ def backfill(
         )
     keys = tuple(partitions or ())
     choice = PartitionChoice(keys=keys, where=where, missing=missing, failed=failed)
+    writes_all = choice.is_empty and declaration.scheme.is_found_in_data
     with _instance() as instance:
-        chosen = chosen_partitions(choice, declaration, Catalog.open(call.warehouse), instance)
+        catalog = Catalog.open(call.warehouse)
+        chosen = () if writes_all else chosen_partitions(choice, declaration, catalog, instance)
         size = partitions_per_batch(declaration, batch) or len(chosen)
-        if call.dry_run or not chosen:
-            return _planned(declaration, chosen, size)
-        config = {"partitions": list(chosen), "batch": size}
+        if call.dry_run or not (chosen or writes_all):
+            return _planned(chosen, size, writes_all=writes_all)
+        config: dict[str, object] = {"partitions": list(chosen)}
+        config |= {} if writes_all else {"batch": size}
         config |= {"mode": mode} if mode else {}
         config |= {"allow_empty": True} if allow_empty else {}
         return _run(call, declaration, tables, instance, config)
@@ -245,16 +248,14 @@ def _rows(record: Mapping[str, object]) -> str:
     return "" if record["rows"] is None else f"{record['rows']:,}"
 
 
-def _planned(declaration: TableDeclaration, chosen: Sequence[str], size: int) -> Answer:
-    from lakewright.platform.orchestration.partition_choice import only_in_source
+def _planned(chosen: Sequence[str], size: int, *, writes_all: bool) -> Answer:
     from lakewright.platform.upkeep.words import counted
 
     def text() -> list[Block]:
+        if writes_all:
+            return ["all of the source; dry run: nothing was written"]
         if not chosen:
-            told = "no partition is chosen: there is nothing to write"
-            if declaration.scheme.is_found_in_data:
-                told += f"; {only_in_source(declaration)}"
-            return [told]
+            return ["no partition is chosen: there is nothing to write"]
         told = f"{counted(len(chosen), 'partition')}, {size:,} at a time"
         return [*chosen, f"{told}; dry run: nothing was written"]
 

@@ -83,7 +83,7 @@ def test_a_column_is_followed_through_the_tables_that_are_made_of_it(workspace: 
     assert users(workspace, "amount") == [
         "amount: asset check big?",
         "amount: column shop.daily.total",
-        "amount: asset check total__not_be_null (through shop.daily)",
+        "amount: asset check total_not_null (through shop.daily)",
         "amount: column shop.yearly.sum (through shop.daily)",
         *EVERY,
         "amount: view shop.v in views/v.sql",
@@ -92,7 +92,7 @@ def test_a_column_is_followed_through_the_tables_that_are_made_of_it(workspace: 
 
 def test_checks_partitions_and_files_use_a_column(workspace: Workspace) -> None:
     assert users(workspace, "id") == [
-        "id: asset check id__not_be_null",
+        "id: asset check id_not_null",
         "id: asset check big",
         *EVERY,
     ]

@@ -53,7 +53,7 @@ def test_a_declaration_is_read(tmp_path: Path) -> None:
     assert declaration.table == "nyc.flights"
     assert declaration.write_kind is WriteKind.OVERWRITE
     assert declaration.scheme.column_names == ("dt",)
-    assert declaration.expectations[0].check_name == "carrier__not_be_null"
+    assert declaration.expectations[0].check_name == "carrier_not_null"
     assert declaration.expectations[0].severity is Severity.CRITICAL
     assert declaration.maintenance.compaction.small_files == 5
 

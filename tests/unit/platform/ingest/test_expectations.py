@@ -82,10 +82,10 @@ def test_outcomes_come_in_the_order_of_the_expectations() -> None:
     ]
     report = validate(*wanted)
     assert [outcome.check_name for outcome in report.outcomes] == [
-        "row_count_to_be_between",
-        "day__not_be_null",
-        "day__be_unique",
-        "dt_and_carrier__compound_columns_to_be_unique",
+        "row_count_between",
+        "day_not_null",
+        "day_unique",
+        "dt_and_carrier_unique",
     ]
     assert all(outcome.met for outcome in report.outcomes)
 

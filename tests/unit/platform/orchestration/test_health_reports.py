@@ -18,7 +18,6 @@ from lakewright.platform.orchestration.names import UpkeepNames
 from lakewright.platform.warehouse.clock import Clock
 from lakewright.platform.warehouse.decide import decide
 from lakewright.platform.warehouse.intents import Declined, WhyNot
-from lakewright.platform.warehouse.keepers import KEPT_VERBS
 from lakewright.platform.warehouse.kept_tables import KeptTables
 from lakewright.platform.warehouse.known_work import Past, Try
 from lakewright.platform.warehouse.table_state import read_state
@@ -111,7 +110,7 @@ def test_an_expiry_that_is_due_says_what_it_gains_though_it_reads_no_rows(tmp_pa
     assert due["takes"].endswith("ms")
 
 
-def test_a_healthy_table_links_the_sensor_and_every_job_that_keeps_it(tmp_path: Path) -> None:
+def test_a_table_links_the_sensor_that_keeps_it(tmp_path: Path) -> None:
     (tmp_path / "policy.yaml").write_text(EXPIRING)
     catalog = Catalog.open(memory_uri(), env=FixedEnv())
     new_table(catalog, name="db.events")
@@ -119,8 +118,6 @@ def test_a_healthy_table_links_the_sensor_and_every_job_that_keeps_it(tmp_path: 
     one, state = kept.table("db.events"), read_state(catalog, "db.events", now_ms=START_MS)
     names = UpkeepNames("lake")
     metadata = evaluate_health(state, (), one, names, location="our lake/defs").metadata
-    assert metadata["job of compact"] == dg.MetadataValue.job("compact__lake", "our lake/defs")
-    assert {f"job of {verb}" for verb in KEPT_VERBS} <= metadata.keys()
     sensor = dg.MetadataValue.url("/locations/our%20lake%2Fdefs/sensors/upkeep_sensor__lake")
     assert metadata["lakewright/upkeep_sensor"] == sensor
 

@@ -37,10 +37,10 @@ def test_a_table_of_any_name_has_names_that_dagster_takes(table: str) -> None:
     def healthy() -> Iterator[dg.AssetCheckResult]:
         yield from ()
 
-    @dg.op(name=names.op("ingest"))
+    @dg.op(name=names.checks)
     def op() -> None: ...
 
-    @dg.job(name=names.job("ingest"))
+    @dg.job(name=names.schedule("ingest"))
     def job() -> None:
         op()
 

@@ -29,7 +29,7 @@ from lakewright.storage.spec.data_types import nested_fields
 from lakewright.storage.spec.schema import new_schema
 from lakewright.storage.spec.schema_change import SchemaChange
 from lakewright.storage.spec.schema_difference import differences
-from lakewright.storage.spec.schema_evolution import TableState, evolved_schema
+from lakewright.storage.spec.schema_evolution import EvolvingTable, evolved_schema
 from tests.support.tables.builders import spec
 
 NESTED = {
@@ -48,7 +48,7 @@ def schema_of(columns: dict[str, str], **given: Any) -> TableSchema:
 def evolve(
     schema: TableSchema, *changes: SchemaChange, empty: bool = False, former: set[int] = frozenset()
 ) -> TableSchema:
-    state = TableState("db.t", has_snapshots=not empty, former_keys=frozenset(former))
+    state = EvolvingTable("db.t", has_snapshots=not empty, former_keys=frozenset(former))
     return evolved_schema(schema, changes, state, time_millis=9)
 
 
