@@ -78,8 +78,8 @@ class BackfilledTable(WriteConfig):
     )
     batch: int | None = Field(
         default=None,
-        description="Read and publish so many partitions at a time, at least 1 (default: as many "
-        "as `backfill` of the declaration gives a run).",
+        description="How many partitions to read and publish at a time, at least 1 (default: as "
+        "many as `backfill` of the declaration gives a run).",
     )
 
 

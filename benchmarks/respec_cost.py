@@ -5,7 +5,7 @@
 * `split`: a key comes of which each file holds two values, so each file is split.
 * `text`: a text of one value a file becomes a key; statistics of texts prove no value, so each file
   is opened, once by the plan and once by the run.
-* `keyed`: a key goes from a primary-key table, whose rows are written anew.
+* `keyed`: a key goes from a primary-key table, whose rows are rewritten.
 * `continued`: the same, of which a killed process had staged half of the partitions.
 
 With `--beside`, another process appends a row every 0.6 s, and waits as every writer does. Of

@@ -23,7 +23,7 @@ VERB = "refresh_assets"
 BY_HAND = "reload it in the UI (Deployment, Code locations)"
 # The definitions of a large warehouse take long to load, and new tables often come in numbers.
 _REST = dt.timedelta(minutes=10)
-_DESCRIPTION = "List the tables of the warehouse anew, so that new ones become assets."
+_DESCRIPTION = "List the tables of the warehouse again, so that new ones become assets."
 
 Refresh = Callable[[dg.DagsterInstance], None]
 

@@ -74,4 +74,4 @@ class RunProgress:
             try:
                 self.tell(f"{self._work}: {news}, {at_work} by now")
             except Exception as error:  # noqa: BLE001  # an error that ends a thread is not told
-                _LOG.warning("%s: its progress was not told: %r", self._work, error)
+                _LOG.warning("%s: its progress was not reported: %r", self._work, error)

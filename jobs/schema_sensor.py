@@ -10,7 +10,7 @@ After a change of the partition keys, here or by another process, the sensor mak
 the asset those of the table (`follow_table.py`).
 
 The cursor is one digest of all tables; what each was compared with is kept in the process. After a
-restart with another digest all tables are compared anew, so many in a tick.
+restart with another digest all tables are compared again, so many in a tick.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def build_schema_sensor(
         done = len(changed) <= most_tables and comparison.seen.keys() >= tables.keys()
         told = f"{counted(len(tables), 'table')} compared: nothing changed"
         if changed:
-            told = f"{counted(len(changed), 'table')} of {len(tables):,} compared anew"
+            told = f"{counted(len(changed), 'table')} of {len(tables):,} compared again"
         return dg.SensorResult(
             asset_events=events, skip_reason=told, cursor=digest if done else context.cursor
         )

@@ -44,7 +44,7 @@ from lakewright.storage.errors import StorageError
 _MOST_LOGGED = 50
 _UNMONITORED = (
     "run_monitoring is not enabled in dagster.yaml: a run whose process is killed holds its tables "
-    "until somebody ends it"
+    "until a person ends it"
 )
 # Dagster gives up on an evaluation after 60 s: so long, tables are begun to be looked at, and then
 # to be reported. The next tick goes on with the others.

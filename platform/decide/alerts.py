@@ -34,7 +34,7 @@ _COLUMNS = {
     "text": "STRING",
 }
 _KEYS = ["table_name", "event", "what"]
-_COMMENT = "the alerts of this warehouse that were told, and whose reason lasts"
+_COMMENT = "the alerts that were sent and whose condition still holds"
 _MOST_TOLD, _LONGEST = 20, 500
 # What could not be sent is sent after this.
 _AGAIN_MS = 600_000
@@ -127,7 +127,7 @@ class Alerts:
         try:
             self._tell(catalog, policy, standing, is_over, warn)
         except StorageError as error:
-            warn(f"alerts cannot be told: {without_secrets(str(error))}")
+            warn(f"alerts cannot be sent: {without_secrets(str(error))}")
 
     def _tell(
         self,

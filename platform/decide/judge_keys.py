@@ -39,7 +39,7 @@ def gain_told(survey: TableSurvey, keys: Sequence[str]) -> str:
 def cost_of_change(survey: TableSurvey, keys: tuple[str, ...]) -> Cost:
     """The most that a change may read and write: which files need no split, only a plan finds out.
 
-    A primary-key table is written anew in each step. Of an append table files are split where keys
+    A primary-key table is rewritten in each step. Of an append table files are split where keys
     come, and stay as they are where keys only go.
     """
     files, present = survey.files, survey.partition_keys

@@ -134,7 +134,7 @@ def evaluate_health(
     if state.survey.problem is None:
         snapshots = state.survey.history.snapshots
         metadata["other retention times"] = _outlook_table(beside.outlook) or (
-            f"`lakewright retention {state.survey.table}` tells what they would free"
+            f"`lakewright retention {state.survey.table}` shows what they would free"
             + (", and so does this check when it is executed" * (snapshots <= MOST_SNAPSHOTS_READ))
         )
         metadata["last runs"] = _actions_table(beside.actions)

@@ -256,9 +256,11 @@ class SchemaValidation(Declared):
     schedule: str = Field(default="47 4 * * *", description="cron of five fields, when it runs")
     timezone: str = Field(default="UTC", description="the time zone of `schedule`")
     files_per_version: int = Field(
-        default=2, ge=1, description="so many files of each schema version are read"
+        default=2, ge=1, description="how many files of each schema version are read"
     )
-    rows_per_file: int = Field(default=1000, ge=1, description="so many rows of each file are read")
+    rows_per_file: int = Field(
+        default=1000, ge=1, description="how many rows of each file are read"
+    )
     engine: EngineChoice = EngineChoice.AUTO
 
 

@@ -44,7 +44,7 @@ class ScheduleDeclaration(Shortened):
     cron: str = Field(description="cron of five fields, when the table is written")
     timezone: str = Field(default="UTC", description="the time zone of `cron`")
     partitions: int = Field(
-        default=1, ge=1, description="so many partitions by time are written, the last to end"
+        default=1, ge=1, description="how many partitions by time are written, the last to end"
     )
     enabled: bool = Field(default=True, description="whether the schedule runs")
 
@@ -128,7 +128,7 @@ class BackfillRuns(Enum):
 
 
 class BackfillDeclaration(Shortened):
-    """How a backfill is cut into runs: single_run, multi_run, or batches_of so many partitions."""
+    """How a backfill is cut into runs: single_run, multi_run, or batches_of N partitions."""
 
     main_key: ClassVar[str] = "runs"
 
@@ -136,7 +136,7 @@ class BackfillDeclaration(Shortened):
         default=None, description="single_run: all partitions in one run; multi_run: a run for each"
     )
     batches_of: int | None = Field(
-        default=None, ge=1, description="so many partitions are written by one run"
+        default=None, ge=1, description="how many partitions one run writes"
     )
 
     @field_validator("runs", mode="before")

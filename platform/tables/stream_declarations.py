@@ -83,7 +83,7 @@ class StreamDeclaration(Declared):
         description="where Spark keeps what it has read; without it below the table's own folder",
     )
     files_per_batch: int | None = Field(
-        default=None, ge=1, description="at most so many files become one commit; without it all"
+        default=None, ge=1, description="maximum number of files of one commit; without it all"
     )
     partition: Mapping[str, StreamedPartition] = Field(
         default_factory=dict,

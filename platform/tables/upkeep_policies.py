@@ -91,36 +91,43 @@ class CompactionPolicy(Declared):
 
     enabled: bool = _enabled("due partitions are compacted")
     small_files: int = Field(
-        default=5, ge=2, description="so many small files or sorted runs in a bucket are due"
+        default=5, ge=2, description="a bucket with this many small files or sorted runs is due"
     )
-    full: bool = Field(default=False, description="merge all files of a due bucket into one run")
+    full: bool = Field(
+        default=False, description="merge all files of a due bucket into one sorted run"
+    )
     engine: EngineChoice = Field(
-        default=EngineChoice.AUTO, description="where it runs; auto takes Spark for large work"
+        default=EngineChoice.AUTO,
+        description="where the rewrite runs; auto uses Spark for large work",
     )
     verify: VerifyLevel = Field(
-        default=VerifyLevel.CHECKSUMS, description="what is proved before it is published"
+        default=VerifyLevel.CHECKSUMS,
+        description="how new files are verified before they are published",
     )
     quiet_for: DurationMs = Field(
-        default=0, description="wait until the last write to the partition is so old"
+        default=0, description="minimum age of the last write to the partition"
     )
     min_bytes: SizeBytes = Field(
         default=32 << 20,
-        description="wait while the small files of a partition have less, unless readers wait: "
-        "from 20 times `small_files` files on, or twice as many sorted runs",
+        description="minimum size of the small files of a partition; ignored if a bucket has 20 "
+        "times `small_files` files, or twice as many sorted runs",
     )
     at_latest: DurationMs = Field(
-        default=_HOUR_MS, description="`min_bytes` delays no longer than this after a write"
+        default=_HOUR_MS,
+        description="the longest time that `min_bytes` delays a compaction after a write",
     )
     hours: HoursOfDay | None = Field(
-        default=None, description="rewrites begin only within these hours, such as 22:00-06:00"
+        default=None, description="rewrites start only within these hours, such as 22:00-06:00"
     )
     timezone: str = _timezone("hours")
-    max_partitions: int = Field(default=200, ge=1, description="at most so many partitions a run")
+    max_partitions: int = Field(
+        default=200, ge=1, description="maximum number of partitions of a run"
+    )
     interval: DurationMs = Field(
         default=30_000,
         description=(
-            "the sensor looks so often, if no other declaration and not `interval` of the "
-            "warehouse says less; of a declaration only"
+            "how often the sensor checks the table; the shortest interval of all declarations and "
+            "of the warehouse counts; of a declaration only"
         ),
     )
 
@@ -131,9 +138,11 @@ class SortPolicy(Declared):
     enabled: bool = _enabled(
         "partitions with files since their last sorting are sorted", default=False
     )
-    columns: tuple[Text, ...] = Field(default=(), description="sort by these, in this order")
+    columns: tuple[Text, ...] = Field(
+        default=(), description="the columns to sort by, in this order"
+    )
     order: SortOrder = Field(
-        default=SortOrder.ZORDER, description="by one column after another, or along a curve"
+        default=SortOrder.ZORDER, description="sort by one column after another, or along a curve"
     )
     schedule: str = _schedule("17 1 * * 0")
     timezone: str = _timezone("schedule")
@@ -144,16 +153,20 @@ class SnapshotPolicy(Declared):
 
     enabled: bool = _enabled("snapshots expire")
     retain_min: int | None = Field(
-        default=None, ge=1, description="keep at least so many; without it the table's option"
+        default=None,
+        ge=1,
+        description="minimum number of snapshots to keep; without it the table's option",
     )
     retain_max: int | None = Field(
-        default=None, ge=1, description="keep at most so many; without it the table's option"
+        default=None,
+        ge=1,
+        description="maximum number of snapshots to keep; without it the table's option",
     )
     time_retained: DurationMs | None = Field(
-        default=None, description="keep what is younger; without it the table's option"
+        default=None, description="retention time; without it the table's option"
     )
     max_deletes: int | None = Field(
-        default=None, ge=1, description="at most so many a run; without it the table's option"
+        default=None, ge=1, description="maximum of one run; without it the table's option"
     )
     schedule: str = _schedule("17 3 * * *")
     timezone: str = _timezone("schedule")
@@ -169,35 +182,35 @@ class TagPolicy(Declared):
     enabled: bool = _enabled("tags expire")
     older_than: DurationMs | None = Field(
         default=None,
-        description="delete tags of this age too, also those with a longer time to live",
+        description="maximum age of a tag, also of one with a longer time to live",
     )
     spare: tuple[Text, ...] = Field(
         default=(),
-        description="`older_than` leaves tags whose names match one of these, such as release-*",
+        description="patterns of tags that `older_than` does not delete, such as release-*",
     )
     schedule: str = _schedule("47 3 * * *")
     timezone: str = _timezone("schedule")
 
 
 class ChangelogPolicy(Declared):
-    """How long changelogs stay that outlived their snapshots; the table's options give defaults.
+    """The retention of changelogs that outlive their snapshots; defaults are the table's options.
 
-    Whether changelogs outlive snapshots at all is said by the table's options alone.
+    The table's options alone decide whether changelogs outlive their snapshots.
     """
 
     enabled: bool = _enabled("changelogs expire")
     retain_min: int | None = Field(
         default=None,
         ge=1,
-        description="keep the changes of so many commits at least; without it the table's option",
+        description="minimum number of commits whose changes stay; without it the table's option",
     )
     retain_max: int | None = Field(
         default=None,
         ge=1,
-        description="keep the changes of so many commits at most; without it the table's option",
+        description="maximum number of commits whose changes stay; without it the table's option",
     )
     time_retained: DurationMs | None = Field(
-        default=None, description="keep what is younger; without it the table's option"
+        default=None, description="retention time; without it the table's option"
     )
     schedule: str = _schedule("57 3 * * *")
     timezone: str = _timezone("schedule")
@@ -208,10 +221,11 @@ class PartitionPolicy(Declared):
 
     enabled: bool = _enabled("partitions expire")
     older_than: DurationMs | None = Field(
-        default=None, description="drop older partitions; without it the table's option"
+        default=None,
+        description="age from which partitions are dropped; without it the table's option",
     )
     strategy: ExpiryStrategy | None = Field(
-        default=None, description="count the age from their values, or from their last write"
+        default=None, description="whether the age counts from the values or from the last write"
     )
     pattern: Text | None = Field(
         default=None, description="how partition columns make up a time, such as $dt $hour"
@@ -220,18 +234,18 @@ class PartitionPolicy(Declared):
         default=None, description="the form of that time, such as yyyy-MM-dd"
     )
     max_partitions: int | None = Field(
-        default=None, ge=1, description="at most so many a run; without it the table's option"
+        default=None, ge=1, description="maximum of one run; without it the table's option"
     )
-    spare_tagged: bool = Field(default=False, description="leave partitions that a tag keeps")
+    spare_tagged: bool = Field(default=False, description="do not drop partitions that a tag needs")
     schedule: str = _schedule("37 2 * * *")
     timezone: str = _timezone("schedule")
 
 
 class OrphanPolicy(Declared):
-    """When files that nothing refers to are set aside, in quarantine."""
+    """When unreferenced files are moved to quarantine."""
 
-    enabled: bool = _enabled("orphans are set aside")
-    older_than: DurationMs = Field(default=_DAY_MS, description="younger files stay")
+    enabled: bool = _enabled("orphans are moved to quarantine")
+    older_than: DurationMs = Field(default=_DAY_MS, description="minimum age of an orphan")
     schedule: str = _schedule("7 4 * * 0")
     timezone: str = _timezone("schedule")
 
@@ -240,7 +254,9 @@ class QuarantinePolicy(Declared):
     """When files in quarantine are deleted for good."""
 
     enabled: bool = _enabled("files in quarantine are deleted")
-    keep: DurationMs = Field(default=7 * _DAY_MS, description="files can be restored so long")
+    keep: DurationMs = Field(
+        default=7 * _DAY_MS, description="how long files in quarantine are kept"
+    )
     schedule: str = _schedule("27 4 * * *")
     timezone: str = _timezone("schedule")
 
@@ -252,7 +268,7 @@ class ManifestPolicy(Declared):
     """
 
     enabled: bool = _enabled("due manifests are rewritten")
-    min_count: int = Field(default=100, ge=2, description="so many small manifests are due")
+    min_count: int = Field(default=100, ge=2, description="this many small manifests are due")
 
 
 class StatisticsPolicy(Declared):
@@ -260,43 +276,43 @@ class StatisticsPolicy(Declared):
 
     enabled: bool = _enabled("statistics are computed", default=False)
     columns: tuple[Text, ...] | None = Field(
-        default=None, description="of these columns; without it of all"
+        default=None, description="the columns; without it all"
     )
     schedule: str = _schedule("57 4 * * 0")
     timezone: str = _timezone("schedule")
 
 
 class RescalePolicy(Declared):
-    """When a table with a fixed number of buckets is said to have too many or too few.
+    """When a finding says that a table with fixed buckets has too many or too few.
 
     It is a hint, and no verb is carried out for it.
     """
 
-    hint: bool = _enabled("it is said that buckets are far too large or too small")
+    hint: bool = _enabled("far too large or too small buckets are reported")
     least_bytes: SizeBytes = Field(
-        default=200 << 20, description="a bucket is too small below a quarter of it"
+        default=200 << 20, description="a bucket below a quarter of this size is too small"
     )
     most_bytes: SizeBytes = Field(
-        default=1 << 30, description="a bucket is too large above four times of it"
+        default=1 << 30, description="a bucket above four times this size is too large"
     )
 
 
 class RespecPolicy(Declared):
     """Which partition keys a table is to have.
 
-    A declaration with columns says so itself: there a policy has no say.
+    A declaration with columns decides this itself, whatever a policy says.
     """
 
     enabled: bool = _enabled(
-        "the partition keys are changed to those of `keys`, and changes that were stopped are ended"
+        "the partition keys are changed to `keys`, and interrupted changes are completed"
     )
     keys: tuple[Text, ...] | None = Field(
         default=None,
-        description="the partition keys that the table is to have, in this order; [] for none",
+        description="the desired partition keys, in this order; [] for none",
     )
     primary_key: tuple[Text, ...] | None = Field(
         default=None,
-        description="the primary key that it gets with these keys; without it the present one",
+        description="the primary key under the new partition keys; without it the present one",
     )
     max_partitions: int = Field(
         default=MOST_PARTITIONS, ge=1, description="a change to more partitions is refused"
@@ -305,7 +321,7 @@ class RespecPolicy(Declared):
         default=MOST_FILES, ge=1, description="a change to more files is refused"
     )
     hours: HoursOfDay | None = Field(
-        default=None, description="a change begins only within these hours, such as 22:00-06:00"
+        default=None, description="a change starts only within these hours, such as 22:00-06:00"
     )
     timezone: str = _timezone("hours")
 
@@ -329,7 +345,7 @@ class UpkeepPolicy(Declared):
     """
 
     mode: UpkeepMode = Field(
-        default=UpkeepMode.LIVE, description="carry decisions out, or only record them (shadow)"
+        default=UpkeepMode.LIVE, description="carry out decisions, or only record them (shadow)"
     )
     freeze: bool = Field(default=False, description="whether every verb leaves the table alone")
     compaction: CompactionPolicy = CompactionPolicy()
@@ -372,11 +388,11 @@ class AlertPolicy(Declared):
 
     webhook: Variable | None = Field(
         default=None,
-        description="`${NAME}`: that variable has the URL of a webhook that takes Slack's messages",
+        description="`${NAME}`: a variable with the URL of a webhook that takes Slack's messages",
     )
     mail_server: Variable | None = Field(
         default=None,
-        description="`${NAME}`: that variable has smtp://user:password@host, or smtps://…",
+        description="`${NAME}`: a variable with smtp://user:password@host, or smtps://…",
     )
     mail_from: Text | None = Field(default=None, description="the address that mail comes from")
     mail_to: tuple[Text, ...] = Field(default=(), description="the addresses that mail goes to")

@@ -251,7 +251,7 @@ def _found(
     found += _without_traces(table, here, done)
     gone = [each for each in known if each not in here and each.verdict not in _CHANGED_NOTHING]
     if former := {each.verb for each in gone}:
-        why = "the table was dropped and created anew since, and what the run did went with it"
+        why = "the table was dropped and created again since, and what the run did went with it"
         found.append(
             LeftAlone(table=table.name, what=", ".join(sorted(former)), why=why, is_final=True)
         )

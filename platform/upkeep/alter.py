@@ -29,7 +29,7 @@ OptionsT = TypeVar("OptionsT", bound=GateOptions)
 
 
 NOT_ALTERED_BACK = (
-    "a schema goes on to its next version, which a rollback does not change either: alter it back"
+    "a change of a schema makes a new version, which no rollback removes: alter it back"
 )
 
 

@@ -49,12 +49,12 @@ class OrphansOptions:
         "has been under way for longer loses its files.",
     )
     even_recent: bool = option(
-        FLAG, default=False, text="Let the age be less than an hour: nothing writes to the table."
+        FLAG, default=False, text="Allow an age below an hour; only safe while no process writes."
     )
     at_once: bool = option(
         FLAG,
         default=False,
-        text="Delete them at once, with no way back.",
+        text="Delete them at once, without quarantine; this cannot be undone.",
         at_run=True,
         flag="--delete",
     )
@@ -182,12 +182,12 @@ def _orphans_extent(done: Outcome[OrphansOptions, OrphansPlan, OrphansResult]) -
 
 REMOVE_ORPHANS = Verb(
     name="remove_orphans",
-    summary="set aside files that no reference keeps",
+    summary="move unreferenced files to quarantine",
     effect=Effect.REMOVES,
     not_undone="its files were deleted at once, or have been restored or purged since",
     command=Command(
         purpose="Upkeep",
-        notes="They go to a quarantine beside the table: see lakewright quarantine --help.",
+        notes="They are moved to a quarantine beside the table: see lakewright quarantine --help.",
         examples="lakewright remove-orphans nyc.flights --older-than 3d --dry-run",
     ),
     keeping=Keeping(

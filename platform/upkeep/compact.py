@@ -28,7 +28,7 @@ class CompactOptions(RewriteOptions):
     """What a compaction may be told."""
 
     buckets: tuple[int, ...] | None = option(
-        counts(0), None, "Buckets to look at. Without any, all of them.", flag="--bucket"
+        counts(0), None, "Buckets to process (default: all).", flag="--bucket"
     )
     full: bool = option(
         FLAG,
@@ -38,13 +38,13 @@ class CompactOptions(RewriteOptions):
     min_files: int | None = option(
         COUNT,
         None,
-        "Compact a bucket that has so many small files or sorted runs. Without a number, the "
+        "Compact a bucket from this number of small files or sorted runs on. Without it, the "
         "table's options say.",
     )
     max_bytes: int | None = option(
         BYTES,
         None,
-        "Rewrite at most so many bytes, or one bucket; those that wait longest come first.",
+        "Rewrite at most this size, or one bucket; those that wait longest come first.",
     )
 
     @classmethod

@@ -59,7 +59,7 @@ class ExpireOptions:
     max_duration_ms: int | None = option(
         DURATION,
         None,
-        "Begin no further step after such a time; the next run goes on.",
+        "Start no further step after this time; the next run continues.",
         flag="--max-time",
     )
 
@@ -229,13 +229,13 @@ class ExpireTagsOptions:
     older_than_ms: int | None = option(
         DURATION,
         None,
-        "Delete tags of at least that age too, however long they were to be retained.",
+        "Also delete tags of this age whose own retention is longer.",
     )
     spare: tuple[str, ...] = option(
         names(),
         (),
-        "No age lets tags go whose names match one of these patterns, such as release-*; a time to "
-        "live of their own still ends.",
+        "Patterns of tags that no age deletes, such as release-*; their own time to live still "
+        "ends.",
     )
 
 
@@ -289,9 +289,11 @@ class ExpireChangelogsOptions:
     retain_min: int | None = option(
         COUNT,
         None,
-        "Of so many commits, counted back from the latest, the changes stay in any case.",
+        "Minimum number of latest commits whose changes stay.",
     )
-    retain_max: int | None = option(COUNT, None, "Of so many commits the changes may stay at most.")
+    retain_max: int | None = option(
+        COUNT, None, "Maximum number of latest commits whose changes stay."
+    )
     time_retained_ms: int | None = option(DURATION, None, "How long changes stay: 1h, 7d or 0s.")
 
 

@@ -46,8 +46,8 @@ class RenamePartitionOptions:
     verify: VerifyLevel = option(
         choice(VerifyLevel),
         VerifyLevel.CHECKSUMS,
-        "How much is proved before anything is published: counts, checksums, or full, which reads "
-        "the new files back.",
+        "How new files are verified before they are published: counts, checksums, or full, which "
+        "reads the new files back.",
         at_run=True,
     )
 

@@ -22,7 +22,7 @@ from lakewright.storage.errors import InvalidRequestError
 class RescaleOptions(RewriteOptions):
     """What a rescale may be told."""
 
-    buckets: int | None = option(COUNT, None, "How many buckets there are to be.")
+    buckets: int | None = option(COUNT, None, "The new number of buckets.")
 
 
 def _plan(table: Table, options: RescaleOptions) -> RescalePlan:

@@ -1,6 +1,6 @@
 """The change of partition keys as a verb: split what must be split, then restate all files.
 
-All files of a primary-key table are written anew, and none is split before.
+All files of a primary-key table are rewritten, and none is split before.
 
 With `split_only` the keys stay, and a later run finds less to split.
 
@@ -90,7 +90,7 @@ class RespecOptions:
     keys: tuple[str, ...] | None = option(
         names(may_be_none=True),
         None,
-        "The partition keys that the table is to have, in order, all partitions at once; empty for "
+        "The new partition keys of the table, in order, all partitions at once; empty for "
         "no partitions.",
     )
     add: tuple[str, ...] = option(
@@ -117,13 +117,13 @@ class RespecOptions:
     primary_key: tuple[str, ...] | None = option(
         names(may_be_none=True),
         None,
-        "The primary key that the table is to have: its present one, with columns that become "
+        "The new primary key of the table: the present one, with columns that become "
         "partition keys, or without those that go.",
     )
     late_rows_win: bool = option(
         FLAG,
         False,
-        "Of a primary-key table: where nothing tells which came later, rows that another client "
+        "Of a primary-key table: where it is unknown which came later, rows that another client "
         "committed under former keys or rows of the present ones, count the former as the latest.",
     )
     keep_staged: bool = option(
@@ -147,7 +147,7 @@ class RespecOptions:
     verify: VerifyLevel = option(
         choice(VerifyLevel),
         VerifyLevel.CHECKSUMS,
-        "How much is proved before split files are published: counts, checksums, or full, which "
+        "How split files are verified before they are published: counts, checksums, or full, which "
         "reads the new files back, and of files that stay the columns of the new keys.",
         at_run=True,
     )
@@ -391,7 +391,7 @@ def _planned(plan: RespecPlan) -> str:
 
 
 def _told(plan: RespecPlan, result: RespecResult) -> str:
-    told = f"{counted(result.files_split, 'file')} {'written anew' if plan.is_keyed else 'split'}"
+    told = f"{counted(result.files_split, 'file')} {'rewritten' if plan.is_keyed else 'split'}"
     if result.files_continued:
         told += f", {counted(result.files_continued, 'new file')} taken up from a run that stopped"
     if not _only_splits(plan) and not plan.is_keyed:
@@ -408,7 +408,7 @@ def _notes(plan: RespecPlan) -> tuple[str, ...]:
     if _only_splits(plan):
         return _told_of_consumers(plan)
     files = (
-        (f"written anew: {_layout_text(plan.split)}", *_staged_notes(plan))
+        (f"rewritten: {_layout_text(plan.split)}", *_staged_notes(plan))
         if plan.is_keyed
         else (
             f"restated where they lie: {_layout_text(plan.restate)}",
@@ -659,7 +659,7 @@ Files whose rows share one value of the new keys stay where they lie: new metada
 Other files are split first, with --split-only as many partitions at a time as are named. Clients
 that open the table read it at every moment; those that have it open must open it again
 (docs/how-to/changing-partition-keys.md). When the command ends, the table has the new keys.
-All files of a table with a primary key are written anew: they are sorted by its other columns.
+All files of a table with a primary key are rewritten: they are sorted by its other columns.
 A run that is stopped meanwhile is continued by the same command; with the present keys as --keys it
 is given up, and what it had staged is deleted.
 Partition keys must be in the primary key, which --primary-key lets them join.

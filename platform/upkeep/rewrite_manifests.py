@@ -20,8 +20,8 @@ class RewriteManifestsOptions:
     min_count: int = option(
         COUNT,
         1,
-        "Rewrite if at least so many manifests are small, share partitions with others or hold "
-        "deleted entries.",
+        "Rewrite from this number of manifests on that are small, share partitions with others or "
+        "hold deleted entries.",
     )
 
     @classmethod

@@ -61,7 +61,7 @@ class RewriteOptions:
     partitions: Partitions | None = option(
         PARTITIONS,
         None,
-        "Partitions to look at, by all or some of their columns. Without any, all of them.",
+        "Partitions to process, by all or some of their columns (default: all).",
     )
     engine: EngineChoice = option(
         ENGINE,
@@ -72,8 +72,8 @@ class RewriteOptions:
     verify: VerifyLevel = option(
         choice(VerifyLevel),
         VerifyLevel.CHECKSUMS,
-        "How much is proved before anything is published: counts, checksums, or full, which reads "
-        "the new files back.",
+        "How new files are verified before they are published: counts, checksums, or full, which "
+        "reads the new files back.",
         at_run=True,
     )
 

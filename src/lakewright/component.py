@@ -306,7 +306,7 @@ def _declared_in(context: dg.ComponentLoadContext) -> list[WrittenText]:
     found = [each.written for each in tree.get_all_components(Table)]
     if found and len(tree.get_all_components(LakehouseTables)) > 1:
         raise dg.DagsterInvalidDefinitionError(
-            "the project has several components LakehouseTables, so that nothing tells which "
+            "the project has several components LakehouseTables, so that it is unknown which "
             "warehouse its components Table are in; declare these tables in files of `tables`"
         )
     return found

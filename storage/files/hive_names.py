@@ -333,7 +333,7 @@ class HiveRegistry:
             except (UnavailableError, InvalidRequestError) as error:
                 raise UnavailableError(
                     f"schema {schema.id} of {name} is written, and the metastore may not repeat "
-                    f"it: {error.message}; `lakewright sync` tells it",
+                    f"it: {error.message}; `lakewright sync` reports it",
                     table=name,
                 ) from error
             # Another writer that adds a schema tells of it, and then looks again as this one does.

@@ -173,7 +173,7 @@ class Session:
                 simple = query.simple
                 if simple is None:
                     raise InvalidStatement(
-                        f"{query.beyond} is beyond what EXPLAIN tells: the files that a filter on "
+                        f"{query.beyond} is beyond what EXPLAIN shows: the files that a filter on "
                         "one table opens; write it with that table and filter alone"
                     )
                 if simple.table is None:
@@ -311,7 +311,9 @@ class Session:
     def _database(self, said: str | None) -> str:
         database = said or self.settings.database
         if database is None:
-            raise InvalidStatement("no database is said; write SHOW TABLES IN db, or USE db before")
+            raise InvalidStatement(
+                "no database is given; write SHOW TABLES IN db, or USE db before"
+            )
         return database
 
 

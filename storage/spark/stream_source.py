@@ -219,9 +219,9 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # Checkpoints of earlier releases do not tell the table.
         if start.get(_TABLE, table) != table:
             raise StalePlan(
-                f"{files.name} was dropped and created anew since the stream began, so rows that "
-                "it told are gone, and the first rows of the table would be passed over; begin a "
-                "new stream, with a new checkpoint",
+                f"{files.name} was dropped and created again since the stream began, so rows that "
+                "it delivered are gone, and the first rows of the table would be passed over; begin "
+                "a new stream, with a new checkpoint",
                 table=files.name,
             )
         try:

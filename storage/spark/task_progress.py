@@ -58,7 +58,7 @@ class _Told:
                     self.done += 1
                     self.counts.advance()
         except Exception as error:  # noqa: BLE001  # the work is worth more than its progress
-            _LOG.warning("%s: how many are done is not told: %r", self.tag, error)
+            _LOG.warning("%s: the number of finished tasks is unknown: %r", self.tag, error)
             return False
         return True
 

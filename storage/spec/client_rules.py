@@ -146,7 +146,7 @@ def _changelog(judged: _Judged) -> Iterator[Broken]:
     if options.boolean(overwrites):
         if producer in ("full-compaction", "lookup"):
             yield Broken(
-                overwrites, f"{overwrites}=true and {told} would tell changes of overwrites twice"
+                overwrites, f"{overwrites}=true and {told} would report changes of overwrites twice"
             )
         if not keyed:
             yield Broken(

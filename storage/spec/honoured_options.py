@@ -172,7 +172,7 @@ HONOURED_OPTIONS: tuple[Option, ...] = (
         Option("changelog-file.prefix", Kind.TEXT, "changelog-"),
     ),
     *honoured(
-        "whether streams tell overwrites",
+        "whether streams report overwrites",
         Option("streaming-read-overwrite", Kind.BOOLEAN, "false"),
         Option("streaming-read-append-overwrite", Kind.BOOLEAN, "false"),
     ),

@@ -18,7 +18,7 @@ def named_tables(tree: exp.Expr) -> Iterator[exp.Table]:
 def with_views(text: str, tree: exp.Expr, view_of: Callable[[exp.Table], str]) -> str:
     """The text of a query over views; what stands before its columns names them as before.
 
-    The text stays as it is elsewhere: literals and hints are not written anew.
+    The text stays as it is elsewhere: literals and hints are not rewritten.
     """
     changes: list[tuple[int, int, str]] = []
     for node in named_tables(tree):

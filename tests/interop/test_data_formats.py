@@ -287,7 +287,7 @@ def test_far_timestamps_in_orc_files_of_java_are_read(
     assert content(table) == as_read_by(java, catalog, table)
     java.write(catalog.root, table.name, given[:1])
     before = table.at().files()
-    # They could not be written anew; nothing is lost.
+    # They could not be rewritten; nothing is lost.
     with pytest.raises(InvalidRows, match="outside of the years 1677 to 2262"):
         compact(table, full=True)
     assert table.at().files() == before

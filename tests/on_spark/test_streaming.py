@@ -401,6 +401,6 @@ def test_a_stream_of_a_table_that_was_dropped_and_created_anew_is_refused(
     for number in (2, 3, 4):
         source.write(rows(source, events(number)))
     expire(source)
-    with pytest.raises(StreamingQueryException, match=r"db\.t was dropped and created anew"):
+    with pytest.raises(StreamingQueryException, match=r"db\.t was dropped and created again"):
         follow()
     assert values_of(target, "id") == [1]

@@ -71,7 +71,7 @@ def told_if_mixed(files: TableFiles, snapshot: Snapshot) -> Iterator[None]:
     except SchemaMoved as error:
         raise UnsupportedError(
             f"snapshot {snapshot.id} of {files.name} has files of several partition keys, as a "
-            "client committed it that opened the table before the keys changed; nothing tells "
+            "client committed it that opened the table before the keys changed; it is unknown "
             "which of its rows replace others: compare a snapshot before it, or one after its rows "
             "were moved to the present keys (lakewright respec)",
             table=files.name,

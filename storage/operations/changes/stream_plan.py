@@ -53,7 +53,7 @@ def check_streamable(files: TableFiles) -> None:
     options = files.options
     reason = None
     if options.changelog_producer in _COMPACTIONS_TELL:
-        reason = f"changelog-producer={options.changelog_producer.value} tells rows of overwrites"
+        reason = f"changelog-producer={options.changelog_producer.value} reports rows of overwrites"
     elif options.bucket_mode is BucketMode.POSTPONE:
         reason = "rows of postponed buckets are visible after a compaction only"
     elif level_0_waits(files):
@@ -135,7 +135,7 @@ def _warn_of(files: TableFiles, untold: Sequence[Snapshot]) -> None:
     if not files.schema.is_keyed:
         option = "streaming-read-append-overwrite"
     _LOG.warning(
-        "the stream of %s does not tell what overwrites changed: snapshots %s; set %s=true if it "
+        "the stream of %s does not report what overwrites changed: snapshots %s; set %s=true if it "
         "should",
         files.name,
         ", ".join(str(each.id) for each in untold),

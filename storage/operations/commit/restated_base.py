@@ -190,7 +190,7 @@ class _OfTables:
                 del self._known[next(iter(self._known))]
 
     def _key(self, files: TableFiles, word: str) -> tuple[str, int, int, str]:
-        # A table that was dropped and created anew has a schema of another time.
+        # A table that was dropped and created again has a schema of another time.
         root = f"{files.paths.root}#{files.paths.branch}"
         return root, files.schema.id, files.schema.time_millis, word
 

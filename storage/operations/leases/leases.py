@@ -323,8 +323,8 @@ def _entry(leases: Sequence[Lease], lease_id: str) -> Lease | None:
 
 def _lost(files: TableFiles, lease_id: str, what: str = "") -> LeaseLost:
     return LeaseLost(
-        f"{what}lease {lease_id} of {files.name} ran out and others came, or somebody broke it; "
-        "look who works there with `lakewright lease list`, and begin anew",
+        f"{what}lease {lease_id} of {files.name} ran out and others came, or a person broke it; "
+        "see who works there with `lakewright lease list`, and start again",
         table=files.name,
         lease_id=lease_id,
     )

@@ -74,7 +74,7 @@ def advice_on(why: CopyReason, files: TableFiles, other: TableFiles) -> str:
     )
     match why:
         case CopyReason.OWN:
-            return f"that are not of {there}, or were written anew since it was copied; {compare}"
+            return f"that are not of {there}, or were rewritten since it was copied; {compare}"
         case CopyReason.DELETED:
             return (
                 f"deleted since they were copied from {there}; see that no exchange of it runs "

@@ -92,7 +92,7 @@ class ExternalFiles:
             format_name = format_of_path(path)
         except StorageError as error:
             raise InvalidRequestError(
-                f"file {path} cannot become part of {files.name}: the end of its name tells no "
+                f"file {path} cannot become part of {files.name}: the end of its name shows no "
                 "format, and readers of Paimon tables choose the format by it; rename the file to "
                 "end with .parquet, .orc or .avro",
                 path=path,

@@ -50,7 +50,7 @@ def told_if_expired(
             raise type(error)(
                 f"{error.message}; the file lies outside of the table, and its owner may have "
                 f"written over it: `lakewright repair-partitions {files.name}` tells such files "
-                "and the way to take them over anew",
+                "and the way to take them over again",
                 table=files.name,
                 **error.details,
             ) from error

@@ -364,7 +364,7 @@ def _restore_target(files: TableFiles, plan: RollbackPlan, snapshot_file: bytes,
     if any(each < plan.target_id for each in files.snapshots.ids()):
         delete_files(files.fs, [files.paths.tag(pin)])
         raise StalePlan(
-            f"somebody else rolled {files.name} back beyond snapshot {plan.target_id} meanwhile; "
+            f"another process rolled {files.name} back beyond snapshot {plan.target_id} meanwhile; "
             "look what is there, and plan again",
             table=files.name,
         )

@@ -1,4 +1,4 @@
-"""Changes the partition keys of a primary-key table: rows are written anew, then swapped in.
+"""Changes the partition keys of a primary-key table: rows are rewritten, then swapped in.
 
 The trimmed primary key, which orders the rows of a file and chooses their buckets, is the primary
 key without the partition keys. So it changes with them, and no file can stay.
@@ -69,7 +69,7 @@ class ChangeTakenBack(CommitConflictError):
 
 @dataclass(frozen=True, slots=True)
 class Swap:
-    """The table with its new keys, the snapshots made, and what was written anew."""
+    """The table with its new keys, the snapshots made, and what was rewritten."""
 
     files_now: TableFiles
     snapshot_ids: tuple[int, ...]
@@ -98,7 +98,7 @@ class KeyedChange:
 
         Raises:
             SchemaMoved: another client changed the schema meanwhile; nothing has changed.
-            CommitConflictError: other clients commit faster than rows are written anew.
+            CommitConflictError: other clients commit faster than rows are rewritten.
             VerificationFailed: rows written differ from rows read.
         """
         base_id = self.files.snapshots.latest_id()

@@ -59,7 +59,7 @@ from lakewright.storage.spec.partition import Place
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.values import Value
 
-# How often files that others commit meanwhile are written anew, too, before a run gives up.
+# How often files that others commit meanwhile are rewritten, too, before a run gives up.
 _MOST_ROUNDS = 10
 
 # The deletions of a file, by the index file that holds them.
@@ -69,7 +69,7 @@ _Deletions = tuple[tuple[str, DeletionVectorRange], ...]
 def unfit_entries(
     files: TableFiles, entries: Sequence[ManifestEntry], values: KeyValues
 ) -> list[ManifestEntry]:
-    """The late files whose rows must be written anew; `values` knows those of the present keys."""
+    """The late files whose rows must be rewritten; `values` knows those of the present keys."""
     late = entries_of_other_keys(files, entries)
     alike = schemas_with_keys(files, {each.file.schema_id for each in late})
     return [
@@ -99,7 +99,7 @@ class _Moved:
 
 @dataclass
 class LateAppends:
-    """The late files of an append table whose rows are written anew; used once.
+    """The late files of an append table whose rows are rewritten; used once.
 
     `values` are those of the present keys.
     """
@@ -114,10 +114,10 @@ class LateAppends:
     _used: frozenset[str] = frozenset()
 
     def restate(self) -> Snapshot | None:
-        """Commit all files under the present keys, if rows of late ones must be written anew.
+        """Commit all files under the present keys, if rows of late ones must be rewritten.
 
         Raises:
-            FilesGone: other clients commit faster than their files are written anew.
+            FilesGone: other clients commit faster than their files are rewritten.
             VerificationFailed: rows written differ from rows read.
         """
         files = self.files
@@ -178,7 +178,7 @@ class LateAppends:
         """The base under the present keys, and the new files in place of the late ones.
 
         Raises:
-            FilesGone: another client committed late files that are not written anew yet.
+            FilesGone: another client committed late files that are not rewritten yet.
         """
         if latest is None:
             return None
@@ -213,7 +213,7 @@ class LateAppends:
     def _more_came(self) -> FilesGone:
         return FilesGone(
             f"clients that opened {self.files.name} before its partition keys changed committed "
-            "to it while their files were written anew; stop them, or let them open the table "
+            "to it while their files were rewritten; stop them, or let them open the table "
             "again, and run it again",
             table=self.files.name,
         )

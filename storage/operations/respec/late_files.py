@@ -57,7 +57,7 @@ _REWRITES = (CommitKind.COMPACT, CommitKind.ANALYZE)
 class LateFiles:
     """The late files of a table, and what was done about them.
 
-    With `late_rows_win` their rows count as the latest where nothing tells which came later.
+    With `late_rows_win` their rows count as the latest where it is unknown which came later.
     """
 
     files: TableFiles
@@ -269,14 +269,14 @@ class _LateHistory:
             raise UnsupportedError(
                 f"a client that opened {files.name} before its partition keys changed compacted "
                 f"its rows after snapshot {follower}, and those from before may have expired, so "
-                "nothing tells which rows came later; roll back to a tag of before, or "
+                "it is unknown which rows came later; roll back to a tag of before, or "
                 f"{_late_rows_win(files)}",
                 table=files.name,
             )
         raise UnsupportedError(
             f"snapshot {late} of {files.name} holds rows of a client that opened the table before "
             f"its partition keys changed, and snapshot {follower} was committed after it, so "
-            "nothing tells which of their rows came later; roll back (lakewright rollback "
+            "it is unknown which of their rows came later; roll back (lakewright rollback "
             f"{files.name} --snapshot {late - 1}), and write the rows of both again, or "
             f"{_late_rows_win(files)}",
             table=files.name,
@@ -298,7 +298,7 @@ def _check_none_may_have_followed(
             raise UnsupportedError(
                 f"clients that opened {files.name} before its partition keys changed committed "
                 f"{len(late)} files, in snapshots that have expired, and data file "
-                f"{each.file.file_name} was written after them, so nothing tells which of their "
+                f"{each.file.file_name} was written after them, so it is unknown which of their "
                 f"rows came later; roll back to a tag of before, or {_late_rows_win(files)}",
                 table=files.name,
             )
@@ -327,7 +327,7 @@ def _hash_indexes_before(
             return tuple(each for each in found if each.file.index_type == HASH_INDEX)
     raise UnsupportedError(
         f"all snapshots of {files.name} hold rows that a client committed under former partition "
-        "keys, and none is left that tells the buckets of the present ones; roll back to a tag of "
+        "keys, and none is left that shows the buckets of the present ones; roll back to a tag of "
         "before, or write the rows to a new table",
         table=files.name,
     )
@@ -380,7 +380,7 @@ def _check_rows_stay_in_partitions(
             f"a client that opened {files.name} before its keys changed committed {len(late)} "
             f"files, and under the partition keys ({', '.join(crossing.partition_keys)}), which "
             f"the primary key ({', '.join(crossing.primary_keys)}) lacks, rows move between "
-            "partitions, so nothing tells which of two rows of a key came later; roll back to the "
+            "partitions, so it is unknown which of two rows of a key came later; roll back to the "
             f"snapshot before that commit, and write its rows again (the latest is {latest.id})",
             table=files.name,
         )

@@ -1,4 +1,4 @@
-"""Gives rows that are written anew their buckets, and writes the hash index of dynamic buckets.
+"""Gives rows that are rewritten their buckets, and writes the hash index of dynamic buckets.
 
 A key hash must lie in one bucket of its partition, whichever task writes its rows.
 

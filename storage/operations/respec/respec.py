@@ -101,7 +101,7 @@ def plan_respec(  # noqa: PLR0913 - each is a part of what one change may be tol
     place of a table that was moved or copied, its files are named where they lie now. With
     `primary_key`, columns that become partition keys join the primary key, or those that go leave
     it. With `late_rows_win`, rows that another client committed to a primary-key table under former
-    keys count as the latest, where nothing tells whether rows of the present keys came later. With
+    keys count as the latest, where it is unknown whether rows of the present keys came later. With
     `keep_staged`, a change to the present keys leaves what was staged for another one.
 
     Raises:
@@ -357,7 +357,7 @@ class _Run:
         )
 
     def restate_late_files(self, files: TableFiles) -> bool:
-        """Restate all files of an append table if rows of late ones must be written anew."""
+        """Restate all files of an append table if rows of late ones must be rewritten."""
         values = self.values(files, files.schema.partition_keys)
         late = LateAppends(files, values, self.engine, self.verify)
         snapshot = late.restate()

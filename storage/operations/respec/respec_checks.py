@@ -152,7 +152,7 @@ def check_splits(files: TableFiles) -> None:
     """
     if files.schema.has_primary_key:
         raise UnsupportedError(
-            f"{files.name} has a primary key, so its files are written anew in one go, and none is "
+            f"{files.name} has a primary key, so its files are rewritten in one go, and none is "
             "split before; change the keys without naming partitions",
             table=files.name,
         )
@@ -171,14 +171,14 @@ def check_columns_stay(
         raise UnsupportedError(
             f"{len(lacking)} data files of {files.name} were taken over (the first is "
             f"{lacking[0].file.file_name}), and may have the values of {', '.join(old)} in the "
-            "names of their folders only; write the table anew first (lakewright sort-compact "
+            "names of their folders only; rewrite the table first (lakewright sort-compact "
             f"{files.name} --by {_sortable(files)}), which writes the columns",
             table=files.name,
         )
 
 
 def _sortable(files: TableFiles) -> str:
-    """A column by which any table can be sorted, so that all of its files are written anew.
+    """A column by which any table can be sorted, so that all of its files are rewritten.
 
     A full compaction leaves a file that is alone in its partition.
     """
@@ -254,7 +254,7 @@ def check_overwrites(files: TableFiles) -> None:
                 f"snapshot {snapshot.id} of {files.name} is an overwrite by a client "
                 f"({snapshot.commit_user}) that knew its former partition keys "
                 f"{', '.join(former[0])}, and took values of {own} for theirs: it "
-                f"removed {len(gone)} files of partitions that it was not told. Roll back "
+                f"removed {len(gone)} files of partitions that it did not name. Roll back "
                 f"(lakewright rollback {files.name} --snapshot {snapshot.id - 1}), and write what "
                 "came since again",
                 table=files.name,

@@ -52,7 +52,7 @@ class RespecPlan(Plan["RespecResult"]):
 
     `steps` are the keys after each cut-over; none if the table has the keys already. `becomes`
     names the new partitions of each present one. `splits` has the files to split, by bucket. Of a
-    primary-key table it has all files, which are written anew (`is_keyed`), or those that a client
+    primary-key table it has all files, which are rewritten (`is_keyed`), or those that a client
     committed under former keys. `primary_key` is the new one, if it changes, too. If the table
     `crosses_partitions` afterwards, rows move between them, and it can only be read here.
     `partition_count` is that of the new ones: null and empty texts share a folder, and are several.

@@ -1,6 +1,6 @@
 """The rows of a primary-key table under other partition keys, staged before the keys change.
 
-Each partition is written anew (`move_partitions.py`), as of the snapshot `at`. What others commit
+Each partition is rewritten (`move_partitions.py`), as of the snapshot `at`. What others commit
 after it is read from the deltas of their snapshots, and the partitions that it changed are written
 again, with their manifests (`swap_manifests.py`). So a round costs what changed since the last.
 

@@ -173,7 +173,7 @@ class Staging:
         """
         if not self._is_own():
             raise StalePlan(
-                f"another process goes on with the change of the partition keys of "
+                f"another process continues the change of the partition keys of "
                 f"{self.files.name}; wait for its end",
                 table=self.files.name,
             )

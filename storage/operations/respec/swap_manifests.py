@@ -9,7 +9,7 @@ it costs what changed:
   snapshot removes no file twice.
 
 A file that one of them removes is added before, and never again: clients that join all removals of
-a state before they look at what it adds would miss it. If it came back, all are written anew.
+a state before they look at what it adds would miss it. If it came back, all are rewritten.
 """
 
 from __future__ import annotations

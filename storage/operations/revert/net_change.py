@@ -198,8 +198,8 @@ def _delta(files: TableFiles, snapshot: Snapshot) -> list[ManifestEntry]:
         raise _refused(
             files,
             snapshot,
-            "it told readers of changes which rows it merged, and the next compaction would tell "
-            "them again",
+            "readers of changes have read which rows it merged, and the next compaction "
+            "would repeat them",
         )
     return list(files.manifests.entries(files.manifests.read_delta_list(snapshot)))
 

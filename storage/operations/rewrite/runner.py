@@ -199,7 +199,7 @@ def check_plan(files: TableFiles, rewrite: Rewrite[Task, Work]) -> LiveWork[Task
         if _is_of_other_history(files, plan, snapshot):
             raise StalePlan(
                 f"the plan for {files.name} is of another table of that name, which was dropped "
-                "and created anew since, or of snapshots that were rolled back: no snapshot "
+                "and created again since, or of snapshots that were rolled back: no snapshot "
                 f"{plan.snapshot_id} here has any of its {plan.files_before} files; plan again",
                 table=files.name,
             )

@@ -228,11 +228,11 @@ def _unknown(proposed: ProposedSchema, losses: Sequence[_Loss]) -> Finding:
     many = _files(losses)
     if question.of_nulls:
         then = "" if question.part.is_column else ", where a null fails the read of its file"
-        what = f"{column} becomes NOT NULL{then}, and statistics of {many} do not tell their nulls"
+        what = f"{column} becomes NOT NULL{then}, and statistics of {many} do not count their nulls"
     else:
         what = (
             f"{_retyped(proposed, column, losses)} may lose values "
-            f"({question.part.loss_in(proposed.mode)}), and statistics of {many} do not tell"
+            f"({question.part.loss_in(proposed.mode)}), and statistics of {many} do not show it"
         )
     return Finding(
         rule=Rule.VALUES_MAY_BE_LOST,

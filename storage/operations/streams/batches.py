@@ -9,7 +9,7 @@
 3. Of a batch that was about to be committed, the snapshot is looked for. If it may have expired,
    live files of the batch prove the commit; without such proof nothing is written.
 4. A number below the last one is refused: the checkpoint is older than the table. So is a new
-   stream with the checkpoint of another, since its source begins anew; and a stream amid its
+   stream with the checkpoint of another, since its source begins again; and a stream amid its
    batches of which the table knows none, since it is another table of that name.
 5. After the commit, partitions that are over by the stream's watermark are marked as done.
 """
@@ -47,7 +47,7 @@ def is_committed(files: TableFiles, batch: StreamBatch, clock: PartitionClock | 
 
     Raises:
         InvalidRequestError: the checkpoint is older than the table, or was deleted and made anew;
-            or the table was dropped and created anew.
+            or the table was dropped and created again.
         CommitOutcomeUnknownError: the batch was about to be committed, and its snapshot may have
             expired.
     """
@@ -240,7 +240,7 @@ def _check_not_begun_anew(files: TableFiles, batch: StreamBatch) -> None:
             raise InvalidRequestError(
                 f"{files.name} holds the batches of stream {other.stream} up to batch "
                 f"{other.batch}, and their checkpoint {batch.checkpoint} was deleted: it is now "
-                f"that of a new stream, {batch.stream}, whose source begins anew, so its rows "
+                f"that of a new stream, {batch.stream}, whose source begins again, so its rows "
                 "would be in the table twice; bring the checkpoint back, or let the source begin "
                 "where the rows of the table end; then, or if rows may come again, forget the "
                 f"earlier stream: lakewright stream forget {files.name} {other.stream}",

@@ -464,6 +464,6 @@ def test_a_change_that_was_stopped_is_told_continued_and_given_up(
     die_after(catalog, "db.t", ("dt", "hh"), 3)
     done = lakewright(catalog, *BY_HOUR)
     assert (done.code, done.err) == (0, "")
-    told = "db.t: 2 files written anew, 6 new files taken up from a run that stopped, in "
+    told = "db.t: 2 files rewritten, 6 new files taken up from a run that stopped, in "
     assert any(told in each for each in done.lines), done.lines
     assert catalog.table("db.t").schema.partition_keys == ("dt", "hh")

@@ -270,7 +270,7 @@ def test_partition_keys_become_those_of_the_policy_and_then_nothing_is_due(
     assert "partition keys (day), by its policy (day, v)" in told
     assert "'day' is not a column of db.other" in told
     tables = ("--tables", str(tmp_path / "t.yaml"))
-    left = "not done: 1 contradiction, 1 declared (--dry-run tells why)"
+    left = "not done: 1 contradiction, 1 declared (see --dry-run)"
     assert call(9, *tables).lines == ["nothing was due", left]
     assert "its declaration says partition_keys (day)" in call(9, "--dry-run", *tables).out
     assert "1 verb in shadow" in call(1, mode="shadow").out
@@ -286,7 +286,7 @@ def test_partition_keys_become_those_of_the_policy_and_then_nothing_is_due(
     assert (done["verb"], done["verdict"]) == ("respec", "done")
     assert catalog.table("db.t").schema.partition_keys == ("day", "v")
     assert content(catalog.table("db.t")) == due
-    assert call(9).lines == ["nothing was due", "not done: 1 contradiction (--dry-run tells why)"]
+    assert call(9).lines == ["nothing was due", "not done: 1 contradiction (see --dry-run)"]
     assert "(day, v), by its policy (day, v): leave" in call(9, "--dry-run", "--all").out
     verdicts = [each.verdict for each in Ledger(catalog).actions(verb="respec")]
     assert verdicts == [Verdict.SHADOW, Verdict.FAILED, Verdict.DONE]

@@ -75,7 +75,7 @@ lakewright adopt s3://new-lake/warehouse --moved-from s3://lake/warehouse
 def adopt(
     call: Call, *, uri: str | None, policy: str | None, pattern: str, moved_from: str | None
 ) -> Answer | None:
-    """Look at every table of a warehouse, and propose a policy file for their upkeep."""
+    """Examine every table of a warehouse, and propose a policy file for their upkeep."""
     from lakewright.platform.decide.debt import worst_first
     from lakewright.platform.decide.proposal import propose
 

@@ -65,7 +65,7 @@ lakewright backfill nyc.flights --tables tables --failed
     "--batch",
     metavar="N",
     type=FROM_1,
-    help="Read and publish so many at a time (default: as `backfill` is declared).",
+    help="How many to read and publish at a time (default: as `backfill` is declared).",
 )
 @click.option(
     "--mode",

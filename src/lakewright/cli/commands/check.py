@@ -33,9 +33,9 @@ from lakewright.storage.errors import NotFoundError, StorageError
     "check",
     of_table=False,
     notes=f"""
-Declarations and policies are told apart by their keys and may stand in one folder. Without PATH,
+Declarations and policies are distinguished by their keys and may be in one folder. Without PATH,
 those of ${TABLES_VARIABLE} and ${POLICY_VARIABLE} are checked. If there is a warehouse, policies
-for names that it has not are noted, and columns that its tables have not; they are no error.
+for tables or columns that it lacks are reported as notes, not as errors.
 Where Dagster is installed, it judges owners, tags and schedules of declarations too.
 
 Exit codes:

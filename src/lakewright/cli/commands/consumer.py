@@ -35,7 +35,7 @@ def _list(call: Call) -> Answer:
 @click.argument("name", metavar="CONSUMER")
 @click.argument("next_id", metavar="N", type=FROM_1)
 def _set(call: Call, *, name: str, next_id: int) -> Answer:
-    """Let a consumer read on from a snapshot."""
+    """Set the next snapshot that a consumer reads."""
     table = call.table()
     table.history.set_consumer(name, next_id)
     return said(

@@ -37,10 +37,12 @@ none; LAKEWRIGHT_LEDGER=on also makes a missing ledger. `lakewright undo RUN` ta
 """,
 )
 @click.argument("table", metavar="[TABLE]", required=False)
-@click.option("--since", "since_ms", type=age_ms, metavar="AGE", help="Of that age at most (7d).")
+@click.option(
+    "--since", "since_ms", type=age_ms, metavar="AGE", help="Only actions since then (7d)."
+)
 @click.option("--verb", metavar="VERB", help="Only this verb, such as compact or expire_snapshots.")
 @click.option("--run", metavar="RUN", help="Only what this run did.")
-@click.option("--create", is_flag=True, help="Begin a ledger in the warehouse.")
+@click.option("--create", is_flag=True, help="Create the ledger of the warehouse.")
 def ledger(
     call: Call,
     *,

@@ -21,7 +21,9 @@ The text format of Prometheus, for the textfile collector of node_exporter or fo
 begin anew when rows leave the ledger, or the time of --since.
 """,
 )
-@click.option("--since", "since_ms", type=age_ms, metavar="AGE", help="Of that age at most (30d).")
+@click.option(
+    "--since", "since_ms", type=age_ms, metavar="AGE", help="Only actions since then (30d)."
+)
 def metrics(call: Call, *, since_ms: int | None) -> None:
     """Print runs, time, bytes and benefit of each table and verb as metrics."""
     from lakewright.cli.output.ledger_text import actions_since

@@ -25,7 +25,7 @@ lakewright quarantine list nyc.flights
 lakewright quarantine list nyc.flights --files
 """,
 )
-@click.option("--files", is_flag=True, help="Name the files, too.")
+@click.option("--files", is_flag=True, help="List the files, too.")
 def _list(call: Call, files: bool) -> Answer:
     """List a table's quarantines."""
     table = call.table()
@@ -117,6 +117,6 @@ def _record(file: QuarantinedFile) -> dict[str, object]:
 
 quarantine = group(
     "quarantine",
-    "See files that were set aside, bring them back, or delete them for good.",
+    "List files in quarantine, restore them, or delete them for good.",
     [_list, verb_command(RESTORE), verb_command(PURGE)],
 )

@@ -35,7 +35,7 @@ lakewright reads nyc.flights
     notes="""
 A read leaves no trace in a table. A job of yours that sums up the log of a query engine appends a
 row for each day, table and partition to lakewright.reads, as any client can; the partition is null
-for reads of the whole table. Upkeep takes first what is read most.
+for reads of the whole table. Upkeep starts with the tables that are read most.
 """,
 )
 @click.argument("table", metavar="[TABLE]", required=False)
@@ -68,7 +68,7 @@ def reads(call: Call, *, table: str | None, create: bool) -> Answer:
             "partition": each.partition,
             "reads_a_day": each.reads_a_day,
         },
-        empty="no reads are counted: `lakewright reads --help` tells how to",
+        empty="no reads are counted: see `lakewright reads --help`",
     )
 
 

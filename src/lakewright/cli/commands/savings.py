@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lakewright.platform.ledger.savings import Saving
 
 _WEEK = "7d"
-_MEANING = "two figures are ACTUAL / PREDICTED; an error is a median over runs (--help tells more)"
+_MEANING = "two figures are ACTUAL / PREDICTED; an error is a median over runs (see --help)"
 
 
 @command(
@@ -42,7 +42,7 @@ the runs that were done, the prediction was closer to what came.
     metavar="AGE",
     default=_WEEK,
     show_default=True,
-    help="What began within that time.",
+    help="Only actions that began within this time.",
 )
 @click.option(
     "--by",

@@ -199,7 +199,7 @@ def _record(record: StreamRecord) -> dict[str, object]:
 @command("settle", examples="lakewright stream settle shop.orders STREAM")
 @click.argument("stream", metavar="STREAM")
 def _settle(call: Call, *, stream: str) -> Answer:
-    """Say that the table holds the last batch of a stream."""
+    """Confirm that the table holds the last batch of a stream."""
     record = call.table().history.settle_stream(stream)
     return said(
         f"batch {record.batch} of stream {stream} counts as committed",
@@ -218,7 +218,7 @@ has expired.
 )
 @click.argument("stream", metavar="STREAM")
 def _forget(call: Call, *, stream: str) -> Answer:
-    """Delete what is known of a stream; its rows stay."""
+    """Delete the records of a stream; its rows stay."""
     record = call.table().history.forget_stream(stream)
     return said(
         f"stream {stream} is forgotten; its last batch was {record.batch}",

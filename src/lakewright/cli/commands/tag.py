@@ -75,9 +75,9 @@ def _record(tag: Tag) -> dict[str, object]:
     "--retain",
     metavar="AGE",
     type=age_ms,
-    help="Let the tag expire after such a time, as 12h or 90d (default: the table's option).",
+    help="Let the tag expire after this time, as 12h or 90d (default: the table's option).",
 )
-@click.option("--replace", is_flag=True, help="Let a tag that exists stand for another snapshot.")
+@click.option("--replace", is_flag=True, help="Move an existing tag to another snapshot.")
 def _create(
     call: Call, *, name: str, snapshot: int | None, retain: int | None, replace: bool
 ) -> Answer:

@@ -37,9 +37,9 @@ _MOST_TEXT = 100
     of_table=False,
     notes="""
 Tables stand in order of debt, the number of files that upkeep could take away. "due" is what the
-policies ask for now, "waits" what is due and kept back, each with its reason; of debt for which
-nothing is due it says what it is made of. It is drawn again every few seconds; q or Ctrl-C ends it.
-Without a terminal, one frame is printed. It writes nothing.
+policies ask for now, "waits" what is due and kept back, each with its reason; for debt without
+due work it shows what the debt consists of. It is drawn again every few seconds; q or Ctrl-C ends
+it. Without a terminal, one frame is printed. It writes nothing.
 """,
     examples="""
 lakewright top --policy policy.yaml
@@ -56,7 +56,7 @@ lakewright top s3://lake/warehouse --once --format json
     default=_EVERY_S,
     show_default=True,
     metavar="SECONDS",
-    help="Draw a frame so often at most.",
+    help="Shortest time between two frames.",
 )
 def top(
     call: Call,

@@ -38,8 +38,8 @@ from lakewright.storage.errors import InvalidRequestError
     "upkeep",
     of_table=False,
     notes="""
-Looks at the metadata of every table, asks the policies what is due, and carries that out, the most
-useful first, within the budget of the day. With --dry-run it only tells what is due and why, and
+Reads the metadata of every table, decides by the policies what is due, and carries it out, the most
+useful first, within the budget of the day. With --dry-run it only shows what is due and why, and
 what waits and for what. Tables whose policy says `mode: shadow` are not touched: what would be done
 is recorded in the ledger.
 This command does once what the upkeep sensor in Dagster does all the time.
@@ -49,7 +49,7 @@ lakewright upkeep --policy policy.yaml --dry-run
 lakewright upkeep --policy policies --only "sales.*"
 """,
 )
-@click.option("--dry-run", is_flag=True, help="Tell what is due and what waits; do nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what is due and what waits; do nothing.")
 @policy_options
 @click.option(
     "--only",
@@ -57,7 +57,7 @@ lakewright upkeep --policy policies --only "sales.*"
     multiple=True,
     help="Only tables that match, such as sales.*; may be repeated (default: all).",
 )
-@click.option("--all", "everything", is_flag=True, help="Tell what is in order, too.")
+@click.option("--all", "everything", is_flag=True, help="Show healthy tables, too.")
 def upkeep(
     call: Call,
     *,
@@ -192,7 +192,7 @@ def _left(look: Look) -> list[str]:
     """How many verbs wait or are declined, by state, and where their reasons are told."""
     states = Counter(state for state, _ in states_of(look, everything=False))
     told = [f"{count} {state}" for state, count in states.items() if state not in ("due", "shadow")]
-    return [f"not done: {', '.join(told)} (--dry-run tells why)"] if told else []
+    return [f"not done: {', '.join(told)} (see --dry-run)"] if told else []
 
 
 def _size(decision: Intent | Declined) -> str:

@@ -47,7 +47,7 @@ VERB_INDEX = {
     ),
     "remove-orphans": IndexedVerb(
         "Upkeep",
-        "set aside files that no reference keeps",
+        "move unreferenced files to quarantine",
         "lakewright.platform.upkeep.clean",
         "REMOVE_ORPHANS",
     ),

@@ -40,7 +40,7 @@ from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import InvalidRequestError, NotFoundError
 
 INSTRUCTIONS = """\
-Lakewright keeps Apache Paimon tables healthy. These tools tell how tables are, what upkeep is due \
+Lakewright keeps Apache Paimon tables healthy. These tools report their state, what upkeep is due \
 and why, what a verb would do, and what upkeep cost and saved. They change nothing. Begin with \
 `health`, then ask `why` of a table. A `plan` that was saved to a file is carried out by a person, \
 with `lakewright VERB TABLE --plan FILE`.\

@@ -118,7 +118,7 @@ def test_the_last_actions_of_all_tables_are_read_at_once_and_then_only_what_is_n
         Verdict.FAILED: _START + _DAY,
     }
     assert first.done_ms("db.t", "db.t.1", "compact") == _START
-    assert first.done_ms("db.t", "created anew", "compact") is None
+    assert first.done_ms("db.t", "created again", "compact") is None
     assert ledger.last(first) is first
 
     ledger.record([action(5, verdict=Verdict.NOTHING_TO_DO)])

@@ -368,7 +368,7 @@ def test_work_on_a_table_that_was_created_anew_since_went_with_the_former_one(
     assert plan.parts == ()
     (left,) = plan.left_alone
     assert (left.table, left.what, left.is_final) == ("db.one", "compact", True)
-    assert "was dropped and created anew since" in left.why
+    assert "was dropped and created again since" in left.why
 
 
 def test_an_alter_is_altered_back_and_no_rollback_is_offered(catalog: Catalog) -> None:

@@ -65,7 +65,7 @@ def test_a_name_in_order_by_means_a_column_of_the_result_first(
         ("SELECT t.a FROM t AS x", UnsupportedError, "t is no name of the table, which is x"),
         ("SELECT a FROM w.x.y.z", InvalidStatement, "has more than two parts"),
         ("SELECT a FROM t VERSION AS OF 1", InvalidStatement, "lakewright read t --snapshot N"),
-        ("EXPLAIN SELECT max(a) FROM t", InvalidStatement, "beyond what EXPLAIN tells"),
+        ("EXPLAIN SELECT max(a) FROM t", InvalidStatement, "beyond what EXPLAIN shows"),
         ("INSERT INTO t (named) VALUES (STRUCT(1))", InvalidRows, r"a struct; write MAP\("),
         ("SELECT FROM t", InvalidStatement, "names no column"),
         ("SELECT --1", InvalidStatement, "names no column"),

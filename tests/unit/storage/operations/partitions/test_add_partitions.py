@@ -349,8 +349,8 @@ FOLDERS = [
     ("day=a/deeper=1/f.parquet", "it has 2 levels of folders, and the keys day need 1"),
     ("f.parquet", "it has 0 levels of folders, and the keys day need 1"),
     ("hour=1/f.parquet", "'hour' is not a partition key; the partition keys of db.t are day"),
-    ("day=a/f.parquet.bak", "the end of its name tells no format"),
-    ("day=a/000000_0", "the end of its name tells no format"),
+    ("day=a/f.parquet.bak", "the end of its name shows no format"),
+    ("day=a/000000_0", "the end of its name shows no format"),
 ]
 
 

@@ -294,7 +294,7 @@ def test_a_proof_whose_snapshots_expired_is_none(catalog: Catalog) -> None:
     compact(table, full=True)
     expire(table, keep=1)
     due = ids(source)
-    with pytest.raises(PartitionExists, match="were written anew since") as told:
+    with pytest.raises(PartitionExists, match="were rewritten since") as told:
         table.upkeep.exchange_partition("db.staged", A)
     follow(str(told.value), table, source)
     assert ids(table, source) == due

@@ -337,7 +337,7 @@ def test_keys_that_a_primary_key_does_not_allow_are_refused(
     with pytest.raises((InvalidRequestError, UnsupportedError), match=named):
         made.upkeep.plan_respec(keys)
     with pytest.raises(
-        (InvalidRequestError, UnsupportedError), match=r"no part|written anew|" + named
+        (InvalidRequestError, UnsupportedError), match=r"no part|rewritten|" + named
     ):
         made.upkeep.plan_respec(keys, [{}])
 

@@ -225,7 +225,7 @@ def test_an_expiry_keeps_what_tells_the_order_of_late_rows(catalog: Catalog) -> 
     plan = table.upkeep.plan_expire_snapshots(retain_min=1, retain_max=1, time_retained_ms=0)
     assert "rows that a client committed under former ones" in " ".join(plan.reasons)
     expire(table)
-    with pytest.raises(UnsupportedError, match="nothing tells which of their rows came later"):
+    with pytest.raises(UnsupportedError, match="it is unknown which of their rows came later"):
         table.upkeep.respec(["dt", "hh"])
     table.history.rollback(snapshot=table.history.snapshots()[-3].id)
     remove_orphans(catalog.table(table.name))

@@ -533,7 +533,7 @@ def test_of_an_index_file_a_reader_takes_what_is_about_its_data_file(catalog: Ca
     assert watching.read().num_rows == 32
     whole = [call for call in fs.calls if call.name == "read_bytes" and "/index/" in call.path]
     assert whole == []
-    # A rewrite applies them all, and those that stay are written anew: each takes the file once.
+    # A rewrite applies them all, and those that stay are rewritten: each takes the file once.
     fs.calls.clear()
     compact(watching, full=True)
     whole = [call for call in fs.calls if call.name == "read_bytes" and "/index/" in call.path]

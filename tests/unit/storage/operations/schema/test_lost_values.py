@@ -95,7 +95,7 @@ def test_statistics_that_do_not_tell_are_a_warning_and_a_scan_decides(catalog: C
     (finding,) = findings(table, numbers)
     assert finding.rule is Rule.VALUES_MAY_BE_LOST
     assert finding.severity is Severity.WARNING
-    assert "statistics of 2 data files do not tell" in finding.message
+    assert "statistics of 2 data files do not show it" in finding.message
     assert "--scan" in finding.way_out
     assert table.plan_alter(numbers).verdict is Verdict.ALLOW
     (counted,) = findings(table, numbers, rules=SCAN)
