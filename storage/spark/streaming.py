@@ -273,8 +273,8 @@ class Sink:
         if stream is None:
             raise UnsupportedError(
                 f"Spark did not report which query writes a batch into {self.files.name}, so "
-                "that it could not be recognised again; take Python's threads pinned to Java's, which "
-                "is the default (PYSPARK_PIN_THREAD)",
+                "that it could not be recognised again; pin Python's threads to Java's, which is "
+                "the default (PYSPARK_PIN_THREAD)",
                 table=self.files.name,
             )
         batch = StreamBatch(stream=stream, checkpoint=self.place, number=number)
