@@ -220,7 +220,7 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if start.get(_TABLE, table) != table:
             raise StalePlan(
                 f"{files.name} was dropped and created again since the stream began, so rows that "
-                "it delivered are gone, and the first rows of the table would be passed over; begin "
+                "it delivered are gone, and the first rows of the table would be skipped; begin "
                 "a new stream, with a new checkpoint",
                 table=files.name,
             )

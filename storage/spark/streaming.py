@@ -273,7 +273,7 @@ class Sink:
         if stream is None:
             raise UnsupportedError(
                 f"Spark did not report which query writes a batch into {self.files.name}, so that "
-                "it could not be recognised again; take Python's threads pinned to Java's, which is "
+                "it could not be recognised; take Python's threads pinned to Java's, which is "
                 "the default (PYSPARK_PIN_THREAD)",
                 table=self.files.name,
             )
