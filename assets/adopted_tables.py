@@ -8,8 +8,7 @@ from typing import Any
 
 import dagster as dg
 
-from lakewright.platform.declare.partition_keys import PartitionColumn
-from lakewright.platform.declare.policies import ResolvedPolicy
+from lakewright.platform.decide.adopted import AdoptedTable
 from lakewright.platform.orchestration.asset_partitions import found_in_data, partitions_def
 from lakewright.platform.orchestration.dagster_checks import is_owner
 from lakewright.platform.orchestration.names import TableNames, UpkeepNames, usual_key
@@ -19,8 +18,9 @@ from lakewright.platform.orchestration.reports import (
     column_schema,
 )
 from lakewright.platform.orchestration.upkeep_links import upkeep_links
+from lakewright.platform.policies.policies import ResolvedPolicy
+from lakewright.platform.tables.partition_keys import PartitionColumn
 from lakewright.platform.upkeep.words import time_text
-from lakewright.platform.warehouse.adopted import AdoptedTable
 from lakewright.storage.spec.data_types import parse_data_type
 
 

@@ -18,10 +18,8 @@ from pydantic import Field
 from lakewright.assets.checks import check_results
 from lakewright.assets.hooks import AssetHooks, PlainHooks, TableRun
 from lakewright.assets.ingest_run import IngestRun, WriteConfig, fitting_kind
-from lakewright.platform.declare.declarations import TableDeclaration
-from lakewright.platform.declare.open_declared import check_rows_fit
-from lakewright.platform.declare.partition_keys import InvalidPartitionKeyError, first_few
 from lakewright.platform.ingest.publication import AlreadyPublished, Rejected
+from lakewright.platform.ledger.kept_verbs import BACKFILL
 from lakewright.platform.orchestration.asset_partitions import key_of_asset, partitions_def
 from lakewright.platform.orchestration.failures import failures_for_dagster
 from lakewright.platform.orchestration.names import (
@@ -41,8 +39,10 @@ from lakewright.platform.orchestration.reports import rejected_metadata, table_m
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
 from lakewright.platform.orchestration.run_identity import commit_user
+from lakewright.platform.tables.declarations import TableDeclaration
+from lakewright.platform.tables.open_declared import check_rows_fit
+from lakewright.platform.tables.partition_keys import InvalidPartitionKeyError, first_few
 from lakewright.platform.upkeep.words import counted
-from lakewright.platform.warehouse.kept_verbs import BACKFILL
 from lakewright.storage import Catalog
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.operations.commit.commits_of_user import partitions_of_commit

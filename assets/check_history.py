@@ -12,8 +12,8 @@ from typing import Self
 
 import dagster as dg
 
-from lakewright.platform.declare.partition_keys import first_few
 from lakewright.platform.orchestration.check_events import last_evaluation
+from lakewright.platform.tables.partition_keys import first_few
 
 # The metadata entry with the failing partitions and their messages.
 NOT_MET = "lakewright/partitions_not_met"

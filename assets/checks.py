@@ -9,15 +9,15 @@ from typing import Any
 import dagster as dg
 
 from lakewright.assets.check_history import CheckHistory
-from lakewright.platform.declare.declarations import (
-    ExpectationDeclaration,
-    Severity,
-    TableDeclaration,
-)
-from lakewright.platform.declare.partition_keys import first_few
 from lakewright.platform.ingest.expectations import ExpectationOutcome, ValidationReport
 from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.orchestration.reports import check_metadata
+from lakewright.platform.tables.declarations import (
+    ExpectationDeclaration,
+    ExpectationSeverity,
+    TableDeclaration,
+)
+from lakewright.platform.tables.partition_keys import first_few
 from lakewright.platform.upkeep.words import not_meeting
 
 # What is known of the other partitions of a check, by the check's name.
@@ -25,9 +25,9 @@ Histories = Callable[[str], CheckHistory]
 
 # A critical expectation that is not met blocks the publication; other expectations only warn.
 _SEVERITIES = {
-    Severity.CRITICAL: dg.AssetCheckSeverity.ERROR,
-    Severity.WARNING: dg.AssetCheckSeverity.WARN,
-    Severity.INFO: dg.AssetCheckSeverity.WARN,
+    ExpectationSeverity.CRITICAL: dg.AssetCheckSeverity.ERROR,
+    ExpectationSeverity.WARNING: dg.AssetCheckSeverity.WARN,
+    ExpectationSeverity.INFO: dg.AssetCheckSeverity.WARN,
 }
 
 
@@ -43,7 +43,7 @@ def check_specs(declaration: TableDeclaration, names: TableNames) -> list[dg.Ass
         dg.AssetCheckSpec(
             name=expectation.check_name,
             asset=names.asset_key,
-            blocking=expectation.severity is Severity.CRITICAL,
+            blocking=expectation.severity is ExpectationSeverity.CRITICAL,
             description=_description(expectation, declaration),
             metadata={"severity": expectation.severity.value},
         )
@@ -125,7 +125,7 @@ def results_of_earlier_try(
 ) -> Iterator[dg.AssetCheckResult]:
     """Results after an earlier attempt of the run published: critical expectations were met."""
     for expectation in declaration.expectations:
-        critical = expectation.severity is Severity.CRITICAL
+        critical = expectation.severity is ExpectationSeverity.CRITICAL
         history = histories(expectation.check_name)
         if critical:
             history = history.judged(rows.settled, {})
@@ -160,7 +160,7 @@ def _told(
 def _result(
     asset: dg.AssetKey,
     check_name: str,
-    severity: Severity,
+    severity: ExpectationSeverity,
     met: bool,
     description: str,
     rows: JudgedRows,
@@ -210,8 +210,8 @@ def _changed(told: dg.AssetCheckEvaluation, **changes: Any) -> dg.AssetCheckEval
 
 def _description(expectation: ExpectationDeclaration, declaration: TableDeclaration) -> str:
     what = f"`{expectation.text}`, asked before the rows are published."
-    if expectation.severity is Severity.CRITICAL and declaration.is_stream:
+    if expectation.severity is ExpectationSeverity.CRITICAL and declaration.is_stream:
         return f"{what} The stream stands at a batch that does not meet it."
-    if expectation.severity is Severity.CRITICAL:
+    if expectation.severity is ExpectationSeverity.CRITICAL:
         return f"{what} Partitions that do not meet it are not published."
     return f"{what} When it is not met, the rows are published with a warning."

@@ -9,6 +9,12 @@ from dataclasses import dataclass, replace
 import dagster as dg
 
 from lakewright.assets.table_checks import TableCheck
+from lakewright.platform.decide.clock import Clock
+from lakewright.platform.decide.decide import decide
+from lakewright.platform.decide.kept_tables import KeptTables
+from lakewright.platform.decide.table_state import read_state
+from lakewright.platform.ledger.ledger import Ledger
+from lakewright.platform.ledger.past import LedgerPast, day_of
 from lakewright.platform.orchestration.check_events import HEALTHY
 from lakewright.platform.orchestration.failures import failures_for_dagster
 from lakewright.platform.orchestration.health_background import read_background
@@ -21,12 +27,6 @@ from lakewright.platform.orchestration.names import UpkeepNames
 from lakewright.platform.orchestration.past_runs import past_runs
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import WarehouseResource
-from lakewright.platform.warehouse.clock import Clock
-from lakewright.platform.warehouse.decide import decide
-from lakewright.platform.warehouse.kept_tables import KeptTables
-from lakewright.platform.warehouse.ledger import Ledger
-from lakewright.platform.warehouse.past import LedgerPast, day_of
-from lakewright.platform.warehouse.table_state import read_state
 from lakewright.storage.env import SystemEnv
 
 _DESCRIPTION = (

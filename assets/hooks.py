@@ -8,9 +8,9 @@ from typing import Any, Protocol
 
 import dagster as dg
 
-from lakewright.platform.declare.declarations import TableDeclaration
+from lakewright.platform.decide.adopted import AdoptedTable
 from lakewright.platform.orchestration.names import AssetKeys
-from lakewright.platform.warehouse.adopted import AdoptedTable
+from lakewright.platform.tables.declarations import TableDeclaration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

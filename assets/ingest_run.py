@@ -10,12 +10,6 @@ from pydantic import Field
 
 from lakewright.assets.check_history import CheckHistory
 from lakewright.assets.checks import JudgedRows
-from lakewright.platform.declare.declarations import TableDeclaration, WriteKind
-from lakewright.platform.declare.open_declared import open_declared
-from lakewright.platform.declare.partition_keys import InvalidPartitionKeyError, first_few
-from lakewright.platform.declare.partition_schemes import DynamicDimension
-from lakewright.platform.declare.schema_drift import SchemaDrift, Writing
-from lakewright.platform.declare.source_variables import values_hidden, with_source_variables
 from lakewright.platform.ingest.judge_staged import RejectedPartition
 from lakewright.platform.ingest.missing_rows import INTENDED
 from lakewright.platform.ingest.publication import (
@@ -45,6 +39,12 @@ from lakewright.platform.orchestration.reports import (
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
 from lakewright.platform.orchestration.run_choices import WriteMode
 from lakewright.platform.orchestration.run_identity import commit_user, tried_since_ms
+from lakewright.platform.tables.declarations import TableDeclaration, WriteKind
+from lakewright.platform.tables.open_declared import open_declared
+from lakewright.platform.tables.partition_keys import InvalidPartitionKeyError, first_few
+from lakewright.platform.tables.partition_schemes import DynamicDimension
+from lakewright.platform.tables.schema_drift import SchemaDrift, Writing
+from lakewright.platform.tables.source_variables import values_hidden, with_source_variables
 from lakewright.platform.upkeep.engines import prefers_spark
 from lakewright.platform.upkeep.words import counted
 from lakewright.storage import Table

@@ -8,8 +8,6 @@ the job `check_freshness` at its deadlines.
 import dagster as dg
 
 from lakewright.assets.table_checks import TableCheck
-from lakewright.platform.declare.declaration_checks import NEWEST_PARTITION
-from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.orchestration.failures import failures_for_dagster
 from lakewright.platform.orchestration.newest_partition_reports import (
     Deadlines,
@@ -18,6 +16,8 @@ from lakewright.platform.orchestration.newest_partition_reports import (
 )
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import WarehouseResource
+from lakewright.platform.tables.declaration_checks import NEWEST_PARTITION
+from lakewright.platform.tables.declarations import TableDeclaration
 
 
 def newest_partition_check(

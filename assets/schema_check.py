@@ -18,9 +18,6 @@ or the table was altered.
 import dagster as dg
 
 from lakewright.assets.table_checks import TableCheck
-from lakewright.platform.declare.declaration_checks import SCHEMA_MATCHES
-from lakewright.platform.declare.declarations import TableDeclaration
-from lakewright.platform.declare.workspace import Workspace
 from lakewright.platform.orchestration.check_events import evaluations
 from lakewright.platform.orchestration.failures import failures_for_dagster
 from lakewright.platform.orchestration.names import TableNames
@@ -31,6 +28,9 @@ from lakewright.platform.orchestration.schema_reports import (
     RESPEC_JOB,
     judge_schema,
 )
+from lakewright.platform.tables.declaration_checks import SCHEMA_MATCHES
+from lakewright.platform.tables.declarations import TableDeclaration
+from lakewright.platform.tables.workspace import Workspace
 
 
 def schema_check(

@@ -18,8 +18,6 @@ from collections.abc import Iterator
 import dagster as dg
 
 from lakewright.assets.table_checks import SampleConfig, TableCheck
-from lakewright.platform.declare.declaration_checks import STORED_ROWS_FIT
-from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.ingest.validate_schema import ValidateOptions
 from lakewright.platform.orchestration.check_events import check_event, is_awaited
 from lakewright.platform.orchestration.failures import failures_for_dagster
@@ -31,6 +29,8 @@ from lakewright.platform.orchestration.stored_rows_reports import (
     evaluate_stored_rows,
     passed_before,
 )
+from lakewright.platform.tables.declaration_checks import STORED_ROWS_FIT
+from lakewright.platform.tables.declarations import TableDeclaration
 from lakewright.storage.errors import StorageError
 
 

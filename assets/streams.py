@@ -9,8 +9,6 @@ import dagster as dg
 from lakewright.assets.checks import check_results, check_specs
 from lakewright.assets.hooks import AssetHooks, TableRun
 from lakewright.assets.ingest_run import IngestRun, WriteConfig
-from lakewright.platform.declare.declarations import TableDeclaration
-from lakewright.platform.declare.open_declared import check_rows_fit
 from lakewright.platform.ingest.drain_stream import StreamDrain
 from lakewright.platform.ingest.expectations import ExpectationOutcome, ValidationReport
 from lakewright.platform.ingest.publication import Published, Rejected, totals_of
@@ -21,6 +19,8 @@ from lakewright.platform.orchestration.reports import rejected_metadata
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
 from lakewright.platform.orchestration.schema_reports import evaluate_schema
+from lakewright.platform.tables.declarations import TableDeclaration
+from lakewright.platform.tables.open_declared import check_rows_fit
 from lakewright.platform.upkeep.words import counted
 from lakewright.storage.spec.partition_words import describe_partition
 from lakewright.storage.spec.stream import CommittedBatch

@@ -10,12 +10,10 @@ from lakewright.assets.hooks import AssetHooks, PlainHooks, TableRun
 from lakewright.assets.ingest_run import IngestRun, WriteConfig, partial_rejection, rejection
 from lakewright.assets.stored_rows_check import stored_rows_after_failure
 from lakewright.assets.streams import build_stream_asset
-from lakewright.platform.declare.declarations import TableDeclaration
-from lakewright.platform.declare.open_declared import check_rows_fit
-from lakewright.platform.declare.workspace import Workspace
-from lakewright.platform.declare.yaml_files import Written
+from lakewright.platform.documents.yaml_files import WrittenText
 from lakewright.platform.ingest.publication import AlreadyPublished, Published, Rejected
 from lakewright.platform.ingest.sources import source_text
+from lakewright.platform.ledger.kept_verbs import VALIDATE_SCHEMA
 from lakewright.platform.orchestration.asset_lineage import lineage_metadata
 from lakewright.platform.orchestration.asset_partitions import partition_mapping, partitions_def
 from lakewright.platform.orchestration.check_events import evaluated_before
@@ -40,8 +38,10 @@ from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
 from lakewright.platform.orchestration.schema_reports import EVOLVE, evaluate_schema
 from lakewright.platform.orchestration.upkeep_links import upkeep_links
+from lakewright.platform.tables.declarations import TableDeclaration
+from lakewright.platform.tables.open_declared import check_rows_fit
+from lakewright.platform.tables.workspace import Workspace
 from lakewright.platform.upkeep.engines import prefers_spark
-from lakewright.platform.warehouse.kept_verbs import VALIDATE_SCHEMA
 from lakewright.storage.spec.data_types import parse_data_type
 
 
@@ -208,7 +208,7 @@ def _with_keys(spec: dg.AssetSpec, declaration: TableDeclaration, keys: AssetKey
     return spec.replace_attributes(deps=deps, metadata=metadata)
 
 
-def _code_references(written: Written | None) -> dict[str, Any]:
+def _code_references(written: WrittenText | None) -> dict[str, Any]:
     """The line where a declaration begins."""
     if written is None:
         return {}

@@ -7,12 +7,12 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
+from lakewright.platform.decide.kept_tables import KeptTables
+from lakewright.platform.decide.report import warehouse_report
 from lakewright.platform.orchestration.failures import failures_for_dagster
 from lakewright.platform.orchestration.names import UpkeepNames
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import WarehouseResource
-from lakewright.platform.warehouse.kept_tables import KeptTables
-from lakewright.platform.warehouse.report import warehouse_report
 
 REPORT = "warehouse_report"
 _CRON = "7 5 * * *"

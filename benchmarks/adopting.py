@@ -21,8 +21,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from benchmarks.manifest_tables import make_table
-from lakewright.platform.warehouse.proposal import propose
-from lakewright.platform.warehouse.take_survey import survey_warehouse
+from lakewright.platform.decide.proposal import propose
+from lakewright.platform.decide.take_survey import survey_warehouse
 from lakewright.storage import Catalog
 
 _DATABASE = "many"

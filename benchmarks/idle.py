@@ -37,8 +37,8 @@ from benchmarks.processes import ROOT
 from lakewright.definitions import build_definitions
 from lakewright.demo.dagster_server import DagsterServer
 from lakewright.jobs import upkeep_sensor
+from lakewright.platform.decide.adopted import read_adopted
 from lakewright.platform.orchestration.resources import WarehouseResource
-from lakewright.platform.warehouse.adopted import read_adopted
 from lakewright.storage.env import SystemEnv
 
 # Every verb is looked at, and the moments of their schedules are over.

@@ -8,8 +8,8 @@ import dagster as dg
 
 from lakewright.jobs.ingest import VERB
 from lakewright.jobs.stream_sensor import build_stream_sensor
-from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.orchestration.names import VERB_TAG, UpkeepNames
+from lakewright.platform.tables.declarations import TableDeclaration
 
 
 def build_automation_sensors(

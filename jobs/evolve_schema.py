@@ -7,13 +7,13 @@ table without declared columns gets the changes that a run names.
 import dagster as dg
 
 from lakewright.jobs.upkeep import UpkeepJob
-from lakewright.platform.declare.workspace import Workspace
+from lakewright.platform.decide.kept_tables import KeptTable
 from lakewright.platform.orchestration.asset_lineage import with_other_assets
 from lakewright.platform.orchestration.names import AssetKeys
+from lakewright.platform.tables.workspace import Workspace
 from lakewright.platform.upkeep.alter import altering
 from lakewright.platform.upkeep.evolve import EvolveOptions, evolution_to
 from lakewright.platform.upkeep.verb import AnyVerb
-from lakewright.platform.warehouse.kept_tables import KeptTable
 from lakewright.storage import Table
 
 VERB = "evolve_schema"

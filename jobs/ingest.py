@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 
 import dagster as dg
 
-from lakewright.platform.declare.declaration_checks import SCHEMA_MATCHES, STORED_ROWS_FIT
-from lakewright.platform.declare.declarations import TableDeclaration
-from lakewright.platform.declare.partition_schemes import TimeDimension
-from lakewright.platform.declare.refresh import ScheduleDeclaration
+from lakewright.platform.ledger.kept_verbs import INGEST
 from lakewright.platform.orchestration.asset_partitions import ended_last, with_other_dimensions
 from lakewright.platform.orchestration.check_events import HEALTHY
 from lakewright.platform.orchestration.names import TableNames
-from lakewright.platform.warehouse.kept_verbs import INGEST
+from lakewright.platform.tables.declaration_checks import SCHEMA_MATCHES, STORED_ROWS_FIT
+from lakewright.platform.tables.declarations import TableDeclaration
+from lakewright.platform.tables.partition_schemes import TimeDimension
+from lakewright.platform.tables.refresh import ScheduleDeclaration
 
 VERB = INGEST
 # The tags by which Dagster gives one run several partitions.

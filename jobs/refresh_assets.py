@@ -14,9 +14,9 @@ import dagster as dg
 from dagster._core.errors import DagsterUserCodeUnreachableError
 from dagster._core.remote_origin import CodeLocationOrigin, GrpcServerCodeLocationOrigin
 
-from lakewright.platform.declare.partition_keys import first_few
 from lakewright.platform.orchestration.failures import failures_for_dagster
 from lakewright.platform.orchestration.names import VERB_TAG, UpkeepNames
+from lakewright.platform.tables.partition_keys import first_few
 from lakewright.platform.upkeep.words import counted
 
 VERB = "refresh_assets"

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 
 import dagster as dg
 
-from lakewright.platform.declare.upkeep_policies import AlertEvent
+from lakewright.platform.decide.alerts import Alert, Alerts, Key
+from lakewright.platform.decide.kept_tables import KeptTables
 from lakewright.platform.orchestration.names import UpkeepNames
 from lakewright.platform.orchestration.reports import REJECTED
 from lakewright.platform.orchestration.resources import WarehouseResource
-from lakewright.platform.warehouse.alerts import Alert, Alerts, Key
-from lakewright.platform.warehouse.kept_tables import KeptTables
+from lakewright.platform.tables.upkeep_policies import AlertEvent
 
 
 def build_rejection_sensor(

@@ -8,19 +8,19 @@ import dagster as dg
 from pydantic import Field
 
 from lakewright.jobs.warehouse_job import build_warehouse_job
-from lakewright.platform.declare.durations import duration_ms
-from lakewright.platform.declare.policies import PolicySet
-from lakewright.platform.declare.policy_files import load_policies, parse_policies
-from lakewright.platform.declare.workspace import Workspace
-from lakewright.platform.declare.yaml_files import DeclarationError
+from lakewright.platform.decide import replay_text as text
+from lakewright.platform.decide.kept_tables import check_patterns, names_of_tables
+from lakewright.platform.decide.recorded_history import read_history
+from lakewright.platform.decide.replay import Replay, replay
+from lakewright.platform.decide.surveys import OWN_TABLES
+from lakewright.platform.documents.durations import duration_ms
+from lakewright.platform.documents.yaml_files import DeclarationError
 from lakewright.platform.orchestration.names import UpkeepNames
 from lakewright.platform.orchestration.reports import markdown_table
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
-from lakewright.platform.warehouse import replay_text as text
-from lakewright.platform.warehouse.kept_tables import check_patterns, names_of_tables
-from lakewright.platform.warehouse.recorded_history import read_history
-from lakewright.platform.warehouse.replay import Replay, replay
-from lakewright.platform.warehouse.surveys import OWN_TABLES
+from lakewright.platform.policies.policies import PolicySet
+from lakewright.platform.policies.policy_files import load_policies, parse_policies
+from lakewright.platform.tables.workspace import Workspace
 from lakewright.storage import Catalog
 from lakewright.storage.errors import InvalidRequestError
 

@@ -15,12 +15,12 @@ from __future__ import annotations
 import dagster as dg
 
 from lakewright.jobs.upkeep import UpkeepJob
+from lakewright.platform.decide.kept_tables import KeptTable
 from lakewright.platform.orchestration.follow_table import follow_table
 from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.orchestration.schema_reports import RESPEC_JOB
 from lakewright.platform.upkeep.respec import RespecOptions, respec_verb
 from lakewright.platform.upkeep.verb import AnyVerb
-from lakewright.platform.warehouse.kept_tables import KeptTable
 from lakewright.storage import Table
 
 

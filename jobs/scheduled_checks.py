@@ -11,16 +11,16 @@ from collections.abc import Iterator, Mapping, Sequence
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
-from lakewright.platform.declare.declaration_checks import (
+from lakewright.platform.ledger.kept_verbs import CHECK_FRESHNESS, VALIDATE_SCHEMA
+from lakewright.platform.orchestration.cron import is_tick
+from lakewright.platform.orchestration.names import TABLE_TAG, VERB_TAG, UpkeepNames, table_tag
+from lakewright.platform.orchestration.newest_partition_reports import deadlines_of
+from lakewright.platform.tables.declaration_checks import (
     NEWEST_PARTITION,
     SCHEMA_MATCHES,
     STORED_ROWS_FIT,
 )
-from lakewright.platform.declare.declarations import TableDeclaration
-from lakewright.platform.orchestration.cron import is_tick
-from lakewright.platform.orchestration.names import TABLE_TAG, VERB_TAG, UpkeepNames, table_tag
-from lakewright.platform.orchestration.newest_partition_reports import deadlines_of
-from lakewright.platform.warehouse.kept_verbs import CHECK_FRESHNESS, VALIDATE_SCHEMA
+from lakewright.platform.tables.declarations import TableDeclaration
 
 # As many as a run of upkeep keeps: the tag of a run names them, and stores index what it says.
 _MOST_TABLES = 25

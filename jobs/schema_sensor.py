@@ -21,10 +21,6 @@ from hashlib import blake2b
 
 import dagster as dg
 
-from lakewright.platform.declare.declaration_checks import SCHEMA_MATCHES
-from lakewright.platform.declare.declarations import TableDeclaration
-from lakewright.platform.declare.schema_drift import schema_drift
-from lakewright.platform.declare.workspace import Workspace
 from lakewright.platform.orchestration.check_events import last_evaluation
 from lakewright.platform.orchestration.follow_table import follow_table
 from lakewright.platform.orchestration.names import AssetKeys, UpkeepNames
@@ -36,6 +32,10 @@ from lakewright.platform.orchestration.schema_reports import (
     compared,
     evaluate_schema,
 )
+from lakewright.platform.tables.declaration_checks import SCHEMA_MATCHES
+from lakewright.platform.tables.declarations import TableDeclaration
+from lakewright.platform.tables.schema_drift import schema_drift
+from lakewright.platform.tables.workspace import Workspace
 from lakewright.platform.upkeep.words import counted
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import StorageError, TableNotFound

@@ -11,9 +11,9 @@ import json
 import dagster as dg
 
 from lakewright.jobs.ingest import VERB, written_assets
-from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.orchestration.names import VERB_TAG, TableNames
 from lakewright.platform.orchestration.runs import tables_of
+from lakewright.platform.tables.declarations import TableDeclaration
 
 _INTERVAL_SECONDS = 30
 # A run that has not begun will read what is new as well.

@@ -6,14 +6,14 @@ import dagster as dg
 from pydantic import Field
 
 from lakewright.jobs.warehouse_job import build_warehouse_job
+from lakewright.platform.ledger.recording import Recorder
 from lakewright.platform.orchestration.names import TABLE_TAG, AssetKeys, UpkeepNames, table_tag
 from lakewright.platform.orchestration.reports import whole_table_metadata
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.run_identity import commit_user
+from lakewright.platform.undo.undo import Undo, plan_undo, run_undo
 from lakewright.platform.upkeep.verb import Work
 from lakewright.platform.upkeep.words import counted
-from lakewright.platform.warehouse.recording import Recorder
-from lakewright.platform.warehouse.undo import Undo, plan_undo, run_undo
 from lakewright.storage import Catalog
 from lakewright.storage.errors import InvalidRequestError
 

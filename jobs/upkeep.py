@@ -14,8 +14,10 @@ import dagster as dg
 from pydantic import Field, create_model
 
 from lakewright.jobs.run_progress import RunProgress
-from lakewright.platform.declare.partition_keys import partition_identity
-from lakewright.platform.declare.yaml_files import DeclarationError
+from lakewright.platform.decide.keepers import may_be_done
+from lakewright.platform.decide.kept_tables import KeptTable, KeptTables
+from lakewright.platform.documents.yaml_files import DeclarationError
+from lakewright.platform.ledger.recording import Recorder
 from lakewright.platform.orchestration.failures import failures_for_dagster
 from lakewright.platform.orchestration.names import (
     DEFERRED_TAG,
@@ -43,15 +45,13 @@ from lakewright.platform.orchestration.run_config import (
 )
 from lakewright.platform.orchestration.run_identity import commit_user
 from lakewright.platform.orchestration.runs import release_of_ended_runs
+from lakewright.platform.tables.partition_keys import partition_identity
 from lakewright.platform.upkeep.health import TableHealth, read_health
 from lakewright.platform.upkeep.known_partitions import unknown_partitions
 from lakewright.platform.upkeep.measures import Measures
 from lakewright.platform.upkeep.saved_plans import given_plan
 from lakewright.platform.upkeep.verb import AnyVerb, Outcome, Report, Work
 from lakewright.platform.upkeep.words import counted
-from lakewright.platform.warehouse.keepers import may_be_done
-from lakewright.platform.warehouse.kept_tables import KeptTable, KeptTables
-from lakewright.platform.warehouse.recording import Recorder
 from lakewright.storage import Catalog, Table
 from lakewright.storage.env import SystemEnv
 from lakewright.storage.errors import LeaseHeld, SnapshotNotFound

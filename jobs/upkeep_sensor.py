@@ -17,27 +17,27 @@ import dagster as dg
 from lakewright.jobs.refresh_assets import refresh_request
 from lakewright.jobs.upkeep import SENSOR_TAG
 from lakewright.jobs.verbs import KEEPING_JOBS
-from lakewright.platform.declare.upkeep_policies import CompactionPolicy, WarehousePolicy
+from lakewright.platform.decide.adopted import AdoptedTable
+from lakewright.platform.decide.alerts import Alerts
+from lakewright.platform.decide.budget import batches
+from lakewright.platform.decide.clock import Clock
+from lakewright.platform.decide.keepers import options_by
+from lakewright.platform.decide.kept_tables import KeptTables
+from lakewright.platform.decide.look import TableWatch
+from lakewright.platform.decide.surveys import OWN_TABLES
+from lakewright.platform.ledger.intents import Intent
+from lakewright.platform.ledger.ledger import Ledger
+from lakewright.platform.ledger.past import day_of
+from lakewright.platform.ledger.recording import is_recording
+from lakewright.platform.ledger.shadows import record_shadows
 from lakewright.platform.orchestration.names import TABLE_TAG, VERB_TAG, UpkeepNames, table_tag
 from lakewright.platform.orchestration.past_runs import past_runs
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import WarehouseResource
 from lakewright.platform.orchestration.table_news import TableNews
+from lakewright.platform.tables.upkeep_policies import CompactionPolicy, WarehousePolicy
 from lakewright.platform.upkeep.measures import Measures
 from lakewright.platform.upkeep.options import written_options
-from lakewright.platform.warehouse.adopted import AdoptedTable
-from lakewright.platform.warehouse.alerts import Alerts
-from lakewright.platform.warehouse.budget import batches
-from lakewright.platform.warehouse.clock import Clock
-from lakewright.platform.warehouse.intents import Intent
-from lakewright.platform.warehouse.keepers import options_by
-from lakewright.platform.warehouse.kept_tables import KeptTables
-from lakewright.platform.warehouse.ledger import Ledger
-from lakewright.platform.warehouse.look import Watch
-from lakewright.platform.warehouse.past import day_of
-from lakewright.platform.warehouse.recording import is_recording
-from lakewright.platform.warehouse.shadows import record_shadows
-from lakewright.platform.warehouse.surveys import OWN_TABLES
 from lakewright.storage.env import SystemEnv
 from lakewright.storage.errors import StorageError
 
@@ -69,7 +69,7 @@ def build_upkeep_sensor(
     """
     names = names or UpkeepNames()
     keys = resources or ResourceKeys()
-    watch, news, alerts = Watch(tables), TableNews(tables, names), Alerts()
+    watch, news, alerts = TableWatch(tables), TableNews(tables, names), Alerts()
     verbs = [kind.name for kind in KEEPING_JOBS]
     died: dict[str, bool] = {}
     # What stays as it is was logged by an earlier tick.
@@ -159,7 +159,7 @@ def build_upkeep_sensor(
     return upkeep_sensor
 
 
-def _moved(shown: Iterable[AdoptedTable], watch: Watch) -> Iterator[str]:
+def _moved(shown: Iterable[AdoptedTable], watch: TableWatch) -> Iterator[str]:
     """The tables whose assets have the partitions of former keys."""
     for each in shown:
         state = watch.state(each.table)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from lakewright.jobs.respec import RESPEC_OF_TABLES
 from lakewright.jobs.upkeep import UpkeepJob
-from lakewright.platform.upkeep.alter import ALTER
-from lakewright.platform.upkeep.postpone_compact import POSTPONE_COMPACT
-from lakewright.platform.upkeep.verb import AnyVerb
-from lakewright.platform.upkeep.verbs import VERBS
-from lakewright.platform.warehouse.keepers import KEPT_VERBS, in_turn, options_by
-from lakewright.platform.warehouse.kept_verbs import (
+from lakewright.platform.decide.keepers import KEPT_VERBS, in_turn, options_by
+from lakewright.platform.ledger.kept_verbs import (
     EXPIRE_CHANGELOGS,
     EXPIRE_PARTITIONS,
     EXPIRE_SNAPSHOTS,
     EXPIRE_TAGS,
 )
+from lakewright.platform.upkeep.alter import ALTER
+from lakewright.platform.upkeep.postpone_compact import POSTPONE_COMPACT
+from lakewright.platform.upkeep.verb import AnyVerb
+from lakewright.platform.upkeep.verbs import VERBS
 
 _MAY_COME_EARLY = (EXPIRE_SNAPSHOTS, EXPIRE_TAGS, EXPIRE_CHANGELOGS, EXPIRE_PARTITIONS)
 # A compaction does the one first, and evolve_schema the other.

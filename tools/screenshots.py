@@ -35,9 +35,9 @@ def served(folder: Path) -> Iterator[str]:
     os.environ.update(workspace.environment)
     definitions = ["-m", "lakewright.definitions"]
     dagster = [sys.executable, "-m", "dagster"]
-    job = ["job", "execute", *definitions, "-j", "ingest__shop__orders"]
+    written = ["asset", "materialize", *definitions, "--select", "shop/orders"]
     for _ in range(2):
-        subprocess.run([*dagster, *job], check=True, capture_output=True)
+        subprocess.run([*dagster, *written], check=True, capture_output=True)
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]

@@ -17,12 +17,12 @@ from typing import Any
 import click
 
 from lakewright.cli.grammar.root import COMMANDS, ROOT
-from lakewright.platform.declare.declared_values import Declared
-from lakewright.platform.declare.document_kinds import DocumentKind
-from lakewright.platform.declare.json_schema import json_schema_of
-from lakewright.platform.declare.policies import LIMITS
-from lakewright.platform.declare.setting_text import KEYS, setting_text
-from lakewright.platform.declare.upkeep_policies import UpkeepPolicy, WarehousePolicy
+from lakewright.platform.documents.declared_values import Declared
+from lakewright.platform.documents.document_kinds import DocumentKind
+from lakewright.platform.policies.json_schema import json_schema_of
+from lakewright.platform.policies.policies import LIMITS
+from lakewright.platform.policies.setting_text import KEYS, setting_text
+from lakewright.platform.tables.upkeep_policies import UpkeepPolicy, WarehousePolicy
 from lakewright.storage.spec.honoured_options import HONOURED_OPTIONS
 from lakewright.storage.spec.ignored_options import IGNORED_OPTIONS
 from lakewright.storage.spec.known_options import Option

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from benchmarks.neglected.build import Made
 from benchmarks.neglected.upkeep import Proof, Size
+from lakewright.platform.ledger.action import Verdict
+from lakewright.platform.ledger.savings import By, Saving, savings, total
 from lakewright.platform.upkeep.words import size_text
-from lakewright.platform.warehouse.action import Verdict
-from lakewright.platform.warehouse.savings import By, Saving, savings, total
 
 
 def report(proof: Proof, made: Sequence[Made]) -> Iterator[str]:

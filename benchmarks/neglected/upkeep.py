@@ -23,12 +23,12 @@ from benchmarks.neglected.build import OLD_DAYS, Made, folder_of, writers
 from benchmarks.processes import ROOT
 from lakewright.definitions import build_definitions
 from lakewright.demo.dagster_server import ENDED, DagsterServer
+from lakewright.platform.decide.debt import debt_of, findings
+from lakewright.platform.decide.survey import TableSurvey
+from lakewright.platform.decide.take_survey import survey_warehouse
+from lakewright.platform.ledger.action import Action
+from lakewright.platform.ledger.ledger import Ledger
 from lakewright.platform.upkeep.health import read_health
-from lakewright.platform.warehouse.action import Action
-from lakewright.platform.warehouse.debt import debt_of, findings
-from lakewright.platform.warehouse.ledger import Ledger
-from lakewright.platform.warehouse.survey import TableSurvey
-from lakewright.platform.warehouse.take_survey import survey_warehouse
 from lakewright.storage import Catalog
 from tests.oracles.client import OracleError
 from tests.pipelines.lake import Lake

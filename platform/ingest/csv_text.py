@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from lakewright.platform.declare.source_declarations import SourceDeclaration
+from lakewright.platform.tables.source_declarations import SourceDeclaration
 from lakewright.storage.errors import InvalidRows
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"

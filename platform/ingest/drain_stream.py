@@ -16,11 +16,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lakewright.platform.declare.declarations import TableDeclaration
-from lakewright.platform.declare.schema_drift import Writing, check_other_columns
-from lakewright.platform.declare.source_declarations import ExtraColumns, SourceDeclaration
-from lakewright.platform.declare.source_variables import values_hidden, with_source_variables
-from lakewright.platform.declare.stream_declarations import StreamDeclaration
 from lakewright.platform.ingest.expectations import (
     SAMPLE_ROWS,
     ExpectationOutcome,
@@ -29,6 +24,11 @@ from lakewright.platform.ingest.expectations import (
 from lakewright.platform.ingest.judge_staged import StagedJudge
 from lakewright.platform.ingest.publication import Published, Rejected, totals_of
 from lakewright.platform.ingest.stream_files import stream_file_reader
+from lakewright.platform.tables.declarations import TableDeclaration
+from lakewright.platform.tables.schema_drift import Writing, check_other_columns
+from lakewright.platform.tables.source_declarations import ExtraColumns, SourceDeclaration
+from lakewright.platform.tables.source_variables import values_hidden, with_source_variables
+from lakewright.platform.tables.stream_declarations import StreamDeclaration
 from lakewright.storage import StagedWrite, Table
 from lakewright.storage.env import Env, SystemEnv
 from lakewright.storage.errors import InvalidRequestError, InvalidRows, StorageError

@@ -13,7 +13,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakewright.platform.declare.epoch_units import EpochUnit
+from lakewright.platform.tables.epoch_units import EpochUnit
 from lakewright.storage.errors import InvalidRows
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
 

@@ -22,9 +22,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakewright.platform.declare.declarations import ExpectationDeclaration, Severity
-from lakewright.platform.declare.expectation_catalog import EXPECTATION_KINDS
+from lakewright.platform.documents.expectation_catalog import EXPECTATION_KINDS
 from lakewright.platform.ingest.deferred_imports import deferred
+from lakewright.platform.tables.declarations import ExpectationDeclaration, ExpectationSeverity
 from lakewright.platform.upkeep.words import counted
 from lakewright.storage import StorageError, Table
 from lakewright.storage.env import Env, SystemEnv
@@ -63,7 +63,7 @@ class ExpectationOutcome:
 
     check_name: str
     expectation: str
-    severity: Severity
+    severity: ExpectationSeverity
     met: bool
     checked_count: int | None = None
     unexpected_count: int | None = None
@@ -75,7 +75,7 @@ class ExpectationOutcome:
     @property
     def blocks(self) -> bool:
         """Whether this result forbids the publication."""
-        return not self.met and self.severity is Severity.CRITICAL
+        return not self.met and self.severity is ExpectationSeverity.CRITICAL
 
     @property
     def summary(self) -> str:
@@ -289,7 +289,7 @@ class _Asked:
     check_name: str
     class_name: str
     arguments: Mapping[str, Any]
-    severity: Severity
+    severity: ExpectationSeverity
 
     @classmethod
     def of(cls, expectation: ExpectationDeclaration, decimals: Collection[str]) -> _Asked:

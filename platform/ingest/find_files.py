@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from io import SEEK_END
 from pathlib import Path
 
-from lakewright.platform.declare.partition_keys import PartitionColumn
-from lakewright.platform.declare.source_paths import Part, SourcePath
+from lakewright.platform.tables.partition_keys import PartitionColumn
+from lakewright.platform.tables.source_paths import PathPart, SourcePath
 from lakewright.storage.env import FileStatus, FileSystem
 from lakewright.storage.errors import FileMissing, InvalidRequestError, InvalidRows
 from lakewright.storage.files.file_systems import open_file_system
@@ -118,7 +118,7 @@ class _Walk:
     listing: _Listing
     asked: Sequence[Mapping[str, object]] | None
 
-    def below(self, folder: str, parts: Sequence[Part], texts: Texts) -> Iterator[FoundFile]:
+    def below(self, folder: str, parts: Sequence[PathPart], texts: Texts) -> Iterator[FoundFile]:
         part, rest = parts[0], parts[1:]
         if part.is_any_depth:
             yield from self.below(folder, rest, texts) if rest else self._tree(folder, texts)
@@ -141,7 +141,7 @@ class _Walk:
         for status in self.listing.tree(folder, self.search.is_of_format):
             yield _found(self.listing.fs, status, values)
 
-    def _known(self, folder: str, name: str, part: Part, texts: Texts) -> Iterator[Texts]:
+    def _known(self, folder: str, name: str, part: PathPart, texts: Texts) -> Iterator[Texts]:
         """What the path tells with a name; nothing if it does not match, or is not wanted."""
         held = part.matches(name)
         if held is None:

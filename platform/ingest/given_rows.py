@@ -7,14 +7,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakewright.platform.declare.declarations import TableDeclaration
-from lakewright.platform.declare.source_declarations import ExtraColumns
 from lakewright.platform.ingest.epoch_numbers import (
     number_fields,
     said_of_moments,
     with_moments,
 )
 from lakewright.platform.ingest.source_columns import check_returned_columns
+from lakewright.platform.tables.declarations import TableDeclaration
+from lakewright.platform.tables.source_declarations import ExtraColumns
 from lakewright.storage import Table
 from lakewright.storage.errors import InvalidRows
 from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN

@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lakewright.platform.declare.declarations import ExpectationDeclaration
-from lakewright.platform.declare.partition_keys import partition_identity
 from lakewright.platform.ingest.expectations import (
     ExpectationOutcome,
     ValidationReport,
 )
 from lakewright.platform.ingest.validate_staged import validate_staged
+from lakewright.platform.tables.declarations import ExpectationDeclaration
+from lakewright.platform.tables.partition_keys import partition_identity
 from lakewright.platform.upkeep.words import not_meeting
 from lakewright.storage import StagedWrite, Table
 from lakewright.storage.env import Env

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from lakewright.platform.declare.partition_keys import first_few, partition_identity
+from lakewright.platform.tables.partition_keys import first_few, partition_identity
 from lakewright.storage import Table
 from lakewright.storage.errors import InvalidRows
 from lakewright.storage.spec.data_types import DataType

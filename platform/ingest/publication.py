@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from lakewright.platform.declare.partition_keys import partition_identity
 from lakewright.platform.ingest.expectations import ValidationReport
 from lakewright.platform.ingest.judge_staged import RejectedPartition
+from lakewright.platform.tables.partition_keys import partition_identity
 from lakewright.storage import Snapshot, WriterCompaction, WriterUse
 from lakewright.storage.spec.commit import PartitionWrite
 

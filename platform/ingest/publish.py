@@ -24,10 +24,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakewright.platform.declare.declarations import TableDeclaration, WriteKind
-from lakewright.platform.declare.partition_keys import partition_identity
-from lakewright.platform.declare.schema_drift import Writing, check_other_columns
-from lakewright.platform.declare.upkeep_policies import EngineChoice
 from lakewright.platform.ingest.expectations import ValidationReport
 from lakewright.platform.ingest.given_rows import given_rows
 from lakewright.platform.ingest.judge_staged import (
@@ -44,6 +40,10 @@ from lakewright.platform.ingest.publication import (
     Rejected,
     totals_of,
 )
+from lakewright.platform.tables.declarations import TableDeclaration, WriteKind
+from lakewright.platform.tables.partition_keys import partition_identity
+from lakewright.platform.tables.schema_drift import Writing, check_other_columns
+from lakewright.platform.tables.upkeep_policies import EngineChoice
 from lakewright.platform.upkeep.compact import COMPACT, CompactOptions
 from lakewright.platform.upkeep.engines import prefers_spark
 from lakewright.platform.upkeep.leases import Warn, writing

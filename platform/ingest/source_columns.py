@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lakewright.platform.declare.source_declarations import ExtraColumns, SourceDeclaration
+from lakewright.platform.tables.source_declarations import ExtraColumns, SourceDeclaration
 from lakewright.storage.errors import InvalidRows
 from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
 

@@ -15,10 +15,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakewright.platform.declare.declarations import TableDeclaration
-from lakewright.platform.declare.partition_keys import first_few
-from lakewright.platform.declare.source_declarations import SourceDeclaration
-from lakewright.platform.declare.source_paths import SourcePath
 from lakewright.platform.ingest.epoch_numbers import (
     Units,
     number_fields,
@@ -29,6 +25,10 @@ from lakewright.platform.ingest.find_files import FileSearch, FoundFile
 from lakewright.platform.ingest.source_columns import FileColumns, check_file_columns
 from lakewright.platform.ingest.source_readers import other_format, pieces, row_group_count
 from lakewright.platform.ingest.text_values import TextLayout, from_text
+from lakewright.platform.tables.declarations import TableDeclaration
+from lakewright.platform.tables.partition_keys import first_few
+from lakewright.platform.tables.source_declarations import SourceDeclaration
+from lakewright.platform.tables.source_paths import SourcePath
 from lakewright.storage.codec.arrow_types import conform, to_arrow_type
 from lakewright.storage.codec.arrow_values import scalar_of, value_of
 from lakewright.storage.errors import (

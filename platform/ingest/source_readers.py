@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from lakewright.platform.declare.source_declarations import SourceDeclaration
 from lakewright.platform.ingest.csv_text import CheckedText, check_text, ragged_row_number
 from lakewright.platform.ingest.find_files import FoundFile
 from lakewright.platform.ingest.source_columns import ragged_row
@@ -27,6 +26,7 @@ from lakewright.platform.ingest.source_records import (
     read_avro_records,
     read_json_records,
 )
+from lakewright.platform.tables.source_declarations import SourceDeclaration
 from lakewright.storage.codec.arrow_types import to_arrow_type
 from lakewright.storage.files.orc_files import OrcFileReader
 from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN

@@ -14,9 +14,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakewright.platform.declare.declarations import TableDeclaration
-from lakewright.platform.declare.partition_keys import first_few
-from lakewright.platform.declare.source_declarations import SourceDeclaration
 from lakewright.platform.ingest.source_files import (
     Partitions,
     SourceFile,
@@ -25,6 +22,9 @@ from lakewright.platform.ingest.source_files import (
     read_in_turn,
     source_files,
 )
+from lakewright.platform.tables.declarations import TableDeclaration
+from lakewright.platform.tables.partition_keys import first_few
+from lakewright.platform.tables.source_declarations import SourceDeclaration
 from lakewright.platform.upkeep.engines import prefers_spark
 from lakewright.storage import Engine, LocalEngine, Table
 from lakewright.storage.codec.arrow_timestamps import holds_timestamps

@@ -12,11 +12,11 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from lakewright.platform.declare.source_declarations import SourceDeclaration
-from lakewright.platform.declare.source_paths import NULL_FOLDERS, SourcePath
 from lakewright.platform.ingest.epoch_numbers import Units
 from lakewright.platform.ingest.find_files import FoundFile
 from lakewright.platform.ingest.source_files import SourceFile, fields_with_kinds
+from lakewright.platform.tables.source_declarations import SourceDeclaration
+from lakewright.platform.tables.source_paths import NULL_FOLDERS, SourcePath
 from lakewright.storage import Table
 from lakewright.storage.errors import InvalidRequestError, InvalidRows
 from lakewright.storage.files.file_systems import open_file_system

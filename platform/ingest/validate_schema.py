@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from lakewright.platform.declare.declarations import SchemaValidation
-from lakewright.platform.declare.upkeep_policies import EngineChoice
+from lakewright.platform.tables.declarations import SchemaValidation
+from lakewright.platform.tables.upkeep_policies import EngineChoice
 from lakewright.platform.upkeep.effects import Effect
 from lakewright.platform.upkeep.options import COUNT, ENGINE, option
 from lakewright.platform.upkeep.verb import Command, Outcome, Report, Verb

@@ -11,7 +11,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakewright.platform.declare.declarations import ExpectationDeclaration
 from lakewright.platform.ingest.expectations import (
     ValidationReport,
     columns_needed,
@@ -19,6 +18,7 @@ from lakewright.platform.ingest.expectations import (
     validate_dataframe,
     validate_queries,
 )
+from lakewright.platform.tables.declarations import ExpectationDeclaration
 from lakewright.storage import StagedWrite, Table
 from lakewright.storage.env import Env
 

@@ -10,10 +10,10 @@ from dataclasses import replace
 
 import dagster as dg
 
-from lakewright.platform.declare.column_lineage import Lineage, UpstreamColumn, column_lineage
-from lakewright.platform.declare.declarations import TableDeclaration
-from lakewright.platform.declare.workspace import OtherAsset, Workspace
 from lakewright.platform.orchestration.names import AssetKeys
+from lakewright.platform.tables.column_lineage import Lineage, UpstreamColumn, column_lineage
+from lakewright.platform.tables.declarations import TableDeclaration
+from lakewright.platform.tables.workspace import OtherAsset, Workspace
 
 _LINEAGE = "dagster/column_lineage"
 

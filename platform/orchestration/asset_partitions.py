@@ -9,8 +9,9 @@ from itertools import product
 
 import dagster as dg
 
-from lakewright.platform.declare.partition_keys import PartitionColumn
-from lakewright.platform.declare.partition_schemes import (
+from lakewright.platform.orchestration.names import TableNames
+from lakewright.platform.tables.partition_keys import PartitionColumn
+from lakewright.platform.tables.partition_schemes import (
     Cadence,
     Dimension,
     DynamicDimension,
@@ -18,7 +19,6 @@ from lakewright.platform.declare.partition_schemes import (
     StaticDimension,
     TimeDimension,
 )
-from lakewright.platform.orchestration.names import TableNames
 
 
 def partitions_def(

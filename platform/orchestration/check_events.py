@@ -11,7 +11,7 @@ from dagster._core.storage.asset_check_execution_record import (
     AssetCheckExecutionRecordStatus,
 )
 
-from lakewright.platform.declare.declaration_checks import TABLE_CHECKS
+from lakewright.platform.tables.declaration_checks import TABLE_CHECKS
 
 HEALTHY = "healthy"
 # So many runs may be about to evaluate a check at once.

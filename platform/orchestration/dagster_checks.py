@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import dagster as dg
 from dagster._check import CheckError
 
-from lakewright.platform.declare.declarations import TableDeclaration
-from lakewright.platform.declare.marked_yaml import Place
-from lakewright.platform.declare.wrong_places import Finding
+from lakewright.platform.documents.marked_yaml import Place
+from lakewright.platform.documents.wrong_places import Finding
 from lakewright.platform.orchestration.refresh import freshness_policy, longest_before
+from lakewright.platform.tables.declarations import TableDeclaration
 from lakewright.storage.spec.option_values import duration_of_ms
 
 # Dagster allows ten kinds; format and engine are two of them.

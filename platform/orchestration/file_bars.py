@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lakewright.platform.decide.survey import FileFigures
 from lakewright.platform.upkeep.health import PartitionHealth
 from lakewright.platform.upkeep.words import counted, small_text
-from lakewright.platform.warehouse.survey import FileFigures
 
 _SMALL = "small file"
 _MAX_NAME = 28

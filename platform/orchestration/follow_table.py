@@ -17,9 +17,6 @@ from typing import Any
 
 import dagster as dg
 
-from lakewright.platform.declare.declarations import TableDeclaration
-from lakewright.platform.declare.partition_keys import InvalidPartitionKeyError, first_few
-from lakewright.platform.declare.partition_schemes import DynamicDimension, PartitionScheme
 from lakewright.platform.orchestration.asset_partitions import (
     dynamic_name,
     key_of_asset,
@@ -27,6 +24,9 @@ from lakewright.platform.orchestration.asset_partitions import (
 )
 from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.orchestration.reports import partition_row_counts, table_metadata
+from lakewright.platform.tables.declarations import TableDeclaration
+from lakewright.platform.tables.partition_keys import InvalidPartitionKeyError, first_few
+from lakewright.platform.tables.partition_schemes import DynamicDimension, PartitionScheme
 from lakewright.platform.upkeep.words import counted
 from lakewright.storage import PartitionStats, Table
 from lakewright.storage.errors import SnapshotNotFound

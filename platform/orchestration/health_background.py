@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lakewright.platform.decide.table_state import UpkeepState
+from lakewright.platform.ledger.past import recent_actions
 from lakewright.platform.orchestration.health_reports import MOST_SNAPSHOTS_READ, Background
 from lakewright.platform.upkeep.retention import read_outlook
-from lakewright.platform.warehouse.past import recent_actions
-from lakewright.platform.warehouse.table_state import TableState
 from lakewright.storage import Catalog
 from lakewright.storage.errors import StorageError
 from lakewright.storage.operations.retention.retention_outlook import RetentionOutlook
@@ -17,12 +17,12 @@ from lakewright.storage.operations.retention.retention_outlook import RetentionO
 MOST_SNAPSHOTS_AT_A_LOOK = 300
 
 
-def read_background(catalog: Catalog, state: TableState) -> Background:
+def read_background(catalog: Catalog, state: UpkeepState) -> Background:
     """For an executed check, which has time."""
     return _read(catalog, state, MOST_SNAPSHOTS_READ)
 
 
-def read_at_a_look(catalog: Catalog, state: TableState) -> Background:
+def read_at_a_look(catalog: Catalog, state: UpkeepState) -> Background:
     """For the sensor; what other retention times would free is read on a disk only.
 
     A store that answers in 20 ms would take 100 s for 5,000 reads.
@@ -31,7 +31,7 @@ def read_at_a_look(catalog: Catalog, state: TableState) -> Background:
     return _read(catalog, state, snapshots)
 
 
-def _read(catalog: Catalog, state: TableState, most_snapshots: int) -> Background:
+def _read(catalog: Catalog, state: UpkeepState, most_snapshots: int) -> Background:
     name = state.survey.table
     outlook: Sequence[RetentionOutlook] = ()
     try:

@@ -14,8 +14,18 @@ from typing import Any, TypeAlias
 
 import dagster as dg
 
-from lakewright.platform.declare.partition_keys import first_few
-from lakewright.platform.declare.upkeep_policies import UpkeepMode
+from lakewright.platform.decide.debt import debt_of, poor_state
+from lakewright.platform.decide.kept_tables import KeptTable
+from lakewright.platform.decide.table_state import UpkeepState
+from lakewright.platform.ledger.action import Action, Verdict
+from lakewright.platform.ledger.intents import Decision, Declined, Intent, WhyNot
+from lakewright.platform.ledger.kept_verbs import (
+    COMPACT,
+    EVERY_VERB,
+    RESCALE,
+    SORT_COMPACT,
+)
+from lakewright.platform.ledger.savings import total
 from lakewright.platform.orchestration.check_events import HEALTHY, check_event
 from lakewright.platform.orchestration.file_bars import small_files_bars
 from lakewright.platform.orchestration.names import TableNames, UpkeepNames
@@ -27,6 +37,8 @@ from lakewright.platform.orchestration.reports import (
 )
 from lakewright.platform.orchestration.run_identity import origin_of
 from lakewright.platform.orchestration.upkeep_links import upkeep_links
+from lakewright.platform.tables.partition_keys import first_few
+from lakewright.platform.tables.upkeep_policies import UpkeepMode
 from lakewright.platform.upkeep.measures import Benefit
 from lakewright.platform.upkeep.retention import age_text, holder_text
 from lakewright.platform.upkeep.words import (
@@ -36,18 +48,6 @@ from lakewright.platform.upkeep.words import (
     size_text,
     time_text,
 )
-from lakewright.platform.warehouse.action import Action, Verdict
-from lakewright.platform.warehouse.debt import debt_of, poor_state
-from lakewright.platform.warehouse.intents import Decision, Declined, Intent, WhyNot
-from lakewright.platform.warehouse.kept_tables import KeptTable
-from lakewright.platform.warehouse.kept_verbs import (
-    COMPACT,
-    EVERY_VERB,
-    RESCALE,
-    SORT_COMPACT,
-)
-from lakewright.platform.warehouse.savings import total
-from lakewright.platform.warehouse.table_state import TableState
 from lakewright.storage.operations.retention.retention_outlook import RetentionOutlook
 
 # What is told of a decision: its verb, and why it is declined; None if the verb is due.
@@ -108,7 +108,7 @@ class Background:
 
 
 def evaluate_health(
-    state: TableState,
+    state: UpkeepState,
     decisions: Sequence[Decision],
     kept: KeptTable,
     names: UpkeepNames,
@@ -148,7 +148,7 @@ def evaluate_health(
     )
 
 
-def health_told(state: TableState, decisions: Sequence[Decision]) -> tuple[bool, frozenset[Said]]:
+def health_told(state: UpkeepState, decisions: Sequence[Decision]) -> tuple[bool, frozenset[Said]]:
     """Whether an evaluation passes, and what it tells beside figures, moments and what is in order.
 
     As long as this stays, and no run of upkeep ends, the sensor reports no further evaluation. It
@@ -182,7 +182,7 @@ def absent(table: str) -> HealthEvaluation:
 
 
 def _description(
-    state: TableState,
+    state: UpkeepState,
     decisions: Sequence[Decision],
     kept: KeptTable,
     figures: Mapping[str, str],
@@ -396,7 +396,7 @@ def _words(name: str) -> str:
 
 
 def overview_figures(
-    state: TableState, decisions: Iterable[Decision], actions: Sequence[Action]
+    state: UpkeepState, decisions: Iterable[Decision], actions: Sequence[Action]
 ) -> dict[str, str]:
     """What a person asks first of a table; nothing of one that cannot be read."""
     if state.survey.problem is not None:
@@ -415,7 +415,7 @@ def overview_figures(
     }
 
 
-def _numbers(state: TableState) -> Mapping[str, Any]:
+def _numbers(state: UpkeepState) -> Mapping[str, Any]:
     """The figures that charts of the check follow over time."""
     survey = state.survey
     files, layout, history = survey.files, survey.layout, survey.history

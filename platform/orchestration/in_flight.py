@@ -11,10 +11,10 @@ from typing import Any
 import dagster as dg
 from dagster._core.execution.backfill import BulkActionsFilter, BulkActionStatus
 
+from lakewright.platform.ledger.kept_verbs import BACKFILL, INGEST
+from lakewright.platform.ledger.known_work import Running
 from lakewright.platform.orchestration.names import VERB_TAG, AssetKeys
 from lakewright.platform.orchestration.runs import UNFINISHED, tables_of
-from lakewright.platform.warehouse.kept_verbs import BACKFILL, INGEST
-from lakewright.platform.warehouse.known_work import Running
 
 
 def work_in_flight(

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 import dagster as dg
 
-from lakewright.platform.declare.cron import last_tick_ms
-from lakewright.platform.declare.declarations import TableDeclaration
-from lakewright.platform.declare.partition_schemes import TimeDimension
+from lakewright.platform.documents.cron import last_tick_ms
 from lakewright.platform.orchestration.asset_partitions import ended_last
 from lakewright.platform.orchestration.reports import (
     PARTITION_ROWS_IN_FILES,
     partition_row_counts,
 )
+from lakewright.platform.tables.declarations import TableDeclaration
+from lakewright.platform.tables.partition_schemes import TimeDimension
 from lakewright.platform.upkeep.words import counted, time_text
 from lakewright.storage import Catalog, PartitionStats
 from lakewright.storage.env import SystemEnv

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import dagster as dg
 
-from lakewright.platform.declare.declarations import TableDeclaration
-from lakewright.platform.declare.partition_keys import InvalidPartitionKeyError, first_few
 from lakewright.platform.orchestration.asset_partitions import partitions_def
 from lakewright.platform.orchestration.names import TableNames
+from lakewright.platform.tables.declarations import TableDeclaration
+from lakewright.platform.tables.partition_keys import InvalidPartitionKeyError, first_few
 from lakewright.storage import Catalog
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.spec.data_types import DataField, parse_data_type

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 
 import dagster as dg
 
-from lakewright.platform.declare.partition_keys import InvalidPartitionKeyError
-from lakewright.platform.declare.partition_schemes import DynamicDimension, PartitionScheme
+from lakewright.platform.decide.kept_tables import KeptTable
 from lakewright.platform.orchestration.asset_partitions import (
     dynamic_name,
     found_in_data,
@@ -22,8 +21,9 @@ from lakewright.platform.orchestration.asset_partitions import (
 )
 from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.orchestration.reports import partition_row_counts, table_metadata
+from lakewright.platform.tables.partition_keys import InvalidPartitionKeyError
+from lakewright.platform.tables.partition_schemes import DynamicDimension, PartitionScheme
 from lakewright.platform.upkeep.health import PartitionHealth, partition_columns
-from lakewright.platform.warehouse.kept_tables import KeptTable
 from lakewright.storage import PartitionStats, Table
 
 # Events of partitions at one look, of all tables together.

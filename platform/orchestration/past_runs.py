@@ -12,13 +12,13 @@ from typing import Any
 
 import dagster as dg
 
+from lakewright.platform.ledger.intents import Cost
+from lakewright.platform.ledger.known_work import LONGEST_DELAY_MS, Past, Try
+from lakewright.platform.ledger.savings import sum_of_costs
 from lakewright.platform.orchestration.in_flight import work_in_flight
 from lakewright.platform.orchestration.names import DEFERRED_TAG, UpkeepNames, tables_of_tag
 from lakewright.platform.orchestration.runs import op_configs, tables_of
 from lakewright.platform.upkeep.measures import Measures
-from lakewright.platform.warehouse.intents import Cost
-from lakewright.platform.warehouse.known_work import LONGEST_DELAY_MS, Past, Try
-from lakewright.platform.warehouse.savings import sum_of_costs
 
 # Runs of a verb that are looked at, newest first; more only as long as a delay may depend on them.
 _RUNS, _MOST_RUNS = 200, 2_000

@@ -8,7 +8,7 @@ from typing import Any
 import dagster as dg
 from dagster._utils.schedules import get_smallest_cron_interval
 
-from lakewright.platform.declare.refresh import (
+from lakewright.platform.tables.refresh import (
     AutomationDeclaration,
     AutomationKind,
     BackfillDeclaration,

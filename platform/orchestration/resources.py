@@ -6,7 +6,7 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from lakewright.platform.declare.variables import DEFAULT_WAREHOUSE, WAREHOUSE_VARIABLE
+from lakewright.platform.documents.variables import DEFAULT_WAREHOUSE, WAREHOUSE_VARIABLE
 from lakewright.storage import Catalog
 
 

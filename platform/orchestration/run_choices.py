@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from lakewright.platform.declare.declarations import WriteKind
+from lakewright.platform.tables.declarations import WriteKind
 
 
 class WriteMode(Enum):

@@ -10,14 +10,14 @@ from typing import Any
 
 import dagster as dg
 
-from lakewright.platform.declare.declaration_checks import SCHEMA_MATCHES
-from lakewright.platform.declare.declarations import TableDeclaration
-from lakewright.platform.declare.declared_changes import KeysChange
-from lakewright.platform.declare.schema_drift import SchemaDrift, schema_drift
-from lakewright.platform.declare.workspace import Workspace
 from lakewright.platform.orchestration.asset_lineage import with_other_assets
 from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.orchestration.reports import whole_table_metadata
+from lakewright.platform.tables.declaration_checks import SCHEMA_MATCHES
+from lakewright.platform.tables.declarations import TableDeclaration
+from lakewright.platform.tables.declared_changes import KeysChange
+from lakewright.platform.tables.schema_drift import SchemaDrift, schema_drift
+from lakewright.platform.tables.workspace import Workspace
 from lakewright.platform.upkeep.alter import alter_line
 from lakewright.platform.upkeep.dependents import dependents_of
 from lakewright.platform.upkeep.respec import respec_line

@@ -7,13 +7,13 @@ from typing import Any
 
 import dagster as dg
 
-from lakewright.platform.declare.declaration_checks import STORED_ROWS_FIT
-from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.ingest.validate_schema import VALIDATE_SCHEMA, ValidateOptions
 from lakewright.platform.orchestration.check_events import last_evaluation
 from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.orchestration.reports import report_metadata
 from lakewright.platform.orchestration.run_identity import commit_user
+from lakewright.platform.tables.declaration_checks import STORED_ROWS_FIT
+from lakewright.platform.tables.declarations import TableDeclaration
 from lakewright.platform.upkeep.verb import Work, carry_out
 from lakewright.storage import Catalog, Table
 

@@ -19,7 +19,11 @@ from typing import Any, TypeAlias
 
 import dagster as dg
 
-from lakewright.platform.declare.partition_keys import partition_identity
+from lakewright.platform.decide.adopted import is_upkeep
+from lakewright.platform.decide.kept_tables import KeptTable, KeptTables
+from lakewright.platform.decide.look import Look, TableWatch
+from lakewright.platform.decide.table_state import UpkeepState
+from lakewright.platform.ledger.past import recent_actions
 from lakewright.platform.orchestration.health_background import read_at_a_look
 from lakewright.platform.orchestration.health_reports import (
     evaluate_health,
@@ -43,13 +47,9 @@ from lakewright.platform.orchestration.reports import (
     table_metadata,
 )
 from lakewright.platform.orchestration.run_identity import origin_of
+from lakewright.platform.tables.partition_keys import partition_identity
 from lakewright.platform.upkeep.health import PartitionHealth
 from lakewright.platform.upkeep.words import counted, size_text
-from lakewright.platform.warehouse.adopted import is_upkeep
-from lakewright.platform.warehouse.kept_tables import KeptTable, KeptTables
-from lakewright.platform.warehouse.look import Look, Watch
-from lakewright.platform.warehouse.past import recent_actions
-from lakewright.platform.warehouse.table_state import TableState
 from lakewright.storage import Catalog, PartitionStats, Snapshot, Table
 from lakewright.storage.errors import StorageError
 from lakewright.storage.operations.commit.commits_of_user import partitions_of_commit
@@ -92,7 +92,7 @@ class TableNews:
     # Under other partition keys, all partitions are others.
     _keys: dict[str, tuple[str, ...]] = field(default_factory=dict)
     # The figures of a table at the present look, with which the overview of its asset opens.
-    _overview: Callable[[TableState], Mapping[str, Any]] = lambda state: {}
+    _overview: Callable[[UpkeepState], Mapping[str, Any]] = lambda state: {}
     _last: str = ""
     _last_of_partitions: str = ""
 
@@ -100,7 +100,7 @@ class TableNews:
         self,
         instance: dg.DagsterInstance,
         catalog: Catalog,
-        watch: Watch,
+        watch: TableWatch,
         look: Look,
         *,
         location: str | None = None,
@@ -154,7 +154,7 @@ class TableNews:
         return [*found, *self._partitions_left(catalog, watch, until_ms)]
 
     def _read_reported(
-        self, instance: dg.DagsterInstance, watch: Watch, tables: Mapping[str, object]
+        self, instance: dg.DagsterInstance, watch: TableWatch, tables: Mapping[str, object]
     ) -> None:
         """Of tables that this process has not seen, what was reported last."""
         new = [
@@ -185,7 +185,7 @@ class TableNews:
                     self._unfinished[name] = 0
 
     def _commits(
-        self, instance: dg.DagsterInstance, catalog: Catalog, kept: KeptTable, state: TableState
+        self, instance: dg.DagsterInstance, catalog: Catalog, kept: KeptTable, state: UpkeepState
     ) -> list[Event]:
         latest = state.survey.history.latest_snapshot
         if not is_written_elsewhere(kept) or latest is None or state.survey.problem is not None:
@@ -218,7 +218,7 @@ class TableNews:
         table: Table,
         latest: Snapshot,
         kept: KeptTable,
-        state: TableState,
+        state: UpkeepState,
     ) -> None:
         """Find again what another process had still to report."""
         since_ms = self._unfinished.get(kept.name)
@@ -239,7 +239,7 @@ class TableNews:
         table: Table,
         latest: Snapshot,
         kept: KeptTable,
-        state: TableState,
+        state: UpkeepState,
     ) -> Iterator[Event]:
         told = self._told.get(kept.name, _Told())
         commits = _commits_since(table, latest, told.snapshot)
@@ -280,7 +280,7 @@ class TableNews:
         self,
         table: Table,
         latest: Snapshot,
-        state: TableState,
+        state: UpkeepState,
         told: int | None,
         changed: Sequence[PartitionFigures] = (),
     ) -> dg.AssetMaterialization:
@@ -294,7 +294,7 @@ class TableNews:
             description=_described(latest, told),
         )
 
-    def _about(self, table: Table, latest: Snapshot, state: TableState) -> dict[str, Any]:
+    def _about(self, table: Table, latest: Snapshot, state: UpkeepState) -> dict[str, Any]:
         files = state.survey.files
         return {
             **self._overview(state),
@@ -309,7 +309,7 @@ class TableNews:
         }
 
     def _partitions_left(
-        self, catalog: Catalog, watch: Watch, until_ms: int | None
+        self, catalog: Catalog, watch: TableWatch, until_ms: int | None
     ) -> Iterator[Event]:
         """Events of partitions that no look has told; tables that had none for long come first."""
         left = MOST_EVENTS
@@ -366,7 +366,7 @@ def _described(latest: Snapshot, told: int | None) -> str:
 
 
 def _changed_partitions(
-    table: Table, latest: Snapshot, state: TableState, since_ms: int
+    table: Table, latest: Snapshot, state: UpkeepState, since_ms: int
 ) -> list[PartitionFigures]:
     """The partitions with files of later commits, if it is cheap to find them."""
     survey = state.survey

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TypeVar
 
-from lakewright.platform.declare.workspace import Workspace
+from lakewright.platform.tables.workspace import Workspace
 from lakewright.platform.upkeep.dependents import NO_WORKSPACE, dependents_of
 from lakewright.platform.upkeep.findings import (
     difference_rows,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from lakewright.platform.declare.upkeep_policies import EngineChoice
+from lakewright.platform.tables.upkeep_policies import EngineChoice
 from lakewright.platform.upkeep.effects import Effect
 from lakewright.platform.upkeep.measures import Cost, Measures
 from lakewright.platform.upkeep.options import ENGINE, names, option

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lakewright.platform.declare.upkeep_policies import CompactionPolicy
+from lakewright.platform.tables.upkeep_policies import CompactionPolicy
 from lakewright.platform.upkeep.effects import Effect
 from lakewright.platform.upkeep.known_partitions import check_partitions_known
 from lakewright.platform.upkeep.options import BYTES, COUNT, FLAG, Partitions, counts, option

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lakewright.platform.declare.workspace import Workspace
+from lakewright.platform.tables.workspace import Workspace
 from lakewright.storage import Table
 from lakewright.storage.operations.references.branches import BRANCH_MARK
 from lakewright.storage.spec.schema_gate import Dependent
@@ -20,7 +20,7 @@ def dependents_of(
     if workspace == NO_WORKSPACE or BRANCH_MARK in table.name:
         return ()
     # Only a workspace loads the parser of SQL.
-    from lakewright.platform.declare.column_dependents import column_dependents  # noqa: PLC0415
+    from lakewright.platform.policies.column_dependents import column_dependents  # noqa: PLC0415
 
     return column_dependents(
         workspace, table.name, table.schema.field_names, is_declared_change=is_declared_change

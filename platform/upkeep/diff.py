@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from lakewright.platform.declare.declarations import TableDeclaration
-from lakewright.platform.declare.declared_changes import KeysChange, declared_changes
-from lakewright.platform.declare.workspace import Workspace
+from lakewright.platform.tables.declarations import TableDeclaration
+from lakewright.platform.tables.declared_changes import KeysChange, declared_changes
+from lakewright.platform.tables.workspace import Workspace
 from lakewright.platform.upkeep.alter import alter_verb
 from lakewright.platform.upkeep.dependents import NO_WORKSPACE, dependents_of
 from lakewright.platform.upkeep.gate_options import GateOptions, rules_of

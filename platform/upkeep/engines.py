@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Protocol, TypeVar
 
-from lakewright.platform.declare.upkeep_policies import EngineChoice
+from lakewright.platform.tables.upkeep_policies import EngineChoice
 from lakewright.storage import Engine, LocalEngine
 from lakewright.storage.operations.running.engine import TaskCounts
 

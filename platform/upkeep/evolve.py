@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 
-from lakewright.platform.declare.declarations import OnDestructive, TableDeclaration
-from lakewright.platform.declare.declared_changes import DeclaredChanges
-from lakewright.platform.declare.schema_drift import schema_drift
-from lakewright.platform.declare.workspace import Workspace
+from lakewright.platform.tables.declarations import OnDestructive, TableDeclaration
+from lakewright.platform.tables.declared_changes import DeclaredChanges
+from lakewright.platform.tables.schema_drift import schema_drift
+from lakewright.platform.tables.workspace import Workspace
 from lakewright.platform.upkeep.alter import (
     ALTER,
     NOT_ALTERED_BACK,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 
-from lakewright.platform.declare.upkeep_policies import UpkeepPolicy
+from lakewright.platform.tables.upkeep_policies import UpkeepPolicy
 from lakewright.platform.upkeep.deletions import (
     deletion_measures,
     deletion_report,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakewright.platform.declare.upkeep_policies import UpkeepPolicy
+from lakewright.platform.tables.upkeep_policies import UpkeepPolicy
 from lakewright.platform.upkeep.drop_partitions import KEPT_ON_DISK
 from lakewright.platform.upkeep.effects import Effect
 from lakewright.platform.upkeep.measures import Measures

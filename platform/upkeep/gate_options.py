@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from lakewright.platform.declare.declarations import TableDeclaration
-from lakewright.platform.declare.upkeep_policies import EngineChoice
-from lakewright.platform.declare.wrong_places import did_you_mean
+from lakewright.platform.documents.wrong_places import did_you_mean
+from lakewright.platform.tables.declarations import TableDeclaration
+from lakewright.platform.tables.upkeep_policies import EngineChoice
 from lakewright.platform.upkeep.options import ENGINE, FLAG, TEXT, choice, option, texts
 from lakewright.platform.upkeep.verb import Work
 from lakewright.storage import AlterPlan, Engine, Table

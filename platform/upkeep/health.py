@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lakewright.platform.declare.partition_keys import PartitionColumn, encode_partition
+from lakewright.platform.tables.partition_keys import PartitionColumn, encode_partition
 from lakewright.storage import PartitionStats, Snapshot, Table
 from lakewright.storage.spec.partition_words import describe_partition
 

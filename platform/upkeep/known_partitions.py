@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 
-from lakewright.platform.declare.partition_keys import first_few
+from lakewright.platform.tables.partition_keys import first_few
 from lakewright.storage import Table
 from lakewright.storage.errors import NotFoundError
 from lakewright.storage.spec.partition_words import describe_partition

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from threading import Event, Thread
 
-from lakewright.platform.declare.declarations import WriteKind
+from lakewright.platform.tables.declarations import WriteKind
 from lakewright.platform.upkeep.holders import has_ended, here
 from lakewright.storage import (
     CompactionPlan,

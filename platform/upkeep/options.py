@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lakewright.platform.declare.durations import duration_ms
-from lakewright.platform.declare.partition_keys import InvalidPartitionKeyError, decode_partition
-from lakewright.platform.declare.upkeep_policies import EngineChoice
-from lakewright.platform.declare.written_values import moment_ms, parse_bytes, parse_names
+from lakewright.platform.documents.durations import duration_ms
+from lakewright.platform.documents.written_values import moment_ms, parse_bytes, parse_names
+from lakewright.platform.tables.partition_keys import InvalidPartitionKeyError, decode_partition
+from lakewright.platform.tables.upkeep_policies import EngineChoice
 from lakewright.platform.upkeep.health import partition_columns
 from lakewright.platform.upkeep.named_partitions import named_partition
 from lakewright.storage.errors import InvalidOption, InvalidRequestError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from lakewright.platform.declare.upkeep_policies import EngineChoice
+from lakewright.platform.tables.upkeep_policies import EngineChoice
 from lakewright.platform.upkeep.leases import partitions_scope
 from lakewright.platform.upkeep.options import ENGINE, PARTITIONS, Partitions, choice, option
 from lakewright.platform.upkeep.verb import (

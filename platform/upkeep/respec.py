@@ -15,15 +15,15 @@ from dataclasses import asdict, dataclass
 from functools import cache, partial
 from typing import Any
 
-from lakewright.platform.declare.partition_keys import (
+from lakewright.platform.tables.partition_keys import (
     InvalidPartitionKeyError,
     PartitionColumn,
     decode_partition,
     first_few,
     partition_identity,
 )
-from lakewright.platform.declare.partition_schemes import PartitionScheme
-from lakewright.platform.declare.upkeep_policies import EngineChoice, RespecPolicy
+from lakewright.platform.tables.partition_schemes import PartitionScheme
+from lakewright.platform.tables.upkeep_policies import EngineChoice, RespecPolicy
 from lakewright.platform.upkeep.effects import Effect
 from lakewright.platform.upkeep.known_partitions import check_partitions_known
 from lakewright.platform.upkeep.leases import partitions_scope, plan_scope

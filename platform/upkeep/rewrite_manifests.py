@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakewright.platform.declare.upkeep_policies import ManifestPolicy
+from lakewright.platform.tables.upkeep_policies import ManifestPolicy
 from lakewright.platform.upkeep.effects import Effect
 from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
 from lakewright.platform.upkeep.options import COUNT, option

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from math import ceil
 from typing import Any, TypeVar
 
-from lakewright.platform.declare.upkeep_policies import EngineChoice
+from lakewright.platform.tables.upkeep_policies import EngineChoice
 from lakewright.platform.upkeep.engines import prefers_spark
 from lakewright.platform.upkeep.leases import plan_scope
 from lakewright.platform.upkeep.measures import (

@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypeVar
 
-from lakewright.platform.declare.declarations import TableDeclaration
-from lakewright.platform.declare.upkeep_policies import EngineChoice, UpkeepPolicy
+from lakewright.platform.tables.declarations import TableDeclaration
+from lakewright.platform.tables.upkeep_policies import EngineChoice, UpkeepPolicy
 from lakewright.platform.upkeep.effects import Effect
 from lakewright.platform.upkeep.engines import Counts, compaction_engine
 from lakewright.platform.upkeep.leases import Warn, maintaining
@@ -151,7 +151,7 @@ class Command:
     of_declared: Callable[[TableDeclaration], AnyVerb] | None = None
 
 
-class Section(Protocol):
+class PolicySection(Protocol):
     """The section of a policy that rules a verb."""
 
     @property
@@ -169,7 +169,7 @@ class Keeping:
     `first` are verbs that a table needs before, with the same options.
     """
 
-    section: Callable[[UpkeepPolicy], Section]
+    section: Callable[[UpkeepPolicy], PolicySection]
     options: Callable[[UpkeepPolicy], Any]
     first: Callable[[Table], tuple[AnyVerb, ...]] = _nothing_first
 

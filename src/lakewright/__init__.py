@@ -6,14 +6,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lakewright.platform.warehouse.upkeep import upkeep
+    from lakewright.platform.decide.upkeep import upkeep
     from lakewright.storage import Catalog
 
 __all__ = ["Catalog", "upkeep"]
 __version__ = "0.1.0"
 
 # Imported when it is asked for: a command that prints help needs none of it.
-_MODULES = {"Catalog": "lakewright.storage", "upkeep": "lakewright.platform.warehouse.upkeep"}
+_MODULES = {"Catalog": "lakewright.storage", "upkeep": "lakewright.platform.decide.upkeep"}
 
 
 def __getattr__(name: str) -> Any:

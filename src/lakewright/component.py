@@ -32,17 +32,17 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from lakewright.assets.hooks import ShownTable, TableRun
 from lakewright.definitions import build_definitions
-from lakewright.platform.declare.json_schema import declaration_schema
-from lakewright.platform.declare.yaml_files import (
+from lakewright.platform.decide.adopted import parse_adopted, read_adopted, write_adopted
+from lakewright.platform.documents.yaml_files import (
     DeclarationError,
     Problem,
-    Written,
+    WrittenText,
     documents_in,
     place_from,
 )
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
-from lakewright.platform.warehouse.adopted import parse_adopted, read_adopted, write_adopted
+from lakewright.platform.policies.json_schema import declaration_schema
 from lakewright.project.new import EXAMPLE
 from lakewright.storage.env import SystemEnv
 
@@ -254,7 +254,7 @@ class Table(dg.Component):
     warehouse is that of LAKEWRIGHT_WAREHOUSE.
     """
 
-    def __init__(self, written: Written) -> None:
+    def __init__(self, written: WrittenText) -> None:
         self.written = written
 
     @classmethod
@@ -296,7 +296,7 @@ class Table(dg.Component):
         return build_definitions([], warehouse=_warehouse(None), others=_declared_in(context))
 
 
-def _declared_in(context: dg.ComponentLoadContext) -> list[Written]:
+def _declared_in(context: dg.ComponentLoadContext) -> list[WrittenText]:
     """The tables of a project that are components.
 
     Raises:

@@ -49,19 +49,19 @@ from lakewright.jobs.undo import build_undo_job
 from lakewright.jobs.upkeep import build_requests_job, build_upkeep_job
 from lakewright.jobs.upkeep_sensor import build_upkeep_sensor
 from lakewright.jobs.verbs import KEEPING_JOBS, REQUESTED_JOBS
-from lakewright.platform.declare.declarations import TableDeclaration
-from lakewright.platform.declare.policy_watch import PolicyFiles
-from lakewright.platform.declare.variables import POLICY_VARIABLE, TABLES_VARIABLE
-from lakewright.platform.declare.workspace import Workspace, read_workspace
-from lakewright.platform.declare.yaml_files import Written
+from lakewright.platform.decide.adopted import AdoptedTable, read_adopted
+from lakewright.platform.decide.kept_tables import KeptTables
+from lakewright.platform.documents.variables import POLICY_VARIABLE, TABLES_VARIABLE
+from lakewright.platform.documents.yaml_files import WrittenText
 from lakewright.platform.orchestration.check_events import HEALTHY
 from lakewright.platform.orchestration.dagster_checks import check_for_dagster
 from lakewright.platform.orchestration.names import UpkeepNames, usual_key
 from lakewright.platform.orchestration.newest_partition_reports import deadlines_of
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
-from lakewright.platform.warehouse.adopted import AdoptedTable, read_adopted
-from lakewright.platform.warehouse.kept_tables import KeptTables
+from lakewright.platform.policies.policy_watch import PolicyFiles
+from lakewright.platform.tables.declarations import TableDeclaration
+from lakewright.platform.tables.workspace import Workspace, read_workspace
 from lakewright.storage.errors import StorageError
 
 # Of tables that are not read in this time, the assets have no columns.
@@ -83,7 +83,7 @@ def build_definitions(
     group: str = "",
     hooks: AssetHooks | None = None,
     refresh: Refresh | None = None,
-    others: Sequence[Written] = (),
+    others: Sequence[WrittenText] = (),
 ) -> dg.Definitions:
     """Definitions of all tables declared in files and folders, and of the upkeep of all tables.
 

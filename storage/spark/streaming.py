@@ -272,8 +272,8 @@ class Sink:
         stream = rows.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
         if stream is None:
             raise UnsupportedError(
-                f"Spark did not report which query writes a batch into {self.files.name}, so that "
-                "it could not be recognised; take Python's threads pinned to Java's, which is "
+                f"Spark did not report which query writes a batch into {self.files.name}, so "
+                "that it could not be recognised again; pin Python's threads to Java's, which is "
                 "the default (PYSPARK_PIN_THREAD)",
                 table=self.files.name,
             )

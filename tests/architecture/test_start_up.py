@@ -53,7 +53,7 @@ assert len(warehouse.catalog().table("shop.events").history.snapshots()) == 3
 _MAKE_TABLE = """
 import sys
 from lakewright.cli import main
-from lakewright.platform.warehouse.ledger import Ledger
+from lakewright.platform.ledger.ledger import Ledger
 from lakewright.storage import Catalog
 
 catalog = Catalog.open(sys.argv[1])

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from lakewright.cli import main
-from lakewright.platform.warehouse.action import Verdict
-from lakewright.platform.warehouse.ledger import Ledger
+from lakewright.platform.ledger.action import Verdict
+from lakewright.platform.ledger.ledger import Ledger
 from lakewright.storage import Catalog
 from tests.support.tables.builders import content
 from tests.support.tables.invariants import (

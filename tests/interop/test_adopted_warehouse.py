@@ -13,10 +13,10 @@ from benchmarks.neglected.build import build
 from benchmarks.neglected.upkeep import Proof, prove
 
 from lakewright.definitions import build_definitions
-from lakewright.platform.warehouse.action import Verdict
-from lakewright.platform.warehouse.ledger import LEDGER, Ledger
-from lakewright.platform.warehouse.proposal import propose
-from lakewright.platform.warehouse.take_survey import survey_warehouse
+from lakewright.platform.decide.proposal import propose
+from lakewright.platform.decide.take_survey import survey_warehouse
+from lakewright.platform.ledger.action import Verdict
+from lakewright.platform.ledger.ledger import LEDGER, Ledger
 from tests.interop.test_they_read_ours import as_texts
 from tests.oracles.client import JavaOracle, Oracle, WritingOracle
 from tests.oracles.fixtures import oracle_home

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from lakewright.platform.ledger.action import Action, Verdict
+from lakewright.platform.ledger.action_rows import row_of
+from lakewright.platform.ledger.ledger import LEDGER, Ledger
 from lakewright.platform.upkeep.measures import Benefit, Cost
-from lakewright.platform.warehouse.action import Action, Verdict
-from lakewright.platform.warehouse.action_rows import row_of
-from lakewright.platform.warehouse.ledger import LEDGER, Ledger
 from lakewright.storage import Catalog
 from tests.oracles.client import Oracle
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import pytest
 
-from lakewright.platform.warehouse.take_survey import survey_table
+from lakewright.platform.decide.take_survey import survey_table
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import SchemaMoved, UnsupportedError
 from tests.interop.test_they_read_ours import as_read_by

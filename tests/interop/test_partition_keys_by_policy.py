@@ -12,9 +12,9 @@ from dagster._core.storage.tags import RUN_KEY_TAG
 from dagster._core.test_utils import create_run_for_test
 
 from lakewright.definitions import build_definitions
+from lakewright.platform.ledger.action import Verdict
+from lakewright.platform.ledger.ledger import Ledger
 from lakewright.platform.orchestration.check_events import HEALTHY
-from lakewright.platform.warehouse.action import Verdict
-from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.storage import Table
 from tests.interop.test_they_read_ours import as_texts
 from tests.oracles.client import WritingOracle

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from lakewright.cli import main
+from lakewright.platform.decide import decide
+from lakewright.platform.ledger.action import Verdict
+from lakewright.platform.ledger.ledger import Ledger
 from lakewright.platform.orchestration.check_events import HEALTHY
-from lakewright.platform.warehouse import decide
-from lakewright.platform.warehouse.action import Verdict
-from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.storage import Table
 from lakewright.storage.inspection import Inspection
 from tests.interop.test_partition_keys_by_policy import asked, kept_by

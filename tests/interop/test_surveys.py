@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lakewright.platform.declare.upkeep_policies import WarehousePolicy
-from lakewright.platform.warehouse.proposal import propose
-from lakewright.platform.warehouse.take_survey import survey_warehouse
+from lakewright.platform.decide.proposal import propose
+from lakewright.platform.decide.take_survey import survey_warehouse
+from lakewright.platform.tables.upkeep_policies import WarehousePolicy
 from lakewright.storage import Catalog
 from tests.interop.test_they_read_ours import KINDS
 from tests.interop.test_we_read_theirs import of_kind

@@ -6,10 +6,10 @@ import os
 import signal
 import sys
 
-from lakewright.platform.declare.open_declared import open_declared
-from lakewright.platform.declare.workspace import read_workspace
 from lakewright.platform.ingest.drain_stream import StreamDrain
 from lakewright.platform.orchestration.dagster_checks import check_for_dagster
+from lakewright.platform.tables.open_declared import open_declared
+from lakewright.platform.tables.workspace import read_workspace
 from lakewright.storage import Catalog
 from lakewright.storage.spark import build_session
 from lakewright.storage.spec.stream import CommittedBatch

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from lakewright.platform.declare.upkeep_policies import EngineChoice
+from lakewright.platform.tables.upkeep_policies import EngineChoice
 from lakewright.platform.upkeep.verb import Work
 from lakewright.storage import Catalog
 from lakewright.storage.errors import InvalidRequestError

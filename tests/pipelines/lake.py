@@ -18,10 +18,10 @@ from dagster._core.storage.asset_check_execution_record import (
 from lakewright.definitions import build_definitions
 from lakewright.jobs.upkeep import REQUESTS_JOB
 from lakewright.jobs.verbs import REQUESTED_JOBS
-from lakewright.platform.declare.declaration_checks import SCHEMA_MATCHES, STORED_ROWS_FIT
 from lakewright.platform.orchestration.check_events import HEALTHY
 from lakewright.platform.orchestration.names import TableNames, UpkeepNames
 from lakewright.platform.orchestration.resources import WarehouseResource
+from lakewright.platform.tables.declaration_checks import SCHEMA_MATCHES, STORED_ROWS_FIT
 from lakewright.storage import Catalog, Table
 from tests.pipelines import sources
 from tests.support.tables.invariants import assert_sound

@@ -18,12 +18,12 @@ from dagster._core.test_utils import create_run_for_test
 
 from lakewright.jobs.upkeep import build_upkeep_job
 from lakewright.jobs.verbs import KEEPING_JOBS
-from lakewright.platform.declare.policy_watch import PolicyFiles
+from lakewright.platform.decide.kept_tables import KeptTables
+from lakewright.platform.ledger.ledger import Ledger
 from lakewright.platform.orchestration.names import TableNames
+from lakewright.platform.policies.policy_watch import PolicyFiles
 from lakewright.platform.upkeep.measures import Measures
 from lakewright.platform.upkeep.verb import AnyVerb
-from lakewright.platform.warehouse.kept_tables import KeptTables
-from lakewright.platform.warehouse.ledger import Ledger
 from tests.pipelines.lake import EVENTS, Lake, Outcome, events
 
 

@@ -25,9 +25,9 @@ from dagster.components.core.component_tree import ComponentTreeException
 
 from lakewright.component import LakehouseTables, Table
 from lakewright.definitions import build_definitions
-from lakewright.platform.declare.yaml_files import DeclarationError
+from lakewright.platform.decide.adopted import parse_adopted, read_adopted, write_adopted
+from lakewright.platform.documents.yaml_files import DeclarationError
 from lakewright.platform.orchestration.resources import WarehouseResource
-from lakewright.platform.warehouse.adopted import parse_adopted, read_adopted, write_adopted
 from lakewright.storage import Catalog
 from lakewright.storage.errors import CorruptionError
 from tests.pipelines import sources

@@ -14,8 +14,8 @@ import pytest
 from lakewright.definitions import build_definitions, defs
 from lakewright.jobs.upkeep import REQUESTS_JOB
 from lakewright.jobs.verbs import KEEPING_JOBS, REQUESTED_JOBS
-from lakewright.platform.declare.variables import TABLES_VARIABLE
-from lakewright.platform.declare.yaml_files import DeclarationError
+from lakewright.platform.documents.variables import TABLES_VARIABLE
+from lakewright.platform.documents.yaml_files import DeclarationError
 from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.upkeep.verbs import VERBS
 from tests.pipelines.describe import REVIEWED, describe, describe_demo

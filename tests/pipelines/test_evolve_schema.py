@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from lakewright.platform.declare.yaml_files import DeclarationError
-from lakewright.platform.warehouse.action import Verdict
-from lakewright.platform.warehouse.ledger import Ledger
+from lakewright.platform.documents.yaml_files import DeclarationError
+from lakewright.platform.ledger.action import Verdict
+from lakewright.platform.ledger.ledger import Ledger
 from lakewright.storage import AddColumn
 from tests.pipelines.lake import EVENTS, Lake, events
 

@@ -8,13 +8,13 @@ import pytest
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
 from lakewright.definitions import build_definitions
+from lakewright.platform.decide.debt import POOR_FILES, POOR_RUNS
+from lakewright.platform.ledger.action import Action, Verdict
+from lakewright.platform.ledger.ledger import Ledger
 from lakewright.platform.orchestration import health_background
 from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.upkeep.measures import Benefit
 from lakewright.platform.upkeep.words import size_text
-from lakewright.platform.warehouse.action import Action, Verdict
-from lakewright.platform.warehouse.debt import POOR_FILES, POOR_RUNS
-from lakewright.platform.warehouse.ledger import Ledger
 from tests.pipelines.lake import EVENTS, Lake, events
 
 CHECK = "healthy"

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from lakewright.assets.check_history import NOT_MET
+from lakewright.platform.upkeep.words import size_text
 from lakewright.storage import Column, RenameColumn, SchemaSpec, parse_data_type
 from tests.pipelines import sources
 from tests.pipelines.lake import EVENTS, Lake, events
@@ -422,3 +423,19 @@ def test_an_option_in_other_units_is_the_option_that_the_table_has(lake: Lake) -
     outcome = lake.materialize(partitions="2024-01-01")
 
     assert outcome.success, outcome.failure
+
+
+def test_the_overview_of_a_table_shows_its_figures_as_of_the_write(lake: Lake) -> None:
+    lake.declare(EVENTS)
+    lake.give(events("2024-01-01", 0, 3))
+    lake.materialize(partitions="2024-01-01")
+    lake.write_small_files("2024-01-01", 1)
+    lake.give(events("2024-01-02", 3, 5))
+    written = lake.materialize(partitions="2024-01-02").materializations["2024-01-02"]
+    figures = dict(tuple(each.data.values()) for each in written["overview"].records)
+    assert figures == {
+        "size": size_text(sum(each.size_bytes for each in lake.table().at().partitions())),
+        "files": "3",
+        "small files": "3",
+        "snapshots": "3",
+    }

@@ -10,7 +10,7 @@ import pytest
 
 from lakewright.definitions import build_definitions
 from lakewright.jobs.refresh_assets import Refresh
-from lakewright.platform.warehouse.adopted import read_adopted
+from lakewright.platform.decide.adopted import read_adopted
 from tests.pipelines.lake import Lake
 
 KEY = dg.AssetKey(["crm", "visits"])

@@ -12,9 +12,9 @@ from lakewright.cli import main
 from lakewright.cli.grammar.root import ROOT
 from lakewright.definitions import build_definitions
 from lakewright.jobs.upkeep import REQUESTS_JOB
+from lakewright.platform.ledger.action import Verdict
+from lakewright.platform.ledger.ledger import Ledger
 from lakewright.platform.upkeep import evolve
-from lakewright.platform.warehouse.action import Verdict
-from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.storage import Table
 from lakewright.storage.history import History
 from lakewright.storage.upkeep import Upkeep

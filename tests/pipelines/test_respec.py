@@ -14,9 +14,9 @@ from dagster._core.definitions.partitions.context import partition_loading_conte
 from dagster._core.storage.partition_status_cache import get_and_update_asset_status_cache_value
 
 from lakewright.definitions import build_definitions
+from lakewright.platform.ledger.action import Verdict
+from lakewright.platform.ledger.ledger import Ledger
 from lakewright.platform.orchestration.check_events import HEALTHY
-from lakewright.platform.warehouse.action import Verdict
-from lakewright.platform.warehouse.ledger import Ledger
 from tests.pipelines.lake import Lake
 from tests.support.tables.builders import compact, expire
 

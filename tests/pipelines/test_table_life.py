@@ -11,8 +11,8 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
-from lakewright.platform.declare.declaration_checks import NEWEST_PARTITION
-from lakewright.platform.declare.marked_yaml import read_marked
+from lakewright.platform.documents.marked_yaml import read_marked
+from lakewright.platform.tables.declaration_checks import NEWEST_PARTITION
 from lakewright.storage.env import SystemEnv
 from tests.pipelines.lake import EVENTS, Lake, events
 

@@ -14,12 +14,12 @@ from dagster._core.test_utils import create_run_for_test
 
 from lakewright.definitions import build_definitions
 from lakewright.jobs import upkeep_sensor
-from lakewright.platform.declare.yaml_files import DeclarationError
+from lakewright.platform.documents.yaml_files import DeclarationError
+from lakewright.platform.ledger.action import Verdict
+from lakewright.platform.ledger.ledger import Ledger
 from lakewright.platform.orchestration import past_runs as past_runs_module
 from lakewright.platform.orchestration.names import UpkeepNames
 from lakewright.platform.orchestration.past_runs import _RUNS, past_runs
-from lakewright.platform.warehouse.action import Verdict
-from lakewright.platform.warehouse.ledger import Ledger
 from lakewright.storage import LeaseKind
 from lakewright.storage.env import SystemEnv
 from lakewright.storage.operations.leases.leases import LeaseRequest, leased, whole_table

@@ -7,8 +7,8 @@ from pathlib import Path
 import dagster as dg
 
 from lakewright.definitions import build_definitions
+from lakewright.platform.decide.adopted import read_adopted
 from lakewright.platform.orchestration.resources import WarehouseResource
-from lakewright.platform.warehouse.adopted import read_adopted
 from lakewright.storage import Catalog
 
 

@@ -23,10 +23,10 @@ from hypothesis import strategies as st
 import lakewright.demo
 from lakewright.cli import main
 from lakewright.cli.grammar.root import ROOT
-from lakewright.platform.declare.declaration_files import load_declarations
-from lakewright.platform.declare.policy_files import load_policies
-from lakewright.platform.declare.yaml_files import DeclarationError, Problem
+from lakewright.platform.documents.yaml_files import DeclarationError, Problem
 from lakewright.platform.orchestration.dagster_checks import check_for_dagster
+from lakewright.platform.policies.policy_files import load_policies
+from lakewright.platform.tables.declaration_files import load_declarations
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import InvalidPredicate, StorageError
 from lakewright.storage.spec.schema import TableSchema, new_schema

@@ -10,10 +10,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewright.platform.declare.policies import Level
-from lakewright.platform.declare.policy_files import load_policies
-from lakewright.platform.declare.upkeep_policies import UpkeepPolicy
-from lakewright.platform.declare.workspace import read_workspace
+from lakewright.platform.policies.policies import Level
+from lakewright.platform.policies.policy_files import load_policies
+from lakewright.platform.tables.upkeep_policies import UpkeepPolicy
+from lakewright.platform.tables.workspace import read_workspace
 
 TABLES = ("a.x", "a.y", "a.tmp_x", "b.x", "b.tmp_y", "c.z")
 PATTERNS = ("*.*", "a.*", "*.tmp_*", "?.x", "[ab].[xy]", "[!a].*", "a.x")

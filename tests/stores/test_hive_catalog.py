@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from lakewright.cli import main
-from lakewright.platform.declare.upkeep_policies import RespecPolicy
+from lakewright.platform.decide.table_state import read_state
+from lakewright.platform.ledger.intents import WhyNot
 from lakewright.platform.orchestration.resources import WarehouseResource
-from lakewright.platform.warehouse.intents import WhyNot
-from lakewright.platform.warehouse.table_state import read_state
+from lakewright.platform.tables.upkeep_policies import RespecPolicy
 from lakewright.storage import (
     AddColumn,
     Catalog,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from lakewright.demo.neglected import make_neglected
 from lakewright.demo.shell import Shell
-from lakewright.platform.declare.variables import DEFAULT_WAREHOUSE
+from lakewright.platform.documents.variables import DEFAULT_WAREHOUSE
 from lakewright.storage.errors import UnavailableError
 
 _POLICY = "policy.yaml"

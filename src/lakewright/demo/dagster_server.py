@@ -43,7 +43,7 @@ _READINESS = """{
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class ServedRun:
     """One run as the instance sees it; times are seconds since the epoch."""
 
     id: str
@@ -215,7 +215,7 @@ class DagsterServer:
         )["launchRun"]
         return str(_successful(answer, "LaunchRunSuccess")["run"]["runId"])
 
-    def runs(self, limit: int = 100) -> list[Run]:
+    def runs(self, limit: int = 100) -> list[ServedRun]:
         """The latest runs, newest first."""
         answer = self.query(
             """query($n: Int!) { runsOrError(limit: $n) { ... on Runs { results {
@@ -223,7 +223,7 @@ class DagsterServer:
             n=limit,
         )
         return [
-            Run(
+            ServedRun(
                 id=each["runId"],
                 job=each["jobName"],
                 status=each["status"],

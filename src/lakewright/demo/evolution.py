@@ -22,8 +22,8 @@ import pyarrow.compute as pc
 from lakewright.demo import DEMO_TABLES
 from lakewright.demo.dagster_server import DagsterServer
 from lakewright.jobs.evolve_schema import VERB as EVOLVE
-from lakewright.platform.declare.workspace import read_workspace
 from lakewright.platform.orchestration.names import TableNames
+from lakewright.platform.tables.workspace import read_workspace
 from lakewright.platform.upkeep.dependents import dependents_of
 from lakewright.storage import AlterPlan, ChangeType, DropColumn, GateRules, Table
 

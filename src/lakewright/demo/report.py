@@ -11,7 +11,7 @@ _WORST = 3
 
 
 @dataclass(frozen=True, slots=True)
-class TableState:
+class ShownState:
     """A table at one moment: its live data files, and everything it has on disk."""
 
     rows: int = 0
@@ -22,20 +22,20 @@ class TableState:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ShownChange:
     """What a step did to a table, and how long the step took."""
 
     step: str
     table: str
-    before: TableState
-    after: TableState
+    before: ShownState
+    after: ShownState
     seconds: float
 
 
-def state_of(table: Table) -> TableState:
+def state_of(table: Table) -> ShownState:
     """A table as it is now."""
     partitions = table.at().partitions()
-    return TableState(
+    return ShownState(
         rows=sum(each.row_count for each in partitions),
         files=sum(each.file_count for each in partitions),
         bytes=sum(each.size_bytes for each in partitions),
@@ -69,7 +69,7 @@ def _partition(stats: PartitionStats) -> str:
     return f"{name}: {stats.file_count} files, {stats.small_file_count} of them small"
 
 
-def render_changes(changes: Sequence[Change]) -> str:
+def render_changes(changes: Sequence[ShownChange]) -> str:
     """All changes as a table; empty when there are none."""
     if not changes:
         return ""

@@ -32,7 +32,7 @@ import pyarrow.compute as pc
 
 from lakewright.demo import nycflights
 from lakewright.demo.adoption import adopt, is_adopted
-from lakewright.demo.dagster_server import ENDED, DagsterServer, Run
+from lakewright.demo.dagster_server import ENDED, DagsterServer, ServedRun
 from lakewright.demo.evolution import (
     DROPPED,
     LAST_DAY,
@@ -46,16 +46,16 @@ from lakewright.demo.evolution import (
 )
 from lakewright.demo.hourly_weather import HOURLY_WEATHER, give_hours, hours_to_give
 from lakewright.demo.partition_keys import all_rows, give_keys, keys_to_give, told
-from lakewright.demo.report import Change, TableState, render_changes, render_health, state_of
-from lakewright.platform.declare.variables import DEFAULT_WAREHOUSE, TABLES_VARIABLE
+from lakewright.demo.report import ShownChange, ShownState, render_changes, render_health, state_of
+from lakewright.platform.documents.variables import DEFAULT_WAREHOUSE, TABLES_VARIABLE
+from lakewright.platform.ledger.kept_verbs import COMPACT
+from lakewright.platform.ledger.kept_verbs import EXPIRE_SNAPSHOTS as EXPIRE
 from lakewright.platform.orchestration.names import (
     TABLE_TAG,
     UpkeepNames,
     tables_of_tag,
 )
-from lakewright.platform.warehouse.kept_verbs import COMPACT
-from lakewright.platform.warehouse.kept_verbs import EXPIRE_SNAPSHOTS as EXPIRE
-from lakewright.project.serve import Workspace, workspace_of
+from lakewright.project.serve import ServedProject, workspace_of
 from lakewright.storage import Catalog, Table
 from lakewright.storage.env import SystemEnv
 from lakewright.storage.errors import UnavailableError
@@ -115,7 +115,7 @@ def run_demo(warehouse: str, first_day: dt.date = FIRST_DAY) -> None:
     _say_how_to_look(say, workspace, tables)
 
 
-def _say_how_to_look(say: Narrator, workspace: Workspace, tables: Path) -> None:
+def _say_how_to_look(say: Narrator, workspace: ServedProject, tables: Path) -> None:
     command = f"  {shlex.quote(sys.argv[0])}"
     if workspace.warehouse != str(Path(DEFAULT_WAREHOUSE).absolute()):
         command += f" --warehouse {shlex.quote(workspace.warehouse)}"
@@ -162,7 +162,7 @@ class Story:
     env: SystemEnv
     first_day: dt.date
     tables: Path
-    changes: list[Change] = field(default_factory=list)
+    changes: list[ShownChange] = field(default_factory=list)
 
     def tell(self) -> None:
         """All steps, in order."""
@@ -380,7 +380,7 @@ class Story:
             self.env.sleep_ms(_POLL_MS)
         raise UnavailableError(f"waited {seconds} s for {what}; see {self.server.log}")
 
-    def _check(self, runs: Iterable[Run]) -> None:
+    def _check(self, runs: Iterable[ServedRun]) -> None:
         for run in runs:
             if run.status in ("FAILURE", "CANCELED"):
                 raise UnavailableError(
@@ -393,12 +393,12 @@ class Story:
     def _changes(self, step: str, tables: Sequence[str]) -> _Recorder:
         return _Recorder(self, step, tables)
 
-    def states(self, tables: Sequence[str]) -> Mapping[str, TableState]:
+    def states(self, tables: Sequence[str]) -> Mapping[str, ShownState]:
         """How tables are now; those that do not exist yet are empty."""
         return {
             name: state_of(self.catalog.table(name))
             if self.catalog.table_exists(name)
-            else TableState()
+            else ShownState()
             for name in tables
         }
 
@@ -425,7 +425,7 @@ class _Recorder:
     story: Story
     step: str
     tables: Sequence[str]
-    _before: Mapping[str, TableState] = field(default_factory=dict)
+    _before: Mapping[str, ShownState] = field(default_factory=dict)
     _started_ms: int = 0
 
     def __enter__(self) -> None:
@@ -436,7 +436,7 @@ class _Recorder:
         seconds = (self.story.env.now_ms() - self._started_ms) / 1000
         after = self.story.states(self.tables)
         self.story.changes += [
-            Change(self.step, name, self._before[name], after[name], seconds)
+            ShownChange(self.step, name, self._before[name], after[name], seconds)
             for name in self.tables
             if self._before[name] != after[name]
         ]
@@ -447,7 +447,7 @@ def _days(first: dt.date, last: dt.date) -> list[str]:
     return [(first + dt.timedelta(days=offset)).isoformat() for offset in range(count)]
 
 
-def _in_words(runs: Sequence[Run]) -> str:
+def _in_words(runs: Sequence[ServedRun]) -> str:
     if not runs:
         return "waiting for Dagster to start the run"
     counts: dict[str, int] = {}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib.metadata import distribution
 from pathlib import Path
 
-from lakewright.platform.declare.variables import (
+from lakewright.platform.documents.variables import (
     POLICY_VARIABLE,
     TABLES_VARIABLE,
     WAREHOUSE_VARIABLE,
@@ -23,7 +23,7 @@ LOCATION = "lakewright.definitions"
 
 
 @dataclass(frozen=True)
-class Workspace:
+class ServedProject:
     """What is served: a Dagster home, a warehouse, and the paths of declarations and policies."""
 
     home: Path
@@ -49,7 +49,7 @@ class Workspace:
 
 def workspace_of(
     warehouse: str, tables: Sequence[Path] = (), policies: Sequence[Path] = ()
-) -> Workspace:
+) -> ServedProject:
     """The workspace of the working directory, whose Dagster home has settings afterwards.
 
     Raises:
@@ -64,7 +64,7 @@ def workspace_of(
     if not settings.exists():
         settings.write_bytes(SETTINGS.read_bytes())
     # Runs start in folders of their own, so a relative path would name another place.
-    return Workspace(
+    return ServedProject(
         home,
         warehouse if "://" in warehouse else str(Path(warehouse).absolute()),
         tuple(each.absolute() for each in tables),

@@ -17,7 +17,7 @@ from lakewright.storage.spec.file_names import is_copy, origin_of
 
 
 class CopyReason(Enum):
-    """CopyReason a partition of the target stays as it is."""
+    """Why a partition of the target stays as it is."""
 
     OWN = "rows of its own"
     DELETED = "copied rows were deleted"

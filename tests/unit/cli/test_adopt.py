@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lakewright.platform.declare.upkeep_policies import WarehousePolicy
-from lakewright.platform.warehouse.survey import TableSurvey
-from lakewright.platform.warehouse.take_survey import survey_warehouse
+from lakewright.platform.decide.survey import TableSurvey
+from lakewright.platform.decide.take_survey import survey_warehouse
+from lakewright.platform.tables.upkeep_policies import WarehousePolicy
 from lakewright.storage import Catalog
 from tests.support.tables.builders import events, new_table, rows
 from tests.unit.cli.conftest import Lakewright

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lakewright.platform.warehouse.surveys import ALERTS
+from lakewright.platform.decide.surveys import ALERTS
 from lakewright.storage import Catalog, Table
 from tests.support.processes.alert_receivers import mail_server, webhook
 from tests.support.tables.builders import new_table, rows

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lakewright.platform.declare.variables import TABLES_VARIABLE
+from lakewright.platform.documents.variables import TABLES_VARIABLE
 from lakewright.storage import Catalog, Table
 from tests.support.tables.builders import events, new_table, rows
 from tests.unit.cli.conftest import Lakewright

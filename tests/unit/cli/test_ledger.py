@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from lakewright.platform.warehouse.action import Verdict
-from lakewright.platform.warehouse.ledger import LEDGER, Ledger
-from lakewright.platform.warehouse.recording import LEDGER_VARIABLE
-from lakewright.platform.warehouse.savings import day_of
+from lakewright.platform.ledger.action import Verdict
+from lakewright.platform.ledger.ledger import LEDGER, Ledger
+from lakewright.platform.ledger.recording import LEDGER_VARIABLE
+from lakewright.platform.ledger.savings import day_of
 from lakewright.storage import Catalog, Table
 from tests.support.tables.builders import events, new_table, rows
 from tests.unit.cli.conftest import Lakewright

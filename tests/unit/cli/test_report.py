@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from lakewright.platform.warehouse.action import Action, Verdict
-from lakewright.platform.warehouse.ledger import Ledger
-from lakewright.platform.warehouse.surveys import Surveys
-from lakewright.platform.warehouse.table_state import read_state
+from lakewright.platform.decide.surveys import Surveys
+from lakewright.platform.decide.table_state import read_state
+from lakewright.platform.ledger.action import Action, Verdict
+from lakewright.platform.ledger.ledger import Ledger
 from lakewright.storage import Catalog
 from tests.support.tables.builders import new_table, rows
 from tests.unit.cli.conftest import Lakewright

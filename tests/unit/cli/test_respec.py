@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from lakewright.platform.warehouse.action import Verdict
-from lakewright.platform.warehouse.ledger import Ledger
+from lakewright.platform.ledger.action import Verdict
+from lakewright.platform.ledger.ledger import Ledger
 from lakewright.storage import AddColumn, Catalog, RespecPlan, Table
 from tests.support.tables.builders import content, new_table, rows
 from tests.support.tables.invariants import assert_only_reachable_files

@@ -14,12 +14,12 @@ import pytest
 
 from lakewright.cli.output.live import show_live
 from lakewright.cli.output.tables import Block
-from lakewright.platform.declare.policy_watch import PolicyFiles
-from lakewright.platform.warehouse.kept_tables import KeptTables
-from lakewright.platform.warehouse.overview import Overviews
-from lakewright.platform.warehouse.surveys import Surveys
-from lakewright.platform.warehouse.table_state import read_state
-from lakewright.platform.warehouse.trend import sparkline, trends
+from lakewright.platform.decide.kept_tables import KeptTables
+from lakewright.platform.decide.overview import Overviews
+from lakewright.platform.decide.surveys import Surveys
+from lakewright.platform.decide.table_state import read_state
+from lakewright.platform.decide.trend import sparkline, trends
+from lakewright.platform.policies.policy_watch import PolicyFiles
 from lakewright.storage import Catalog, LeaseKind, Table
 from lakewright.storage.errors import StorageError, UnavailableError
 from lakewright.storage.operations.leases.leases import LeaseRequest, acquire_lease, whole_table

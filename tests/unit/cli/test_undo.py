@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from lakewright.platform.warehouse.ledger import Ledger
+from lakewright.platform.ledger.ledger import Ledger
 from lakewright.storage import Catalog
 from tests.support.tables.builders import content, events, new_table, rows
 from tests.unit.cli.conftest import Lakewright

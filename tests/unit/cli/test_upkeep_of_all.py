@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 import lakewright as lakewright_package
+from lakewright.platform.decide.surveys import Surveys
+from lakewright.platform.ledger.action import Verdict
+from lakewright.platform.ledger.ledger import Ledger
 from lakewright.platform.upkeep.words import size_text
-from lakewright.platform.warehouse.action import Verdict
-from lakewright.platform.warehouse.ledger import Ledger
-from lakewright.platform.warehouse.surveys import Surveys
 from lakewright.storage import Catalog, Table
 from tests.support.tables.builders import content, new_table, rows
 from tests.support.tables.invariants import assert_sound

@@ -20,7 +20,7 @@ from lakewright.cli.output.text import Cell
 from lakewright.platform.upkeep.words import counted, size_text
 
 if TYPE_CHECKING:
-    from lakewright.platform.warehouse.survey import TableSurvey
+    from lakewright.platform.decide.survey import TableSurvey
 
 _COLUMNS = (
     TextColumn("table"),
@@ -76,8 +76,8 @@ def adopt(
     call: Call, *, uri: str | None, policy: str | None, pattern: str, moved_from: str | None
 ) -> Answer | None:
     """Examine every table of a warehouse, and propose a policy file for their upkeep."""
-    from lakewright.platform.warehouse.debt import worst_first
-    from lakewright.platform.warehouse.proposal import propose
+    from lakewright.platform.decide.debt import worst_first
+    from lakewright.platform.decide.proposal import propose
 
     call = call if uri is None else replace(call, warehouse=uri)
     _check_is_new(policy)
@@ -105,7 +105,7 @@ def adopt(
 
 def _name_moved(call: Call, moved_from: str, pattern: str) -> None:
     """Name files of a moved warehouse where they lie now; says on stderr what was done."""
-    from lakewright.platform.warehouse.moved_warehouse import name_moved_tables
+    from lakewright.platform.decide.moved_warehouse import name_moved_tables
 
     moved = list(name_moved_tables(call.catalog(), moved_from, pattern=pattern))
     for each in moved:
@@ -125,7 +125,7 @@ def _name_moved(call: Call, moved_from: str, pattern: str) -> None:
 
 
 def _surveys(call: Call, pattern: str) -> Iterator[TableSurvey]:
-    from lakewright.platform.warehouse.take_survey import survey_warehouse
+    from lakewright.platform.decide.take_survey import survey_warehouse
 
     with shown_steps() as steps:
         yield from survey_warehouse(
@@ -138,7 +138,7 @@ def _surveys(call: Call, pattern: str) -> Iterator[TableSurvey]:
 
 def survey_record(survey: TableSurvey) -> dict[str, object]:
     """A survey as a JSON value, with its debt and what is wrong."""
-    from lakewright.platform.warehouse.debt import debt_of, findings
+    from lakewright.platform.decide.debt import debt_of, findings
 
     record = asdict(survey)
     # Partitions are not asked for here.
@@ -196,7 +196,7 @@ def _write_new(policy: str, text: str) -> None:
 def _text(
     surveys: Sequence[TableSurvey], where: str, pattern: str, policy: str | None
 ) -> list[Block]:
-    from lakewright.platform.warehouse.debt import findings
+    from lakewright.platform.decide.debt import findings
 
     if not surveys:
         of_pattern = "" if pattern == "*" else f" that fit {pattern}"
@@ -212,7 +212,7 @@ def _text(
 
 
 def _cells(survey: TableSurvey) -> list[Cell]:
-    from lakewright.platform.warehouse.debt import debt_of, findings
+    from lakewright.platform.decide.debt import debt_of, findings
 
     wrong = "; ".join(findings(survey))
     if survey.problem is not None:
@@ -230,7 +230,7 @@ def _cells(survey: TableSurvey) -> list[Cell]:
 
 
 def _totals(surveys: Sequence[TableSurvey]) -> list[Block]:
-    from lakewright.platform.warehouse.debt import total_debt
+    from lakewright.platform.decide.debt import total_debt
 
     debt = total_debt(surveys)
     read = [each for each in surveys if each.problem is None]

@@ -20,16 +20,16 @@ from lakewright.cli.output.answers import Answer
 from lakewright.cli.output.tables import Block, TextColumn, TextTable
 from lakewright.cli.upkeep.gate import workspace_of
 from lakewright.cli.upkeep.policies import PATHS
-from lakewright.platform.declare.declarations import WriteKind
-from lakewright.platform.declare.partition_keys import first_few
-from lakewright.platform.declare.variables import TABLES_VARIABLE
+from lakewright.platform.documents.variables import TABLES_VARIABLE
+from lakewright.platform.tables.declarations import WriteKind
+from lakewright.platform.tables.partition_keys import first_few
 from lakewright.platform.upkeep.where_notes import WHERE_NOTES
 from lakewright.storage.errors import InvalidRequestError, NotFoundError
 
 if TYPE_CHECKING:
     import dagster as dg
 
-    from lakewright.platform.declare.declarations import TableDeclaration
+    from lakewright.platform.tables.declarations import TableDeclaration
 
 _HOME = "DAGSTER_HOME"
 

@@ -15,16 +15,16 @@ from lakewright.cli.grammar.call import Call
 from lakewright.cli.grammar.command import command
 from lakewright.cli.output.answers import Answer, Record
 from lakewright.cli.upkeep.policies import PATHS, known_tables
-from lakewright.platform.declare.check_files import (
+from lakewright.platform.documents.variables import POLICY_VARIABLE, TABLES_VARIABLE
+from lakewright.platform.documents.yaml_files import Problem
+from lakewright.platform.policies.check_files import (
     CheckedFiles,
     check_files,
     names_columns,
     unknown_columns,
     unused_policies,
 )
-from lakewright.platform.declare.declaration_files import Check
-from lakewright.platform.declare.variables import POLICY_VARIABLE, TABLES_VARIABLE
-from lakewright.platform.declare.yaml_files import Problem
+from lakewright.platform.tables.declaration_files import Check
 from lakewright.platform.upkeep.words import counted
 from lakewright.storage.errors import NotFoundError, StorageError
 

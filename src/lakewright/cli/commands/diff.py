@@ -14,9 +14,9 @@ from lakewright.cli.output.answers import Answer
 from lakewright.cli.upkeep.gate import GATE_NOTES, workspace_of, workspace_options
 from lakewright.cli.upkeep.parameters import options_of, read_options
 from lakewright.cli.upkeep.verbs import run_verb
-from lakewright.platform.declare.contract_files import contract_in
-from lakewright.platform.declare.declarations import TableDeclaration
-from lakewright.platform.declare.odcs import Contract, read_contract
+from lakewright.platform.tables.contract_files import contract_in
+from lakewright.platform.tables.declarations import TableDeclaration
+from lakewright.platform.tables.odcs import Contract, read_contract
 from lakewright.platform.upkeep.diff import difference_to
 from lakewright.platform.upkeep.gate_options import GateOptions
 from lakewright.storage import Table

@@ -11,7 +11,7 @@ from lakewright.cli.output.answers import Answer
 from lakewright.cli.upkeep.gate import GATE_NOTES, workspace_of, workspace_options
 from lakewright.cli.upkeep.parameters import options_of, read_options
 from lakewright.cli.upkeep.verbs import run_verb
-from lakewright.platform.declare.variables import TABLES_VARIABLE
+from lakewright.platform.documents.variables import TABLES_VARIABLE
 from lakewright.platform.upkeep.alter import TEXTS
 from lakewright.platform.upkeep.evolve import EvolveOptions, evolution_to
 from lakewright.storage.errors import InvalidRequestError

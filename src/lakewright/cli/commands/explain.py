@@ -20,13 +20,13 @@ from lakewright.cli.upkeep.policies import (
     policy_options,
     spent_today,
 )
-from lakewright.platform.declare.check_files import unused_policies
-from lakewright.platform.declare.policies import LIMITS, DayBudget, Given, ResolvedPolicy, Setting
-from lakewright.platform.declare.setting_text import setting_text
-from lakewright.platform.declare.variables import POLICY_VARIABLE
+from lakewright.platform.decide.kept_tables import policy_to_keep
+from lakewright.platform.documents.variables import POLICY_VARIABLE
+from lakewright.platform.policies.check_files import unused_policies
+from lakewright.platform.policies.policies import LIMITS, DayBudget, Given, ResolvedPolicy, Setting
+from lakewright.platform.policies.setting_text import setting_text
 from lakewright.platform.upkeep.measures import Cost
 from lakewright.platform.upkeep.words import duration_text, size_text
-from lakewright.platform.warehouse.kept_tables import policy_to_keep
 from lakewright.storage.errors import NotFoundError
 
 

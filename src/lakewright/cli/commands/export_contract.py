@@ -6,7 +6,7 @@ import sys
 
 from lakewright.cli.grammar.call import Call
 from lakewright.cli.grammar.command import command
-from lakewright.platform.declare.odcs import contract_of
+from lakewright.platform.tables.odcs import contract_of
 
 
 @command(

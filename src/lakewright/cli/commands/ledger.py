@@ -17,7 +17,7 @@ from lakewright.cli.output.text import Cell, iso_time, time_text
 from lakewright.storage.errors import NotFoundError, TableNotFound
 
 if TYPE_CHECKING:
-    from lakewright.platform.warehouse.action import Action
+    from lakewright.platform.ledger.action import Action
     from lakewright.storage import Catalog
 
 
@@ -54,7 +54,7 @@ def ledger(
 ) -> Answer:
     """List the actions of upkeep, or of one table, oldest first."""
     from lakewright.cli.output.ledger_text import actions_since
-    from lakewright.platform.warehouse.ledger import Ledger
+    from lakewright.platform.ledger.ledger import Ledger
 
     if create:
         check_one_of(create=create, table=table, since=since_ms, verb=verb, run=run)
@@ -92,7 +92,7 @@ def _check_known(catalog: Catalog, table: str) -> None:
     Raises:
         NotFoundError: it never was, as far as is known; the message names a similar table.
     """
-    from lakewright.platform.warehouse.ledger import Ledger
+    from lakewright.platform.ledger.ledger import Ledger
 
     try:
         catalog.table(table)
@@ -133,7 +133,7 @@ def _short(run: str) -> str:
 
 
 def _record(action: Action) -> dict[str, object]:
-    from lakewright.platform.warehouse.action_rows import row_of
+    from lakewright.platform.ledger.action_rows import row_of
 
     times = {"started": iso_time(action.started_ms), "ended": iso_time(action.ended_ms)}
     return {**row_of(action), **times}

@@ -27,6 +27,6 @@ begin anew when rows leave the ledger, or the time of --since.
 def metrics(call: Call, *, since_ms: int | None) -> None:
     """Print runs, time, bytes and benefit of each table and verb as metrics."""
     from lakewright.cli.output.ledger_text import actions_since
-    from lakewright.platform.warehouse.metrics import metrics_text
+    from lakewright.platform.ledger.metrics import metrics_text
 
     sys.stdout.write(metrics_text(actions_since(call, table=None, verb=None, since_ms=since_ms)))

@@ -14,7 +14,7 @@ from lakewright.cli.output.tables import TextColumn
 from lakewright.cli.output.text import Cell
 
 if TYPE_CHECKING:
-    from lakewright.platform.warehouse.reads import DailyReads
+    from lakewright.platform.ledger.reads import DailyReads
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ for reads of the whole table. Upkeep starts with the tables that are read most.
 @click.option("--create", is_flag=True, help="Make the table in which reads are counted.")
 def reads(call: Call, *, table: str | None, create: bool) -> Answer:
     """List how often partitions were read a day, in the last seven days that have ended."""
-    from lakewright.platform.warehouse.reads import Reads
+    from lakewright.platform.ledger.reads import Reads
 
     catalog = call.catalog()
     counted = Reads(catalog)

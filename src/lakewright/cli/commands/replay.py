@@ -19,7 +19,7 @@ from lakewright.cli.upkeep.gate import workspace_of
 from lakewright.cli.upkeep.policies import known_tables, policies_of, policy_options
 
 if TYPE_CHECKING:
-    from lakewright.platform.warehouse.replay import Compared, Replay
+    from lakewright.platform.decide.replay import Compared, Replay
 
 _WEEK = "7d"
 _MOST_DIFFERENCES = 20
@@ -66,11 +66,11 @@ def replay(
     everything: bool,
 ) -> Answer:
     """Replay another policy over the recorded history: what it would have cost and gained."""
-    from lakewright.platform.declare.variables import POLICY_VARIABLE
-    from lakewright.platform.warehouse.kept_tables import check_patterns, names_of_tables
-    from lakewright.platform.warehouse.recorded_history import read_history
-    from lakewright.platform.warehouse.replay import replay as replayed
-    from lakewright.platform.warehouse.surveys import OWN_TABLES
+    from lakewright.platform.decide.kept_tables import check_patterns, names_of_tables
+    from lakewright.platform.decide.recorded_history import read_history
+    from lakewright.platform.decide.replay import replay as replayed
+    from lakewright.platform.decide.surveys import OWN_TABLES
+    from lakewright.platform.documents.variables import POLICY_VARIABLE
     from lakewright.storage.errors import InvalidRequestError
 
     if not policy and not tables:
@@ -106,7 +106,7 @@ def replay(
 
 
 def _text(found: Replay, *, rebuilt: int, everything: bool) -> Sequence[Block]:
-    from lakewright.platform.warehouse import replay_text as text
+    from lakewright.platform.decide import replay_text as text
 
     rows = found.rows()
     blocks: list[Block] = [text.span_text(found)]

@@ -47,9 +47,9 @@ def report(
     output: Path,
 ) -> Answer:
     """Write the state and the upkeep of a warehouse as one HTML page."""
-    from lakewright.platform.declare.policy_watch import PolicyFiles
-    from lakewright.platform.warehouse.kept_tables import KeptTables
-    from lakewright.platform.warehouse.report import warehouse_report
+    from lakewright.platform.decide.kept_tables import KeptTables
+    from lakewright.platform.decide.report import warehouse_report
+    from lakewright.platform.policies.policy_watch import PolicyFiles
 
     call = call if uri is None else replace(call, warehouse=uri)
     workspace = workspace_of(tables, ())

@@ -15,7 +15,7 @@ from lakewright.cli.output.tables import Block, TextColumn, TextTable
 from lakewright.cli.output.text import Cell
 
 if TYPE_CHECKING:
-    from lakewright.platform.warehouse.savings import Saving
+    from lakewright.platform.ledger.savings import Saving
 
 _WEEK = "7d"
 _MEANING = "two figures are ACTUAL / PREDICTED; an error is a median over runs (see --help)"
@@ -54,8 +54,8 @@ the runs that were done, the prediction was closer to what came.
 def savings(call: Call, *, table: str | None, since_ms: int, by: str) -> Answer:
     """Sum up what upkeep cost and saved, predicted and actual, table by table."""
     from lakewright.cli.output.ledger_text import actions_since
-    from lakewright.platform.warehouse.savings import By, total
-    from lakewright.platform.warehouse.savings import savings as summed
+    from lakewright.platform.ledger.savings import By, total
+    from lakewright.platform.ledger.savings import savings as summed
 
     actions = actions_since(call, table=table, verb=None, since_ms=since_ms)
     found = summed(actions, By(by))

@@ -22,8 +22,8 @@ from lakewright.cli.upkeep.gate import workspace_of
 from lakewright.cli.upkeep.policies import policies_of, policy_options
 
 if TYPE_CHECKING:
-    from lakewright.platform.warehouse.action import Action
-    from lakewright.platform.warehouse.overview import Overview, TableLine
+    from lakewright.platform.decide.overview import Overview, TableLine
+    from lakewright.platform.ledger.action import Action
 
 _EVERY_S = 5.0
 _STEPS = 16
@@ -68,9 +68,9 @@ def top(
     every_s: float,
 ) -> Answer | None:
     """Watch a warehouse: tables by debt, what is due and why, who works, what was done."""
-    from lakewright.platform.declare.policy_watch import PolicyFiles
-    from lakewright.platform.warehouse.kept_tables import KeptTables
-    from lakewright.platform.warehouse.overview import Overviews
+    from lakewright.platform.decide.kept_tables import KeptTables
+    from lakewright.platform.decide.overview import Overviews
+    from lakewright.platform.policies.policy_watch import PolicyFiles
 
     call = call if uri is None else replace(call, warehouse=uri)
     workspace = workspace_of(tables, ())
@@ -141,9 +141,9 @@ def _frame(seen: Overview, *, where: str) -> Sequence[Block]:
 
 
 def _cells(line: TableLine) -> list[Cell]:
+    from lakewright.platform.decide.trend import sparkline
+    from lakewright.platform.ledger.kept_verbs import EVERY_VERB
     from lakewright.platform.upkeep.words import size_text
-    from lakewright.platform.warehouse.kept_verbs import EVERY_VERB
-    from lakewright.platform.warehouse.trend import sparkline
 
     state, why = "", ""
     if line.problem is not None:
@@ -213,7 +213,7 @@ def _value(seen: Overview) -> Record:
 
 
 def _line_value(line: TableLine) -> dict[str, object]:
-    from lakewright.platform.warehouse.upkeep import plain_decision
+    from lakewright.platform.decide.upkeep import plain_decision
 
     return {
         **_line_record(line),

@@ -15,8 +15,8 @@ from lakewright.cli.output.tables import TextColumn
 from lakewright.cli.output.text import Cell
 
 if TYPE_CHECKING:
-    from lakewright.platform.warehouse.survey_rows import HealthFigures
-    from lakewright.platform.warehouse.trend import Trend
+    from lakewright.platform.decide.survey_rows import HealthFigures
+    from lakewright.platform.decide.trend import Trend
 
 _WEEK = "7d"
 _STEPS = 24
@@ -48,8 +48,8 @@ lakewright trend nyc.flights --since 30d --format csv
 )
 def trend(call: Call, *, table: str | None, since_ms: int) -> Answer:
     """Print the health of all tables over time, or the recorded figures of one."""
-    from lakewright.platform.warehouse.surveys import Surveys
-    from lakewright.platform.warehouse.trend import trends
+    from lakewright.platform.decide.surveys import Surveys
+    from lakewright.platform.decide.trend import trends
 
     catalog = call.catalog()
     if table is not None:
@@ -118,8 +118,8 @@ def _cells(each: HealthFigures) -> list[Cell]:
 
 
 def _trend_cells(each: Trend) -> list[Cell]:
+    from lakewright.platform.decide.trend import sparkline
     from lakewright.platform.upkeep.words import size_text
-    from lakewright.platform.warehouse.trend import sparkline
 
     if not each.last.is_readable:
         unknown: list[Cell] = ["-"] * (len(_TRENDS) - 3)

@@ -13,9 +13,9 @@ from lakewright.cli.grammar.command import TableName, command
 from lakewright.cli.output.answers import Answer
 from lakewright.cli.output.progress import shown_steps
 from lakewright.cli.output.tables import Block, TextColumn, TextTable
+from lakewright.platform.ledger.recording import Recorder
+from lakewright.platform.undo.undo import Undo, plan_undo, run_undo
 from lakewright.platform.upkeep.verb import Work
-from lakewright.platform.warehouse.recording import Recorder
-from lakewright.platform.warehouse.undo import Undo, plan_undo, run_undo
 
 
 @command(

@@ -23,14 +23,14 @@ from lakewright.cli.upkeep.policies import (
     policies_of,
     policy_options,
 )
-from lakewright.platform.declare.check_files import unused_policies
-from lakewright.platform.declare.policy_watch import PolicyFiles
-from lakewright.platform.declare.variables import POLICY_VARIABLE
+from lakewright.platform.decide.kept_tables import KeptTables, check_patterns
+from lakewright.platform.decide.look import Look
+from lakewright.platform.decide.upkeep import UpkeepRounds, Upkept, plain_decision, states_of
+from lakewright.platform.documents.variables import POLICY_VARIABLE
+from lakewright.platform.ledger.intents import Declined, Intent
+from lakewright.platform.policies.check_files import unused_policies
+from lakewright.platform.policies.policy_watch import PolicyFiles
 from lakewright.platform.upkeep.words import counted, duration_text, size_text
-from lakewright.platform.warehouse.intents import Declined, Intent
-from lakewright.platform.warehouse.kept_tables import KeptTables, check_patterns
-from lakewright.platform.warehouse.look import Look
-from lakewright.platform.warehouse.upkeep import Rounds, Upkept, plain_decision, states_of
 from lakewright.storage.errors import InvalidRequestError
 
 
@@ -80,7 +80,7 @@ def upkeep(
         check_patterns(only, known_tables(call))
     kept = KeptTables(files=files, adopted=only or ("*",))
     warnings: list[str] = []
-    rounds = Rounds(call.catalog(), kept, warn=warnings.append)
+    rounds = UpkeepRounds(call.catalog(), kept, warn=warnings.append)
     look = rounds.look()
     if not only:
         # A mistyped name may be that of a table that was to be left alone.

@@ -7,7 +7,7 @@ import click
 from lakewright.cli.grammar.call import Call
 from lakewright.cli.grammar.command import command
 from lakewright.cli.output.answers import print_json
-from lakewright.platform.declare.document_kinds import DocumentKind
+from lakewright.platform.documents.document_kinds import DocumentKind
 
 _KINDS = {"declarations": DocumentKind.DECLARATIONS, "policies": DocumentKind.POLICY}
 
@@ -29,6 +29,6 @@ lakewright yaml-schema declarations > tables.schema.json
 @click.argument("kind", metavar="declarations|policies", type=click.Choice(list(_KINDS)))
 def yaml_schema(_: Call, *, kind: str) -> None:
     """Print the JSON Schema of files of declarations or policies, for editors."""
-    from lakewright.platform.declare.json_schema import json_schema_of
+    from lakewright.platform.policies.json_schema import json_schema_of
 
     print_json(json_schema_of(_KINDS[kind]))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from click import UsageError, get_current_context
 
-from lakewright.platform.declare.variables import WAREHOUSE_VARIABLE
+from lakewright.platform.documents.variables import WAREHOUSE_VARIABLE
 
 if TYPE_CHECKING:
     from lakewright.storage import Catalog, FormatTable, Table, TableSchema

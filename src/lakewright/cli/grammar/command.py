@@ -9,7 +9,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from lakewright.cli.grammar.call import Call
-from lakewright.platform.declare.variables import DEFAULT_WAREHOUSE, WAREHOUSE_VARIABLE
+from lakewright.platform.documents.variables import DEFAULT_WAREHOUSE, WAREHOUSE_VARIABLE
 
 if TYPE_CHECKING:
     from lakewright.cli.output.answers import Answer

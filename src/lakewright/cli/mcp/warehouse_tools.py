@@ -22,20 +22,20 @@ from lakewright.cli.output.partitions import plain_spec
 from lakewright.cli.output.report_text import plain, report_record
 from lakewright.cli.output.text import iso_time
 from lakewright.cli.upkeep.policies import plain_budget, plain_setting, policies_of, spent_today
-from lakewright.platform.declare.durations import duration_ms
-from lakewright.platform.declare.policy_watch import PolicyFiles
-from lakewright.platform.declare.workspace import Workspace
+from lakewright.platform.decide.debt import total_debt, worst_first
+from lakewright.platform.decide.kept_tables import KeptTables
+from lakewright.platform.decide.look import TableWatch
+from lakewright.platform.decide.take_survey import survey_table, survey_warehouse
+from lakewright.platform.decide.upkeep import look_now, plain_decision, states_of
+from lakewright.platform.documents.durations import duration_ms
+from lakewright.platform.ledger.action_rows import row_of
+from lakewright.platform.ledger.ledger import Ledger
+from lakewright.platform.ledger.savings import By, savings, total
+from lakewright.platform.policies.policy_watch import PolicyFiles
+from lakewright.platform.tables.workspace import Workspace
 from lakewright.platform.upkeep.options import OptionField, option_fields
 from lakewright.platform.upkeep.verb import AnyVerb, Work, carry_out
 from lakewright.platform.upkeep.verbs import VERBS
-from lakewright.platform.warehouse.action_rows import row_of
-from lakewright.platform.warehouse.debt import total_debt, worst_first
-from lakewright.platform.warehouse.kept_tables import KeptTables
-from lakewright.platform.warehouse.ledger import Ledger
-from lakewright.platform.warehouse.look import Watch
-from lakewright.platform.warehouse.savings import By, savings, total
-from lakewright.platform.warehouse.take_survey import survey_table, survey_warehouse
-from lakewright.platform.warehouse.upkeep import look_now, plain_decision, states_of
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import InvalidRequestError, NotFoundError
 
@@ -143,9 +143,9 @@ class WarehouseTools:
         }
 
     @cached_property
-    def _watch(self) -> Watch:
+    def _watch(self) -> TableWatch:
         files = PolicyFiles(self.policy, workspace=self.workspace)
-        return Watch(KeptTables(files=files, adopted=("*",)))
+        return TableWatch(KeptTables(files=files, adopted=("*",)))
 
     def explain(self, *, table: _Table) -> Value:
         """The upkeep policy of a table.

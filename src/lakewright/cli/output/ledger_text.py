@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lakewright.cli.grammar.call import Call
-from lakewright.platform.warehouse.action import Action
-from lakewright.platform.warehouse.ledger import Ledger
+from lakewright.platform.ledger.action import Action
+from lakewright.platform.ledger.ledger import Ledger
 from lakewright.storage.errors import NotFoundError
 
 

@@ -10,9 +10,9 @@ import click
 
 from lakewright.cli.output.answers import Answer
 from lakewright.cli.upkeep.policies import policies_of
-from lakewright.platform.declare.variables import POLICY_VARIABLE, TABLES_VARIABLE
-from lakewright.platform.declare.workspace import Workspace, read_workspace
-from lakewright.platform.declare.yaml_files import DeclarationError
+from lakewright.platform.documents.variables import POLICY_VARIABLE, TABLES_VARIABLE
+from lakewright.platform.documents.yaml_files import DeclarationError
+from lakewright.platform.tables.workspace import Workspace, read_workspace
 from lakewright.storage.errors import InvalidRequestError
 
 Runner = Callable[..., Answer | None]

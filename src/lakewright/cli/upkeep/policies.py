@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from lakewright.platform.declare.declared_values import plain
-from lakewright.platform.declare.policies import DayBudget, Given, PolicySet, Setting
-from lakewright.platform.declare.policy_files import load_policies
-from lakewright.platform.declare.setting_text import setting_text
-from lakewright.platform.declare.variables import POLICY_VARIABLE, TABLES_VARIABLE
-from lakewright.platform.declare.yaml_files import DeclarationError
+from lakewright.platform.documents.declared_values import plain
+from lakewright.platform.documents.variables import POLICY_VARIABLE, TABLES_VARIABLE
+from lakewright.platform.documents.yaml_files import DeclarationError
+from lakewright.platform.policies.policies import DayBudget, Given, PolicySet, Setting
+from lakewright.platform.policies.policy_files import load_policies
+from lakewright.platform.policies.setting_text import setting_text
 from lakewright.storage.errors import InvalidRequestError
 
 if TYPE_CHECKING:
     from lakewright.cli.grammar.call import Call
-    from lakewright.platform.declare.workspace import Workspace
+    from lakewright.platform.tables.workspace import Workspace
     from lakewright.platform.upkeep.measures import Cost
     from lakewright.storage import Catalog
 
@@ -85,9 +85,9 @@ def plain_setting(setting: Setting) -> dict[str, object]:
 
 def spent_today(catalog: Catalog, policies: PolicySet) -> dict[DayBudget, Cost]:
     """What the ledger says was spent today of each budget."""
-    from lakewright.platform.warehouse.budget import spent_of
-    from lakewright.platform.warehouse.ledger import Ledger
-    from lakewright.platform.warehouse.past import day_of, spent_since
+    from lakewright.platform.decide.budget import spent_of
+    from lakewright.platform.ledger.ledger import Ledger
+    from lakewright.platform.ledger.past import day_of, spent_since
 
     begins_ms, _ = day_of(catalog.env.now_ms(), policies.warehouse.budget.timezone)
     return spent_of(policies.budgets_of, spent_since(Ledger(catalog), begins_ms))

@@ -23,9 +23,9 @@ from lakewright.cli.output.report_text import report_record, report_text
 from lakewright.cli.upkeep.gate import workspace_of
 from lakewright.cli.upkeep.parameters import parameters, read_options
 from lakewright.cli.upkeep.plan_files import plan_data, read_plan, save_plan
-from lakewright.platform.declare.variables import TABLES_VARIABLE
+from lakewright.platform.documents.variables import TABLES_VARIABLE
+from lakewright.platform.ledger.recording import Recorder
 from lakewright.platform.upkeep.verb import AnyVerb, Outcome, Report, Work
-from lakewright.platform.warehouse.recording import Recorder
 from lakewright.storage import Table
 
 

@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewright.platform.declare.declaration_checks import check_declaration
-from lakewright.platform.declare.declarations import TableDeclaration
-from lakewright.platform.declare.source_declarations import SourceDeclaration
 from lakewright.platform.ingest.csv_text import CheckedText
 from lakewright.platform.ingest.source_files import read_in_turn, source_files
+from lakewright.platform.tables.declaration_checks import check_declaration
+from lakewright.platform.tables.declarations import TableDeclaration
+from lakewright.platform.tables.source_declarations import SourceDeclaration
 from lakewright.storage.errors import InvalidRows
 
 TEXTS = [{"name": "id", "type": "STRING"}, {"name": "note", "type": "STRING"}]

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
-from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.ingest.source_files import read_in_turn, source_files
+from lakewright.platform.tables.declarations import TableDeclaration
 from lakewright.storage import Catalog, StorageError, Table
 from lakewright.storage.session import Session
 

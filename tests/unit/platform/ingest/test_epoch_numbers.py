@@ -17,10 +17,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
-from lakewright.platform.declare.declaration_checks import check_declaration
-from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.ingest.given_rows import given_rows
 from lakewright.platform.ingest.source_files import read_in_turn, source_files
+from lakewright.platform.tables.declaration_checks import check_declaration
+from lakewright.platform.tables.declarations import TableDeclaration
 from lakewright.storage import Catalog
 from lakewright.storage.errors import InvalidRows, StorageError
 

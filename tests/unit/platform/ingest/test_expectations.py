@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakewright.platform.declare.declarations import ExpectationDeclaration, Severity
 from lakewright.platform.ingest.expectations import columns_needed, validate_arrow
+from lakewright.platform.tables.declarations import ExpectationDeclaration, ExpectationSeverity
 
 ROWS = pa.table(
     {
@@ -62,7 +62,7 @@ def test_only_critical_ones_block() -> None:
     assert [outcome.met for outcome in report.outcomes] == [False, False, True]
     assert not report.blocking
     assert report.outcomes[1].observed == "99.0"
-    assert report.outcomes[1].severity is Severity.INFO
+    assert report.outcomes[1].severity is ExpectationSeverity.INFO
 
 
 def test_mostly_lets_some_rows_be_different() -> None:

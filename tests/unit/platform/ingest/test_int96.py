@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.ingest.source_files import divided, read_in_turn, source_files
+from lakewright.platform.tables.declarations import TableDeclaration
 from lakewright.storage.errors import InvalidRows
 
 FAR = dt.datetime(9999, 12, 31)

@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakewright.platform.declare.declarations import TableDeclaration, WriteKind
-from lakewright.platform.declare.source_declarations import ExtraColumns, SourceDeclaration
 from lakewright.platform.ingest.publication import AlreadyPublished, Published, Rejected
 from lakewright.platform.ingest.publish import WriteOrder, publish
+from lakewright.platform.tables.declarations import TableDeclaration, WriteKind
+from lakewright.platform.tables.source_declarations import ExtraColumns, SourceDeclaration
 from lakewright.storage import AddColumn, Catalog, RenameColumn, Table
 from lakewright.storage.errors import InvalidRequestError, InvalidRows, SchemaMoved
 from lakewright.storage.spec.data_types import parse_data_type

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.ingest.sources import SourceRequest, find_source
+from lakewright.platform.tables.declarations import TableDeclaration
 from lakewright.storage import Catalog, Column, SchemaSpec, Table, parse_data_type
 from lakewright.storage.errors import InvalidRequestError, NotFoundError
 

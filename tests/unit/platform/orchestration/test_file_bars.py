@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from lakewright.platform.decide.survey import FileFigures
 from lakewright.platform.orchestration.file_bars import small_files_bars
 from lakewright.platform.upkeep.health import PartitionHealth
-from lakewright.platform.warehouse.survey import FileFigures
 
 
 def of_small_files(key: str, count: int) -> PartitionHealth:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from lakewright.platform.decide.table_state import read_state
 from lakewright.platform.orchestration.health_background import read_at_a_look, read_background
-from lakewright.platform.warehouse.table_state import read_state
 from lakewright.storage import Catalog
 from tests.support.tables.builders import events, new_table, rows
 from tests.support.tables.environment import FixedEnv

@@ -8,19 +8,19 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from lakewright.platform.declare.policy_watch import PolicyFiles
+from lakewright.platform.decide.clock import Clock
+from lakewright.platform.decide.decide import decide
+from lakewright.platform.decide.kept_tables import KeptTables
+from lakewright.platform.decide.table_state import read_state
+from lakewright.platform.ledger.intents import Declined, WhyNot
+from lakewright.platform.ledger.known_work import Past, Try
 from lakewright.platform.orchestration.health_reports import (
     HealthEvaluation,
     evaluate_health,
     health_told,
 )
 from lakewright.platform.orchestration.names import UpkeepNames
-from lakewright.platform.warehouse.clock import Clock
-from lakewright.platform.warehouse.decide import decide
-from lakewright.platform.warehouse.intents import Declined, WhyNot
-from lakewright.platform.warehouse.kept_tables import KeptTables
-from lakewright.platform.warehouse.known_work import Past, Try
-from lakewright.platform.warehouse.table_state import read_state
+from lakewright.platform.policies.policy_watch import PolicyFiles
 from lakewright.storage import Catalog
 from tests.support.tables.builders import events, new_table, rows
 from tests.support.tables.environment import START_MS, FixedEnv

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from lakewright.platform.declare.upkeep_policies import EngineChoice
 from lakewright.platform.orchestration.run_config import (
     TableVerbConfig,
     choices_of,
     config_class,
     options_of_run,
 )
+from lakewright.platform.tables.upkeep_policies import EngineChoice
 from lakewright.platform.upkeep.compact import CompactOptions
 from lakewright.platform.upkeep.expire import ExpireOptions
 from lakewright.platform.upkeep.options import option_fields

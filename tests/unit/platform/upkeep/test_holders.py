@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lakewright.platform.declare.declarations import WriteKind
+from lakewright.platform.tables.declarations import WriteKind
 from lakewright.platform.upkeep import holders
 from lakewright.platform.upkeep.holders import has_ended, here
 from lakewright.platform.upkeep.leases import maintaining, writing

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from lakewright.platform.declare.declarations import WriteKind
 from lakewright.platform.orchestration.failures import reaction_to
+from lakewright.platform.tables.declarations import WriteKind
 from lakewright.platform.upkeep.holders import here
 from lakewright.platform.upkeep.leases import (
     INDEX_WRITER_WAITS_MS,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -11,7 +12,8 @@ from typing import NoReturn
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from lakewright.platform.declare.upkeep_policies import EngineChoice
+from lakewright.platform.decide.keepers import in_turn
+from lakewright.platform.tables.upkeep_policies import EngineChoice
 from lakewright.platform.upkeep.alter import AlterOptions
 from lakewright.platform.upkeep.analyze import AnalyzeOptions
 from lakewright.platform.upkeep.clean import OrphansOptions, PurgeOptions, RestoreOptions
@@ -47,7 +49,6 @@ from lakewright.platform.upkeep.rewrites import RewriteOptions
 from lakewright.platform.upkeep.sort_compact import SortOptions
 from lakewright.platform.upkeep.verb import AnyVerb, Outcome, Work, carry_out
 from lakewright.platform.upkeep.verbs import VERBS
-from lakewright.platform.warehouse.keepers import in_turn
 from lakewright.storage import (
     Catalog,
     ExpirePlan,
@@ -204,8 +205,12 @@ def with_idle_consumer(catalog: Catalog) -> Table:
     table = appended(catalog)
     table.history.set_consumer("gone", 2)
     # Its last move by the store, of which the clock of these tests knows nothing.
-    file = MemoryFileSystem.store[table.table_files.paths.consumer("gone")]
-    file.created = file.modified = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
+    path, then = table.table_files.paths.consumer("gone"), dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
+    if table.table_files.fs.scheme == "file":
+        os.utime(path, (then.timestamp(), then.timestamp()))
+    else:
+        file = MemoryFileSystem.store[path]
+        file.created = file.modified = then
     return table
 
 

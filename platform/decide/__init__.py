@@ -1,0 +1,1 @@
+"""What is due: surveys of tables, decisions under a budget, and upkeep by them."""

@@ -1,0 +1,152 @@
+"""The tables that are kept: those declared, or all of a warehouse, each with its policy."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from lakewright.platform.decide.surveys import LEAST_EXPIRED_OF_OWN, OWN_TABLES
+from lakewright.platform.documents.yaml_files import Problem
+from lakewright.platform.policies.policies import DayBudget, PolicySet
+from lakewright.platform.policies.policy_watch import PolicyFiles
+from lakewright.platform.tables.declarations import TableDeclaration
+from lakewright.platform.tables.upkeep_policies import (
+    CompactionPolicy,
+    ManifestPolicy,
+    RespecPolicy,
+    SortPolicy,
+    UpkeepMode,
+    UpkeepPolicy,
+    WarehousePolicy,
+)
+from lakewright.platform.upkeep.words import counted
+from lakewright.storage import Catalog
+from lakewright.storage.errors import TableNotFound
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptTable:
+    """One table: its policy, and its declaration if it has one.
+
+    `declared_keys` are the partition keys that a declaration says, None if none does.
+    """
+
+    name: str
+    policy: UpkeepPolicy
+    declaration: TableDeclaration | None = None
+    declared_keys: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptTables:
+    """Declared tables, and tables of the warehouse whose names match one of the patterns.
+
+    Policy files that change are read again; `problems` are those of the last reading, and until
+    they are put right tables are looked at by the policies of before.
+    """
+
+    files: PolicyFiles
+    declarations: Mapping[str, TableDeclaration] = field(default_factory=dict)
+    adopted: tuple[str, ...] = ()
+
+    @property
+    def warehouse(self) -> WarehousePolicy:
+        """The policy of the warehouse as a whole."""
+        return self.files.current().policies.warehouse
+
+    def budgets_of(self, table: str) -> tuple[DayBudget, ...]:
+        """The budgets of a day that cover a table."""
+        return self.files.current().policies.budgets_of(table)
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What is wrong with policy files that were edited."""
+        return self.files.current().problems
+
+    def table(self, name: str, policies: PolicySet | None = None) -> KeptTable:
+        """A table by its name, whether it exists or not.
+
+        `policies` are those of now: a caller that asks for many tables looks at the files once.
+        """
+        known = policies or self.files.current().policies
+        return KeptTable(
+            name=name,
+            policy=policy_to_keep(name, known.of(name).policy),
+            declaration=self.declarations.get(name),
+            declared_keys=known.declared_keys.get(name),
+        )
+
+    def present(self, catalog: Catalog) -> Iterator[str]:
+        """The names of kept tables that exist, sorted."""
+        if not self.adopted:
+            yield from (name for name in sorted(self.declarations) if catalog.table_exists(name))
+            return
+        for name in _names(catalog):
+            if name in self.declarations or _matches(name, self.adopted):
+                yield name
+
+
+def policy_to_keep(table: str, policy: UpkeepPolicy) -> UpkeepPolicy:
+    """The policy by which a table is kept: as written, but for tables of Lakewright itself.
+
+    Each verb on the ledger appends a row to it: a file, a manifest and a snapshot. What a verb
+    takes away must be more than that, or its own row makes it due again. So thresholds are never
+    below the defaults, and nothing is sorted.
+    """
+    if table not in OWN_TABLES or policy.freeze:
+        return policy
+    compaction, manifests, snapshots = policy.compaction, policy.manifests, policy.snapshots
+    least = CompactionPolicy()
+    bounds = {
+        name: max(getattr(compaction, name), getattr(least, name))
+        for name in ("small_files", "min_bytes", "at_latest")
+    }
+    min_count = max(manifests.min_count, ManifestPolicy().min_count)
+    if snapshots.max_deletes is not None:
+        most = max(snapshots.max_deletes, LEAST_EXPIRED_OF_OWN)
+        snapshots = snapshots.model_copy(update={"max_deletes": most})
+    return policy.model_copy(
+        update={
+            # They are written in shadow, too, and would pile up small files.
+            "mode": UpkeepMode.LIVE,
+            "compaction": compaction.model_copy(update=bounds),
+            "manifests": manifests.model_copy(update={"min_count": min_count}),
+            "snapshots": snapshots,
+            "sort": SortPolicy(),
+            # Their partition keys are those by which this platform reads them.
+            "respec": RespecPolicy(),
+        }
+    )
+
+
+def names_of_tables(catalog: Catalog, patterns: Sequence[str]) -> Iterator[str]:
+    """The names of the tables of a warehouse that match one of the patterns, sorted."""
+    return (name for name in _names(catalog) if _matches(name, patterns))
+
+
+def check_patterns(patterns: Sequence[str], tables: Collection[str]) -> None:
+    """Check that each pattern matches a table.
+
+    Raises:
+        TableNotFound: one matches none of the tables.
+    """
+    for pattern in patterns:
+        if any(_matches(name, (pattern,)) for name in tables):
+            continue
+        near = difflib.get_close_matches(pattern, sorted(tables), n=1, cutoff=0.6)
+        hint = f"did you mean {near[0]!r}?" if near else "`lakewright ls` lists them"
+        if "." not in pattern and any(name.startswith(f"{pattern}.") for name in tables):
+            hint = f"did you mean '{pattern}.*', all tables of the database?"
+        raise TableNotFound(f"{pattern!r} matches none of {counted(len(tables), 'table')}; {hint}")
+
+
+def _names(catalog: Catalog) -> Iterator[str]:
+    for database in sorted(catalog.list_databases()):
+        for short in sorted(catalog.list_tables(database)):
+            yield f"{database}.{short}"
+
+
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)

@@ -1,1 +1,0 @@
-"""Declarations of tables: YAML files, checked and read as values."""

@@ -1,0 +1,1 @@
+"""What upkeep did and was to do: actions, intents, costs and savings, and what they teach."""

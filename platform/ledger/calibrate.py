@@ -1,0 +1,224 @@
+"""Predictions that learn from past runs: time, compression, and how much of a plan is carried out.
+
+A figure of the past is compared with what the predictor's model says of the same run, and the
+median of these ratios corrects the next prediction. Runs of the same table decide, else those of
+the same verb on other tables, else the model alone. Files and bytes of a plan stay as they were
+planned: a corrected figure would be corrected again by the next run. Runs that only name files
+anew say nothing about runs that rewrite rows, and are learned apart.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from statistics import median
+
+from lakewright.platform.ledger.action import Action, Verdict
+from lakewright.platform.ledger.kept_verbs import COMPACT, EXPIRE_SNAPSHOTS, RESPEC
+from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
+
+# The model, measured on one core of a small server with a local disk.
+_MS_PER_RUN = 50.0
+_MS_PER_FILE = 2.0
+# Of a file that an expiry deletes, no row is read; a change of partition keys writes a file for
+# each value of the new keys (`benchmarks/respec_cost`), and names other files anew.
+_MS_PER_FILE_OF = {EXPIRE_SNAPSHOTS: 1.0, RESPEC: 12.0}
+_MS_PER_NAMED_FILE = 0.4
+_MS_PER_MIB = 40.0
+_MIB = 1 << 20
+# Fewer runs than this say too little, and older ones than the last so many are out of date.
+FEWEST_RUNS, _MOST = 3, 50
+_ONLY_NAMES = " of names alone"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ratios:
+    """What past runs say, each as a median; `runs` is their number.
+
+    `time` is that of actual and modelled time, `share` of files that were worked on and planned
+    ones, `compression` of bytes written and read, `read` of all bytes read and planned.
+    `milliseconds` is the actual time itself.
+    """
+
+    time: float = 1.0
+    milliseconds: float = 0.0
+    share: float = 1.0
+    compression: float = 1.0
+    runs: int = 0
+    read: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """The ratios of verbs, and of verbs on single tables; without any, the model alone."""
+
+    ratios: Mapping[tuple[str, str | None], Ratios] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, actions: Iterable[Action]) -> Calibration:
+        """Learn from actions that were done, in any order."""
+        return Learning().add(actions)
+
+    def ratios_of(self, verb: str, table: str) -> Ratios:
+        """Those of the table, else of the verb, else none."""
+        for key in ((verb, table), (verb, None)):
+            if key in self.ratios:
+                return self.ratios[key]
+        return Ratios()
+
+    def measures(self, verb: str, table: str, planned: Measures) -> Measures:
+        """What a plan will take and gain, by what came of earlier ones."""
+        kind = kind_of(verb, planned.cost)
+        known, cost, benefit = self.ratios_of(kind, table), planned.cost, planned.benefit
+        read = round(cost.bytes * known.share)
+        written = round(read * self._written(verb, table, cost))
+        taken = replace(cost, files=round(cost.files * known.share), bytes=read)
+        milliseconds = modelled_ms(taken, verb) * known.time
+        if known.runs and not (cost.files or cost.bytes or cost.files_named):
+            # Nothing is known of the size of the work.
+            milliseconds = known.milliseconds
+        return replace(
+            planned,
+            cost=replace(cost, milliseconds=round(milliseconds), bytes_written=written),
+            benefit=replace(
+                benefit,
+                files_fewer=round(benefit.files_fewer * known.share),
+                runs_fewer=round(benefit.runs_fewer * known.share),
+                metadata_bytes_fewer=round(benefit.metadata_bytes_fewer * known.share),
+                bytes_freed=round(benefit.bytes_freed * known.share),
+                rows_shown=round(benefit.rows_shown * known.share),
+                bytes_fewer=read - written
+                if cost.bytes_written
+                else round(benefit.bytes_fewer * known.share),
+            ),
+        )
+
+    def _written(self, verb: str, table: str, cost: Cost) -> float:
+        """Bytes written for each byte read.
+
+        Past runs of the table know best, then its metadata, then past runs on other tables.
+        """
+        if not cost.bytes or not cost.bytes_written:
+            return 0.0
+        if (verb, table) in self.ratios or cost.bytes_written == cost.bytes:
+            return self.ratios_of(verb, table).compression
+        return cost.bytes_written / cost.bytes
+
+    def milliseconds(self, verb: str, table: str, cost: Cost) -> int:
+        """The time that a verb will take."""
+        return self.measures(verb, table, Measures(cost=cost)).cost.milliseconds
+
+
+@dataclass(slots=True)
+class Learning:
+    """Learns from actions as they come; it keeps the newest of each verb and table."""
+
+    _runs: dict[tuple[str, str | None], deque[_Run]] = field(default_factory=dict)
+    _ratios: dict[tuple[str, str | None], Ratios] = field(default_factory=dict)
+
+    def add(self, actions: Iterable[Action]) -> Calibration:
+        """Learn from actions that were done, in any order, but none of them twice."""
+        changed = set()
+        for each in sorted(actions, key=lambda each: (each.started_ms, each.id)):
+            if each.verdict is not Verdict.DONE or each.cost.milliseconds <= 0:
+                continue
+            kind = kind_of(each.verb, each.cost)
+            for key in ((kind, each.table), (kind, None)):
+                known = self._runs.setdefault(key, deque(maxlen=_MOST))
+                known.append(_Run(each.cost, each.predicted_cost))
+                changed.add(key)
+        for key in changed:
+            if len(self._runs[key]) >= FEWEST_RUNS:
+                self._ratios[key] = _ratios(self._runs[key], key[0].removesuffix(_ONLY_NAMES))
+        return Calibration(dict(self._ratios))
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    cost: Cost
+    predicted: Cost | None
+
+
+def kind_of(verb: str, cost: Cost) -> str:
+    """The runs to learn from: those of the verb that rewrote rows, or only named files anew."""
+    return f"{verb}{_ONLY_NAMES}" if cost.files_named and not cost.bytes else verb
+
+
+def modelled_ms(cost: Cost, verb: str = COMPACT) -> float:
+    """The time of a verb for files and bytes where no run is known."""
+    of_files = _MS_PER_FILE_OF.get(verb, _MS_PER_FILE) * cost.files
+    return (
+        _MS_PER_RUN
+        + of_files
+        + _MS_PER_NAMED_FILE * cost.files_named
+        + _MS_PER_MIB * cost.bytes / _MIB
+    )
+
+
+def _ratios(runs: Collection[_Run], verb: str) -> Ratios:
+    shares = [
+        each.cost.files / each.predicted.files
+        for each in runs
+        if each.predicted is not None and each.predicted.files
+    ]
+    compressions = [
+        each.cost.bytes_written / each.cost.bytes
+        for each in runs
+        if each.cost.bytes and each.cost.bytes_written
+    ]
+    # Of their sums, since a table that grows is read by ever smaller shares.
+    planned = sum(each.predicted.bytes for each in runs if each.predicted)
+    read = sum(each.cost.bytes for each in runs if each.predicted)
+    return Ratios(
+        read=read / planned if planned else 1.0,
+        time=median(each.cost.milliseconds / modelled_ms(each.cost, verb) for each in runs),
+        milliseconds=median(each.cost.milliseconds for each in runs),
+        share=median(shares) if shares else 1.0,
+        compression=median(compressions) if compressions else 1.0,
+        runs=len(runs),
+    )
+
+
+# --- how good predictions are --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictionError:
+    """How far predictions were from what came, as a share of it: half of the runs were closer.
+
+    None where no run had both.
+    """
+
+    runs: int = 0
+    milliseconds: float | None = None
+    bytes_written: float | None = None
+    files_fewer: float | None = None
+    bytes_freed: float | None = None
+
+
+def prediction_error(actions: Iterable[Action]) -> PredictionError:
+    """The error over actions that were done and predicted."""
+    done = [each for each in actions if each.verdict is Verdict.DONE and each.predicted_cost]
+    pairs: dict[str, list[float]] = defaultdict(list)
+    for each in done:
+        was, came = each.predicted_cost, each.cost
+        assert was is not None
+        benefit, gained = each.predicted_benefit or Benefit(), each.benefit
+        # A caller that predicted no time said nothing about it.
+        if was.milliseconds:
+            pairs["milliseconds"].append(_error(was.milliseconds, came.milliseconds))
+        for name, predicted, actual in (
+            ("bytes_written", was.bytes_written, came.bytes_written),
+            ("files_fewer", benefit.files_fewer, gained.files_fewer),
+            ("bytes_freed", benefit.bytes_freed, gained.bytes_freed),
+        ):
+            if predicted or actual:
+                pairs[name].append(_error(predicted, actual))
+    return PredictionError(
+        runs=len(done), **{name: median(errors) for name, errors in pairs.items()}
+    )
+
+
+def _error(predicted: int, actual: int) -> float:
+    return abs(predicted - actual) / max(1, abs(actual))

@@ -1,0 +1,49 @@
+"""Shadows: intents that are recorded with their predictions, and never carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lakewright.platform.ledger.action import Action, Verdict
+from lakewright.platform.ledger.intents import Intent
+from lakewright.platform.ledger.ledger import Ledger
+
+_WEEK_MS = 7 * 86_400_000
+
+
+def record_shadows(
+    ledger: Ledger, intents: Sequence[Intent], *, run: str, now_ms: int
+) -> tuple[Action, ...]:
+    """Record each intent once for each state of its table, in one commit.
+
+    Raises:
+        StorageError: the ledger cannot be read or written.
+    """
+    if not intents:
+        return ()
+    known = {
+        (each.table, each.verb, each.state)
+        for each in ledger.actions(since_ms=max(now_ms - _WEEK_MS, 0))
+        if each.verdict is Verdict.SHADOW
+    }
+    made = tuple(
+        Action(
+            id=ledger.catalog.env.new_id(),
+            run=run,
+            table=each.table,
+            table_uuid=each.table_uuid,
+            verb=each.verb,
+            started_ms=now_ms,
+            ended_ms=now_ms,
+            verdict=Verdict.SHADOW,
+            reason=each.reason,
+            options={} if each.partitions is None else {"partitions": list(each.partitions)},
+            predicted_cost=each.cost,
+            predicted_benefit=each.benefit,
+            state=each.state,
+        )
+        for each in intents
+        if (each.table, each.verb, each.state) not in known
+    )
+    ledger.record(made)
+    return made

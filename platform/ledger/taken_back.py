@@ -1,0 +1,126 @@
+"""What a person took back, and upkeep therefore leaves alone: read from the actions of the ledger.
+
+A verb whose snapshots were reverted, or whose quarantine was restored, is held back on its table.
+So is a change of partition keys, if a person changed the keys again or rolled back over it.
+It is free again when it was done once more by a person's request, when what took it back is itself
+taken back, or when the section of the policy that asked for it has changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from lakewright.platform.documents.declared_values import Declared
+from lakewright.platform.ledger.action import Action, Verdict
+from lakewright.platform.ledger.kept_verbs import ENDS_CHANGE, RESPEC
+from lakewright.platform.upkeep.clean import RESTORE
+from lakewright.platform.upkeep.history import ROLLBACK
+from lakewright.platform.upkeep.revert import REVERT
+
+UNDOING_KEYS = (RESPEC, ROLLBACK.name)
+TAKING_BACK = (REVERT.name, RESTORE.name)
+_GOOD = (Verdict.DONE, Verdict.NOTHING_TO_DO)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakenBack:
+    """A verb that was taken back on a table.
+
+    `run` did it, and `by` took it back, which ended at `at_ms`. `policy` is the digest of the
+    section that asked for it; empty if a person did.
+    """
+
+    run: str
+    by: str
+    at_ms: int
+    policy: str = ""
+    table_uuid: str = ""
+
+    @property
+    def told(self) -> str:
+        return (
+            f"run {self.run} did it and {self.by} took it back; left alone until its policy is "
+            "changed or it is run by hand"
+        )
+
+    def holds(self, table_uuid: str, section: Declared) -> bool:
+        """Whether the table is the same, and the section still the one that asked for it."""
+        same_table = self.table_uuid in ("", table_uuid)
+        return same_table and self.policy in ("", policy_digest(section))
+
+
+def policy_digest(section: Declared) -> str:
+    """The same as long as all settings of a section of a policy are."""
+    # Without the defaults, which a later release may have more of.
+    text = section.model_dump_json(exclude_defaults=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def taken_back(actions: Iterable[Action]) -> Mapping[tuple[str, str], TakenBack]:
+    """What is taken back of actions, by table and verb; the verbs are those of decisions."""
+    found: dict[tuple[str, str], TakenBack] = {}
+    done: list[Action] = []
+    for each in sorted(actions, key=lambda each: (each.started_ms, each.id)):
+        if each.verdict not in _GOOD:
+            continue
+        if each.verb not in TAKING_BACK:
+            held = found.get((each.table, each.verb))
+            # What upkeep does of it by the same policy, it does where rows came since.
+            if held is not None and (not each.state or each.policy != held.policy):
+                del found[each.table, each.verb]
+            asked = _changed_by_policy(each, done)
+            if asked is not None:
+                found[each.table, asked.verb] = _held(asked, each)
+        elif each.verdict is Verdict.DONE:
+            for other in [one for one in done if _is_of(each, one)]:
+                found = {key: held for key, held in found.items() if held.by != other.run}
+                if other.verb != REVERT.name:
+                    found[other.table, other.verb] = _held(other, each)
+        done.append(each)
+    return found
+
+
+def _held(action: Action, by: Action) -> TakenBack:
+    return TakenBack(
+        run=action.run,
+        by=by.run,
+        at_ms=by.ended_ms,
+        policy=action.policy,
+        table_uuid=action.table_uuid,
+    )
+
+
+def _changed_by_policy(change: Action, earlier: Sequence[Action]) -> Action | None:
+    """The change of keys by a policy that a person's change of keys, or rollback, undoes."""
+    if change.verb not in UNDOING_KEYS or change.state or change.verdict is not Verdict.DONE:
+        return None
+    table = (change.table, change.table_uuid)
+    asked = (
+        each
+        for each in reversed(earlier)
+        if each.verb == RESPEC
+        and each.state
+        and not each.state.startswith(ENDS_CHANGE)
+        and (each.table, each.table_uuid) == table
+    )
+    last = next(asked, None)
+    if last is None:
+        return None
+    if change.verb == RESPEC:
+        # The same keys again, and what only splits files or names them anew, undo nothing.
+        keys = change.options.get("keys")
+        return last if keys is not None and keys != last.options.get("keys") else None
+    # The first snapshots of a change still have the keys of before.
+    back_at = change.snapshot_after or 0
+    return last if last.snapshots and max(last.snapshots) > back_at else None
+
+
+def _is_of(undo: Action, action: Action) -> bool:
+    """Whether an undo took back what an action did."""
+    if (undo.table, undo.table_uuid) != (action.table, action.table_uuid):
+        return False
+    snapshots = undo.options.get("snapshots") or ()
+    is_reverted = isinstance(snapshots, list) and not set(snapshots).isdisjoint(action.snapshots)
+    return is_reverted or undo.options.get("quarantine") in action.quarantines

@@ -1,0 +1,85 @@
+"""Policy files under watch: read again when one of them changes, without a restart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lakewright.platform.documents.yaml_files import DeclarationError, Problem, yaml_files
+from lakewright.platform.policies.policies import PolicySet
+from lakewright.platform.policies.policy_files import load_policies
+from lakewright.platform.tables.workspace import Workspace
+
+_Stamp = tuple[str, int, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentPolicies:
+    """The policies that hold, and what is wrong with the files if these are older ones."""
+
+    policies: PolicySet
+    problems: tuple[Problem, ...] = ()
+
+
+class PolicyFiles:
+    """Policies over the declarations of a workspace, as their files are at the moment.
+
+    A file that becomes invalid, or that is gone, leaves the policies of before in force, so that a
+    typing mistake brings no defaults back that delete more.
+    """
+
+    def __init__(self, paths: Sequence[str | Path], *, workspace: Workspace | None = None) -> None:
+        self._paths = tuple(map(Path, paths))
+        self._workspace = workspace or Workspace()
+        self._stamps: tuple[_Stamp, ...] | None = None
+        self._current: CurrentPolicies | None = None
+
+    def current(self) -> CurrentPolicies:
+        """The policies of now; looks at each file, and reads them if one has changed.
+
+        Raises:
+            DeclarationError: something is wrong, and the files have never been right.
+        """
+        # Taken first: a file that changes while it is read is read again by the next call.
+        stamps = tuple(_stamps(self._paths))
+        if self._current is not None and stamps == self._stamps:
+            return self._current
+        try:
+            policies = load_policies(self._paths, workspace=self._workspace)
+        except DeclarationError as error:
+            if self._current is None:
+                raise
+            self._current = CurrentPolicies(self._current.policies, error.problems)
+        else:
+            self._current = CurrentPolicies(policies)
+        self._stamps = stamps
+        return self._current
+
+    def shown(self, *, is_run: bool) -> PolicySet:
+        """The policies by which definitions are loaded.
+
+        The process of a run loads them anew, for a job that may need no policy. So wrong files
+        fail what asks for the policies there (`current`), and not the loading.
+
+        Raises:
+            DeclarationError: something is wrong, and this is no process of a run.
+        """
+        try:
+            return self.current().policies
+        except DeclarationError:
+            if not is_run:
+                raise
+            return load_policies((), workspace=self._workspace)
+
+
+def _stamps(paths: Sequence[Path]) -> list[_Stamp]:
+    found = []
+    for file in yaml_files(paths, []):
+        try:
+            seen = file.stat()
+        except OSError:
+            continue
+        stamp = (str(file), seen.st_mtime_ns, seen.st_ctime_ns, seen.st_size, seen.st_ino)
+        found.append(stamp)
+    return found

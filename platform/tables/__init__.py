@@ -1,0 +1,1 @@
+"""Tables as they are declared: columns, partitions, sources, checks, and their upkeep."""

@@ -1,0 +1,427 @@
+"""Undoes a run: takes back the snapshots that it made, and restores the files that it set aside.
+
+1. Find what the run did. The users of its commits, and the reasons of its quarantines, begin with
+   its name. Actions of a ledger name the tables to look at, and the verbs that left neither.
+2. Plan each part. A part that cannot be undone says why, and hinders no other part.
+3. Run the parts, newest first. All snapshots of a run in one table are taken back in one commit.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lakewright.platform.ledger.action import Action, Verdict
+from lakewright.platform.ledger.ledger import Ledger
+from lakewright.platform.ledger.recording import Recorder, is_recording
+from lakewright.platform.tables.partition_keys import first_few
+from lakewright.platform.upkeep.alter import ALTER
+from lakewright.platform.upkeep.clean import RESTORE, RestoreOptions
+from lakewright.platform.upkeep.respec import RESPEC
+from lakewright.platform.upkeep.revert import REVERT, RevertOptions
+from lakewright.platform.upkeep.verb import AnyVerb, Outcome, Work
+from lakewright.platform.upkeep.verbs import VERBS
+from lakewright.platform.upkeep.words import counted, named, snapshots_text
+from lakewright.storage import Catalog, StorageError, Table, TableSchema
+from lakewright.storage.errors import InvalidRequestError, NotFoundError
+from lakewright.storage.operations.respec.keyed_checks import respec_command
+from lakewright.storage.operations.retention.remove_orphans import SET_ASIDE
+from lakewright.storage.operations.running.plan import Plan
+
+_log = logging.getLogger(__name__)
+# Runs of Dagster and of commands, as names of commit users begin.
+_DAGSTER = re.compile(r"dagster-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:-|$)")
+_COMMAND = re.compile(r"(lakewright .+ \(([0-9a-f]{8})\))(?:-|$)")
+# A shorter beginning of a Dagster run's id could be that of many runs.
+_LEAST_DIGITS = 8
+_SHORT = re.compile(rf"(?:dagster-)?[0-9a-f]{{1,{_LEAST_DIGITS - 1}}}")
+
+# Verbs that leave neither snapshots nor quarantines, or more than these.
+WHY_NOT = {each.name: each.not_undone for each in VERBS.values() if each.not_undone}
+WHY_NOT["evolve_schema"] = WHY_NOT[ALTER.name]
+# How actions ended that left nothing to undo.
+_ENDED = {
+    Verdict.DONE: "left nothing to undo",
+    Verdict.NOTHING_TO_DO: "found nothing to do",
+    Verdict.BEATEN: "gave way to other work",
+    Verdict.FAILED: "failed",
+    Verdict.SHADOW: "was decided in shadow, and not carried out",
+}
+_CHANGED_NOTHING = (Verdict.NOTHING_TO_DO, Verdict.SHADOW)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undone:
+    """A part of a run that can be undone: a verb that does it, with its options and its plan.
+
+    Without a plan it is planned when its turn comes: a run may have left a hundred quarantines.
+    `summary` says what is to be done; after the run, what was done.
+    """
+
+    table: str
+    what: str
+    verb: str
+    plan: Plan[Any] | None
+    at_ms: int
+    summary: str
+    options: RevertOptions | RestoreOptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftAlone:
+    """A part of a run that is not undone, and why; `is_final` if it never can be, or is already."""
+
+    table: str
+    what: str
+    why: str
+    is_final: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undo:
+    """What undoing a run means, or what came of it; parts are newest first.
+
+    `unread` are tables that cannot be read, and on which the ledger names no work of the run.
+    """
+
+    run: str
+    parts: tuple[Undone, ...]
+    left_alone: tuple[LeftAlone, ...]
+    unread: tuple[LeftAlone, ...] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether something can be undone, and all that ever could be."""
+        return bool(self.parts) and all(each.is_final for each in self.left_alone)
+
+
+def plan_undo(
+    catalog: Catalog,
+    run: str,
+    *,
+    tables: Sequence[str] | None = None,
+    actions: Iterable[Action] | None = None,
+) -> Undo:
+    """Plan to undo a run, in these tables or in all of the warehouse; writes nothing.
+
+    A run is the id of a Dagster run, or its first 8 digits or more; the name of a command's run,
+    or the 8 digits at its end; or the user of commits. Without `actions`, the ledger tells what
+    the run did, if the warehouse has one.
+
+    Raises:
+        NotFoundError: no snapshot that still exists, and no quarantine, is of the run; or it did
+            nothing, such as a run in shadow.
+        InvalidRequestError: the digits are those of several runs.
+    """
+    recorded = _recorded(catalog) if actions is None else tuple(actions)
+    own = [each for each in recorded if _is_of(run, each.run)]
+    names = tables
+    if names is None and actions is not None:
+        names = sorted({each.table for each in own})
+    opened, closed = _open(catalog, names or _all_tables(catalog))
+    runs = {run if _of_this_run(run, each.run) else _run_of(each.run) for each in own}
+    parts: list[Undone] = []
+    left: list[LeftAlone] = []
+    for table in opened:
+        try:
+            found = _found(table, run, runs, [each for each in own if each.table == table.name])
+        except StorageError as error:
+            closed.append(_unreadable(table.name, error))
+            continue
+        parts += [each for each in found if isinstance(each, Undone)]
+        left += [each for each in found if isinstance(each, LeftAlone)]
+    # The name may be that of one commit of the run. Without actions, any table may be its own.
+    of_run = [each for each in recorded if _is_of(_run_of(run), each.run)]
+    worked_on = {each for action in of_run for each in _tables_of(action)}
+    unread = [each for each in closed if of_run and each.table not in worked_on]
+    left += [each for each in closed if each not in unread]
+    if len(runs) > 1:
+        raise InvalidRequestError(
+            f"{run!r} names {len(runs)} runs: {', '.join(sorted(runs))}; name one of them"
+        )
+    if not runs:
+        raise NotFoundError(_unknown(catalog, run, names, left))
+    if not parts and not left:
+        raise NotFoundError(f"run {next(iter(runs))} {_did_nothing(own, names, unread)}")
+    parts.sort(key=lambda part: -part.at_ms)
+    return Undo(
+        run=next(iter(runs), run),
+        parts=tuple(parts),
+        left_alone=tuple(left),
+        unread=tuple(unread),
+    )
+
+
+def run_undo(
+    catalog: Catalog,
+    undo: Undo,
+    work: Work,
+    *,
+    recorder: Recorder | None = None,
+    told: Callable[[Undone], object] = id,
+) -> Undo:
+    """Undo the planned parts; a part that fails is left alone with the reason.
+
+    `told` is called with each part before it is undone. The recorder keeps each part as an action
+    of upkeep, so that what the run saved is not counted twice; without one, the ledger keeps it.
+    """
+    if recorder is None:
+        recorder = Recorder.of(catalog, warn=_log.warning)
+    recorder = replace(recorder, reason=f"run {undo.run} is undone")
+    verbs: dict[str, AnyVerb] = {each.name: each for each in (REVERT, RESTORE)}
+    done: list[Undone] = []
+    left = list(undo.left_alone)
+    for part in undo.parts:
+        told(part)
+        verb = verbs[part.verb]
+        try:
+            table = catalog.table(part.table)
+            outcome = recorder.carry_out(verb, table, part.options, work, plan=part.plan)
+        except StorageError as error:
+            left.append(LeftAlone(table=part.table, what=part.what, why=str(error)))
+            continue
+        summary = verb.report(table, outcome).summary
+        done.append(replace(part, summary=summary))
+    return replace(undo, parts=tuple(done), left_alone=tuple(left))
+
+
+# --- what a run did ------------------------------------------------------------------------------
+
+
+def _recorded(catalog: Catalog) -> Sequence[Action]:
+    """The actions of the ledger; a ledger that cannot be read hinders no undo."""
+    if not is_recording():
+        return ()
+    try:
+        return Ledger(catalog).actions()
+    except StorageError as error:
+        _log.warning("the ledger is not read: %s", error)
+        return ()
+
+
+def _is_of(run: str, user: str) -> bool:
+    """Whether a run made what this user, or the name of a run, made."""
+    if user == run or _of_this_run(run, user):
+        return True
+    if found := _DAGSTER.match(user):
+        digits = run.removeprefix("dagster-")
+        return len(digits) >= _LEAST_DIGITS and found[1].startswith(digits)
+    if found := _COMMAND.match(user):
+        return run in (found[1], found[2])
+    return False
+
+
+def _of_this_run(run: str, user: str) -> bool:
+    """Whether a user is a run's name with a step or an id of one commit at its end."""
+    names_one = _DAGSTER.match(run) or _COMMAND.match(run)
+    return names_one is not None and user.startswith(f"{run}-")
+
+
+def _run_of(user: str) -> str:
+    """The run in the user of a commit."""
+    if found := _DAGSTER.match(user):
+        return found[1]
+    if found := _COMMAND.match(user):
+        return found[1]
+    return user
+
+
+def _tables_of(action: Action) -> set[str]:
+    """The tables that an action may have changed; an exchange changes its source too."""
+    if action.verdict in _CHANGED_NOTHING:
+        return set()
+    return {action.table, *(each for each in action.options.values() if isinstance(each, str))}
+
+
+def _found(
+    table: Table, run: str, runs: set[str], known: Sequence[Action]
+) -> list[Undone | LeftAlone]:
+    """What a run did in a table; `known` are its actions there."""
+    uuid = table.uuid
+    here = [each for each in known if each.table_uuid in (uuid, "")]
+    # What a change of keys left is told once, with the way back.
+    changed = {at for each in here if each.verb == RESPEC.name for at in each.snapshots}
+    snapshots = _snapshots(table, run, runs, changed)
+    found = [] if snapshots is None else [snapshots]
+    found += _quarantines(table, run, runs, here)
+    done = {each.verb for each in found if isinstance(each, Undone)}
+    found += _without_traces(table, here, done)
+    gone = [each for each in known if each not in here and each.verdict not in _CHANGED_NOTHING]
+    if former := {each.verb for each in gone}:
+        why = "the table was dropped and created again since, and what the run did went with it"
+        found.append(
+            LeftAlone(table=table.name, what=", ".join(sorted(former)), why=why, is_final=True)
+        )
+    return found
+
+
+def _unknown(
+    catalog: Catalog, run: str, names: Sequence[str] | None, unread: Sequence[LeftAlone]
+) -> str:
+    """Why no run of this name is found, and what may help."""
+    where = f"of {', '.join(names)}" if names else f"in {catalog.uri}"
+    told = f"no snapshot or quarantine {where} is of run {run!r}; "
+    if _SHORT.fullmatch(run):
+        return f"{told}give the first {_LEAST_DIGITS} digits of a run's id or more"
+    told += "it did nothing that can be undone, or its snapshots expired"
+    return f"{told}{_also_unread(unread)}"
+
+
+def _did_nothing(
+    own: Sequence[Action], names: Sequence[str] | None, unread: Sequence[LeftAlone]
+) -> str:
+    """What a run did that leaves nothing to undo, by its actions."""
+    where = f" in {', '.join(names)}" if names else ""
+    here = [each for each in own if not names or each.table in names]
+    if not here:
+        elsewhere = first_few(sorted({each.table for each in own}), between=", ")
+        return (
+            f"did nothing{where} that can be undone; it worked on {elsewhere}{_also_unread(unread)}"
+        )
+    endings = sorted({(each.table, each.verb, _ENDED[each.verdict]) for each in here})
+    told = first_few([f"{verb} of {table} {ended}" for table, verb, ended in endings])
+    idle = {*_CHANGED_NOTHING, Verdict.BEATEN} >= {each.verdict for each in here}
+    what = "did nothing" if idle else "did nothing that can be undone"
+    return f"{what}{where}: {told}{_also_unread(unread)}"
+
+
+def _also_unread(unread: Sequence[LeftAlone]) -> str:
+    if not unread:
+        return ""
+    names = first_few([each.table for each in unread], between=", ")
+    return f"; {counted(len(unread), 'table')} cannot be read: {names}"
+
+
+def _snapshots(
+    table: Table, run: str, runs: set[str], told: Collection[int]
+) -> Undone | LeftAlone | None:
+    found = [each for each in table.history.snapshots() if _is_of(run, each.commit_user)]
+    runs.update(
+        run if _of_this_run(run, each.commit_user) else _run_of(each.commit_user) for each in found
+    )
+    ids = tuple(each.id for each in found if each.id not in told)
+    if not ids:
+        return None
+    what = snapshots_text(ids)
+    before, after = _schema_at(table, ids[0] - 1), _schema_at(table, ids[-1])
+    if before and after and before.partition_keys != after.partition_keys:
+        # The ledger does not tell of the change; its snapshots do.
+        return LeftAlone(table=table.name, what=what, why=_keys_back(table, before), is_final=True)
+    try:
+        plan = table.history.plan_revert(*ids)
+    except StorageError as error:
+        return LeftAlone(table=table.name, what=what, why=str(error))
+    options = RevertOptions(snapshots=ids)
+    report = REVERT.report(table, Outcome(options=options, plan=plan))
+    if plan.is_empty:
+        return LeftAlone(table=table.name, what=what, why=report.summary, is_final=True)
+    return Undone(
+        table=table.name,
+        what=what,
+        verb=REVERT.name,
+        plan=plan,
+        at_ms=found[-1].time_millis,
+        summary=report.summary,
+        options=options,
+    )
+
+
+def _quarantines(
+    table: Table, run: str, runs: set[str], actions: Sequence[Action]
+) -> list[Undone | LeftAlone]:
+    known = {each for action in actions for each in action.quarantines}
+    parts: list[Undone | LeftAlone] = []
+    for quarantine in table.upkeep.each_quarantine():
+        by = quarantine.reason.removeprefix(f"{SET_ASIDE} by ")
+        if by != quarantine.reason and _is_of(run, by):
+            runs.add(run if _of_this_run(run, by) else _run_of(by))
+        elif quarantine.id not in known:
+            continue
+        what = named("quarantine", [quarantine.id])
+        try:
+            plan = table.upkeep.plan_restore(quarantine.id)
+        except StorageError as error:
+            parts.append(LeftAlone(table=table.name, what=what, why=str(error)))
+            continue
+        options = RestoreOptions(quarantine=quarantine.id)
+        parts.append(
+            Undone(
+                table=table.name,
+                what=what,
+                verb=RESTORE.name,
+                plan=None,
+                at_ms=quarantine.created_ms or 0,
+                summary=RESTORE.report(table, Outcome(options=options, plan=plan)).summary,
+                options=options,
+            )
+        )
+    return parts
+
+
+def _without_traces(table: Table, actions: Sequence[Action], done: set[str]) -> list[LeftAlone]:
+    """Actions that cannot be undone, by their verbs."""
+    return [
+        LeftAlone(table=table.name, what=each.verb, why=_why_not(table, each), is_final=True)
+        for each in actions
+        if each.verb in WHY_NOT
+        and each.verdict not in _CHANGED_NOTHING
+        and not (each.verb == "remove_orphans" and RESTORE.name in done)
+    ]
+
+
+def _why_not(table: Table, action: Action) -> str:
+    """Why an action cannot be undone; of a change of keys, with the command that changes back."""
+    told, at = WHY_NOT[action.verb], action.snapshot_before
+    if action.verdict in (Verdict.FAILED, Verdict.BEATEN):
+        return f"it {_ENDED[action.verdict]}; of what it did before that: {told}"
+    if action.verb != RESPEC.name or at is None:
+        return told
+    before = _schema_at(table, at)
+    return told if before is None else _keys_back(table, before)
+
+
+def _schema_at(table: Table, snapshot_id: int) -> TableSchema | None:
+    """The schema of a snapshot; None if there is no such snapshot."""
+    try:
+        return table.at(snapshot=snapshot_id).schema if snapshot_id > 0 else None
+    except StorageError:
+        return None
+
+
+def _keys_back(table: Table, before: TableSchema) -> str:
+    """The way back from a change of keys, as a command."""
+    if before.partition_keys == table.schema.partition_keys:
+        return "the table has the partition keys of before again"
+    primary = None if before.primary_keys == table.schema.primary_keys else before.primary_keys
+    command = respec_command(table.name, before.partition_keys, primary)
+    return f"the partition keys changed with the schema: `{command}` changes them back"
+
+
+def _all_tables(catalog: Catalog) -> list[str]:
+    return [
+        f"{database}.{name}"
+        for database in catalog.list_databases()
+        for name in catalog.list_tables(database)
+    ]
+
+
+def _open(catalog: Catalog, names: Sequence[str]) -> tuple[list[Table], list[LeftAlone]]:
+    """The tables; one that cannot be opened hides none of the others."""
+    opened: list[Table] = []
+    closed: list[LeftAlone] = []
+    for name in names:
+        try:
+            table = catalog.table(name)
+            table.history.latest_snapshot()
+        except StorageError as error:
+            closed.append(_unreadable(name, error))
+        else:
+            opened.append(table)
+    return opened, closed
+
+
+def _unreadable(name: str, error: StorageError) -> LeftAlone:
+    return LeftAlone(table=name, what="the table", why=str(error))

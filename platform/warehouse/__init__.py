@@ -1,1 +1,0 @@
-"""The upkeep of a whole warehouse: surveys of its tables, decisions under a budget, the ledger."""
