@@ -104,14 +104,14 @@ class TimePartitions(Declared):
         default=None, description="formats by column, where several columns make up the moment"
     )
     format: str | None = Field(
-        default=None, description="the layout of text values, as strftime has it"
+        default=None, description="the layout of text values, in the syntax of strftime"
     )
     start: Moment = Field(description="the first partition")
     end: Moment | None = Field(
         default=None,
         description="the first moment after the last partition; without it partitions go on",
     )
-    timezone: str = Field(default="UTC", description="the zone by whose clock partitions begin")
+    timezone: str = Field(default="UTC", description="the time zone in which partitions begin")
 
 
 class StaticPartitions(Declared):
@@ -240,7 +240,7 @@ class ExpectationDeclaration(BaseModel):
 
 
 class OnDestructive(Enum):
-    """What a run of `evolve_schema` does with changes by which stored values may be lost."""
+    """What a run of `evolve_schema` does with changes that may lose stored values."""
 
     REFUSE = "refuse"
     PLAN = "plan"
@@ -253,7 +253,7 @@ class SchemaValidation(Declared):
     enabled: bool = Field(
         default=True, description="whether a sample of the rows is read regularly"
     )
-    schedule: str = Field(default="47 4 * * *", description="cron of five fields, when it runs")
+    schedule: str = Field(default="47 4 * * *", description="when it runs: cron with five fields")
     timezone: str = Field(default="UTC", description="the time zone of `schedule`")
     files_per_version: int = Field(
         default=2, ge=1, description="how many files of each schema version are read"
@@ -333,16 +333,15 @@ class TableDeclaration(Declared):
         default=None, description="the group of the asset; without it the database"
     )
     owners: tuple[Text, ...] = Field(
-        default=(), description="who answers for the table: e-mail addresses, and team:name"
+        default=(),
+        description="the people responsible for the table: e-mail addresses, or team:name",
     )
     kinds: tuple[Text, ...] = Field(
         default=(), description="labels beside those of format and engine"
     )
     tags: Mapping[str, Text] = Field(default_factory=dict, description="tags of the asset")
     columns: tuple[ColumnDeclaration, ...] = ()
-    partition_keys: tuple[str, ...] = Field(
-        default=(), description="the columns by whose values rows are partitioned"
-    )
+    partition_keys: tuple[str, ...] = Field(default=(), description="the partition columns")
     primary_key: tuple[str, ...] = Field(default=(), description="the columns that identify a row")
     options: Mapping[str, Text] = Field(
         default_factory=dict, description="options of the table, by Paimon's names"

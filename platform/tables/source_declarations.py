@@ -12,7 +12,7 @@ from lakewright.platform.tables.stream_declarations import StreamDeclaration
 
 
 class ExtraColumns(Enum):
-    """What a run does with columns of its source that the table has not."""
+    """What a run does with columns of its source that the table lacks."""
 
     REFUSE = "refuse"
     IGNORE = "ignore"
@@ -41,34 +41,32 @@ class SourceDeclaration(Declared):
         description="JSON files, an object on each line or arrays of objects, as for parquet",
     )
     stream: StreamDeclaration | None = Field(
-        default=None, description="rows that arrive, of which each run takes what is new"
+        default=None, description="rows that arrive; each run processes what is new"
     )
     allow_empty: bool = Field(
         default=False,
         description="whether a run may empty partitions that get no rows from the source",
     )
     extra_columns: ExtraColumns = ExtraColumns.REFUSE
-    delimiter: str = Field(default=",", description="what parts the fields of a CSV")
+    delimiter: str = Field(default=",", description="the field separator of a CSV")
     header: bool = Field(
         default=True, description="whether a CSV begins with the names of its columns"
     )
     quote: str = Field(
-        default='"', description="what encloses fields of a CSV; empty for a file without quotes"
+        default='"', description="the quote character of a CSV; empty for a file without quotes"
     )
-    escape: str = Field(
-        default="", description="what escapes the next character of a CSV, such as \\ of Spark"
-    )
+    escape: str = Field(default="", description="the escape character of a CSV, such as Spark's \\")
     decimal: str = Field(default=".", description="the decimal point of numbers in a CSV")
-    thousands: str = Field(
-        default="", description="what parts groups of three digits of numbers in a CSV"
-    )
+    thousands: str = Field(default="", description="the thousands separator of numbers in a CSV")
     encoding: str = Field(default="utf-8", description="the encoding of a CSV or of JSON")
     nulls: tuple[Text, ...] = Field(default=("",), description="unquoted texts that mean null")
     date_format: str | None = Field(
-        default=None, description="the layout of dates in a CSV or in JSON, as strptime has it"
+        default=None,
+        description="the layout of dates in a CSV or in JSON, in the syntax of strptime",
     )
     timestamp_format: str | None = Field(
-        default=None, description="the layout of timestamps in a CSV or in JSON, as strptime has it"
+        default=None,
+        description="the layout of timestamps in a CSV or in JSON, in the syntax of strptime",
     )
 
     @property

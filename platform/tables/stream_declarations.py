@@ -56,7 +56,7 @@ class StreamedPartition(Shortened):
 
 
 class StreamDeclaration(Declared):
-    """Rows that arrive: each run of the table takes what is new, each row once."""
+    """Rows that arrive: each run of the table processes what is new, each row once."""
 
     # Pydantic's models have a method `json`.
     json_files: str | None = Field(

@@ -74,7 +74,7 @@ def _enabled(what: str, *, default: bool = True) -> Any:
 
 
 def _schedule(cron: str) -> Any:
-    return Field(default=cron, description="cron of five fields, when it runs")
+    return Field(default=cron, description="when it runs: cron with five fields")
 
 
 def _timezone(what: str) -> Any:
@@ -347,7 +347,7 @@ class UpkeepPolicy(Declared):
     mode: UpkeepMode = Field(
         default=UpkeepMode.LIVE, description="carry out decisions, or only record them (shadow)"
     )
-    freeze: bool = Field(default=False, description="whether every verb leaves the table alone")
+    freeze: bool = Field(default=False, description="whether upkeep skips the table")
     compaction: CompactionPolicy = CompactionPolicy()
     sort: SortPolicy = SortPolicy()
     snapshots: SnapshotPolicy = SnapshotPolicy()

@@ -36,7 +36,7 @@ class EvolveOptions(AlterOptions):
     on_destructive: OnDestructive | None = option(
         choice(OnDestructive),
         None,
-        "What becomes of changes by which stored values may be lost: refuse, plan, allow "
+        "How to handle changes that may lose stored values: refuse, plan, allow "
         "(default: the declaration's).",
     )
 

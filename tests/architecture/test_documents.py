@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ _PATH = re.compile(r"`((?:storage|platform|assets|jobs|tests|tools|docs|benchmar
 # Written by a command that a document describes, and not kept.
 _MADE = {"benchmarks/results.jsonl"}
 LONGEST_CELL = 200
+ROOMS = ("assets", "jobs", "platform", "storage")
+_MODULE = re.compile(rf"\blakewright\.(?:{'|'.join(ROOMS)})(?:\.\w+)+")
 DOCUMENTS = sorted(
     path.relative_to(ROOT).as_posix()
     for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("tests/README.md"))
@@ -83,6 +86,23 @@ def test_cells_of_tables_are_short(document: str) -> None:
 
 def test_the_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text().splitlines()) <= 130
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_modules_in_documents_exist(document: str) -> None:
+    named = set(_MODULE.findall((ROOT / document).read_text()))
+    # The last word may be a name in its module.
+    assert [
+        each for each in sorted(named) if not {each, each.rpartition(".")[0]} & _modules()
+    ] == []
+
+
+@cache
+def _modules() -> frozenset[str]:
+    files = {path.relative_to(ROOT) for room in ROOMS for path in (ROOT / room).rglob("*.py")}
+    return frozenset(f"lakewright.{'.'.join(file.with_suffix('').parts)}" for file in files) | {
+        f"lakewright.{'.'.join(file.parent.parts)}" for file in files
+    }
 
 
 def test_links_between_documents_lead_to_files() -> None:

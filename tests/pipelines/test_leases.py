@@ -181,7 +181,7 @@ def test_an_expiry_whose_lease_was_broken_ends_between_two_steps(lake: Lake) -> 
     (held,) = seen
     assert (held.kind.value, str(held.scope)) == ("expire", "all of the table")
     assert not outcome.success
-    assert "somebody broke it" in outcome.failure
+    assert "a person broke it" in outcome.failure
     assert [each.id for each in lake.table().history.snapshots()] == [3, 4, 5, 6]
     (told,) = lake.instance.fetch_observations(dg.AssetKey(["shop", "events"]), limit=9).records
     assert told.asset_observation is not None

@@ -70,7 +70,7 @@ lakewright backfill nyc.flights --tables tables --failed
 @click.option(
     "--mode",
     type=click.Choice([each.value for each in WriteKind]),
-    help="What becomes of existing rows (default: as declared).",
+    help="What happens to existing rows (default: as declared).",
 )
 @click.option("--allow-empty", is_flag=True, help="Accept partitions without rows.")
 @click.option(

@@ -69,7 +69,7 @@ lakewright stream run logs.clicks --json s3a://landing/clicks --checkpoint s3a:/
     "--ignore-extra-columns",
     "ignore_others",
     is_flag=True,
-    help="Leave out columns that the table has not.",
+    help="Ignore columns that the table lacks.",
 )
 def _run(
     call: Call,

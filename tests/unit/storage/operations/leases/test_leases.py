@@ -264,7 +264,7 @@ def test_a_lease_that_somebody_else_got_cannot_be_kept(table: Table) -> None:
     advance(table, 10 * LEASE_MS)
     take(table, LeaseKind.COMPACT)
     assert keep_lease(table.table_files, held.id) is None
-    with pytest.raises(LeaseLost, match="ran out and others came, or somebody broke it"):
+    with pytest.raises(LeaseLost, match="ran out and others came, or a person broke it"):
         require_lease(table.table_files, held)
     release_lease(table.table_files, held.id)
     assert len(table.upkeep.leases()) == 1

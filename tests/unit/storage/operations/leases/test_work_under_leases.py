@@ -160,7 +160,7 @@ def test_a_compaction_that_lost_all_says_to_whom_and_leaves_nothing(table: Table
     said = (
         "given up to the writer"
         if how == "a writer"
-        else "ran out and others came, or somebody broke it"
+        else "ran out and others came, or a person broke it"
     )
 
     def run() -> None:

@@ -13,11 +13,11 @@ from lakewright.storage import (
     Catalog,
     ChangeNullability,
     ChangeType,
+    GateVerdict,
     ResetOption,
     Rule,
     SetOption,
     Table,
-    Verdict,
 )
 from lakewright.storage.errors import InvalidOption, UnfitValues, UnsupportedError
 from lakewright.storage.operations.inspection.analyze import plan_analyze, run_analyze
@@ -434,7 +434,7 @@ def test_implicit_casts_of_values_that_do_not_fit_follow_the_mode(catalog: Catal
 @pytest.mark.mission("SE8")
 def test_the_gate_knows_that_nanoseconds_hold_fewer_years(catalog: Catalog) -> None:
     finer = ChangeType("t", "TIMESTAMP(9)")
-    for year, verdict in ((2262, Verdict.ALLOW), (9999, Verdict.DENY)):
+    for year, verdict in ((2262, GateVerdict.ALLOW), (9999, GateVerdict.DENY)):
         table = new_table(catalog, {"t": "TIMESTAMP(6)"}, name=f"db.t{year}")
         table.write(rows(table, [{"t": dt.datetime(year, 1, 1)}]))
         plan = table.plan_alter(finer)

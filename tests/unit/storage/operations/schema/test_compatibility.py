@@ -16,6 +16,7 @@ from lakewright.storage import (
     DropColumn,
     Finding,
     GateRules,
+    GateVerdict,
     MoveColumn,
     Position,
     RenameColumn,
@@ -24,7 +25,6 @@ from lakewright.storage import (
     Severity,
     Side,
     Table,
-    Verdict,
 )
 from lakewright.storage.spec.schema_change import SchemaChange
 from tests.support.tables.builders import compact, expire, new_table, rows
@@ -72,7 +72,7 @@ def test_by_default_a_change_that_adds_or_widens_has_no_finding(
     plan = table_of(catalog).plan_alter(QUIET[case])
     # A member that changes locks one old client out, which has a rule of its own.
     assert [each for each in plan.findings if each.rule is not Rule.READER_LOCKED_OUT] == []
-    assert plan.verdict is Verdict.ALLOW
+    assert plan.verdict is GateVerdict.ALLOW
 
 
 WARNED: dict[str, tuple[SchemaChange, str, str]] = {
@@ -94,7 +94,7 @@ def test_a_reader_of_the_older_schema_is_a_warning_and_denies_in_forward_modes(
     assert (finding.rule, finding.severity) == (Rule.FORWARD, Severity.WARNING)
     assert finding.column == column
     assert told in finding.message
-    assert table.plan_alter(change).verdict is Verdict.ALLOW
+    assert table.plan_alter(change).verdict is GateVerdict.ALLOW
     for mode in ("FORWARD", "FULL", "FORWARD_TRANSITIVE", "FULL_TRANSITIVE"):
         assert found(table, change, mode=mode) == [("forward", "breaking", column)]
     for mode in ("NONE", "BACKWARD_TRANSITIVE"):
@@ -141,7 +141,7 @@ def test_columns_that_move_are_told_to_readers_by_position(catalog: Catalog) -> 
         assert [(each.rule, each.severity) for each in plan.findings] == [
             (Rule.FORWARD, Severity.INFO)
         ]
-        assert plan.verdict is Verdict.ALLOW
+        assert plan.verdict is GateVerdict.ALLOW
 
 
 def test_moments_and_wall_clock_times_are_not_the_same(catalog: Catalog) -> None:

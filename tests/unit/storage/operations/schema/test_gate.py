@@ -23,6 +23,7 @@ from lakewright.storage import (
     Dependent,
     DropColumn,
     GateRules,
+    GateVerdict,
     MoveColumn,
     Position,
     RenameColumn,
@@ -31,7 +32,6 @@ from lakewright.storage import (
     Severity,
     Side,
     Table,
-    Verdict,
     Waiver,
 )
 from lakewright.storage.errors import (
@@ -70,8 +70,8 @@ def test_all_refusals_and_findings_are_told_at_once_and_none_hides_another(
     plan = table.plan_alter(*changes)
     breaking = [each for each in plan.findings if each.severity is Severity.BREAKING]
     assert [each.rule.value for each in breaking] == ["refused"] * 3 + ["values-lost"]
-    assert plan.verdict is Verdict.DENY
-    assert AlterPlan.from_json(plan.to_json()).verdict is Verdict.DENY
+    assert plan.verdict is GateVerdict.DENY
+    assert AlterPlan.from_json(plan.to_json()).verdict is GateVerdict.DENY
     with pytest.raises(
         SchemaDenied, match=r"denied for 4 reasons: 1\. .*primary key.*4\. "
     ) as error:
@@ -147,22 +147,22 @@ def test_a_waiver_covers_its_rule_and_column_until_its_day(catalog: Catalog) -> 
     dependent = Dependent(column="s", kind="asset check", name="s__not_null", via=("db.copy",))
     used = GateRules(dependents=(dependent,))
     plan = table.plan_alter(DropColumn("s"), rules=used)
-    assert plan.verdict is Verdict.DENY
+    assert plan.verdict is GateVerdict.DENY
     assert "asset check s__not_null (through db.copy)" in plan.findings[0].message
 
-    def verdict(**waiver: Any) -> Verdict:
+    def verdict(**waiver: Any) -> GateVerdict:
         given = {"rule": Rule.COLUMN_USED, "owner": "ann", "until": "2999-12-31", **waiver}
         rules = GateRules(dependents=(dependent,), waivers=(Waiver(**given),))
         return table.plan_alter(DropColumn("s"), rules=rules).verdict
 
-    assert verdict() is Verdict.ALLOW
-    assert verdict(column="s") is Verdict.ALLOW
-    assert verdict(column="a") is Verdict.DENY
-    assert verdict(rule=Rule.FORWARD) is Verdict.DENY
-    assert verdict(until="2000-01-01") is Verdict.DENY
+    assert verdict() is GateVerdict.ALLOW
+    assert verdict(column="s") is GateVerdict.ALLOW
+    assert verdict(column="a") is GateVerdict.DENY
+    assert verdict(rule=Rule.FORWARD) is GateVerdict.DENY
+    assert verdict(until="2000-01-01") is GateVerdict.DENY
     everything = tuple(Waiver(rule=rule, owner="ann", until="2999-12-31") for rule in Rule)
     impossible = table.plan_alter(DropColumn("k"), rules=GateRules(waivers=everything))
-    assert impossible.verdict is Verdict.DENY
+    assert impossible.verdict is GateVerdict.DENY
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_a_rewrite_that_must_come_first_cannot_be_waived(catalog: Catalog) -> No
     table = table.alter(ChangeType("a", "STRING"))
     everything = tuple(Waiver(rule=rule, owner="ann", until="2999-12-31") for rule in Rule)
     plan = table.plan_alter(ChangeType("a", "DATE"), rules=GateRules(waivers=everything))
-    assert plan.verdict is Verdict.REWRITE
+    assert plan.verdict is GateVerdict.REWRITE
     with pytest.raises(SchemaDenied, match="rewrite-first"):
         table.run_alter(plan)
     assert table.read(columns=["a"]).to_pylist() == [{"a": "5"}]
@@ -226,12 +226,12 @@ def test_waivers_of_two_columns_cover_a_dependent_of_every_column(catalog: Catal
     changes = (DropColumn("a"), DropColumn("s"))
     table = table_of(catalog)
 
-    def verdict(*waivers: Waiver) -> Verdict:
+    def verdict(*waivers: Waiver) -> GateVerdict:
         rules = GateRules(dependents=(dependent,), waivers=waivers)
         return table.plan_alter(*changes, rules=rules).verdict
 
-    assert verdict(*waivers) is Verdict.ALLOW
-    assert verdict(waivers[0]) is Verdict.DENY
+    assert verdict(*waivers) is GateVerdict.ALLOW
+    assert verdict(waivers[0]) is GateVerdict.DENY
 
 
 def test_a_waiver_that_ended_is_told(catalog: Catalog) -> None:
@@ -263,7 +263,7 @@ def test_a_rewrite_comes_first_where_no_client_casts_the_stored_type(
     table = table.alter(ChangeType("a", "STRING"))
     change = ChangeType("a", "VARBINARY(20)")
     plan = table.plan_alter(change)
-    assert plan.verdict is Verdict.REWRITE
+    assert plan.verdict is GateVerdict.REWRITE
     rewrite = [each for each in plan.findings if each.rule is Rule.REWRITE_FIRST]
     old = [entry.file for entry in table.at().files() if entry.file.schema_id == 0]
     assert [each.column for each in rewrite] == ["a"]
@@ -277,7 +277,7 @@ def test_a_rewrite_comes_first_where_no_client_casts_the_stored_type(
     table = table.alter(SetOption("compaction.force-rewrite-all-files", "true"))
     compact(table, full=True)
     again = table.plan_alter(change)
-    assert (again.verdict, again.rewrite_bytes) == (Verdict.ALLOW, 0)
+    assert (again.verdict, again.rewrite_bytes) == (GateVerdict.ALLOW, 0)
     altered = table.run_alter(again).schema
     assert str(altered.field("a").type) == "VARBINARY(20)"
     read = catalog.table("db.t").read(columns=["a"]).column("a").to_pylist()

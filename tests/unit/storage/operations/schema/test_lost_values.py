@@ -17,13 +17,13 @@ from lakewright.storage import (
     Compatibility,
     Finding,
     GateRules,
+    GateVerdict,
     RenameColumn,
     ResetOption,
     Rule,
     SetOption,
     Severity,
     Table,
-    Verdict,
     Waiver,
 )
 from lakewright.storage.errors import CommitConflictError, SchemaDenied
@@ -97,7 +97,7 @@ def test_statistics_that_do_not_tell_are_a_warning_and_a_scan_decides(catalog: C
     assert finding.severity is Severity.WARNING
     assert "statistics of 2 data files do not show it" in finding.message
     assert "--scan" in finding.way_out
-    assert table.plan_alter(numbers).verdict is Verdict.ALLOW
+    assert table.plan_alter(numbers).verdict is GateVerdict.ALLOW
     (counted,) = findings(table, numbers, rules=SCAN)
     assert (counted.rule, counted.severity) == (Rule.VALUES_LOST, Severity.BREAKING)
     assert (counted.details["values"], counted.details["is_exact"]) == (1, True)
@@ -360,7 +360,7 @@ def test_the_owner_of_a_table_may_accept_a_loss(catalog: Catalog) -> None:
     assert found(table, NARROW, rules=here) == [("values-lost", "breaking", "a")]
     waiver = Waiver(rule=Rule.VALUES_LOST, column="a", owner="ann", until="2999-12-31")
     waived = table.plan_alter(NARROW, rules=GateRules(waivers=(waiver,)))
-    assert waived.verdict is Verdict.ALLOW
+    assert waived.verdict is GateVerdict.ALLOW
     assert table.run_alter(waived).schema.id == 1
 
 
@@ -377,7 +377,7 @@ def test_rows_that_arrive_after_a_scan_are_scanned_too(catalog: Catalog) -> None
     table = table_of(catalog, [{"k": 1, "s": "1"}])
     numbers = ChangeType("s", "INT")
     plan = table.plan_alter(numbers, rules=SCAN)
-    assert plan.verdict is Verdict.ALLOW
+    assert plan.verdict is GateVerdict.ALLOW
     table.write(rows(table, [{"k": 2, "s": "x"}]))
     with pytest.raises(SchemaDenied, match="loses 1 values"):
         table.run_alter(plan)

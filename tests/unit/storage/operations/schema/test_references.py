@@ -13,11 +13,11 @@ from lakewright.storage import (
     ChangeType,
     DropColumn,
     Finding,
+    GateVerdict,
     RenameColumn,
     Rule,
     Severity,
     Table,
-    Verdict,
 )
 from lakewright.storage.errors import SchemaMoved
 from lakewright.storage.operations.leases.leases import LeaseRequest, acquire_lease
@@ -142,4 +142,4 @@ def test_writers_at_work_are_named_if_the_change_may_refuse_their_rows(catalog: 
     assert "append on host works under a lease (append on all of the table" in finding.message
     assert findings(table, Rule.OPEN_WRITE, DropColumn("a")) == []
     plan = table.plan_alter(required)
-    assert plan.verdict is Verdict.ALLOW
+    assert plan.verdict is GateVerdict.ALLOW
