@@ -7,9 +7,11 @@ import datetime as dt
 import json
 import math
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lakewright.storage import Catalog, Table
@@ -245,6 +247,47 @@ def test_limit_ends_the_read(catalog: Catalog, lakewright: Lakewright, limit: in
         ended = lakewright(catalog, "read", "db.t", "--limit", str(limit), "--format", form)
         around = {"json": 0, "csv": 1, "table": 3}[form]
         assert len(ended.lines) - around == min(limit, 6)
+
+
+@pytest.mark.parametrize("limit", [(), ("--limit", "2"), ("--limit", "0")])
+def test_a_parquet_file_holds_the_rows_with_their_types(
+    catalog: Catalog, lakewright: Lakewright, tmp_path: Path, limit: tuple[str, ...]
+) -> None:
+    table, file = every_type(catalog), tmp_path / "rows.parquet"
+    ended = lakewright(catalog, "read", "db.t", "--output", str(file), *limit)
+    assert (ended.code, ended.err) == (0, "")
+    wanted = table.read() if not limit else table.read().slice(0, int(limit[1]))
+    # As text, in which NaN equals itself.
+    assert repr(pq.read_table(file).to_pylist()) == repr(wanted.to_pylist())
+    assert not list(tmp_path.glob(".*"))
+
+
+@pytest.mark.parametrize(("name", "form"), [("a.csv", "csv"), ("a.json", "json"), ("a.x", "csv")])
+def test_a_file_holds_what_would_be_printed(
+    catalog: Catalog, lakewright: Lakewright, tmp_path: Path, name: str, form: str
+) -> None:
+    events_table(catalog)
+    printed = lakewright(catalog, "read", "db.t", "--format", form)
+    said = ["--format", form] if name == "a.x" else []
+    lakewright(catalog, "read", "db.t", "--output", str(tmp_path / name), *said)
+    assert (tmp_path / name).read_text(encoding="utf-8") == printed.out
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--format", "parquet"], "--format parquet needs --output"),
+        (["--output", "rows.xls"], "ends in none of .csv, .json and .parquet"),
+        (["--output", "missing/rows.csv"], "missing/rows.csv cannot be written: No such file"),
+    ],
+)
+def test_a_file_that_cannot_be_written_is_refused(
+    catalog: Catalog, lakewright: Lakewright, options: list[str], told: str
+) -> None:
+    events_table(catalog)
+    ended = lakewright(catalog, "read", "db.t", *options)
+    assert ended.code == 2
+    assert told in ended.err
 
 
 def test_earlier_states_are_read_by_snapshot_and_by_time(

@@ -1,8 +1,13 @@
-"""`lakewright read`: rows as a table, JSON lines or CSV, batch by batch."""
+"""`lakewright read`: rows, printed or in a file, batch by batch."""
 
 from __future__ import annotations
 
-from lakewright.cli.grammar.call import Call, check_one_of, filter_of
+from pathlib import Path
+from typing import get_args
+
+import click
+
+from lakewright.cli.grammar.call import Call, Form, check_one_of, filter_of
 from lakewright.cli.grammar.command import command
 from lakewright.cli.grammar.options import (
     ROW_NOTES,
@@ -14,16 +19,19 @@ from lakewright.cli.grammar.options import (
     where_option,
 )
 from lakewright.platform.upkeep.where_notes import WHERE_NOTES
+from lakewright.platform.upkeep.words import size_text
 
 
 @command(
     "read",
+    file_forms=("parquet",),
     notes=ROW_NOTES + WHERE_NOTES,
     examples="""
 lakewright read nyc.flights --limit 10
 lakewright read nyc.flights --where "dt = '2013-01-31' AND carrier IN ('AA', 'DL')" \\
     --columns carrier,flight,dep_delay --format csv
 lakewright read nyc.flights --tag before-the-import --format json
+lakewright read nyc.flights --where "dt = '2013-01-31'" --output january-31.parquet
 """,
 )
 @where_option
@@ -32,6 +40,12 @@ lakewright read nyc.flights --tag before-the-import --format json
 @snapshot_option
 @as_of_option
 @tag_option
+@click.option(
+    "--output",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write to this file, in the format of its ending: .csv, .json or .parquet.",
+)
 def read(
     call: Call,
     *,
@@ -41,12 +55,33 @@ def read(
     snapshot: int | None,
     as_of: int | None,
     tag: str | None,
+    output: Path | None,
 ) -> None:
-    """Print rows, in no promised order."""
-    from lakewright.cli.output.rows import print_rows
+    """Print rows, or write them to a file, in no promised order."""
+    from lakewright.cli.output.rows import print_rows, write_rows
 
     check_one_of(snapshot=snapshot, as_of=as_of, tag=tag)
+    form = _form(call.form, output)
     at = call.table().at(snapshot=snapshot, time=as_of, tag=tag)
     scan = at.scan(filter_of(where, at.schema), columns)
     fields = at.schema.fields_of(scan.reader.columns)
-    print_rows(call.form, fields, scan.batches(), limit=limit)
+    if output is None:
+        print_rows(form, fields, scan.batches(), limit=limit)
+        return
+    write_rows(output, form, fields, scan.batches(), limit=limit)
+    click.echo(f"wrote {output}, {size_text(output.stat().st_size)}")
+
+
+def _form(form: Form, output: Path | None) -> Form:
+    """The format of the rows: the asked one, or that of the file's ending."""
+    if output is None and form == "parquet":
+        raise click.UsageError("--format parquet needs --output FILE", click.get_current_context())
+    if output is None or form != "table":
+        return form
+    for known in get_args(Form):
+        if output.suffix == f".{known}":
+            return known
+    raise click.UsageError(
+        f"{output} ends in none of .csv, .json and .parquet; say --format csv, json or parquet",
+        click.get_current_context(),
+    )

@@ -27,7 +27,7 @@ _FORMAT_TABLE_VERBS = {
     "repair-partitions": "repair",
 }
 
-Form = Literal["table", "json", "csv"]
+Form = Literal["table", "json", "csv", "parquet"]
 Value = TypeVar("Value")
 
 

@@ -97,13 +97,14 @@ def warehouse_option(*, is_root: bool) -> click.Option:
     )
 
 
-def form_option(choices: Sequence[str] = ("table", "json", "csv")) -> click.Option:
+def _form_option(file_forms: Sequence[str]) -> click.Option:
     """`--format`."""
+    files = f"; {', '.join(file_forms)} only for a file" if file_forms else ""
     return HowOption(
         ["--format", "form"],
-        type=click.Choice(choices),
+        type=click.Choice(["table", "json", "csv", *file_forms]),
         default="table",
-        help="A table for people (the default), or JSON or CSV for programs.",
+        help=f"A table for people (the default), or JSON or CSV for programs{files}.",
     )
 
 
@@ -133,6 +134,7 @@ def command(
     notes: str = "",
     of_table: bool = True,
     of_form: bool = True,
+    file_forms: Sequence[str] = (),
     plans: bool = False,
 ) -> Callable[[Runner], Described]:
     """Turn a function into a command; its docstring is the help, its decorators are options.
@@ -144,7 +146,7 @@ def command(
         own: list[click.Parameter] = list(reversed(getattr(run, "__click_params__", [])))
         params: list[click.Parameter] = [warehouse_option(is_root=False)]
         if of_form:
-            params.insert(0, form_option())
+            params.insert(0, _form_option(file_forms))
         if plans:
             params[:0] = plan_options()
         if of_table:

@@ -1,11 +1,13 @@
-"""Rows printed as a table, JSON lines or CSV, one batch after another."""
+"""Rows as a table, JSON lines, CSV or Parquet, one batch after another."""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -22,6 +24,8 @@ from lakewright.cli.output.tables import (
 from lakewright.cli.output.terminal import styled, width_of_terminal
 from lakewright.cli.output.text import NULL, cut, printable, shown_text
 from lakewright.platform.upkeep.words import counted
+from lakewright.storage.codec.arrow_types import to_arrow_schema
+from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
 
 # Rows converted to text at a time; so many first rows set the widths of a table.
@@ -54,18 +58,55 @@ def print_rows(
         sys.stdout.write(line + "\n")
 
 
+def write_rows(
+    path: Path,
+    form: Form,
+    fields: Sequence[DataField],
+    pieces: Iterable[pa.Table],
+    limit: int | None,
+) -> None:
+    """Write pieces of rows to a file, which has its name only once it is whole.
+
+    Raises:
+        InvalidRequestError: the file cannot be written.
+    """
+    begun = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        if form == "parquet":
+            # Other forms need none of it.
+            import pyarrow.parquet as pq
+
+            schema = to_arrow_schema(fields)
+            with pq.ParquetWriter(begun, schema) as writer:
+                for rows in _limited(pieces, limit):
+                    writer.write_table(rows.cast(schema))
+        else:
+            with begun.open("w", encoding="utf-8") as file:
+                for line in _FORMATS[form](fields, _batches(fields, pieces, limit)):
+                    file.write(line + "\n")
+        begun.replace(path)
+    except OSError as error:
+        raise InvalidRequestError(f"{path} cannot be written: {error.strerror}") from error
+    finally:
+        begun.unlink(missing_ok=True)
+
+
 def _batches(fields: Sequence[DataField], pieces: Iterable[pa.Table], limit: int | None) -> Batches:
+    for rows in _limited(pieces, limit):
+        for start in range(0, rows.num_rows, _BATCH_ROWS):
+            yield plain_rows(rows.slice(start, _BATCH_ROWS), fields)
+
+
+def _limited(pieces: Iterable[pa.Table], limit: int | None) -> Iterator[pa.Table]:
     left = limit
     if left == 0:
         return
     for rows in pieces:
-        for start in range(0, rows.num_rows, _BATCH_ROWS):
-            count = _BATCH_ROWS if left is None else min(_BATCH_ROWS, left)
-            found = plain_rows(rows.slice(start, count), fields)
-            left = None if left is None else left - len(found)
-            yield found
-            if left == 0:
-                return
+        yield rows.slice(0, left)
+        if left is not None:
+            left = max(left - rows.num_rows, 0)
+        if left == 0:
+            return
 
 
 def _json_lines(fields: Sequence[DataField], batches: Batches) -> Iterator[str]:
