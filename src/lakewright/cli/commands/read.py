@@ -78,7 +78,8 @@ def _form(form: Form, output: Path | None) -> Form:
         raise click.UsageError("--format parquet needs --output FILE", click.get_current_context())
     if output is None or form != "table":
         return form
-    for known in get_args(Form):
+    known_forms: tuple[Form, ...] = get_args(Form)
+    for known in known_forms:
         if output.suffix == f".{known}":
             return known
     raise click.UsageError(
