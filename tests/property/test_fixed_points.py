@@ -49,6 +49,7 @@ ASKED_FOR_ONCE = {
     "delete_branch",
     "delete_tags",
     "exchange_partition",
+    "expire_consumers",
     "fast_forward",
     "mark_done",
     "rename_partition",

@@ -123,7 +123,7 @@ def test_an_overwrite_of_a_table_without_keys_is_told_by_its_new_rows_if_the_tab
 @pytest.mark.parametrize(
     ("option", "reason"),
     [
-        ({"changelog_producer": "lookup"}, "changelog-producer=lookup tells rows of overwrites"),
+        ({"changelog_producer": "lookup"}, "changelog-producer=lookup reports rows of overwrites"),
         ({"bucket": "-2"}, "rows of postponed buckets"),
         ({"deletion_vectors__enabled": "true"}, "rows of level 0"),
     ],

@@ -471,7 +471,7 @@ def test_a_compaction_that_told_its_changes_stays(catalog: Catalog) -> None:
     table = new_table(catalog, keys=("id",), options=options)
     table.write(rows(table, events(0, 3)))
     (compaction,) = made_by(table, VERBS["compact"])
-    with pytest.raises(NotRevertible, match="told readers of changes"):
+    with pytest.raises(NotRevertible, match="readers of changes have read"):
         table.history.plan_revert(compaction)
 
 
