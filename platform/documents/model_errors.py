@@ -69,7 +69,9 @@ def explain(detail: ErrorDetails, model: type[BaseModel]) -> Finding:
         case "model_type" | "model_attributes_type" if place == ("source",):
             return place, f"{given!r} does not say what kind it is; write {_source_form(given)}"
         case "mapping_type" | "dict_type" | "model_type" | "model_attributes_type":
-            shown = "null" if given is None else repr(given)
+            # A URL may be a secret, such as that of a webhook.
+            is_url = isinstance(given, str) and "://" in given
+            shown = "null" if given is None else "a URL" if is_url else repr(given)
             return place, f"{shown} is not a mapping of keys to values"
         case _:
             return place, f"{given!r}: {detail['msg'][:1].lower()}{detail['msg'][1:]}"

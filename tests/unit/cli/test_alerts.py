@@ -158,3 +158,14 @@ def test_an_address_in_a_file_is_refused_without_being_repeated(
     assert "secret" not in told.out + told.err
     half = lakewright(None, "check", policy(tmp_path, "mail_to: [a@b.org]"))
     assert "mail needs all of mail_server, mail_from and mail_to" in half.out + half.err
+
+
+def test_an_address_in_place_of_the_section_is_refused_and_not_repeated(
+    lakewright: Lakewright, tmp_path: Path
+) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text("warehouse: {alerts: 'https://hooks.example/s3cret'}\n")
+    ended = lakewright(None, "check", str(file))
+    assert ended.code == 2
+    assert "is not a mapping of keys to values" in ended.out + ended.err
+    assert "s3cret" not in ended.out + ended.err

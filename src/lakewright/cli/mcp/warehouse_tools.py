@@ -92,7 +92,7 @@ class WarehouseTools:
         *,
         table: _AnyTable = None,
         pattern: Annotated[
-            str, Field(description="Only tables whose name fits, such as sales.*.")
+            str, Field(description="Only tables whose name fits, such as sales.*.", max_length=300)
         ] = "*",
         limit: _Limit = 20,
     ) -> Value:
