@@ -198,7 +198,7 @@ class _Look:
                 verb=RESPEC,
                 why=Why.STOPPED_CHANGE,
                 subject=self.table,
-                told=f"{told}",
+                told=told,
                 options={"keys": list(survey.partition_keys), "keep_staged": True},
                 cost=Cost(files_named=0 if survey.keyed else survey.files.files),
                 state=state,

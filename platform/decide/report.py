@@ -3,6 +3,8 @@
 1. One look, as `lakewright top` takes it, with the ledger's last month and the recorded states.
 2. Sections of HTML, in which every text is escaped; values of plots lie beside them as JSON.
 3. The page: its style, and Vega's JavaScript, of which its policy lets no other script run.
+
+The file is long since each section of the page stands here, in the order of the page.
 """
 
 from __future__ import annotations

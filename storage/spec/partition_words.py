@@ -81,6 +81,8 @@ def read_partition(text: str) -> dict[str, object]:
             spec: dict[str, object] = json.loads(text)
         except ValueError as error:
             raise InvalidRequestError(f"{text!r} is not JSON: {error}") from None
+        except RecursionError:
+            raise InvalidRequestError(f"{text[:40]!r}… is nested too deeply") from None
         return {
             name: ExactText(value) if isinstance(value, str) else value
             for name, value in spec.items()

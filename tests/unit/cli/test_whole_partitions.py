@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from lakewright.storage import Catalog, Table
@@ -236,3 +238,21 @@ def test_a_listing_past_a_change_of_keys_counts_partitions_once_and_says_what_is
         of_then = catalog.table("db.t").at(snapshot=snapshot).schema.partition_keys
         told = lakewright(catalog, "partitions", "db.t", "--snapshot", str(snapshot))
         assert len(told.lines) - 2 == (1 if of_then == ("day",) else 3)
+
+
+def test_a_partition_that_is_nested_too_deeply_is_refused(
+    catalog: Catalog, lakewright: Lakewright
+) -> None:
+    new_table(catalog, name="db.deep", partitions=["day"])
+    nested = '{"day": ' + "[" * 50_000 + "]" * 50_000 + "}"
+    ended = lakewright(catalog, "drop-partitions", "db.deep", "--partition", nested)
+    assert ended.code == 2
+    assert "nested too deeply" in ended.err
+
+
+def test_a_project_is_not_made_over_a_file(lakewright: Lakewright, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("kept")
+    ended = lakewright(None, "init", str(file))
+    assert (ended.code, file.read_text()) == (2, "kept")
+    assert "name another folder" in ended.err

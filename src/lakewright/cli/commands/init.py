@@ -22,7 +22,12 @@ def init(_: Call, *, folder: Path) -> None:
     """Make a project with an example table, its data, a policy and the settings of Dagster."""
     from lakewright.project.new import make_project
 
-    for file in make_project(folder):
+    try:
+        written = list(make_project(folder))
+    except OSError as error:
+        told = f"no project can be made in {folder}: {error.strerror}; name another folder"
+        raise click.UsageError(told, click.get_current_context()) from None
+    for file in written:
         click.echo(f"wrote {file}")
     here = "" if folder == Path() else f"cd {folder} && "
     click.echo(f"\nNext:\n  {here}lakewright up\n  {here}lakewright check tables policy.yaml")
