@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 
@@ -70,25 +70,24 @@ def write_rows(
     Raises:
         InvalidRequestError: the file cannot be written.
     """
-    begun = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        if form == "parquet":
-            # Other forms need none of it.
-            import pyarrow.parquet as pq
+        with TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
+            begun = Path(folder, path.name)
+            if form == "parquet":
+                # Other forms need none of it.
+                import pyarrow.parquet as pq
 
-            schema = to_arrow_schema(fields)
-            with pq.ParquetWriter(begun, schema) as writer:
-                for rows in _limited(pieces, limit):
-                    writer.write_table(rows.cast(schema))
-        else:
-            with begun.open("w", encoding="utf-8") as file:
-                for line in _FORMATS[form](fields, _batches(fields, pieces, limit)):
-                    file.write(line + "\n")
-        begun.replace(path)
+                schema = to_arrow_schema(fields)
+                with pq.ParquetWriter(begun, schema) as writer:
+                    for rows in _limited(pieces, limit):
+                        writer.write_table(rows.cast(schema))
+            else:
+                with begun.open("w", encoding="utf-8") as file:
+                    for line in _FORMATS[form](fields, _batches(fields, pieces, limit)):
+                        file.write(line + "\n")
+            begun.replace(path)
     except OSError as error:
         raise InvalidRequestError(f"{path} cannot be written: {error.strerror}") from error
-    finally:
-        begun.unlink(missing_ok=True)
 
 
 def _batches(fields: Sequence[DataField], pieces: Iterable[pa.Table], limit: int | None) -> Batches:
