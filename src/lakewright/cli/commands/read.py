@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import get_args
 
 import click
 
@@ -78,9 +77,10 @@ def _form(form: Form, output: Path | None) -> Form:
         raise click.UsageError("--format parquet needs --output FILE", click.get_current_context())
     if output is None or form != "table":
         return form
-    for known in get_args(Form):
-        if output.suffix == f".{known}":
-            return known
+    forms: tuple[Form, ...] = ("csv", "json", "parquet")
+    for each in forms:
+        if output.suffix == f".{each}":
+            return each
     raise click.UsageError(
         f"{output} ends in none of .csv, .json and .parquet; say --format csv, json or parquet",
         click.get_current_context(),
