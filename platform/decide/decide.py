@@ -531,13 +531,16 @@ class _Look:
         if barred is not None:
             yield barred
             return
-        told = f"at most {counted(found.estimated_files, 'orphan')}, by a sample of its folders"
+        count = found.estimated_files
+        told = f"at most {counted(count, 'orphan')}, by a sample of its folders"
+        if not count:
+            told = "no orphan in a sample of its folders"
         # What is set aside is freed by a purge only, but it is why this is worth its while.
         yield self._scheduled(
             REMOVE_ORPHANS,
             policy,
             told,
-            cost=Cost(files=found.estimated_files),
+            cost=Cost(files=count),
             later=Benefit(bytes_freed=found.estimated_bytes),
         )
 

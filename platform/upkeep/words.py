@@ -26,13 +26,17 @@ def signed_size(size_bytes: int) -> str:
 
 
 def duration_text(duration_ms: int) -> str:
-    """`850 ms`, `12.3 s`, `4 min 5 s`."""
+    """`850 ms`, `12.3 s`, `4 min 5 s`, `1 h`, `7 d`."""
     if duration_ms < 1000:
         return f"{duration_ms} ms"
     if duration_ms < 60_000:
         return f"{duration_ms / 1000:.1f} s"
-    minutes, seconds = divmod(round(duration_ms / 1000), 60)
-    return f"{minutes} min {seconds} s"
+    left, told = round(duration_ms / 1000), []
+    for unit, seconds in (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)):
+        count, left = divmod(left, seconds)
+        if count:
+            told.append(f"{count} {unit}")
+    return " ".join(told[:2])
 
 
 def time_text(time_ms: int) -> str:

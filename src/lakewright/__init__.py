@@ -1,4 +1,11 @@
-"""Lakewright: upkeep of open lakehouse tables, on Dagster and PySpark."""
+"""Lakewright: upkeep of open lakehouse tables, on Dagster and PySpark.
+
+catalog = lakewright.Catalog.open("./warehouse")
+orders = catalog.create_table("shop.orders", rows.schema, partition_keys=["day"])
+orders.write(rows)
+orders.read("amount > 10")
+lakewright.upkeep(catalog, "policy.yaml")
+"""
 
 from __future__ import annotations
 

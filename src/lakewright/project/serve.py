@@ -20,6 +20,15 @@ from lakewright.storage.errors import NotFoundError
 
 HOST = "127.0.0.1"
 LOCATION = "lakewright.definitions"
+# Dagster warns of how Lakewright itself calls it, which no user of a workspace can change.
+_UNHEEDED = ",".join(
+    f"ignore:{message}"
+    for message in (
+        "Function `dev_command` is superseded",
+        "Parameter `owners` of initializer `SensorDefinition.__init__`",
+        "Parameter `execution_type` of function `AssetsDefinition.__init__`",
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -42,6 +51,7 @@ class ServedProject:
             "DAGSTER_HOME": str(self.home),
             "DAGSTER_DISABLE_TELEMETRY": "yes",
             "GX_ANALYTICS_ENABLED": "false",
+            "PYTHONWARNINGS": ",".join(filter(None, [_UNHEEDED, os.environ.get("PYTHONWARNINGS")])),
             # The events of a run over many partitions are stored by the hundred (dagster.yaml).
             "DAGSTER_EVENT_BATCH_SIZE": os.environ.get("DAGSTER_EVENT_BATCH_SIZE", "500"),
         }

@@ -73,6 +73,13 @@ def test_help_lists_neither_aliases_nor_hints(lakewright: Lakewright) -> None:
     assert not listed & (set(ALIASES) | set(HINTS))
 
 
+@pytest.mark.parametrize("words", [[], ["read"], ["tag", "list"], ["describe"]], ids=" ".join)
+def test_help_is_a_word_too(lakewright: Lakewright, words: list[str]) -> None:
+    asked = lakewright(None, "help", *words)
+    assert asked.code == 0
+    assert asked == lakewright(None, *words, "--help")
+
+
 def test_an_unknown_word_keeps_the_suggestion_of_similar_commands(lakewright: Lakewright) -> None:
     ended = lakewright(None, "compct")
     assert ended.code == 2

@@ -55,6 +55,8 @@ def test_commands_are_recorded_from_the_creation_of_the_ledger_on(
     assert len(shown) == 3
     assert "drop_partitions" in shown[-1]
     assert lakewright(catalog, "ledger", "--since", "1d", "--run", "x").out.startswith("no such")
+    short = told[0]["run"][-9:-1]
+    assert len(lakewright(catalog, "ledger", "--run", short).lines) == 3
 
 
 def test_the_history_of_an_unknown_table_names_a_similar_one(

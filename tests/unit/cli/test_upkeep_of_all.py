@@ -58,6 +58,33 @@ def test_a_python_user_calls_the_same_upkeep(
     assert sum(each.file_count for each in catalog.table("db.a").at().partitions()) == 6
 
 
+def test_partitions_that_wait_for_the_same_are_one_line_for_people_and_each_one_for_programs(
+    catalog: Catalog, lakewright: Lakewright, tmp_path: Path
+) -> None:
+    table = new_table(catalog, {"day": "INT", "v": "INT"}, name="db.a", partitions=["day"])
+    for number in range(5):
+        table.write(rows(table, [{"day": day, "v": number} for day in range(200)]))
+    written = tmp_path / "policy.yaml"
+    written.write_text(f"warehouse:{COMPACTION_ONLY.replace('0 b', '1 GB, at_latest: 100000d')}")
+    call = ("upkeep", "--policy", str(written), "--dry-run")
+
+    told = [line for line in lakewright(catalog, *call).lines if line.startswith("waits")]
+    assert len(told) == 1
+    assert told[0].endswith("after the last write; and 199 more partitions")
+    assert len(lakewright(catalog, *call, "--format", "json").json) == 200
+
+
+def test_what_upkeep_did_is_undone_by_the_command_that_it_tells(
+    catalog: Catalog, lakewright: Lakewright, tmp_path: Path
+) -> None:
+    neglected(catalog, "db.a", 6)
+    told = lakewright(catalog, "upkeep", "--policy", policy(tmp_path)).lines[-1]
+    words = told.partition(" takes back ")[0].split()
+    assert words[:4] == ["lakewright", "--warehouse", catalog.uri, "undo"]
+    assert lakewright(None, *words[1:]).code == 0
+    assert sum(each.file_count for each in catalog.table("db.a").at().partitions()) == 6
+
+
 def test_what_is_due_is_told_then_done_and_then_nothing_is_due(
     catalog: Catalog, lakewright: Lakewright, tmp_path: Path
 ) -> None:

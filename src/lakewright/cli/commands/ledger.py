@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import re
 from typing import TYPE_CHECKING
 
 import click
@@ -53,7 +52,7 @@ def ledger(
     create: bool,
 ) -> Answer:
     """List the actions of upkeep, or of one table, oldest first."""
-    from lakewright.cli.output.ledger_text import actions_since
+    from lakewright.cli.output.ledger_text import actions_since, short_run
     from lakewright.platform.ledger.ledger import Ledger
 
     if create:
@@ -69,7 +68,7 @@ def ledger(
     if table is not None and not found:
         _check_known(call.catalog(), table)
     return listed(
-        [each for each in found if run in (None, each.run)],
+        [each for each in found if run in (None, each.run, short_run(each.run))],
         [
             TextColumn("began (UTC)"),
             TextColumn("table"),
@@ -110,6 +109,7 @@ def _check_known(catalog: Catalog, table: str) -> None:
 
 
 def _cells(action: Action) -> list[Cell]:
+    from lakewright.cli.output.ledger_text import short_run
     from lakewright.platform.upkeep.words import duration_text
 
     foreseen = action.predicted_cost.milliseconds if action.predicted_cost else 0
@@ -120,16 +120,10 @@ def _cells(action: Action) -> list[Cell]:
         action.verdict.value.replace("_", " "),
         duration_text(action.cost.milliseconds),
         duration_text(foreseen) if foreseen else "-",
-        _short(action.run),
+        short_run(action.run),
         # A shadow has done nothing yet, so its reason stands here.
         action.error or action.summary or action.reason,
     ]
-
-
-def _short(run: str) -> str:
-    """What `lakewright undo` takes for a run: 8 digits of a command, or of a Dagster run."""
-    found = re.search(r"\((\w{8})\)$", run) or re.match(r"dagster-(\w{8})-", run)
-    return run if found is None else found[1]
 
 
 def _record(action: Action) -> dict[str, object]:

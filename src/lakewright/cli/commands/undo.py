@@ -34,7 +34,7 @@ lakewright undo 1f0c2d3e --dry-run
 lakewright undo 1f0c2d3e --table nyc.flights
 """,
 )
-@click.argument("run")
+@click.argument("run", required=False)
 @click.option(
     "--table",
     "tables",
@@ -44,8 +44,12 @@ lakewright undo 1f0c2d3e --table nyc.flights
     help="Undo it in this table only. May be given several times.",
 )
 @click.option("--dry-run", is_flag=True, help="Print what would be done; write nothing.")
-def undo(call: Call, *, run: str, tables: tuple[str, ...]) -> Answer:
+def undo(call: Call, *, run: str | None, tables: tuple[str, ...]) -> Answer:
     """Undo a run: revert its snapshots, and restore the files that it moved to quarantine."""
+    if run is None:
+        raise click.UsageError(
+            "name a run; `lakewright ledger` lists them", click.get_current_context()
+        )
     catalog = call.catalog()
     # Told after the progress, which has the terminal to itself.
     warnings: list[str] = []

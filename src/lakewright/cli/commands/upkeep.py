@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from lakewright.cli.exit_codes import CONFLICT
 from lakewright.cli.grammar.call import Call
 from lakewright.cli.grammar.command import command
 from lakewright.cli.output.answers import Answer, Record
+from lakewright.cli.output.ledger_text import short_run
 from lakewright.cli.output.progress import shown_steps
 from lakewright.cli.output.tables import Block, TextColumn, TextTable
 from lakewright.cli.output.text import Cell
@@ -27,7 +28,7 @@ from lakewright.platform.decide.kept_tables import KeptTables, check_patterns
 from lakewright.platform.decide.look import Look
 from lakewright.platform.decide.upkeep import UpkeepRounds, Upkept, plain_decision, states_of
 from lakewright.platform.documents.variables import POLICY_VARIABLE
-from lakewright.platform.ledger.intents import Declined, Intent
+from lakewright.platform.ledger.intents import Declined, Intent, WhyNot
 from lakewright.platform.policies.check_files import unused_policies
 from lakewright.platform.policies.policy_watch import PolicyFiles
 from lakewright.platform.upkeep.words import counted, duration_text, size_text
@@ -93,7 +94,7 @@ def upkeep(
         done = rounds.carry_out(look)
     for warning in warnings:
         sys.stderr.write(f"lakewright: warning: {warning}\n")
-    return _done(done, shadows=len(look.shadows))
+    return _done(done, call.program, shadows=len(look.shadows))
 
 
 # --- what is shown -------------------------------------------------------------------------------
@@ -128,8 +129,8 @@ def _told(look: Look, *, everything: bool) -> Answer:
         if not rows:
             return [f"{looked}: nothing is due"]
         cells: list[list[Cell]] = [
-            [state, each.table, each.verb.replace("_", " "), _size(each), each.reason]
-            for state, each in rows
+            [state, each.table, each.verb.replace("_", " "), _size(each), reason]
+            for state, each, reason in _folded(rows)
         ]
         size = size_text(sum(each.cost.bytes for each in look.choice.chosen))
         chosen, shadows = (
@@ -148,9 +149,23 @@ def _told(look: Look, *, everything: bool) -> Answer:
     return Answer(text=text, value=records, records=records)
 
 
-def _done(done: Upkept, *, shadows: int) -> Answer:
+def _folded(
+    rows: Sequence[tuple[str, Intent | Declined]],
+) -> Iterator[tuple[str, Intent | Declined, str]]:
+    """The rows with their reasons; partitions of a table that wait for the same thing are one."""
+    alike: dict[tuple[str, str, str, WhyNot | None], list[Intent | Declined]] = {}
+    for state, each in rows:
+        why_not = each.why_not if isinstance(each, Declined) else None
+        alike.setdefault((state, each.table, each.verb, why_not), []).append(each)
+    for (state, *_), found in alike.items():
+        more = f"; and {counted(len(found) - 1, 'more partition')}" if len(found) > 1 else ""
+        yield state, found[0], f"{found[0].reason}{more}"
+
+
+def _done(done: Upkept, program: str, *, shadows: int) -> Answer:
     """What was carried out, what came of it, and what else is due but not done."""
     actions, left = done.actions, done.left
+    run = short_run(done.run)
 
     def text() -> Sequence[Block]:
         if not actions:
@@ -168,7 +183,8 @@ def _done(done: Upkept, *, shadows: int) -> Answer:
             ]
             for each in actions
         ]
-        return [TextTable(_DONE_COLUMNS, cells), "", *_left(left), f"run: {done.run}"]
+        told = f"{program} undo {run} takes back what can be taken back"
+        return [TextTable(_DONE_COLUMNS, cells), "", *_left(left), told]
 
     def records() -> list[Record]:
         return [

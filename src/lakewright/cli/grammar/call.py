@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from click import UsageError, get_current_context
 
-from lakewright.platform.documents.variables import WAREHOUSE_VARIABLE
+from lakewright.platform.documents.variables import DEFAULT_WAREHOUSE, WAREHOUSE_VARIABLE
 
 if TYPE_CHECKING:
     from lakewright.storage import Catalog, FormatTable, Table, TableSchema
@@ -51,6 +52,13 @@ class Call:
     def only_plans(self) -> bool:
         """Whether the call only plans and does not change the table."""
         return self.dry_run or self.save_plan is not None
+
+    @property
+    def program(self) -> str:
+        """What a command on the same warehouse begins with."""
+        if self.warehouse == (os.environ.get(WAREHOUSE_VARIABLE) or DEFAULT_WAREHOUSE):
+            return "lakewright"
+        return f"lakewright --warehouse {shlex.quote(self.warehouse)}"
 
     def catalog(self) -> Catalog:
         """The named warehouse, which must exist.

@@ -48,7 +48,7 @@ _OWN: dict[str, dict[str, str]] = {
         "savings": "what upkeep cost and saved, predicted and actual",
         "report": "one HTML page: state, debt, cost, savings, each table",
         "replay": "what another policy would have cost and gained",
-        "metrics": "the same for Prometheus",
+        "metrics": "what upkeep did and saved, for Prometheus",
     },
     "Partitions": {
         "backfill": "write many partitions from the source, in one run",
@@ -132,6 +132,11 @@ class Root(DescribedGroup):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] == "help":
+            if not args[1:]:
+                click.echo(ctx.get_help())
+                ctx.exit()
+            args = [*args[1:], "--help"]
         # Messages and records then name the command itself.
         asked = [ALIASES.get(args[0], args[0]), *args[1:]]
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from lakewright.cli.grammar.call import Call
@@ -25,3 +26,9 @@ def actions_since(
         raise NotFoundError(told)
     begins_ms = None if since_ms is None else max(0, catalog.env.now_ms() - since_ms)
     return ledger.actions(table=table, verb=verb, since_ms=begins_ms)
+
+
+def short_run(run: str) -> str:
+    """What `lakewright undo` takes for a run: 8 digits of a command, or of a Dagster run."""
+    found = re.search(r"\((\w{8})\)$", run) or re.match(r"dagster-(\w{8})-", run)
+    return run if found is None else found[1]

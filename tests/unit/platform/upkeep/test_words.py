@@ -31,11 +31,13 @@ def test_sizes_are_human(size_bytes: int, text: str) -> None:
 
 
 def test_durations_have_the_unit_they_need() -> None:
-    assert [duration_text(each) for each in (5, 1500, 59_949, 245_000)] == [
+    assert [duration_text(each) for each in (5, 1500, 59_949, 245_000, 3_600_000, 695_000_000)] == [
         "5 ms",
         "1.5 s",
         "59.9 s",
         "4 min 5 s",
+        "1 h",
+        "8 d 1 h",
     ]
 
 
