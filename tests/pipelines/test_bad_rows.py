@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from decimal import Decimal
 from typing import Any
 
@@ -9,6 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import lakewright
+from lakewright.cli import main
 from lakewright.platform.ingest import replay_rejects as replays
 from lakewright.platform.ingest.rejects import Rejects
 from lakewright.storage import ChangeType
@@ -261,3 +264,36 @@ def test_the_value_of_a_variable_is_not_kept_with_a_bad_row(
     assert lake.materialize("shop.sales", partitions="2024-01-01").success
     assert "${SECRET_PART}" in rejects(lake)[0]["source"]
     assert not any("hidden" in str(row) for row in rejects(lake))
+
+
+def test_the_command_tells_what_it_appends_and_what_is_left(
+    lake: Lake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(lake, "a.csv", CSV)
+    declare(lake, KEPT)
+    where = ["--warehouse", lake.warehouse.location]
+    tables = ["shop.sales", "--tables", str(lake.folder / "tables")]
+    assert main([*where, "backfill", *tables, "--partitions", "2024-01-01"]) == 0
+    assert "4 bad rows left out" in capsys.readouterr().out
+    declare(lake, '{csv: FOLDER/a.csv, on_bad_row: quarantine, nulls: [x, ""]}')
+    assert main([*where, "replay-rejects", *tables, "--dry-run"]) == 0
+    told = capsys.readouterr().out
+    assert "dry run: 1 row of shop.sales__rejects appended to shop.sales, 3 left" in told
+    assert len(sales(lake)) == 2
+    assert main([*where, "replay-rejects", *tables, "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["appended"] == 1
+    assert any("the row has 4 values, and the file 3 columns" in e["why"] for e in found["left"])
+    assert not any("/tmp" in each["why"] for each in found["left"])
+    assert len(sales(lake)) == 3
+    assert lakewright.replay_rejects(lake.catalog, "shop.sales", tables=tables[2:]).appended == 0
+
+
+def test_undo_of_a_run_takes_its_rejects_back(lake: Lake) -> None:
+    put(lake, "a.csv", CSV)
+    declare(lake, KEPT)
+    outcome = lake.materialize("shop.sales", partitions="2024-01-01")
+    run_undo = {"ops": {"undo": {"config": {"run": outcome.run_id}}}}
+    assert lake.run_job("undo", run_undo).success
+    assert sales(lake) == []
+    assert rejects(lake) == []
