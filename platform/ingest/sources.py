@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakewright.platform.ingest.bad_rows import BadRows
 from lakewright.platform.ingest.source_files import (
     Partitions,
     SourceFile,
@@ -43,6 +44,7 @@ class SourceRequest:
     `partitions` are the wanted partitions, in order; None means all. Rows of other partitions are
     refused. `upstream` holds the tables that the table depends on. The first use of `spark` starts
     a session. `wants_spark` says whether a DataFrame is the better result; it is never required.
+    `bad_rows` gets the rows of files that are left out.
     """
 
     table: str
@@ -50,6 +52,7 @@ class SourceRequest:
     upstream: Mapping[str, Table]
     wants_spark: bool
     session: Callable[[], Any] = field(repr=False)
+    bad_rows: BadRows | None = field(default=None, repr=False)
 
     @property
     def spark(self) -> Any:
@@ -166,7 +169,7 @@ def _files_source(declaration: TableDeclaration) -> Source:
                 partial(_read, wanted=request.partitions),
                 files[0].fields,
             )
-        return read_in_turn(files, request.partitions)
+        return read_in_turn(files, request.partitions, request.bad_rows)
 
     return read
 
@@ -231,6 +234,9 @@ def _in_spark(
 ) -> bool:
     # Tasks of Spark do not reach the memory of this process.
     if not files or files[0].file.fs.scheme == "memory":
+        return False
+    # This process counts the rows that it leaves out.
+    if request.bad_rows is not None:
         return False
     if any(_is_finer_than_spark(field.type) for field in files[0].fields):
         return False

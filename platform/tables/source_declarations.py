@@ -18,6 +18,14 @@ class ExtraColumns(Enum):
     IGNORE = "ignore"
 
 
+class OnBadRow(Enum):
+    """What a run does with rows that do not parse or do not fit the table."""
+
+    FAIL = "fail"
+    SKIP = "skip"
+    QUARANTINE = "quarantine"
+
+
 class SourceDeclaration(Declared):
     """Where rows come from: a function, files, or a stream.
 
@@ -48,6 +56,16 @@ class SourceDeclaration(Declared):
         description="whether a run may empty partitions that get no rows from the source",
     )
     extra_columns: ExtraColumns = ExtraColumns.REFUSE
+    on_bad_row: OnBadRow = Field(
+        default=OnBadRow.FAIL,
+        description=(
+            "what becomes of rows that do not parse, do not fit their types or row by row "
+            "expectations, or were not asked for: quarantine keeps them in `<table>__rejects`"
+        ),
+    )
+    max_bad_rows: int = Field(
+        default=10_000, ge=1, description="how many bad rows a run leaves out before it fails"
+    )
     delimiter: str = Field(default=",", description="the field separator of a CSV")
     header: bool = Field(
         default=True, description="whether a CSV begins with the names of its columns"

@@ -52,6 +52,7 @@ _OWN: dict[str, dict[str, str]] = {
     },
     "Partitions": {
         "backfill": "write many partitions from the source, in one run",
+        "replay-rejects": "bad rows that were kept, tried again",
     },
     "References": {
         "tag": "names of snapshots, which then outlive expiry",
