@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from lakewright.storage.errors import CorruptionError, InvalidRequestError
+from lakewright.storage.errors import CorruptionError, InvalidRequestError, UnsupportedError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.changes.change_plan import (
     ChangePlan,
@@ -70,6 +70,7 @@ def written_plan(
     chosen = [entry for entry in entries if (sees_all or entry.bucket >= 0) and wanted.takes(entry)]
     splits = list(written_splits(chosen))
     schema_ids = {entry.file.schema_id for entry in chosen}
+    check_key_stands(files, schema_ids)
     keys = {files.at_schema(each).schema.partition_keys for each in schema_ids}
     if files.schema.has_primary_key and len(keys) > 1:
         # A primary key lies elsewhere since the keys changed, and its changes stay in order.
@@ -80,6 +81,20 @@ def written_plan(
         snapshot_ids=tuple(each.id for each in snapshots),
         splits=tuple(splits),
     )
+
+
+def check_key_stands(files: TableFiles, schema_ids: Iterable[int]) -> None:
+    """Check that rows of these schemas have a primary key if the table has one.
+
+    Raises:
+        UnsupportedError: the table got its primary key since.
+    """
+    if any(files.at_schema(each).schema.is_keyed != files.schema.is_keyed for each in schema_ids):
+        raise UnsupportedError(
+            f"{files.name} got its primary key amid these changes, and rows of before have none; "
+            "read what came before by a snapshot, and the changes after the key",
+            table=files.name,
+        )
 
 
 def _check_changelogs(files: TableFiles, snapshots: Sequence[Snapshot]) -> None:

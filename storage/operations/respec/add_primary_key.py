@@ -5,9 +5,10 @@
    key. No client opens a table by a schema that is not its latest.
 3. Write the rows of each partition into buckets, sorted by key, with the columns of key-value
    files, at the deepest level. No snapshot names the files yet.
-4. Commit one snapshot that has these files in place of all others; they name the schema with the
+4. Commit a snapshot that has these files in place of all others; they name the schema with the
    key. A reader of the append table takes the columns of the table from them. Lakewright's
-   committers wait from here on.
+   committers wait from here on. Commit another one whose manifests name these files alone: some
+   clients decode the keys of removed files, too.
 5. If no other commit followed, create the schema with the key as the latest. From that moment every
    client reads a keyed table: each bucket is one sorted run, whose keys do not repeat.
 
@@ -64,7 +65,7 @@ from lakewright.storage.operations.write.verify import (
 )
 from lakewright.storage.spec.arguments import listed_names, whole_number
 from lakewright.storage.spec.client_rules import check_clients_open
-from lakewright.storage.spec.commit import Change, CommitMessage
+from lakewright.storage.spec.commit import Change, CommitMessage, RestatedBase
 from lakewright.storage.spec.data_types import not_null
 from lakewright.storage.spec.manifest import FileSource, ManifestEntry
 from lakewright.storage.spec.options import BucketMode
@@ -257,14 +258,6 @@ def _check_possible(files: TableFiles) -> None:
             f"{name} has {len(waiting)} pending batches without a key; commit or abort them first "
             "(lakewright pending)",
             table=name,
-        )
-    log = next((each for each in schema.options if each.startswith("log.")), None)
-    if log is not None:
-        raise UnsupportedError(
-            f"a log is attached to {name} (option {log}), and its readers know no key; take the "
-            "log away first",
-            table=name,
-            option=log,
         )
     if schema.options.get("scan.fallback-branch"):
         raise UnsupportedError(
@@ -522,10 +515,17 @@ def _published(
         StalePlan: others committed since the files were read.
     """
     added = [entry for each in messages for entry in each.entries(each.new_files)]
+    change_id = still.env.new_id()
+    holding = replace(still, holding=change_id)
+    own = before
 
-    def build(latest: Snapshot | None, live_files: LiveFiles) -> Change:
-        if latest is None or latest.delta_manifest_list != before.delta_manifest_list:
+    def follows(latest: Snapshot | None) -> Snapshot:
+        if latest is None or latest.delta_manifest_list != own.delta_manifest_list:
             raise _stale(still, "others committed while its rows were written")
+        return latest
+
+    def replaced(latest: Snapshot | None, live_files: LiveFiles) -> Change:
+        latest = follows(latest)
         removed: list[ManifestEntry] = [each.removed() for each in live_files.entries(latest)]
         return Change(
             entries=[*removed, *added],
@@ -533,10 +533,16 @@ def _published(
             statistics=latest.statistics,
         )
 
-    change_id = still.env.new_id()
-    made = commit_bridging(replace(still, holding=change_id), build, user=change_id).snapshot
-    assert made is not None
-    return made
+    def alone(latest: Snapshot | None, _: LiveFiles) -> Change:
+        base = RestatedBase(keys=still.partitions.keys, entries=added)
+        return Change(base=base, statistics=follows(latest).statistics)
+
+    for number, build in enumerate((replaced, alone)):
+        user = f"{change_id}-{number}"
+        made = commit_bridging(holding, build, user=user).snapshot
+        assert made is not None
+        own = made
+    return own
 
 
 def _result(
