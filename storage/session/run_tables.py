@@ -19,6 +19,7 @@ from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.schema import Column, SchemaSpec
 from lakewright.storage.spec.schema_change_text import shown
 from lakewright.storage.sql.grammar.statements import (
+    AddPrimaryKey,
     AlterTable,
     Compact,
     CreateTable,
@@ -200,6 +201,18 @@ def respec(catalog: Catalog, name: str, asked: Respec) -> StatementResult:
     catalog.table(name).upkeep.respec(asked.keys)
     keys = catalog.table(name).schema.partition_keys
     return done(f"{name} is partitioned by {', '.join(keys)}", table=name, partition_keys=keys)
+
+
+def add_primary_key(catalog: Catalog, name: str, asked: AddPrimaryKey) -> StatementResult:
+    """A primary key, after all rows were rewritten into buckets."""
+    result = catalog.table(name).upkeep.add_primary_key(asked.keys)
+    keys = result.schema.primary_keys
+    return done(
+        f"{name} has the primary key {', '.join(keys)}, with {counted(result.rows, 'row')}",
+        table=name,
+        primary_key=list(keys),
+        rows=result.rows,
+    )
 
 
 def analyze(catalog: Catalog, name: str) -> StatementResult:

@@ -36,6 +36,7 @@ from lakewright.storage.session.run_query import (
     spark_frame,
 )
 from lakewright.storage.session.run_tables import (
+    add_primary_key,
     alter_table,
     analyze,
     compact,
@@ -51,6 +52,7 @@ from lakewright.storage.sql import Parsed, parse_statements
 from lakewright.storage.sql.grammar.query import Query
 from lakewright.storage.sql.grammar.statements import (
     AddPartitions,
+    AddPrimaryKey,
     AlterTable,
     Analyze,
     Compact,
@@ -193,7 +195,7 @@ class Session:
                 return done(f"database {name} is there", database=name)
             case CreateTable() | DropTable() | RenameTable() | AlterTable() | Analyze():
                 return self._of_table(statement)
-            case Compact() | Rescale() | Respec():
+            case Compact() | Rescale() | Respec() | AddPrimaryKey():
                 return self._kept(statement)
             case _:
                 return self._of_partitions(statement)
@@ -268,7 +270,7 @@ class Session:
             case _:
                 assert_never(asked)
 
-    def _kept(self, asked: Compact | Rescale | Respec) -> StatementResult:
+    def _kept(self, asked: Compact | Rescale | Respec | AddPrimaryKey) -> StatementResult:
         name = self._name(asked.table)
         match asked:
             case Compact():
@@ -277,6 +279,8 @@ class Session:
                 return rescale(self._working, name, asked)
             case Respec():
                 return respec(self._working, name, asked)
+            case AddPrimaryKey():
+                return add_primary_key(self._working, name, asked)
             case _:
                 assert_never(asked)
 

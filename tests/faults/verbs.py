@@ -570,7 +570,6 @@ CASES = (
         "add a primary key",
         lambda at: at.table.upkeep.add_primary_key(["day", "id", "v"], buckets=2),
         ("append", "append in buckets"),
-        done=(InvalidRequestError,),
         steps=True,
         repeats=True,
     ),

@@ -70,7 +70,6 @@ from lakewright.storage.spec.data_types import not_null
 from lakewright.storage.spec.manifest import FileSource, ManifestEntry
 from lakewright.storage.spec.options import BucketMode
 from lakewright.storage.spec.schema import (
-    SEQUENCE_NUMBER,
     VALUE_KIND,
     Column,
     SchemaSpec,
@@ -98,12 +97,13 @@ class AddPrimaryKeyTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddPrimaryKeyPlan(RewritePlan["AddPrimaryKeyResult"]):
-    """What a primary key would rewrite, as of one snapshot."""
+    """What a primary key would rewrite, as of one snapshot; nothing if it `is_there`."""
 
     schema_id: int
     keys: tuple[str, ...]
     buckets: int
     tasks: tuple[AddPrimaryKeyTask, ...]
+    is_there: bool = False
 
     def __post_init__(self) -> None:
         check_bucket_count(self.buckets)
@@ -143,7 +143,22 @@ def plan_add_primary_key(
     """
     keys = listed_names(keys, "keys")
     check_current_schema(files)
+    if keys and set(files.schema.primary_keys) == set(keys):
+        return AddPrimaryKeyPlan(
+            table=files.name,
+            snapshot_id=files.snapshots.latest_id(),
+            schema_id=files.schema.id,
+            keys=keys,
+            buckets=max(files.options.bucket, 1),
+            tasks=(),
+            is_there=True,
+        )
     _check_possible(files)
+    if not keys:
+        raise InvalidRequestError(
+            f"the columns of the primary key of {files.name} are missing (--keys COLUMN,… on the "
+            f"command line); name some of {', '.join(files.schema.field_names)}"
+        )
     snapshot, splits = read_latest(files, partial(_splits, files))
     if buckets is None:
         buckets = _bucket_count(files, splits)
@@ -186,13 +201,17 @@ def run_add_primary_key(
     """
     started_ms = files.env.now_ms()
     check_current_schema(files)
+    if set(files.schema.primary_keys) == set(plan.keys):
+        # It is there already, or an earlier run of the plan carried it out.
+        return _result(files, plan, files.schema, None, (), started_ms)
     if plan.schema_id != files.schema.id:
         raise _stale(files, f"its schema is {files.schema.id} now, and was {plan.schema_id}")
     _check_possible(files)
     keyed = _keyed_schema(files, plan.keys, plan.buckets)
     before, splits = read_latest(files, partial(_splits, files))
     planned = {name for task in plan.tasks for name in task.files}
-    if {file.file_name for own in splits.values() for each in own for file in each.files} != planned:
+    live = {file.file_name for own in splits.values() for each in own for file in each.files}
+    if live != planned:
         raise _stale(files, "its files are others now")
     if before is None:
         made = with_keys(files, files.schema.partition_keys, Schemas(keyed, (), {}))
@@ -211,7 +230,7 @@ def run_add_primary_key(
     write = partial(_write_partition, files, now, run_id, verify, plan.buckets)
     try:
         messages = [each for found in engine.map(write, work) for each in found]
-        snapshot = _published(still, before, splits, messages)
+        snapshot = _published(still, before, messages)
     except BaseException:
         sweep_after_failure(files, [run_id], since_snapshot_id=before.id)
         raise
@@ -354,9 +373,7 @@ def _bucket_count(files: TableFiles, splits: _Splits) -> int:
     return max(1, -(-max(sizes, default=0) // _BUCKET_BYTES))
 
 
-def _check_keys(
-    files: TableFiles, keys: tuple[str, ...], splits: _Splits, engine: Engine
-) -> None:
+def _check_keys(files: TableFiles, keys: tuple[str, ...], splits: _Splits, engine: Engine) -> None:
     """Check that no key of the live rows is null or stands twice."""
     found = [
         each
@@ -506,9 +523,7 @@ def _twice(now: TableFiles, ordered: pa.Table, starts: np.ndarray) -> InvalidReq
 # --- publishing -------------------------------------------------------------------------------
 
 
-def _published(
-    still: TableFiles, before: Snapshot, splits: _Splits, messages: Sequence[CommitMessage]
-) -> Snapshot:
+def _published(still: TableFiles, before: Snapshot, messages: Sequence[CommitMessage]) -> Snapshot:
     """Commit the new files in place of all others; other committers wait after it.
 
     Raises:

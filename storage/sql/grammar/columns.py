@@ -125,6 +125,16 @@ def place(cursor: Cursor) -> Position:
     return Position(Side(side.lower()), neighbour)
 
 
+def primary_key(cursor: Cursor) -> tuple[str, ...]:
+    """`[CONSTRAINT name] PRIMARY KEY (…) [NOT ENFORCED]`."""
+    if cursor.take("CONSTRAINT"):
+        cursor.name("the name of the constraint")
+    cursor.expect("PRIMARY", "KEY")
+    keys = cursor.names("a column of the primary key")
+    not_enforced(cursor)
+    return keys
+
+
 def not_enforced(cursor: Cursor) -> None:
     """`[NOT ENFORCED]` behind a primary key."""
     if cursor.take("NOT"):

@@ -8,8 +8,8 @@ from lakewright.storage.spec.schema import Column
 from lakewright.storage.sql.grammar.columns import (
     ColumnText,
     column_text,
-    not_enforced,
     options,
+    primary_key,
 )
 from lakewright.storage.sql.grammar.cursor import Cursor
 from lakewright.storage.sql.grammar.partitions import buckets
@@ -80,11 +80,7 @@ class _Found:
 def _element(cursor: Cursor, found: _Found) -> None:
     """One element of the list of columns."""
     if cursor.peek("CONSTRAINT") or cursor.peek("PRIMARY", "KEY"):
-        if cursor.take("CONSTRAINT"):
-            cursor.name("the name of the constraint")
-        cursor.expect("PRIMARY", "KEY")
-        _set_key(cursor, found, cursor.names("a column of the primary key"))
-        not_enforced(cursor)
+        _set_key(cursor, found, primary_key(cursor))
         return
     if cursor.peek("WATERMARK", "FOR"):
         cursor.refuse(

@@ -227,6 +227,14 @@ class Respec:
 
 
 @dataclass(frozen=True, slots=True)
+class AddPrimaryKey:
+    """A primary key for a table without one."""
+
+    table: str
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Analyze:
     """Statistics of the rows."""
 
@@ -282,6 +290,7 @@ Statement = (
     | Compact
     | Rescale
     | Respec
+    | AddPrimaryKey
     | Analyze
     | UseDatabase
     | SetSetting

@@ -14,6 +14,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from lakewright.platform.decide.keepers import in_turn
 from lakewright.platform.tables.upkeep_policies import EngineChoice
+from lakewright.platform.upkeep.add_primary_key import AddPrimaryKeyOptions
 from lakewright.platform.upkeep.alter import AlterOptions
 from lakewright.platform.upkeep.analyze import AnalyzeOptions
 from lakewright.platform.upkeep.clean import OrphansOptions, PurgeOptions, RestoreOptions
@@ -222,6 +223,7 @@ CASES = [
     Case("rescale", keyed, RescaleOptions(buckets=3)),
     Case("postpone_compact", postponed, RewriteOptions()),
     Case("respec", appended, RespecOptions(keys=("day", "id"))),
+    Case("add_primary_key", appended, AddPrimaryKeyOptions(keys=("day", "id"))),
     Case("rewrite_manifests", appended, RewriteManifestsOptions()),
     Case("expire_snapshots", appended, ExpireOptions(**_GOES)),
     Case("expire_tags", with_old_tags, ExpireTagsOptions(older_than_ms=1, spare=("lasting*",))),

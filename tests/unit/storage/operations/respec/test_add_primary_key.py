@@ -24,6 +24,12 @@ from tests.support.tables.builders import content, events, new_table, rows, valu
 KEYS = ["day", "id"]
 
 
+def _attach_log(table: Table) -> None:
+    schema = table.schema
+    options = {**schema.options, "log.system": "kafka"}
+    table.table_files.schemas.put_schema(replace(schema, id=schema.id + 1, options=options))
+
+
 def appended(catalog: Catalog, **options: str) -> Table:
     table = new_table(catalog, partitions=["day"], options=options)
     table.write(rows(table, [*events(0, 6), *events(0, 3, day="b")]))
@@ -86,10 +92,14 @@ def test_a_null_in_the_key_is_refused(catalog: Catalog) -> None:
 @pytest.mark.parametrize(
     ("ready", "error", "message"),
     [
-        (lambda t: t.upkeep.add_primary_key(KEYS), InvalidRequestError, "has the primary key day"),
+        (
+            lambda t: t.upkeep.add_primary_key([*KEYS, "v"]),
+            InvalidRequestError,
+            "has the primary key day",
+        ),
         (lambda t: t.history.set_consumer("reader", 1), UnsupportedError, "consumer reader reads"),
         (lambda t: t.history.create_branch("b"), UnsupportedError, "has branch b"),
-        (lambda t: _attach_log(t), UnsupportedError, r"log\.system=kafka"),
+        (_attach_log, UnsupportedError, r"log\.system=kafka"),
     ],
 )
 def test_what_knows_the_table_without_a_key_rules_it_out(
@@ -101,12 +111,6 @@ def test_what_knows_the_table_without_a_key_rules_it_out(
     ready(appended(catalog))
     with pytest.raises(error, match=message):
         catalog.table("db.t").upkeep.plan_add_primary_key(KEYS)
-
-
-def _attach_log(table: Table) -> None:
-    schema = table.schema
-    options = {**schema.options, "log.system": "kafka"}
-    table.table_files.schemas.put_schema(replace(schema, id=schema.id + 1, options=options))
 
 
 def test_a_key_without_the_partition_keys_is_refused(catalog: Catalog) -> None:
