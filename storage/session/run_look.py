@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 
 from lakewright.storage.catalog import Catalog
 from lakewright.storage.codec.default_values import unquoted
+from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.operations.state.table_stats import PartitionStats
 from lakewright.storage.session.results import StatementResult, table_of
 from lakewright.storage.session.run_partitions import clause_text, clause_values, is_format_table
@@ -171,11 +172,17 @@ def _facts(rows: Sequence[tuple[str, str, object]]) -> StatementResult:
 
 
 def _detail(table: Table, spec: dict[str, object]) -> StatementResult:
-    """One row for each partition, or each that has the values of `spec`."""
-    found = () if is_format_table(table) else table.at().partitions(named=[spec] if spec else None)
-    rows = [(clause_text(each.spec), *_sums([each])[1:]) for each in found]
-    counts = {name: kind for name, kind in _COUNTS.items() if name != "partitions"}
-    return table_of({"partition": "STRING", **counts}, rows)
+    """Partitions and buckets; with `spec`, or in a table without partitions, files too."""
+    if is_format_table(table):
+        raise UnsupportedError(
+            f"{table.name} is a table of plain files without metadata; SHOW PARTITIONS lists its "
+            "folders"
+        )
+    is_small = bool(spec) or not table.schema.partition_keys
+    rows = table.at().detail(named=[spec] if spec else None, files=is_small, name=clause_text)
+    texts = ("partition", "file", "last_file")
+    kinds = {each: "STRING" if each in texts else "BIGINT" for each in rows.column_names}
+    return table_of(kinds, [tuple(each.values()) for each in rows.to_pylist()])
 
 
 def _column(table: Table, field: DataField, *, extended: bool) -> StatementResult:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lakewright.storage.catalog import Catalog
+from lakewright.storage.catalog_arguments import with_defaults
 from lakewright.storage.errors import DatabaseNotFound, InvalidRequestError, InvalidStatement
 from lakewright.storage.operations.format_tables.format_spec import (
     FORMAT_OPTION,
@@ -54,7 +55,7 @@ def create_table(
         spec = _like(catalog, like, dict(asked.options))
     if spec.options.get(TYPE_OPTION) in TABLE_TYPES:
         return _create_format_table(catalog, name, spec)
-    spec = replace(spec, options={**settings.table_options, **spec.options})
+    spec = with_defaults(spec, settings.table_options)
     created = catalog.create_table(name, spec, if_not_exists=asked.if_not_exists)
     return done(f"{name} is created at {created.location}", table=name, created=True)
 

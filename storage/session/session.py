@@ -26,6 +26,7 @@ from lakewright.storage.session.run_partitions import (
     rename_partition,
     repair_table,
     show_partitions,
+    track_changes,
 )
 from lakewright.storage.session.run_query import (
     answer,
@@ -79,6 +80,7 @@ from lakewright.storage.sql.grammar.statements import (
     ShowPartitions,
     ShowTables,
     Statement,
+    TrackChanges,
     UseDatabase,
 )
 
@@ -215,6 +217,7 @@ class Session:
         | DropPartitions
         | RenamePartition
         | ExchangePartitions
+        | TrackChanges
         | RepairTable,
     ) -> StatementResult:
         catalog, name = self._working, self._name(asked.table)
@@ -229,6 +232,8 @@ class Session:
                 return rename_partition(catalog, name, asked)
             case ExchangePartitions():
                 return exchange_partitions(catalog, name, self._name(asked.source), asked)
+            case TrackChanges():
+                return track_changes(catalog, name, asked)
             case RepairTable():
                 return repair_table(catalog, name, asked, self.settings)
             case _:

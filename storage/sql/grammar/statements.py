@@ -88,6 +88,15 @@ class ExchangePartitions:
 
 
 @dataclass(frozen=True, slots=True)
+class TrackChanges:
+    """Whether changes of partitions are tracked: those that have the values of `spec`."""
+
+    table: str
+    spec: Spec
+    on: bool
+
+
+@dataclass(frozen=True, slots=True)
 class RepairTable:
     """`mode` is add, drop or sync."""
 
@@ -275,6 +284,7 @@ Statement = (
     | DropPartitions
     | RenamePartition
     | ExchangePartitions
+    | TrackChanges
     | RepairTable
     | ShowDatabases
     | ShowTables

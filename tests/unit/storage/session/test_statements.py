@@ -11,6 +11,7 @@ import pytest
 
 from lakewright.storage import Catalog, StorageError
 from lakewright.storage.errors import (
+    AlreadyExistsError,
     DatabaseNotFound,
     InvalidRequestError,
     InvalidSchema,
@@ -71,7 +72,7 @@ def test_folders_are_added_and_repaired(session: Session, tmp_path: Path) -> Non
     assert rows_of(session, "SELECT * FROM f ORDER BY id") == [(1, "a"), (2, "a")]
 
 
-@pytest.mark.mission("PT68", "SQ12", "SQ13", "SQ21")
+@pytest.mark.mission("PT68", "SQ12", "SQ13", "SQ21", "MT13")
 def test_tables_partitions_and_columns_are_described(views: Session) -> None:
     views.sql("INSERT INTO country_page_view SELECT * FROM country_page_view_source")
     described = rows_of(views, "DESCRIBE country_page_view")
@@ -81,9 +82,13 @@ def test_tables_partitions_and_columns_are_described(views: Session) -> None:
     facts = rows_of(views, "DESCRIBE EXTENDED country_page_view PARTITION (country='peru')")
     assert ("partition (country='peru')", "rows in files", "2") in facts
     detail = rows_of(views, "DESCRIBE DETAIL TABLE country_page_view PARTITION (country='peru')")
-    assert [(each[0], each[2]) for each in detail] == [
-        ("date='2019-8-30',country='peru'", 1), ("date='2019-8-31',country='peru'", 1),
-    ]  # fmt: skip
+    day = "date='2019-8-30',country='peru'"
+    assert [each[:2] for each in detail[:3]] == [(day, None), (day, 0), (day, 0)]
+    assert [each[3:7] for each in detail[:2]] == [(1, 1, 1, 1), (None, 1, 1, 1)]
+    assert [each[2] is None for each in detail] == [True, True, False] * 2
+    assert all(each[2] is None for each in rows_of(views, "DESCRIBE DETAIL country_page_view"))
+    table = views.catalog.table("db.country_page_view")
+    assert table.at().detail("country = 'peru'").num_rows == len(detail)
     assert ("column", "type", "INT") in rows_of(views, "DESCRIBE FORMATTED country_page_view cnt")
     (table,) = rows_of(views, "SHOW TABLE EXTENDED IN db LIKE '*view*' PARTITION (country='peru')")
     assert (table[0], table[2], table[4]) == ("country_page_view", "date, country", 2)
@@ -130,6 +135,21 @@ def test_a_table_is_altered_kept_and_dropped(session: Session, catalog: Catalog)
     assert not catalog.table_exists("db.t")
 
 
+@pytest.mark.mission("BK34", "BK35", "MT2", "MT3", "MT4", "SQ22")
+def test_defaults_of_a_catalog_and_settings_become_options_of_new_tables(tmp_path: Path) -> None:
+    defaults = {"table-default.bucket": "1", "table-default.file.format": "orc"}
+    catalog = Catalog.open(str(tmp_path), options=defaults)
+    session = Session(catalog)
+    session.sql("CREATE DATABASE db; USE db; CREATE TABLE a (x INT) WITH ('bucket-key' = 'x')")
+    session.sql("SET table-storage.bucket = 10; CREATE TABLE b (x INT) WITH ('bucket-key' = 'x')")
+    session.sql("CREATE TABLE c (x INT) WITH (bucket = 3, 'bucket-key' = 'x')")
+    made = {name: catalog.table(f"db.{name}").schema.options for name in "abc"}
+    assert [made[each]["bucket"] for each in "abc"] == ["1", "10", "3"]
+    assert {made[each]["file.format"] for each in "abc"} == {"orc"}
+    session.sql("CREATE TABLE d (x INT); INSERT INTO d VALUES (1)")
+    assert catalog.table("db.d").options.bucket == -1
+
+
 def test_a_table_gets_other_partition_keys(session: Session, catalog: Catalog) -> None:
     session.sql(
         """CREATE TABLE t (id INT, a STRING, b INT) PARTITIONED BY (a);
@@ -159,11 +179,32 @@ def test_a_table_gets_a_primary_key(session: Session, catalog: Catalog) -> None:
     assert not catalog.table("db.u").schema.has_primary_key
 
 
-def test_a_table_in_a_folder_keeps_its_name(session: Session, catalog: Catalog) -> None:
-    session.sql("CREATE TABLE t (id INT)")
+@pytest.mark.mission("SQ15")
+def test_a_table_in_a_local_folder_gets_another_name(session: Session, catalog: Catalog) -> None:
+    session.sql(
+        """CREATE TABLE t (id INT, a STRING, b STRING) PARTITIONED BY (a); CREATE TABLE v (x INT);
+        INSERT INTO t VALUES (1, 'x', 'p'), (2, 'y', 'p'); CREATE DATABASE other"""
+    )
+    session.sql("ALTER TABLE t PARTITIONED BY (a, b)")
+    before = catalog.table("db.t")
+    told = session.sql("ALTER TABLE t RENAME TO other.u")
+    assert told.message == "db.t is other.u now"
+    assert rows_of(session, "SELECT id FROM other.u WHERE b = 'x' ORDER BY id") == [(1,)]
+    assert catalog.list_tables("db") == ("v",)
+    with pytest.raises(StorageError):
+        before.write({"id": [3], "a": ["z"], "b": ["q"]})
+    for to, error in (("v", AlreadyExistsError), ("nope.t", DatabaseNotFound)):
+        with pytest.raises(error):
+            session.sql(f"ALTER TABLE other.u RENAME TO {to}")
+    catalog.drop_table("other.u")
+
+
+def test_a_table_of_another_store_keeps_its_name(memory_catalog: Catalog) -> None:
+    session = Session(memory_catalog)
+    session.sql("CREATE DATABASE db; CREATE TABLE db.t (id INT)")
     with pytest.raises(UnsupportedError, match="create one LIKE it and INSERT INTO it"):
-        session.sql("ALTER TABLE t RENAME TO u")
-    assert catalog.list_tables("db") == ("t",)
+        session.sql("ALTER TABLE db.t RENAME TO db.u")
+    assert memory_catalog.list_tables("db") == ("t",)
 
 
 @pytest.mark.mission("SQ24")
@@ -199,7 +240,7 @@ def test_a_filter_on_partition_columns_leaves_out_the_others(views: Session) -> 
         ("CREATE TABLE v (u INT) DISTRIBUTED INTO 3 BUCKETS WITH (bucket=2)", "say the same"),
         ("CREATE TABLE v (u INT, w AS u + 1)", "w is computed"),
         ("ALTER TABLE v DROP PRIMARY KEY", "create a table without it"),
-        ("ALTER TABLE v PARTITION (d=1) SET 'change-tracking'='false'", "of the whole table"),
+        ("ALTER TABLE v PARTITION (d=1) SET 'bucket'='3'", "of the whole table"),
         ("ALTER TABLE v DROP PARTITION d=1", r"a partition is named by its values: PARTITION \("),
         ("ALTER TABLE v DROP PARTITION (d > 1)", "`lakewright drop-partitions` and .* by --where"),
         ("ALTER TABLE v DROP PARTITION (d IN (1, 2))", "'IN' is a filter, which no partition cl"),
