@@ -13,8 +13,15 @@ from lakewright.storage.operations.state.table_stats import PartitionStats
 from lakewright.storage.session.results import StatementResult, table_of
 from lakewright.storage.session.run_partitions import clause_text, clause_values, is_format_table
 from lakewright.storage.spec.data_types import DataField, quote_name
+from lakewright.storage.spec.flink_columns import (
+    UnstoredColumn,
+    unstored_columns,
+    watermark,
+    without_unstored,
+)
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.sql.grammar.statements import Describe, ShowTables
+from lakewright.storage.sql.grammar.unstored_columns import type_of
 from lakewright.storage.table import Table
 
 _COUNTS = {
@@ -226,7 +233,13 @@ def show_create_table(catalog: Catalog, name: str) -> StatementResult:
 def create_text(table: Table) -> str:
     """`CREATE TABLE …` with the columns, keys, comment and options of a table."""
     schema = table.schema
-    lines = [f"  {_column_text(each)}" for each in schema.fields]
+    columns = [_column_text(each) for each in schema.fields]
+    types = {each.name: str(each.type) for each in schema.fields}
+    for unstored in unstored_columns(schema.options):
+        columns.insert(unstored.index, _unstored_text(unstored, types))
+    lines = [f"  {each}" for each in columns]
+    if (mark := watermark(schema.options)) is not None:
+        lines.append(f"  WATERMARK FOR {quote_name(mark.column)} AS {mark.expression}")
     if schema.primary_keys:
         lines.append(f"  PRIMARY KEY ({_names(schema.primary_keys)}) NOT ENFORCED")
     database, _, short = table.name.partition(".")
@@ -237,11 +250,8 @@ def create_text(table: Table) -> str:
         text += f"\nCOMMENT {_quoted(schema.comment)}"
     if schema.partition_keys:
         text += f"\nPARTITIONED BY ({_names(schema.partition_keys)})"
-    if schema.options:
-        pairs = [
-            f"  {_quoted(name)} = {_quoted(value)}"
-            for name, value in sorted(schema.options.items())
-        ]
+    if options := without_unstored(schema.options):
+        pairs = [f"  {_quoted(name)} = {_quoted(value)}" for name, value in sorted(options.items())]
         text += "\nWITH (\n" + ",\n".join(pairs) + "\n)"
     return text
 
@@ -251,6 +261,16 @@ def _column_text(field: DataField) -> str:
     if field.default_value is not None:
         text += f" DEFAULT {_quoted(unquoted(field.default_value))}"
     return text if field.description is None else f"{text} COMMENT {_quoted(field.description)}"
+
+
+def _unstored_text(column: UnstoredColumn, types: dict[str, str]) -> str:
+    """A column as Flink declares it, with its type where the expression alone does not tell it."""
+    name = quote_name(column.name)
+    if column.expression is None:
+        told = f"{name} {column.type} METADATA FROM {_quoted(column.metadata or column.name)}"
+        return f"{told} VIRTUAL" if column.virtual else told
+    kind = "" if type_of(column.expression, types) == column.type else f"{column.type} "
+    return f"{name} {kind}AS {column.expression}"
 
 
 def _names(names: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from lakewright.storage.spec.schema import Column
@@ -14,6 +15,13 @@ from lakewright.storage.sql.grammar.columns import (
 from lakewright.storage.sql.grammar.cursor import Cursor
 from lakewright.storage.sql.grammar.partitions import buckets
 from lakewright.storage.sql.grammar.statements import CreateDatabase, CreateTable, Statement
+from lakewright.storage.sql.grammar.unstored_columns import (
+    UnstoredText,
+    kept_column,
+    kept_watermark,
+    unstored_column,
+    watermark,
+)
 
 _VENDORS = ("LIST", "RANGE", "HASH", "KEY")
 _NO_RULES = (
@@ -69,6 +77,9 @@ class _Found:
     """What has been read of a statement."""
 
     columns: list[Column] = field(default_factory=list)
+    # By the place among all columns.
+    unstored: dict[int, UnstoredText] = field(default_factory=dict)
+    watermark: tuple[int, tuple[str, str]] | None = None
     partition_keys: tuple[str, ...] = ()
     primary_keys: tuple[str, ...] = ()
     options: tuple[tuple[str, str], ...] = ()
@@ -83,19 +94,32 @@ def _element(cursor: Cursor, found: _Found) -> None:
         _set_key(cursor, found, primary_key(cursor))
         return
     if cursor.peek("WATERMARK", "FOR"):
-        cursor.refuse(
-            "a watermark is declared where rows are read, and not stored; leave it out of the table"
-        )
-    column = column_text(cursor, cursor.name("a column"))
-    _add_column(cursor, found, column)
+        start = cursor.mark()
+        cursor.expect("WATERMARK")
+        if found.watermark is not None:
+            cursor.refuse_at(start, "a table has one watermark")
+        found.watermark = start, watermark(cursor)
+        return
+    name = cursor.name("a column")
+    unstored = unstored_column(cursor, name)
+    if unstored is None:
+        _add_column(cursor, found, column_text(cursor, name))
+    else:
+        _check_new(cursor, found, name)
+        found.unstored[len(found.columns) + len(found.unstored)] = unstored
 
 
 def _add_column(cursor: Cursor, found: _Found, column: ColumnText) -> None:
-    if any(each.name == column.name for each in found.columns):
-        cursor.refuse(f"column {column.name} is declared more than once; rename one", back=1)
+    _check_new(cursor, found, column.name)
     found.columns.append(column.column)
     if column.is_key:
         _set_key(cursor, found, (column.name,))
+
+
+def _check_new(cursor: Cursor, found: _Found, name: str) -> None:
+    names = {each.name for each in found.columns}
+    if name in names or name in {each.name for each in found.unstored.values()}:
+        cursor.refuse(f"column {name} is declared more than once; rename one", back=1)
 
 
 def _set_key(cursor: Cursor, found: _Found, names: tuple[str, ...]) -> None:
@@ -231,4 +255,14 @@ def _all_options(cursor: Cursor, found: _Found) -> tuple[tuple[str, str], ...]:
         cursor.refuse(
             f"option {min(both)} and the clause DISTRIBUTED say the same; write one of them"
         )
-    return (*found.options, *found.distribution)
+    return (*found.options, *found.distribution, *_unstored_options(cursor, found))
+
+
+def _unstored_options(cursor: Cursor, found: _Found) -> Iterator[tuple[str, str]]:
+    types = {each.name: str(each.type) for each in found.columns}
+    for index, column in found.unstored.items():
+        kept = kept_column(cursor, column, index, types)
+        types[kept.name] = kept.type
+        yield from kept.options()
+    if found.watermark is not None:
+        yield from kept_watermark(cursor, *found.watermark, types).options()

@@ -6,9 +6,6 @@ import pytest
 
 from lakewright.storage import Catalog
 from lakewright.storage.session import Session, StatementResult
-from tests.support.tables.fixtures import memory_catalog
-
-__all__ = ["memory_catalog"]
 
 VIEWS = """
 USE db;

@@ -20,6 +20,7 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.session import Session
 from lakewright.storage.sql import parse_statements
+from tests.support.tables.fixtures import memory_catalog
 from tests.support.tables.landed import land_days
 from tests.unit.storage.session.conftest import first_column, rows_of
 
@@ -111,6 +112,37 @@ def test_a_shown_statement_makes_the_same_table(session: Session, catalog: Catal
     assert (again.partition_keys, again.primary_keys) == (("dt",), ("dt", "k"))
 
 
+@pytest.mark.mission("SQ1")
+def test_columns_that_are_not_stored_and_the_watermark_are_kept_as_flink_keeps_them(
+    session: Session, catalog: Catalog
+) -> None:
+    session.sql(
+        """CREATE TABLE t (id BIGINT, price DOUBLE, cost AS price * 2, ts TIMESTAMP(3),
+        `day` AS CAST(ts AS DATE), origin STRING METADATA FROM 'topic' VIRTUAL, p AS PROCTIME(),
+        WATERMARK FOR ts AS ts - INTERVAL '5' SECOND)"""
+    )
+    schema = catalog.table("db.t").schema
+    assert schema.field_names == ("id", "price", "ts")
+    assert {name: value for name, value in schema.options.items() if "schema." in name} == {
+        "schema.2.name": "cost", "schema.2.data-type": "DOUBLE", "schema.2.expr": "price * 2",
+        "schema.4.name": "day", "schema.4.data-type": "DATE",
+        "schema.4.expr": "CAST(ts AS DATE)", "schema.5.name": "origin",
+        "schema.5.data-type": "STRING", "schema.5.metadata": "topic", "schema.5.virtual": "true",
+        "schema.6.name": "p", "schema.6.data-type": "TIMESTAMP_LTZ(3) NOT NULL",
+        "schema.6.expr": "PROCTIME()", "schema.watermark.0.rowtime": "ts",
+        "schema.watermark.0.strategy.expr": "ts - INTERVAL '5' SECOND",
+        "schema.watermark.0.strategy.data-type": "TIMESTAMP(3)",
+    }  # fmt: skip
+    (text,) = first_column(session.sql("SHOW CREATE TABLE t"))
+    assert "cost AS price * 2,\n" in str(text)
+    session.sql(f"DROP TABLE t; {text}")
+    assert catalog.table("db.t").schema.options == schema.options
+    with pytest.raises(StorageError, match="price"):
+        session.sql("ALTER TABLE t DROP COLUMN price")
+    session.sql("ALTER TABLE t RENAME COLUMN price TO paid; INSERT INTO t (id, paid) VALUES (1, 2)")
+    assert catalog.table("db.t").schema.options["schema.2.expr"] == "paid * 2"
+
+
 @pytest.mark.mission("SQ3", "SQ15", "SQ16", "SQ17", "SQ19", "SQ22", "SQ23")
 def test_a_table_is_altered_kept_and_dropped(session: Session, catalog: Catalog) -> None:
     session.sql(
@@ -199,12 +231,13 @@ def test_a_table_in_a_local_folder_gets_another_name(session: Session, catalog: 
     catalog.drop_table("other.u")
 
 
-def test_a_table_of_another_store_keeps_its_name(memory_catalog: Catalog) -> None:
-    session = Session(memory_catalog)
+def test_a_table_of_another_store_keeps_its_name() -> None:
+    catalog = memory_catalog()
+    session = Session(catalog)
     session.sql("CREATE DATABASE db; CREATE TABLE db.t (id INT)")
     with pytest.raises(UnsupportedError, match="create one LIKE it and INSERT INTO it"):
         session.sql("ALTER TABLE db.t RENAME TO db.u")
-    assert memory_catalog.list_tables("db") == ("t",)
+    assert catalog.list_tables("db") == ("t",)
 
 
 @pytest.mark.mission("SQ24")
@@ -238,7 +271,12 @@ def test_a_filter_on_partition_columns_leaves_out_the_others(views: Session) -> 
         ("CREATE TABLE v (u INT, d INT) PARTITIONED BY (d, e INT)", "declare all by name, or all"),
         ("CREATE TABLE v (u INT) INTO 3 BUCKETS", "'INTO' begins no clause"),
         ("CREATE TABLE v (u INT) DISTRIBUTED INTO 3 BUCKETS WITH (bucket=2)", "say the same"),
-        ("CREATE TABLE v (u INT, w AS u + 1)", "w is computed"),
+        ("CREATE TABLE v (u INT, w AS f(u))", "line 1, column 26: the type of w is not known"),
+        (
+            "CREATE TABLE v (u INT, WATERMARK FOR u AS u)",
+            "24: a watermark is of a TIMESTAMP",
+        ),
+        ("ALTER TABLE v ADD COLUMN w INT AS (u)", "CREATE TABLE alone declares such columns"),
         ("ALTER TABLE v DROP PRIMARY KEY", "create a table without it"),
         ("ALTER TABLE v PARTITION (d=1) SET 'bucket'='3'", "of the whole table"),
         ("ALTER TABLE v DROP PARTITION d=1", r"a partition is named by its values: PARTITION \("),
