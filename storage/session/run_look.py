@@ -40,15 +40,18 @@ def show_databases(catalog: Catalog) -> StatementResult:
     return table_of({"database": "STRING"}, [(name,) for name in catalog.list_databases()])
 
 
-def show_tables(catalog: Catalog, database: str, asked: ShowTables) -> StatementResult:
-    """Tables of a database, or what each of them holds."""
-    names = [each for each in catalog.list_tables(database) if _is_like(each, asked.pattern)]
+def show_tables(catalog: Catalog, databases: Sequence[str], asked: ShowTables) -> StatementResult:
+    """Tables of databases, or what each of them holds."""
+    names = [
+        (database, each)
+        for database in databases
+        for each in catalog.list_tables(database)
+        if _is_like(each, asked.pattern)
+    ]
     if not asked.extended:
-        return table_of(
-            {"database": "STRING", "table": "STRING"}, [(database, each) for each in names]
-        )
+        return table_of({"database": "STRING", "table": "STRING"}, names)
     rows = []
-    for each in names:
+    for database, each in names:
         table = catalog.table(f"{database}.{each}")
         schema = table.schema
         if not dict(asked.spec).keys() <= set(schema.partition_keys):

@@ -12,6 +12,7 @@ from lakewright.storage.operations.format_tables.format_spec import (
     PATH_OPTION,
     TABLE_TYPES,
     TYPE_OPTION,
+    is_format_table,
 )
 from lakewright.storage.session.results import StatementResult, counted, done
 from lakewright.storage.session.run_partitions import clause_values
@@ -23,6 +24,7 @@ from lakewright.storage.sql.grammar.statements import (
     AddPrimaryKey,
     AlterTable,
     Compact,
+    CreateDatabase,
     CreateTable,
     DropDatabase,
     DropTable,
@@ -30,6 +32,48 @@ from lakewright.storage.sql.grammar.statements import (
     Respec,
 )
 from lakewright.storage.sql.literals import check_default
+
+
+def create_database(catalog: Catalog, asked: CreateDatabase) -> StatementResult:
+    """A database, and the warehouse if it is not there."""
+    is_new = not catalog.fs.exists(catalog.root) and not catalog.list_databases()
+    catalog.create_database(asked.name, if_not_exists=asked.if_not_exists)
+    told = f"database {asked.name} is there"
+    if is_new:
+        told = f"warehouse {catalog.uri} was not there: it is made, with database {asked.name}"
+    return done(told, database=asked.name, warehouse_created=is_new)
+
+
+def create_table_as(
+    catalog: Catalog, name: str, asked: CreateTable, rows: StatementResult, settings: Settings
+) -> StatementResult:
+    """A table with the columns and rows of a query."""
+    assert rows.rows is not None
+    keys = {*asked.primary_keys, *_key_option(asked)}
+    columns = tuple(
+        Column(each.name, each.type if each.name in keys else replace(each.type, nullable=True))
+        for each in rows.fields
+    )
+    create_table(catalog, name, replace(asked, columns=columns), None, settings)
+    table = catalog.table(name)
+    if is_format_table(table.schema):
+        catalog.format_table(name).write(rows.rows)
+    else:
+        try:
+            table.write(rows.rows)
+        except BaseException:
+            catalog.drop_table(name)
+            raise
+    return done(
+        f"{name} is created, with {counted(rows.rows.num_rows, 'row')}",
+        table=name,
+        created=True,
+        rows=rows.rows.num_rows,
+    )
+
+
+def _key_option(asked: CreateTable) -> list[str]:
+    return dict(asked.options).get("primary-key", "").split(",")
 
 
 def create_table(

@@ -11,6 +11,7 @@ from lakewright.storage.catalog import Catalog
 from lakewright.storage.errors import DatabaseNotFound, InvalidStatement
 from lakewright.storage.session.earlier_tries import EarlierTries, changed_tables, statement_user
 from lakewright.storage.session.results import StatementResult, done, table_of
+from lakewright.storage.session.run_call import call, check_call
 from lakewright.storage.session.run_insert import run_insert
 from lakewright.storage.session.run_look import (
     describe,
@@ -41,7 +42,9 @@ from lakewright.storage.session.run_tables import (
     alter_table,
     analyze,
     compact,
+    create_database,
     create_table,
+    create_table_as,
     drop_database,
     drop_table,
     rename_table,
@@ -56,6 +59,7 @@ from lakewright.storage.sql.grammar.statements import (
     AddPrimaryKey,
     AlterTable,
     Analyze,
+    Call,
     Compact,
     CreateDatabase,
     CreateTable,
@@ -192,9 +196,13 @@ class Session:
                 if self.settings.database == name:
                     self.settings = self.settings.without(DATABASE)
                 return dropped
-            case CreateDatabase(name=name, if_not_exists=if_not_exists):
-                self.catalog.create_database(name, if_not_exists=if_not_exists)
-                return done(f"database {name} is there", database=name)
+            case CreateDatabase():
+                return create_database(self.catalog, statement)
+            case CreateTable(query=Query() as query):
+                return self._create_as(statement, query)
+            case Call():
+                table, given = check_call(statement)
+                return call(self._working, self._name(table), given)
             case CreateTable() | DropTable() | RenameTable() | AlterTable() | Analyze():
                 return self._of_table(statement)
             case Compact() | Rescale() | Respec() | AddPrimaryKey():
@@ -209,6 +217,13 @@ class Session:
         simple = simple_of(query)
         table = "" if simple.table is None else self._name(simple.table)
         return answer(self.catalog, simple, table).collected()
+
+    def _create_as(self, asked: CreateTable, query: Query) -> StatementResult:
+        """A table with the rows of a query; a query that fails leaves none."""
+        name = self._name(asked.table)
+        if asked.if_not_exists and self.catalog.table_exists(name):
+            return done(f"{name} exists already", table=name, created=False)
+        return create_table_as(self._working, name, asked, self._select(query), self.settings)
 
     def _of_partitions(
         self,
@@ -245,8 +260,10 @@ class Session:
         match asked:
             case ShowDatabases():
                 return show_databases(self.catalog)
+            case ShowTables(extended=False, database=None) if self.settings.database is None:
+                return show_tables(self.catalog, self.catalog.list_databases(), asked)
             case ShowTables():
-                return show_tables(self.catalog, self._database(asked.database), asked)
+                return show_tables(self.catalog, [self._database(asked.database)], asked)
             case ShowCreateTable():
                 return show_create_table(self._working, self._name(asked.table))
             case ShowColumns():

@@ -14,6 +14,7 @@ from lakewright.storage.sql.grammar.columns import (
 )
 from lakewright.storage.sql.grammar.cursor import Cursor
 from lakewright.storage.sql.grammar.partitions import buckets
+from lakewright.storage.sql.grammar.query import Query, parse_query
 from lakewright.storage.sql.grammar.statements import CreateDatabase, CreateTable, Statement
 from lakewright.storage.sql.grammar.unstored_columns import (
     UnstoredText,
@@ -39,6 +40,11 @@ def create(cursor: Cursor) -> Statement:
         return CreateDatabase(cursor.name("a database"), if_not_exists)
     if cursor.take_one("TEMPORARY", "TEMP"):
         cursor.refuse("temporary tables are made in a temporary warehouse: Catalog.temporary()")
+    if cursor.peek("VIEW") or cursor.peek("OR", "REPLACE"):
+        cursor.refuse(
+            "catalogs of folders and of databases keep no views; write the query in WITH v AS (…) "
+            "SELECT, or its rows as a table: CREATE TABLE t AS SELECT …"
+        )
     if cursor.take("EXTERNAL"):
         cursor.refuse(
             "folders of files of others are a format table: CREATE TABLE … WITH ('type' = "
@@ -56,11 +62,20 @@ def create(cursor: Cursor) -> Statement:
             like=cursor.table_name(),
             options=options(cursor) if cursor.take_one("WITH", "TBLPROPERTIES") else (),
         )
-    if not cursor.peek("("):
-        cursor.refuse(f"expected the columns in parentheses, or LIKE, found {cursor.shown()}")
-    cursor.listed(lambda: _element(cursor, found))
+    if cursor.peek("("):
+        cursor.listed(lambda: _element(cursor, found))
     while not cursor.is_at_end:
         _clause(cursor, found)
+    if found.query is None and not found.columns:
+        cursor.refuse(
+            f"expected the columns in parentheses, LIKE or AS, found {cursor.shown()}: write "
+            f"CREATE TABLE {table} (id BIGINT, …), or CREATE TABLE {table} AS SELECT …"
+        )
+    if found.query is not None and (found.columns or found.unstored):
+        cursor.refuse(
+            "AS gives the table the columns of its query; leave the columns out, or create the "
+            "table first and INSERT INTO it"
+        )
     return CreateTable(
         table=table,
         if_not_exists=if_not_exists,
@@ -69,6 +84,7 @@ def create(cursor: Cursor) -> Statement:
         primary_keys=found.primary_keys,
         options=_all_options(cursor, found),
         comment=found.comment,
+        query=found.query,
     )
 
 
@@ -85,6 +101,7 @@ class _Found:
     options: tuple[tuple[str, str], ...] = ()
     distribution: tuple[tuple[str, str], ...] = ()
     comment: str = ""
+    query: Query | None = None
     clauses: set[str] = field(default_factory=set)
 
 
@@ -151,7 +168,7 @@ def _clause(cursor: Cursor, found: _Found) -> None:
     if word is None or clause is None:
         cursor.refuse(
             f"{cursor.shown()} begins no clause of CREATE TABLE; there are COMMENT, DISTRIBUTED, "
-            "PARTITIONED BY, WITH"
+            "PARTITIONED BY, WITH, AS"
         )
     if clause in found.clauses:
         cursor.refuse(f"clause {word} stands twice; write it once", back=1)
@@ -179,7 +196,7 @@ def _clause(cursor: Cursor, found: _Found) -> None:
                 back=1,
             )
         case _:
-            cursor.refuse("create the table first, then INSERT INTO it", back=1)
+            found.query = parse_query(cursor)
 
 
 def distribution(cursor: Cursor) -> tuple[tuple[str, str], ...]:

@@ -190,6 +190,12 @@ class Cursor:
             rest = f"; {way_out}" if way_out else ""
             self.refuse(f"{self.shown()} is not expected here{rest}")
 
+    @property
+    def is_named_argument(self) -> bool:
+        """Whether a name and `=>` come next."""
+        words = self._words[self._at : self._at + 2]
+        return len(words) == 2 and words[0].kind in (_PLAIN, _QUOTED) and words[1].is_word("=>")
+
     # --- names and literals ---------------------------------------------------------------------
 
     def name(self, what: str) -> str:

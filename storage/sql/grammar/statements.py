@@ -169,7 +169,10 @@ class DropDatabase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateTable:
-    """A table; `like` names one whose columns, keys and options it takes."""
+    """A table; `like` names one whose columns, keys and options it takes.
+
+    With a `query` it has the columns of that, and its rows.
+    """
 
     table: str
     if_not_exists: bool
@@ -179,6 +182,7 @@ class CreateTable:
     options: tuple[tuple[str, str], ...] = ()
     comment: str = ""
     like: str | None = None
+    query: Query | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +248,15 @@ class AddPrimaryKey:
 
 
 @dataclass(frozen=True, slots=True)
+class Call:
+    """A procedure of Paimon, with arguments by position and by name."""
+
+    procedure: str
+    values: tuple[object, ...]
+    named: tuple[tuple[str, object], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Analyze:
     """Statistics of the rows."""
 
@@ -301,6 +314,7 @@ Statement = (
     | Rescale
     | Respec
     | AddPrimaryKey
+    | Call
     | Analyze
     | UseDatabase
     | SetSetting

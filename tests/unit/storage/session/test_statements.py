@@ -112,6 +112,95 @@ def test_a_shown_statement_makes_the_same_table(session: Session, catalog: Catal
     assert (again.partition_keys, again.primary_keys) == (("dt",), ("dt", "k"))
 
 
+@pytest.mark.mission("SQ1", "MT11")
+def test_a_table_is_made_of_a_query(session: Session, catalog: Catalog) -> None:
+    session.sql("CREATE TABLE s (id BIGINT NOT NULL, v STRING, dt STRING)")
+    session.sql("INSERT INTO s VALUES (1, 'x', 'a'), (2, 'y', 'b'), (2, 'z', 'b')")
+    told = session.sql("CREATE TABLE t PARTITIONED BY (dt) COMMENT 'c' AS SELECT * FROM s")
+    assert told.message == "db.t is created, with 3 rows"
+    table = catalog.table("db.t")
+    assert (table.schema.partition_keys, table.schema.comment) == (("dt",), "c")
+    assert str(table.schema.field("id").type) == "BIGINT"
+    assert rows_of(session, "SHOW PARTITIONS t") == [("dt='a'",), ("dt='b'",)]
+    session.sql(
+        """CREATE TABLE k (PRIMARY KEY (id) NOT ENFORCED) AS SELECT id, v FROM s;
+        CREATE TABLE o WITH ('primary-key' = 'id', bucket = 2) AS SELECT id, v FROM s"""
+    )
+    for name in "ko":
+        assert rows_of(session, f"SELECT * FROM {name} ORDER BY id") == [(1, "x"), (2, "z")]
+        assert catalog.table(f"db.{name}").schema.primary_keys == ("id",)
+    again = session.sql("CREATE TABLE IF NOT EXISTS t AS SELECT id FROM s")
+    assert again.message == "db.t exists already"
+    with pytest.raises(StorageError):
+        session.sql("CREATE TABLE n PARTITIONED BY (nope) AS SELECT id FROM s")
+    with pytest.raises(InvalidStatement, match="AS gives the table the columns of its query"):
+        session.sql("CREATE TABLE n (id INT) AS SELECT id FROM s")
+    assert not catalog.table_exists("db.n")
+
+
+def test_a_query_that_fails_leaves_no_table(session: Session, catalog: Catalog) -> None:
+    session.sql("CREATE TABLE s (id BIGINT); INSERT INTO s VALUES (NULL)")
+    with pytest.raises(StorageError):
+        session.sql("CREATE TABLE t (PRIMARY KEY (id) NOT ENFORCED) AS SELECT id FROM s")
+    assert catalog.list_tables("db") == ("s",)
+
+
+def test_tables_of_all_databases_are_shown_where_none_is_current(tmp_path: Path) -> None:
+    session = Session(Catalog.open(str(tmp_path / "new")))
+    told = session.sql("CREATE DATABASE a").message
+    assert "/new was not there: it is made, with database a" in told
+    assert session.sql("CREATE DATABASE b").message == "database b is there"
+    session.sql("CREATE TABLE a.t (x INT); CREATE TABLE b.u (x INT)")
+    assert rows_of(session, "SHOW TABLES") == [("a", "t"), ("b", "u")]
+    assert rows_of(session, "SHOW TABLES LIKE 'u'") == [("b", "u")]
+    session.sql("USE a")
+    assert rows_of(session, "SHOW TABLES") == [("a", "t")]
+
+
+@pytest.mark.mission("MT5")
+def test_procedures_of_paimon_are_called_by_their_names(session: Session, catalog: Catalog) -> None:
+    session.sql("CREATE TABLE t (id INT, dt STRING) PARTITIONED BY (dt)")
+    for number in range(4):
+        session.sql(f"INSERT INTO t VALUES ({number}, 'a'), ({number}, 'b')")
+    session.sql("CALL sys.create_tag(`table` => 'db.t', tag => 'first', snapshot_id => 1)")
+    session.sql("CALL sys.create_branch('t', 'b', 'first')")
+    table = catalog.table("db.t")
+    assert [each.snapshot.id for each in table.history.tags()] == [1]
+    told = session.sql("CALL paimon.sys.compact('t', 'dt=a', '', '', '', '', '', 'full')")
+    assert "files before 4, files after 1" in told.message
+    assert [each.file_count for each in catalog.table("db.t").at().partitions()] == [1, 4]
+    session.sql("CALL sys.rollback_to(`table` => 't', snapshot_id => 3)")
+    assert rows_of(session, "SELECT count(*) FROM t") == [(6,)]
+    session.sql(
+        """CALL sys.expire_snapshots(table => 't', retain_max => 1, retain_min => 1,
+        older_than => '2100-01-01 00:00:00');
+        CALL sys.delete_tag('t', 'first'); CALL sys.drop_partition('t', 'dt=b')"""
+    )
+    assert rows_of(session, "SHOW PARTITIONS t") == [("dt='a'",)]
+    assert "is done" in session.sql("CALL sys.remove_orphan_files('t', dry_run => true)").message
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("CALL sys.compactt('t')", r"did you mean sys\.compact\?"),
+        ("CALL sys.merge_into('t')", "write MERGE INTO"),
+        ("CALL sys.create_tag('t', snapshots => 1)", "snapshots is no argument of sys.create_tag"),
+        ("CALL sys.create_tag('t')", "needs the argument tag"),
+        ("CALL sys.compact('t', options => 'a=b')", "set them on the table"),
+        ("CALL compact('t')", r"write CALL sys\.compact"),
+        ("CALL sys.compact(table => 't', 'dt=a')", "arguments behind table need a name"),
+        ("CALL sys.compact('t', 'a')", "write 'dt=2024-01-31,hour=7'"),
+    ],
+)
+def test_a_procedure_that_is_none_says_what_is(
+    session: Session, statement: str, message: str
+) -> None:
+    session.sql("CREATE TABLE t (id INT, dt STRING) PARTITIONED BY (dt)")
+    with pytest.raises(InvalidStatement, match=message):
+        session.sql(statement)
+
+
 @pytest.mark.mission("SQ1")
 def test_columns_that_are_not_stored_and_the_watermark_are_kept_as_flink_keeps_them(
     session: Session, catalog: Catalog
