@@ -11,6 +11,7 @@ from lakewright.storage.catalog import Catalog
 from lakewright.storage.errors import DatabaseNotFound, InvalidStatement
 from lakewright.storage.session.earlier_tries import EarlierTries, changed_tables, statement_user
 from lakewright.storage.session.results import StatementResult, done, table_of
+from lakewright.storage.session.run_call import call, check_call
 from lakewright.storage.session.run_insert import run_insert
 from lakewright.storage.session.run_look import (
     describe,
@@ -26,6 +27,7 @@ from lakewright.storage.session.run_partitions import (
     rename_partition,
     repair_table,
     show_partitions,
+    track_changes,
 )
 from lakewright.storage.session.run_query import (
     answer,
@@ -36,10 +38,13 @@ from lakewright.storage.session.run_query import (
     spark_frame,
 )
 from lakewright.storage.session.run_tables import (
+    add_primary_key,
     alter_table,
     analyze,
     compact,
+    create_database,
     create_table,
+    create_table_as,
     drop_database,
     drop_table,
     rename_table,
@@ -51,8 +56,10 @@ from lakewright.storage.sql import Parsed, parse_statements
 from lakewright.storage.sql.grammar.query import Query
 from lakewright.storage.sql.grammar.statements import (
     AddPartitions,
+    AddPrimaryKey,
     AlterTable,
     Analyze,
+    Call,
     Compact,
     CreateDatabase,
     CreateTable,
@@ -77,6 +84,7 @@ from lakewright.storage.sql.grammar.statements import (
     ShowPartitions,
     ShowTables,
     Statement,
+    TrackChanges,
     UseDatabase,
 )
 
@@ -188,12 +196,16 @@ class Session:
                 if self.settings.database == name:
                     self.settings = self.settings.without(DATABASE)
                 return dropped
-            case CreateDatabase(name=name, if_not_exists=if_not_exists):
-                self.catalog.create_database(name, if_not_exists=if_not_exists)
-                return done(f"database {name} is there", database=name)
+            case CreateDatabase():
+                return create_database(self.catalog, statement)
+            case CreateTable(query=Query() as query):
+                return self._create_as(statement, query)
+            case Call():
+                table, given = check_call(statement)
+                return call(self._working, self._name(table), given)
             case CreateTable() | DropTable() | RenameTable() | AlterTable() | Analyze():
                 return self._of_table(statement)
-            case Compact() | Rescale() | Respec():
+            case Compact() | Rescale() | Respec() | AddPrimaryKey():
                 return self._kept(statement)
             case _:
                 return self._of_partitions(statement)
@@ -206,6 +218,13 @@ class Session:
         table = "" if simple.table is None else self._name(simple.table)
         return answer(self.catalog, simple, table).collected()
 
+    def _create_as(self, asked: CreateTable, query: Query) -> StatementResult:
+        """A table with the rows of a query; a query that fails leaves none."""
+        name = self._name(asked.table)
+        if asked.if_not_exists and self.catalog.table_exists(name):
+            return done(f"{name} exists already", table=name, created=False)
+        return create_table_as(self._working, name, asked, self._select(query), self.settings)
+
     def _of_partitions(
         self,
         asked: ShowPartitions
@@ -213,6 +232,7 @@ class Session:
         | DropPartitions
         | RenamePartition
         | ExchangePartitions
+        | TrackChanges
         | RepairTable,
     ) -> StatementResult:
         catalog, name = self._working, self._name(asked.table)
@@ -227,6 +247,8 @@ class Session:
                 return rename_partition(catalog, name, asked)
             case ExchangePartitions():
                 return exchange_partitions(catalog, name, self._name(asked.source), asked)
+            case TrackChanges():
+                return track_changes(catalog, name, asked)
             case RepairTable():
                 return repair_table(catalog, name, asked, self.settings)
             case _:
@@ -238,8 +260,10 @@ class Session:
         match asked:
             case ShowDatabases():
                 return show_databases(self.catalog)
+            case ShowTables(extended=False, database=None) if self.settings.database is None:
+                return show_tables(self.catalog, self.catalog.list_databases(), asked)
             case ShowTables():
-                return show_tables(self.catalog, self._database(asked.database), asked)
+                return show_tables(self.catalog, [self._database(asked.database)], asked)
             case ShowCreateTable():
                 return show_create_table(self._working, self._name(asked.table))
             case ShowColumns():
@@ -268,7 +292,7 @@ class Session:
             case _:
                 assert_never(asked)
 
-    def _kept(self, asked: Compact | Rescale | Respec) -> StatementResult:
+    def _kept(self, asked: Compact | Rescale | Respec | AddPrimaryKey) -> StatementResult:
         name = self._name(asked.table)
         match asked:
             case Compact():
@@ -277,6 +301,8 @@ class Session:
                 return rescale(self._working, name, asked)
             case Respec():
                 return respec(self._working, name, asked)
+            case AddPrimaryKey():
+                return add_primary_key(self._working, name, asked)
             case _:
                 assert_never(asked)
 

@@ -596,6 +596,13 @@ CASES = (
         repeats=True,
         restates_places=True,
     ),
+    Case(
+        "add a primary key",
+        lambda at: at.table.upkeep.add_primary_key(["day", "id", "v"], buckets=2),
+        ("append", "append in buckets"),
+        steps=True,
+        repeats=True,
+    ),
     # Whole partitions.
     Case("add partitions", _take_over, ("append",), _landed, names_places=True),
     Case(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from lakewright.storage.sql.grammar.alter_table import alter
+from lakewright.storage.sql.grammar.call import call
 from lakewright.storage.sql.grammar.create_table import create
 from lakewright.storage.sql.grammar.cursor import Cursor, split_statements
 from lakewright.storage.sql.grammar.insert import insert
@@ -126,6 +127,7 @@ _FAMILIES: Mapping[str, Callable[[Cursor], Statement]] = {
     "USE": _use,
     "SET": _set,
     "RESET": _reset,
+    "CALL": call,
 }
 # Statements that other systems have, and what does the same here.
 _INSTEAD = {
@@ -135,5 +137,4 @@ _INSTEAD = {
     "MERGE": "INSERT INTO a primary-key table replaces rows by their key",
     "TRUNCATE": "drop its partitions by ALTER TABLE … DROP PARTITION (…), or INSERT OVERWRITE it",
     "OPTIMIZE": "write ALTER TABLE t COMPACT 'major'",
-    "CALL": "each procedure is a command: see `lakewright --help`",
 }
