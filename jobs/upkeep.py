@@ -52,7 +52,7 @@ from lakewright.platform.upkeep.measures import Measures
 from lakewright.platform.upkeep.saved_plans import given_plan
 from lakewright.platform.upkeep.verb import AnyVerb, Outcome, Report, Work
 from lakewright.platform.upkeep.words import counted
-from lakewright.storage import Catalog, Table
+from lakewright.storage import Table
 from lakewright.storage.env import SystemEnv
 from lakewright.storage.errors import LeaseHeld, SnapshotNotFound
 from lakewright.storage.operations.running.plan import Plan
@@ -139,6 +139,7 @@ class _Run:
         deferred: dict[str, str] = {}
         begins_until_ms = _begins_until_ms(context)
         names, several = self.names, len(config.tables) > 1
+        recorders: dict[str, Recorder] = {}
         for at, (name, given) in enumerate(config.tables.items()):
             why = asked.get(name)
             if at and SystemEnv().now_ms() >= begins_until_ms:
@@ -148,7 +149,15 @@ class _Run:
                 kept = self.tables.table(name)
                 progress.work_at(f"{name}, {kind.name}")
                 one = _OneTable(
-                    kind, names.of(name), kept, context, self.keys, progress, why, several
+                    kind,
+                    names.of(name),
+                    kept,
+                    context,
+                    self.keys,
+                    progress,
+                    recorders,
+                    why,
+                    several,
                 )
                 one.keep(given, names.job(kind.name), dry_run=config.dry_run)
             except (dg.Failure, dg.RetryRequested) as trouble:
@@ -322,7 +331,11 @@ def _told(trouble: Exception) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _OneTable:
-    """One table in one run of a job; `several` says that the run has others too."""
+    """One table in one run of a job; `several` says that the run has others too.
+
+    `recorders` are those of the run, by warehouse: a receiver of events that is away holds up a run
+    once, not with each table.
+    """
 
     kind: UpkeepJob
     names: TableNames
@@ -330,6 +343,7 @@ class _OneTable:
     context: dg.OpExecutionContext
     keys: ResourceKeys
     progress: RunProgress
+    recorders: dict[str, Recorder]
     asked: AskedConfig | None = None
     several: bool = False
 
@@ -367,6 +381,10 @@ class _OneTable:
                 counts=self.progress,
                 warn=context.log.warning,
             )
+            if catalog.uri not in self.recorders:
+                self.recorders[catalog.uri] = Recorder.of(
+                    catalog, warn=context.log.warning, make=True
+                )
             for verb, plan in [given] if given else [(each, None) for each in verbs]:
                 _OneVerb(
                     kind,
@@ -377,7 +395,7 @@ class _OneTable:
                     options,
                     work,
                     self.progress,
-                    catalog,
+                    self.recorders[catalog.uri],
                     self.asked,
                     self.several,
                     plan,
@@ -415,7 +433,7 @@ class _OneVerb:
     options: Any
     work: Work
     progress: RunProgress
-    catalog: Catalog
+    recorder: Recorder
     asked: AskedConfig | None
     several: bool
     given: Plan[Any] | None = None
@@ -430,7 +448,7 @@ class _OneVerb:
             self._carry_out(dry_run)
 
     def _carry_out(self, dry_run: bool) -> None:
-        verb, recorder = self.verb, self._recorder()
+        verb, recorder = self.verb, self._recorder_with_prediction()
         try:
             outcome = recorder.carry_out(
                 verb,
@@ -476,13 +494,12 @@ class _OneVerb:
             told = {"table": self.table.name}
         return {**told, "plan": plan.summary, **report_metadata(plan)}
 
-    def _recorder(self) -> Recorder:
+    def _recorder_with_prediction(self) -> Recorder:
         """Records in the ledger, with what the sensor predicted if it asked for the run."""
-        recorder = Recorder.of(self.catalog, warn=self.context.log.warning, make=True)
         if self.asked is None:
-            return recorder
+            return self.recorder
         return replace(
-            recorder,
+            self.recorder,
             reason=self.asked.reason,
             state=self.asked.state,
             policy=self.asked.policy,

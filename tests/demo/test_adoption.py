@@ -43,11 +43,14 @@ def test_the_lines_of_the_readme_work_in_an_empty_folder(
             continue
         assert main(arguments) == 0, line
         told[line] = capsys.readouterr().out
-        found = re.search(r"run: .*\((\w+)\)", told[line])
+        found = re.search(r"undo (\w+) takes back", told[line])
         run = found[1] if found else run
         if line == lines()[0]:
             catalog = Catalog.open("warehouse")
-            before = {name: content(catalog.table(name)) for name in told[line].split()}
+            before = {
+                name: content(catalog.table(name))
+                for name in told[line].partition("\n\n")[0].split()
+            }
     for name, rows in before.items():
         table = catalog.table(name)
         assert content(table) == rows

@@ -39,7 +39,8 @@ def test_a_neglected_warehouse_is_adopted_kept_and_looked_at(neglected: Base) ->
     assert done.code == 0, done.err
     rows = neglected.lakewright("read", "logs.clicks", "--limit", "2", "--format", "csv")
     assert len(rows.out.splitlines()) == 3
-    run = done.out.rpartition("(")[2].rstrip(")\n")
+    _, _, after = done.out.partition("lakewright undo ")
+    run = after.split()[0]
     assert neglected.lakewright("undo", run, "--table", "logs.clicks").code == 0
     for command in (
         ["ls"],

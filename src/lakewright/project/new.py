@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,7 +27,8 @@ def make_project(folder: Path) -> Iterator[Path]:
     }
     files[Path("dagster_home", "dagster.yaml")] = SETTINGS
     for name in files:
-        if (folder / name).exists():
+        # A link that leads nowhere would be written through.
+        if os.path.lexists(folder / name):
             raise AlreadyExistsError(f"{folder / name} exists; nothing was written")
     for name, source in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

@@ -16,7 +16,7 @@ from lakewright.platform.documents.variables import (
     WAREHOUSE_VARIABLE,
 )
 from lakewright.project.new import SETTINGS
-from lakewright.storage.errors import NotFoundError
+from lakewright.storage.errors import InvalidRequestError, NotFoundError
 
 HOST = "127.0.0.1"
 LOCATION = "lakewright.definitions"
@@ -64,15 +64,22 @@ def workspace_of(
 
     Raises:
         NotFoundError: a path does not exist.
+        InvalidRequestError: Dagster's home cannot be made.
     """
     for path in (*tables, *policies):
         if not path.exists():
             raise NotFoundError(f"{path.absolute()} does not exist")
     home = Path(os.environ.get("DAGSTER_HOME") or "dagster_home").absolute()
-    home.mkdir(parents=True, exist_ok=True)
     settings = home / SETTINGS.name
-    if not settings.exists():
-        settings.write_bytes(SETTINGS.read_bytes())
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        if not settings.exists():
+            settings.write_bytes(SETTINGS.read_bytes())
+    except OSError as error:
+        raise InvalidRequestError(
+            f"Dagster keeps its runs in the folder {home} (DAGSTER_HOME), which cannot be made: "
+            f"{error.strerror}"
+        ) from error
     # Runs start in folders of their own, so a relative path would name another place.
     return ServedProject(
         home,
@@ -114,7 +121,7 @@ def _is_project(folder: Path) -> bool:
     """Whether the folder says itself what Dagster serves."""
     project = folder / "pyproject.toml"
     return (folder / "workspace.yaml").exists() or (
-        project.exists() and "[tool.dagster]" in project.read_text(encoding="utf-8")
+        project.exists() and b"[tool.dagster]" in project.read_bytes()
     )
 
 

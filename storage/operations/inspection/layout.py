@@ -7,13 +7,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 
 from lakewright.storage.codec.byte_slices import array_spans, joined, keys_of
 from lakewright.storage.env import FileStatus
-from lakewright.storage.errors import InvalidOption, UnsupportedError
+from lakewright.storage.errors import (
+    InvalidOption,
+    NotFoundError,
+    UnreadableManifest,
+    UnsupportedError,
+)
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.state.bucket_columns import BucketColumns, bucket_columns
 from lakewright.storage.operations.state.live_files import index_entries
@@ -21,13 +27,16 @@ from lakewright.storage.operations.state.partition_filter import PartitionFilter
 from lakewright.storage.operations.state.table_stats import PartitionStats, partition_stats
 from lakewright.storage.spec.index import IndexEntry, check_known_indexes
 from lakewright.storage.spec.known_options import UPKEEP, Use
-from lakewright.storage.spec.manifest import ManifestFileMeta
+from lakewright.storage.spec.manifest import FileKind, ManifestFileMeta
 from lakewright.storage.spec.partition import Place
 from lakewright.storage.spec.snapshot import Snapshot, check_known_fields
 from lakewright.storage.spec.supported_options import check_supported
 
 # The bits of the golden ratio: multiples of it, cut to 64 bits, lie as if they were drawn.
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
+# The files that so many last snapshots replaced are known to belong to older ones. Upkeep leaves
+# fewer snapshots than this; a longer history is itself the first thing to shorten.
+_LAST_SNAPSHOTS = 30
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -64,8 +73,9 @@ class Layout:
 class UnnamedFiles:
     """Files in `folders` of `of_folders` bucket folders that the snapshot does not name.
 
-    Older snapshots, tags or writers at work may need them, and folders without a live file are not
-    looked at. Changelog files are not counted.
+    Files that the last 30 snapshots replaced are not counted, where an older snapshot needs them.
+    Still older snapshots, tags or writers at work may need the rest. Folders without a live file
+    are not looked at, and changelog files are not counted.
     """
 
     folders: int
@@ -118,6 +128,9 @@ def unnamed_files(layout: Layout, *, most_folders: int, seed: int) -> UnnamedFil
             if not each.name.startswith((files.options.changelog_file_prefix, "."))
         ]
         unnamed += _unnamed(listed, np.concatenate([*map(buckets.names_of, indexes)]))
+    if unnamed:
+        replaced = _replaced_names(files)
+        unnamed = [each for each in unnamed if replaced.isdisjoint(_names_for(each))]
     return UnnamedFiles(
         folders=len(drawn),
         of_folders=len(buckets),
@@ -149,14 +162,37 @@ def _folder(layout: Layout, index: int) -> str:
     return layout.files.bucket_dir(place, buckets.partition_schemas[number])
 
 
+def _replaced_names(files: TableFiles) -> set[str]:
+    """The data files that the last snapshots replaced, and that an older snapshot still needs."""
+    found: set[str] = set()
+    ids = sorted(files.snapshots.ids())
+    for snapshot_id in ids[1:][-_LAST_SNAPSHOTS:]:
+        # It may expire at this moment, and its files with it.
+        with suppress(NotFoundError, UnreadableManifest):
+            snapshot = files.snapshots.read(snapshot_id)
+            metas = [
+                each for each in files.manifests.read_delta_list(snapshot) if each.num_deleted_files
+            ]
+            found |= {
+                each.file.file_name
+                for each in files.manifests.entries(metas)
+                if each.kind is FileKind.DELETE
+            }
+    return found
+
+
 def _unnamed(listed: list[FileStatus], live: np.ndarray) -> Iterable[FileStatus]:
-    """The files whose name is not live; a file of its own beside a data file has its name too."""
+    """The files that are not live, by none of the names that name them."""
     named = np.zeros(len(listed), bool)
-    names = [each.name for each in listed]
-    for _ in range(3):
+    for names in zip(*map(_names_for, listed), strict=True):
         named |= np.isin(keys_of(*array_spans(joined([each.encode() for each in names]))), live)
-        names = [each.rsplit(".", 1)[0] for each in names]
     return (each for each, is_named in zip(listed, named, strict=True) if not is_named)
+
+
+def _names_for(file: FileStatus) -> tuple[str, str, str]:
+    """The names that may name a file: a file of its own beside a data file has its name too."""
+    shorter = file.name.rsplit(".", 1)[0]
+    return file.name, shorter, shorter.rsplit(".", 1)[0]
 
 
 def _weight(stats: PartitionStats) -> int:

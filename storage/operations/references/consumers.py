@@ -120,8 +120,9 @@ def run_expire_consumers(files: TableFiles, plan: ExpireConsumersPlan) -> Expire
     Raises:
         ClockJumped: the clock of this machine is ahead of the store's, so ages are unknown.
     """
-    modified = files.references.consumer_modified_ms()
-    still = [each.name for each in plan.consumers if modified.get(each.name) == each.modified_ms]
+    # A store may keep times by the second, in which a consumer moved.
+    there = list_consumers(files)
+    still = [each.name for each in plan.consumers if each in there]
     if still:
         check_not_ahead(files)
     delete_files(files.fs, [files.paths.consumer(name) for name in still])

@@ -103,6 +103,8 @@ def test_no_plan_reads_outside_of_the_warehouse(ask: Ask, tmp_path: Path) -> Non
         assert answer.is_error
         assert "leads out of the warehouse" in text_of(answer)
         assert "s3cret" not in str(answer)
+    answer = ask("plan", table="db.t", verb="remove_orphans", options={"inventory": str(tmp_path)})
+    assert "leads out of the warehouse" in text_of(answer)
 
 
 OF_OTHER_TYPES = (None, True, 1.5, -7, "ab", [5], [None], [["a"]], {"day": "a"}, [{"day": "a"}])

@@ -158,3 +158,21 @@ def test_a_project_overwrites_no_file(lakewright: Lakewright, elsewhere: Path) -
     assert ended.code == 2
     assert "policy.yaml exists; nothing was written" in ended.err
     assert [each.name for each in elsewhere.iterdir()] == ["policy.yaml"]
+
+
+def test_a_project_is_not_written_through_a_link(lakewright: Lakewright, elsewhere: Path) -> None:
+    (elsewhere / "policy.yaml").symlink_to(elsewhere / "nowhere.yaml")
+    ended = lakewright(None, "init")
+    assert ended.code == 2
+    assert "policy.yaml exists; nothing was written" in ended.err
+    assert not (elsewhere / "nowhere.yaml").exists()
+
+
+def test_a_home_of_dagster_that_cannot_be_made_is_named(
+    lakewright: Lakewright, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (elsewhere / "home").write_text("a file")
+    monkeypatch.setenv("DAGSTER_HOME", "home")
+    ended = lakewright(None, "up")
+    assert ended.code == 2
+    assert f"{elsewhere / 'home'} (DAGSTER_HOME), which cannot be made: File exists" in ended.err

@@ -47,8 +47,8 @@ with `lakewright VERB TABLE --plan FILE`.\
 """
 _WORST_PARTITIONS = 20
 _MOST_ROWS = 40
-# The option by which a verb reads files that are not the warehouse's.
-_OUTSIDE = "folder"
+# The options by which verbs read files that are not the warehouse's.
+_OUTSIDE = {"folder", "inventory"}
 
 
 def _known_verb(verb: str) -> str:
@@ -317,10 +317,10 @@ def _chosen(verb: AnyVerb, given: Mapping[str, Any], table: Table) -> Iterator[t
             raise InvalidRequestError(
                 f"{verb.name} has no option {name}; it has {', '.join(known) or 'none'}"
             )
-        if name == _OUTSIDE:
+        if name in _OUTSIDE:
             raise InvalidRequestError(
-                f"{name} leads out of the warehouse, and no answer reads anything there; "
-                f"`lakewright {verb.name.replace('_', '-')} {table.name} FOLDER --dry-run` does"
+                f"{name} leads out of the warehouse, and no answer reads anything there; a person "
+                f"may ask `lakewright {verb.name.replace('_', '-')} --help` for it"
             )
         yield known[name].name, known[name].kind.read(value, name, table)
 

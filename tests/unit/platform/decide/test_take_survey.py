@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lakewright.cli.output.table_report import report_table
-from lakewright.platform.decide.debt import findings
+from lakewright.platform.decide.debt import debt_of, findings
 from lakewright.platform.decide.survey import TableSurvey
 from lakewright.platform.decide.take_survey import (
     survey_snapshot,
@@ -154,6 +154,16 @@ def test_files_that_the_snapshot_does_not_name_are_estimated(unchecked_catalog: 
     assert set(some) == {0, 3}
     again = table.inspect.unnamed_files(layout, most_folders=1, seed=5)
     assert again == table.inspect.unnamed_files(layout, most_folders=1, seed=5)
+
+
+def test_files_that_kept_snapshots_need_are_no_debt(catalog: Catalog) -> None:
+    table = appended(catalog, times=12)
+    table.upkeep.compact(full=True)
+    table.upkeep.expire_snapshots(retain_min=5, retain_max=5)
+    survey = survey_table(table)
+    assert survey.history.snapshots == 5
+    assert survey.orphans.unnamed_files == 0
+    assert debt_of(survey).files == 0
 
 
 def test_a_table_that_lost_its_schema_is_told_and_a_folder_of_something_else_is_not(

@@ -114,6 +114,19 @@ def test_consumers_are_expired_by_age(catalog: Catalog, env: FixedEnv) -> None:
     assert [each.name for each in table.history.consumers()] == ["young"]
 
 
+def test_a_consumer_that_moved_within_the_time_step_of_its_store_stays(
+    catalog: Catalog, env: FixedEnv
+) -> None:
+    table = commits(catalog)
+    table.history.set_consumer("me", 1)
+    moved(table, "me", env.clock.now_ms - 3 * HOUR)
+    plan = table.history.expire_consumers(age_ms=HOUR, dry_run=True)
+    table.history.set_consumer("me", 2)
+    moved(table, "me", env.clock.now_ms - 3 * HOUR)
+    assert table.history.run(plan).consumers == ()
+    assert [each.name for each in table.history.consumers()] == ["me"]
+
+
 def test_consumers_of_changelogs_alone_hold_no_snapshot(catalog: Catalog) -> None:
     table = with_options(commits(catalog), consumer__changelog_only="true")
     table.history.set_consumer("me", 2)

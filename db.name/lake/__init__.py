@@ -1,1 +1,0 @@
-"""The Dagster project of the lake."""
