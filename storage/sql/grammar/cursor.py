@@ -59,6 +59,14 @@ class Word:
     def is_word(self, text: str) -> bool:
         return self.kind in (_PLAIN, _SIGN) and self.text.upper() == text
 
+    @property
+    def is_text(self) -> bool:
+        return self.kind == _TEXT
+
+    @property
+    def is_whole(self) -> bool:
+        return self.kind == _NUMBER and self.text.isdecimal()
+
 
 def split_statements(text: str) -> Iterator[Cursor]:
     """A cursor for each statement of a text; statements end at `;`.
@@ -122,6 +130,16 @@ class Cursor:
     def statement(self) -> str:
         """The text of the whole statement."""
         return self._all[self._words[0].start : self._words[-1].end]
+
+    @property
+    def around(self) -> str:
+        """The text of all statements."""
+        return self._all
+
+    @property
+    def words(self) -> Sequence[Word]:
+        """All words of the statement."""
+        return self._words
 
     @property
     def is_at_end(self) -> bool:

@@ -12,7 +12,7 @@ from lakewright.storage.sql.grammar.cursor import Cursor, split_statements
 from lakewright.storage.sql.grammar.insert import insert
 from lakewright.storage.sql.grammar.look import describe, show
 from lakewright.storage.sql.grammar.partitions import repair_table
-from lakewright.storage.sql.grammar.query import parse_query
+from lakewright.storage.sql.grammar.query import FIRST_WORDS, parse_query
 from lakewright.storage.sql.grammar.statements import (
     Analyze,
     DropDatabase,
@@ -109,10 +109,7 @@ def _reset(cursor: Cursor) -> ResetSetting:
 
 
 _FAMILIES: Mapping[str, Callable[[Cursor], Statement]] = {
-    "SELECT": _select,
-    "VALUES": _select,
-    "WITH": _select,
-    "(": _select,
+    **dict.fromkeys(FIRST_WORDS, _select),
     "EXPLAIN": _explain,
     "INSERT": insert,
     "SHOW": show,
