@@ -153,6 +153,20 @@ class Cursor:
         self._at = len(self._words)
         return self._all[start : self._words[-1].end]
 
+    def expression(self, *ends: str) -> str:
+        """The text up to one of these words, a comma or the end, outside of parentheses."""
+        start, depth = self._at, 0
+        while not self.is_at_end:
+            word = self._words[self._at]
+            if not depth and any(self.peek(each) for each in (*ends, ",", ")")):
+                break
+            depth += word.is_word("(") + word.is_word("CASE")
+            depth -= word.is_word(")") + word.is_word("END")
+            self._at += 1
+        if start == self._at:
+            self.refuse(f"expected an expression, found {self.shown()}")
+        return self._all[self._words[start].start : self._words[self._at - 1].end]
+
     def mark(self) -> int:
         """Where the next word begins in the text, or where it ends."""
         return self._words[self._at].start if not self.is_at_end else self._words[-1].end

@@ -13,6 +13,7 @@ from lakewright.storage.sql.grammar.insert import insert
 from lakewright.storage.sql.grammar.look import describe, show
 from lakewright.storage.sql.grammar.partitions import repair_table
 from lakewright.storage.sql.grammar.query import FIRST_WORDS, parse_query
+from lakewright.storage.sql.grammar.rows import delete, merge, truncate, update
 from lakewright.storage.sql.grammar.statements import (
     Analyze,
     DropDatabase,
@@ -112,6 +113,10 @@ _FAMILIES: Mapping[str, Callable[[Cursor], Statement]] = {
     **dict.fromkeys(FIRST_WORDS, _select),
     "EXPLAIN": _explain,
     "INSERT": insert,
+    "DELETE": delete,
+    "UPDATE": update,
+    "MERGE": merge,
+    "TRUNCATE": truncate,
     "SHOW": show,
     "DESCRIBE": describe,
     "DESC": describe,
@@ -128,10 +133,5 @@ _FAMILIES: Mapping[str, Callable[[Cursor], Statement]] = {
 }
 # Statements that other systems have, and what does the same here.
 _INSTEAD = {
-    "DELETE": "delete whole partitions by ALTER TABLE … DROP PARTITION (…); rows of a primary-key "
-    "table by writing them with the kind -D (Table.write)",
-    "UPDATE": "write the changed rows: INSERT INTO a primary-key table replaces rows by their key",
-    "MERGE": "INSERT INTO a primary-key table replaces rows by their key",
-    "TRUNCATE": "drop its partitions by ALTER TABLE … DROP PARTITION (…), or INSERT OVERWRITE it",
     "OPTIMIZE": "write ALTER TABLE t COMPACT 'major'",
 }
