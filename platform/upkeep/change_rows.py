@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 from lakewright.platform.tables.upkeep_policies import EngineChoice
 from lakewright.platform.upkeep.effects import Effect
-from lakewright.platform.upkeep.measures import Cost, Measures
 from lakewright.platform.upkeep.options import ENGINE, FLAG, WHERE, option, texts
-from lakewright.platform.upkeep.verb import Command, Outcome, Report, Verb, Work
+from lakewright.platform.upkeep.verb import Command, NamedPartition, Outcome, Report, Verb, Work
 from lakewright.platform.upkeep.where_notes import WHERE_NOTES
 from lakewright.platform.upkeep.words import counted, duration_text, size_text
 from lakewright.storage import DeleteRowsPlan, RowChangeResult, Table, UpdateRowsPlan
@@ -81,7 +80,7 @@ def _report(_: Table, done: _Deleted | _Updated) -> Report:
     if result is None:
         buckets = [
             {
-                "partition": str(each.partition),
+                "partition": NamedPartition(each.partition),
                 "bucket": each.bucket,
                 "rows": each.rows,
                 "files": len(each.files),
@@ -121,20 +120,6 @@ def _report(_: Table, done: _Deleted | _Updated) -> Report:
     )
 
 
-def _measures(_: Table, done: _Deleted | _Updated) -> Measures:
-    plan, result = done.plan, done.result
-    written = plan.bytes_rewritten if result is None else result.bytes_written
-    snapshot = None if result is None else result.snapshot
-    return Measures(
-        cost=Cost(
-            bytes=plan.bytes_opened + plan.bytes_rewritten,
-            files=plan.files_opened,
-            bytes_written=written,
-        ),
-        snapshots=() if snapshot is None else (snapshot.id,),
-    )
-
-
 DELETE_ROWS = Verb(
     name="delete",
     summary="delete rows that match a filter",
@@ -157,7 +142,6 @@ lakewright delete shop.orders --where "day < '2024-01-01'"
     plan=_plan_delete,
     run=_run,
     report=_report,
-    measures=_measures,
 )
 
 UPDATE_ROWS = Verb(
@@ -178,5 +162,4 @@ lakewright update shop.orders --set "note='sale'" --set "price=price - 1" --wher
     plan=_plan_update,
     run=_run,
     report=_report,
-    measures=_measures,
 )
