@@ -55,6 +55,10 @@ if TYPE_CHECKING:
     from lakewright.storage.operations.references.history_span import HistorySpan
     from lakewright.storage.operations.references.rollback import RollbackPlan
     from lakewright.storage.operations.references.tags import DeleteTagsPlan
+    from lakewright.storage.operations.respec.add_primary_key import (
+        AddPrimaryKeyPlan,
+        AddPrimaryKeyResult,
+    )
     from lakewright.storage.operations.respec.respec_plan import RespecPlan, RespecResult
     from lakewright.storage.operations.retention.expire_backlog import ExpireStep
     from lakewright.storage.operations.retention.expire_changelogs import ExpireChangelogsPlan
@@ -149,6 +153,7 @@ _NAMES = {
     "operations.references.history_span": "HistorySpan",
     "operations.references.rollback": "RollbackPlan",
     "operations.references.tags": "DeleteTagsPlan",
+    "operations.respec.add_primary_key": "AddPrimaryKeyPlan AddPrimaryKeyResult",
     "operations.respec.respec_plan": "RespecPlan RespecResult",
     "operations.retention.expire_backlog": "ExpireStep",
     "operations.retention.expire_changelogs": "ExpireChangelogsPlan",
@@ -195,6 +200,8 @@ __all__ = [
     "AddColumn",
     "AddPartitionsPlan",
     "AddPartitionsResult",
+    "AddPrimaryKeyPlan",
+    "AddPrimaryKeyResult",
     "AlterPlan",
     "AlterResult",
     "AnalyzePlan",

@@ -40,6 +40,10 @@ from lakewright.storage.operations.partitions.repair_partitions import (
     plan_repair_partitions,
     run_repair_partitions,
 )
+from lakewright.storage.operations.respec.add_primary_key import (
+    plan_add_primary_key,
+    run_add_primary_key,
+)
 from lakewright.storage.operations.respec.respec import plan_respec, run_respec
 from lakewright.storage.operations.respec.respec_checks import wanted_keys
 from lakewright.storage.operations.respec.respec_plan import MOST_FILES, MOST_PARTITIONS, RespecPlan
@@ -272,6 +276,8 @@ class Upkeep:
     plan_validate_rows = validate_rows.planning()
     respec = Verb(_plan_respec, run_respec)
     plan_respec = respec.planning()
+    add_primary_key = Verb(plan_add_primary_key, run_add_primary_key)
+    plan_add_primary_key = add_primary_key.planning()
     expire_snapshots = Verb(plan_expire_snapshots, run_expire_snapshots)
     plan_expire_snapshots = expire_snapshots.planning()
     expire_tags = Verb(plan_expire_tags, run_expire_tags)

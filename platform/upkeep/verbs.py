@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lakewright.platform.upkeep.add_primary_key import ADD_PRIMARY_KEY
 from lakewright.platform.upkeep.alter import ALTER
 from lakewright.platform.upkeep.analyze import ANALYZE
 from lakewright.platform.upkeep.clean import PURGE, REMOVE_ORPHANS, RESTORE
@@ -40,6 +41,7 @@ _ALL: tuple[AnyVerb, ...] = (
     PURGE,
     ANALYZE,
     RESPEC,
+    ADD_PRIMARY_KEY,
     RESCALE,
     POSTPONE_COMPACT,
     ALTER,

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from lakewright.storage.catalog import Catalog
-from lakewright.storage.errors import DatabaseNotFound, InvalidStatement
+from lakewright.storage.errors import DatabaseNotFound, InvalidStatement, StorageError
 from lakewright.storage.session.earlier_tries import EarlierTries, changed_tables, statement_user
 from lakewright.storage.session.results import StatementResult, done, table_of
+from lakewright.storage.session.run_call import call, check_call
 from lakewright.storage.session.run_insert import run_insert
 from lakewright.storage.session.run_look import (
     describe,
@@ -26,20 +27,17 @@ from lakewright.storage.session.run_partitions import (
     rename_partition,
     repair_table,
     show_partitions,
+    track_changes,
 )
-from lakewright.storage.session.run_query import (
-    answer,
-    explain,
-    needs_spark,
-    simple_of,
-    spark_answer,
-    spark_frame,
-)
+from lakewright.storage.session.run_query import check_query, on_duckdb, select
 from lakewright.storage.session.run_tables import (
+    add_primary_key,
     alter_table,
     analyze,
     compact,
+    create_database,
     create_table,
+    create_table_as,
     drop_database,
     drop_table,
     rename_table,
@@ -51,8 +49,10 @@ from lakewright.storage.sql import Parsed, parse_statements
 from lakewright.storage.sql.grammar.query import Query
 from lakewright.storage.sql.grammar.statements import (
     AddPartitions,
+    AddPrimaryKey,
     AlterTable,
     Analyze,
+    Call,
     Compact,
     CreateDatabase,
     CreateTable,
@@ -77,6 +77,7 @@ from lakewright.storage.sql.grammar.statements import (
     ShowPartitions,
     ShowTables,
     Statement,
+    TrackChanges,
     UseDatabase,
 )
 
@@ -114,6 +115,9 @@ class Session:
         parsed = parse_statements(text)
         if not parsed:
             raise InvalidStatement("there is no statement; write one, such as SHOW TABLES")
+        for each, settings in self._with_settings(parsed):
+            if isinstance(each, (Select, Explain, Insert)):
+                check_query(each.query, settings)
         return self._each(parsed)
 
     def sql(self, text: str) -> StatementResult:
@@ -130,18 +134,26 @@ class Session:
 
     def _tables_of(self, parsed: Sequence[Parsed]) -> Iterator[str]:
         """The tables that statements may commit to, as the database will be when they run."""
+        for statement, settings in self._with_settings(parsed):
+            # A table without a database is refused when the statement runs.
+            with suppress(InvalidStatement):
+                for table in changed_tables(statement):
+                    yield _full_name(settings, table)
+
+    def _with_settings(self, parsed: Sequence[Parsed]) -> Iterator[tuple[Statement, Settings]]:
+        """Statements with the settings that they will find."""
         settings = self.settings
         for each in parsed:
-            match each.statement:
-                case UseDatabase(name=name) | SetSetting(name="database", value=str(name)):
-                    settings = settings.with_value(DATABASE, name)
-                case ResetSetting(name=name):
-                    settings = settings.without(name)
-                case statement:
-                    # A table without a database is refused when the statement runs.
-                    with suppress(InvalidStatement):
-                        for table in changed_tables(statement):
-                            yield _full_name(settings, table)
+            # A setting that is refused is refused when its statement runs.
+            with suppress(StorageError):
+                match each.statement:
+                    case UseDatabase(name=name):
+                        settings = settings.with_value(DATABASE, name)
+                    case SetSetting(name=str(name), value=str(value)):
+                        settings = settings.with_value(name, value)
+                    case ResetSetting(name=name):
+                        settings = settings.without(name)
+            yield each.statement, settings
 
     def _found(self, statement: Statement) -> StatementResult | None:
         """The result of a statement that an earlier try of the run has carried out."""
@@ -163,22 +175,13 @@ class Session:
 
     def _ran(self, statement: Statement) -> StatementResult:
         match statement:
-            case Insert(query=query):
-                names = self._names(statement.table, *query.tables)
+            case Insert():
                 commit = None if self.run_name is None else (self.run_name, self._number)
-                return run_insert(self._working, statement, names, self.settings, commit)
+                return run_insert(self._working, statement, self.settings, self._name, commit)
             case Select(query=query):
-                return self._select(query)
+                return select(self.catalog, query, self.settings, self._name)
             case Explain(query=query):
-                simple = query.simple
-                if simple is None:
-                    raise InvalidStatement(
-                        f"{query.beyond} is beyond what EXPLAIN shows: the files that a filter on "
-                        "one table opens; write it with that table and filter alone"
-                    )
-                if simple.table is None:
-                    raise InvalidStatement("the query names no table, so nothing would be opened")
-                return explain(self.catalog, simple, self._name(simple.table))
+                return self._explain(query)
             case UseDatabase() | SetSetting() | ResetSetting():
                 return self._set(statement)
             case ShowDatabases() | ShowTables() | ShowCreateTable() | ShowColumns() | Describe():
@@ -188,23 +191,32 @@ class Session:
                 if self.settings.database == name:
                     self.settings = self.settings.without(DATABASE)
                 return dropped
-            case CreateDatabase(name=name, if_not_exists=if_not_exists):
-                self.catalog.create_database(name, if_not_exists=if_not_exists)
-                return done(f"database {name} is there", database=name)
+            case CreateDatabase():
+                return create_database(self.catalog, statement)
+            case CreateTable(query=Query() as query):
+                return self._create_as(statement, query)
+            case Call():
+                table, given = check_call(statement)
+                return call(self._working, self._name(table), given)
             case CreateTable() | DropTable() | RenameTable() | AlterTable() | Analyze():
                 return self._of_table(statement)
-            case Compact() | Rescale() | Respec():
+            case Compact() | Rescale() | Respec() | AddPrimaryKey():
                 return self._kept(statement)
             case _:
                 return self._of_partitions(statement)
 
-    def _select(self, query: Query) -> StatementResult:
-        if needs_spark(query, self.settings):
-            frame = spark_frame(self.catalog, query, self._names(*query.tables))
-            return spark_answer(frame)
-        simple = simple_of(query)
-        table = "" if simple.table is None else self._name(simple.table)
-        return answer(self.catalog, simple, table).collected()
+    def _explain(self, query: Query) -> StatementResult:
+        from lakewright.storage.session.explain_query import explained  # noqa: PLC0415
+
+        with on_duckdb(self.catalog, query, self.settings, self._name) as running:
+            return explained(running)
+
+    def _create_as(self, asked: CreateTable, query: Query) -> StatementResult:
+        """A table with the rows of a query; a query that fails leaves none."""
+        name = self._name(asked.table)
+        if asked.if_not_exists and self.catalog.table_exists(name):
+            return done(f"{name} exists already", table=name, created=False)
+        return create_table_as(self._working, name, asked, self._select(query), self.settings)
 
     def _of_partitions(
         self,
@@ -213,6 +225,7 @@ class Session:
         | DropPartitions
         | RenamePartition
         | ExchangePartitions
+        | TrackChanges
         | RepairTable,
     ) -> StatementResult:
         catalog, name = self._working, self._name(asked.table)
@@ -227,6 +240,8 @@ class Session:
                 return rename_partition(catalog, name, asked)
             case ExchangePartitions():
                 return exchange_partitions(catalog, name, self._name(asked.source), asked)
+            case TrackChanges():
+                return track_changes(catalog, name, asked)
             case RepairTable():
                 return repair_table(catalog, name, asked, self.settings)
             case _:
@@ -238,8 +253,10 @@ class Session:
         match asked:
             case ShowDatabases():
                 return show_databases(self.catalog)
+            case ShowTables(extended=False, database=None) if self.settings.database is None:
+                return show_tables(self.catalog, self.catalog.list_databases(), asked)
             case ShowTables():
-                return show_tables(self.catalog, self._database(asked.database), asked)
+                return show_tables(self.catalog, [self._database(asked.database)], asked)
             case ShowCreateTable():
                 return show_create_table(self._working, self._name(asked.table))
             case ShowColumns():
@@ -268,7 +285,7 @@ class Session:
             case _:
                 assert_never(asked)
 
-    def _kept(self, asked: Compact | Rescale | Respec) -> StatementResult:
+    def _kept(self, asked: Compact | Rescale | Respec | AddPrimaryKey) -> StatementResult:
         name = self._name(asked.table)
         match asked:
             case Compact():
@@ -277,6 +294,8 @@ class Session:
                 return rescale(self._working, name, asked)
             case Respec():
                 return respec(self._working, name, asked)
+            case AddPrimaryKey():
+                return add_primary_key(self._working, name, asked)
             case _:
                 assert_never(asked)
 

@@ -68,6 +68,8 @@ class _NoPandas:
 
 def _needs_no_pandas(given: Sequence[str]) -> bool:
     """Whether the command gets no object of pandas, which Arrow imports to recognise one."""
+    if given[:1] == ["--warehouse"]:
+        given = given[2:]
     if given[:1] == ["sql"]:
         # Spark needs it; a file may ask for Spark.
         return not any("spark" in each.lower() or "-f" in each for each in given)

@@ -17,6 +17,7 @@ from lakewright.storage.operations.read.scan import DataSplit, plan_scan
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.state.file_schemas import FileSchemas
 from lakewright.storage.operations.state.latest import read_latest
+from lakewright.storage.operations.state.rewrite_schema import check_rewritable
 from lakewright.storage.spec.data_types import AtomicType, TypeRoot
 from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.predicate import Not, Predicate, columns_of, may_match
@@ -67,10 +68,12 @@ def find_matches(files: TableFiles, predicate: Predicate | None, engine: Engine)
 
     Raises:
         SnapshotNotFound: the snapshot expired while its files were read.
+        SchemaMoved: a file may have columns that this schema does not know.
     """
     snapshot, plan = read_latest(files, partial(_splits, files, predicate))
     # A plan decodes the metadata of a file each time that it is asked for.
     splits = [replace(each, files=tuple(each.files)) for each in plan]
+    check_rewritable(files, (file for each in splits for file in each.files))
     if not files.schema.is_keyed:
         splits = [single for each in splits for single in singles(each)]
     certain = _Certain(files, predicate)

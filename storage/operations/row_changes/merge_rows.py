@@ -55,6 +55,7 @@ from lakewright.storage.operations.row_changes.statement import (
 from lakewright.storage.operations.row_changes.update_rows import replaced_rows
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.state.latest import read_latest
+from lakewright.storage.operations.state.rewrite_schema import check_rewritable
 from lakewright.storage.operations.write.write import StagingWriter
 from lakewright.storage.spec.data_types import AtomicType, TypeRoot
 from lakewright.storage.spec.predicate import Leaf, Operator, Predicate, conjunction
@@ -229,6 +230,7 @@ def _candidates(
     bounds = None if merge.not_matched_by_source else _bounds(files, merge, source)
     splits = plan_scan(files, snapshot, bounds).splits
     whole = [replace(each, files=tuple(each.files)) for each in splits]
+    check_rewritable(files, (file for each in whole for file in each.files))
     if files.schema.is_keyed:
         return whole
     return [single for each in whole for single in singles(each)]

@@ -59,6 +59,14 @@ class Word:
     def is_word(self, text: str) -> bool:
         return self.kind in (_PLAIN, _SIGN) and self.text.upper() == text
 
+    @property
+    def is_text(self) -> bool:
+        return self.kind == _TEXT
+
+    @property
+    def is_whole(self) -> bool:
+        return self.kind == _NUMBER and self.text.isdecimal()
+
 
 def split_statements(text: str) -> Iterator[Cursor]:
     """A cursor for each statement of a text; statements end at `;`.
@@ -110,9 +118,28 @@ class Cursor:
     # --- where the cursor stands ----------------------------------------------------------------
 
     @property
+    def at(self) -> int:
+        """The number of the next word, to come back to."""
+        return self._at
+
+    @at.setter
+    def at(self, number: int) -> None:
+        self._at = number
+
+    @property
     def statement(self) -> str:
         """The text of the whole statement."""
         return self._all[self._words[0].start : self._words[-1].end]
+
+    @property
+    def around(self) -> str:
+        """The text of all statements."""
+        return self._all
+
+    @property
+    def words(self) -> Sequence[Word]:
+        """All words of the statement."""
+        return self._words
 
     @property
     def is_at_end(self) -> bool:
@@ -127,8 +154,8 @@ class Cursor:
         return self._all[start : self._words[-1].end]
 
     def mark(self) -> int:
-        """Where the next word begins in the text."""
-        return self._words[self._at].start
+        """Where the next word begins in the text, or where it ends."""
+        return self._words[self._at].start if not self.is_at_end else self._words[-1].end
 
     def refuse(self, message: str, *, back: int = 0) -> NoReturn:
         """Refuse the statement at the next word, or `back` words before it."""
@@ -180,6 +207,12 @@ class Cursor:
         if not self.is_at_end:
             rest = f"; {way_out}" if way_out else ""
             self.refuse(f"{self.shown()} is not expected here{rest}")
+
+    @property
+    def is_named_argument(self) -> bool:
+        """Whether a name and `=>` come next."""
+        words = self._words[self._at : self._at + 2]
+        return len(words) == 2 and words[0].kind in (_PLAIN, _QUOTED) and words[1].is_word("=>")
 
     # --- names and literals ---------------------------------------------------------------------
 

@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from lakewright.storage.sql.grammar.alter_table import alter
+from lakewright.storage.sql.grammar.call import call
 from lakewright.storage.sql.grammar.create_table import create
 from lakewright.storage.sql.grammar.cursor import Cursor, split_statements
 from lakewright.storage.sql.grammar.insert import insert
 from lakewright.storage.sql.grammar.look import describe, show
 from lakewright.storage.sql.grammar.partitions import repair_table
-from lakewright.storage.sql.grammar.query import parse_query
+from lakewright.storage.sql.grammar.query import FIRST_WORDS, parse_query
 from lakewright.storage.sql.grammar.statements import (
     Analyze,
     DropDatabase,
@@ -108,10 +109,7 @@ def _reset(cursor: Cursor) -> ResetSetting:
 
 
 _FAMILIES: Mapping[str, Callable[[Cursor], Statement]] = {
-    "SELECT": _select,
-    "VALUES": _select,
-    "WITH": _select,
-    "(": _select,
+    **dict.fromkeys(FIRST_WORDS, _select),
     "EXPLAIN": _explain,
     "INSERT": insert,
     "SHOW": show,
@@ -126,6 +124,7 @@ _FAMILIES: Mapping[str, Callable[[Cursor], Statement]] = {
     "USE": _use,
     "SET": _set,
     "RESET": _reset,
+    "CALL": call,
 }
 # Statements that other systems have, and what does the same here.
 _INSTEAD = {
@@ -135,5 +134,4 @@ _INSTEAD = {
     "MERGE": "INSERT INTO a primary-key table replaces rows by their key",
     "TRUNCATE": "drop its partitions by ALTER TABLE … DROP PARTITION (…), or INSERT OVERWRITE it",
     "OPTIMIZE": "write ALTER TABLE t COMPACT 'major'",
-    "CALL": "each procedure is a command: see `lakewright --help`",
 }

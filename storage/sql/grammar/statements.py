@@ -88,6 +88,15 @@ class ExchangePartitions:
 
 
 @dataclass(frozen=True, slots=True)
+class TrackChanges:
+    """Whether changes of partitions are tracked: those that have the values of `spec`."""
+
+    table: str
+    spec: Spec
+    on: bool
+
+
+@dataclass(frozen=True, slots=True)
 class RepairTable:
     """`mode` is add, drop or sync."""
 
@@ -160,7 +169,10 @@ class DropDatabase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateTable:
-    """A table; `like` names one whose columns, keys and options it takes."""
+    """A table; `like` names one whose columns, keys and options it takes.
+
+    With a `query` it has the columns of that, and its rows.
+    """
 
     table: str
     if_not_exists: bool
@@ -170,6 +182,7 @@ class CreateTable:
     options: tuple[tuple[str, str], ...] = ()
     comment: str = ""
     like: str | None = None
+    query: Query | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +240,23 @@ class Respec:
 
 
 @dataclass(frozen=True, slots=True)
+class AddPrimaryKey:
+    """A primary key for a table without one."""
+
+    table: str
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A procedure of Paimon, with arguments by position and by name."""
+
+    procedure: str
+    values: tuple[object, ...]
+    named: tuple[tuple[str, object], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Analyze:
     """Statistics of the rows."""
 
@@ -267,6 +297,7 @@ Statement = (
     | DropPartitions
     | RenamePartition
     | ExchangePartitions
+    | TrackChanges
     | RepairTable
     | ShowDatabases
     | ShowTables
@@ -282,6 +313,8 @@ Statement = (
     | Compact
     | Rescale
     | Respec
+    | AddPrimaryKey
+    | Call
     | Analyze
     | UseDatabase
     | SetSetting

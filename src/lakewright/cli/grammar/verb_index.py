@@ -63,6 +63,12 @@ VERB_INDEX = {
         "lakewright.platform.upkeep.respec",
         "RESPEC",
     ),
+    "add-primary-key": IndexedVerb(
+        "Upkeep",
+        "give a table without a primary key one",
+        "lakewright.platform.upkeep.add_primary_key",
+        "ADD_PRIMARY_KEY",
+    ),
     "rescale": IndexedVerb(
         "Upkeep",
         "change the number of buckets",

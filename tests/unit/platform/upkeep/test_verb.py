@@ -14,6 +14,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from lakewright.platform.decide.keepers import in_turn
 from lakewright.platform.tables.upkeep_policies import EngineChoice
+from lakewright.platform.upkeep.add_primary_key import AddPrimaryKeyOptions
 from lakewright.platform.upkeep.alter import AlterOptions
 from lakewright.platform.upkeep.analyze import AnalyzeOptions
 from lakewright.platform.upkeep.clean import OrphansOptions, PurgeOptions, RestoreOptions
@@ -222,6 +223,7 @@ CASES = [
     Case("rescale", keyed, RescaleOptions(buckets=3)),
     Case("postpone_compact", postponed, RewriteOptions()),
     Case("respec", appended, RespecOptions(keys=("day", "id"))),
+    Case("add_primary_key", appended, AddPrimaryKeyOptions(keys=("day", "id"))),
     Case("rewrite_manifests", appended, RewriteManifestsOptions()),
     Case("expire_snapshots", appended, ExpireOptions(**_GOES)),
     Case("expire_tags", with_old_tags, ExpireTagsOptions(older_than_ms=1, spare=("lasting*",))),
@@ -563,8 +565,7 @@ def test_partitions_and_buckets_that_a_table_has_not_are_refused(catalog: Catalo
         COMPACT.plan(table, CompactOptions(partitions=({"day": "z"},)))
     with pytest.raises(NotFoundError, match=r"no bucket 7; there are 0, 1"):
         COMPACT.plan(table, CompactOptions(buckets=(7,)))
-    with pytest.raises(InvalidRequestError, match="say how many buckets"):
-        RESCALE.plan(table, RescaleOptions())
+    assert RESCALE.plan(table, RescaleOptions()).tasks[0].to_buckets == 1
     with pytest.raises(InvalidRequestError, match="name a quarantine"):
         VERBS["restore"].plan(table, RestoreOptions())
     for verb in ("delete_tags", "delete_branch", "fast_forward"):
