@@ -8,7 +8,6 @@ a comment that says from how many values.
 from __future__ import annotations
 
 import csv
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -136,7 +135,7 @@ def _of_file(path: str, table: str) -> str:
             f"no file at {path} ends as one of {', '.join(_FORMATS)} does; name one"
         )
     # The declaration may lie in another folder, to which its paths are relative.
-    source: dict[str, Any] = {file_format: path if "://" in path else os.path.abspath(path)}
+    source: dict[str, Any] = {file_format: path if "://" in path else str(Path(path).absolute())}
     if file_format == "csv":
         source |= _form_of_csv(file)
     form = SourceDeclaration.model_validate(source)
