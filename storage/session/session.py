@@ -216,7 +216,8 @@ class Session:
         name = self._name(asked.table)
         if asked.if_not_exists and self.catalog.table_exists(name):
             return done(f"{name} exists already", table=name, created=False)
-        return create_table_as(self._working, name, asked, self._select(query), self.settings)
+        rows = select(self.catalog, query, self.settings, self._name)
+        return create_table_as(self._working, name, asked, rows, self.settings)
 
     def _of_partitions(
         self,
