@@ -34,7 +34,8 @@ _MOST_ROWS = 10_000
 _FORMATS = ("csv", "json", "parquet", "orc", "avro")
 _DELIMITERS = ",;\t|"
 _QUERY = re.compile(r"\s*(SELECT|WITH)\b", re.IGNORECASE)
-_TEXT_TYPES = ("BOOLEAN", "BIGINT", "DOUBLE", "DATE", "TIMESTAMP(6)", "TIMESTAMP_LTZ(6)")
+# Zeros and ones are numbers before they are truth values.
+_TEXT_TYPES = ("BIGINT", "DOUBLE", "BOOLEAN", "DATE", "TIMESTAMP(6)", "TIMESTAMP_LTZ(6)")
 # Numbers that are names: leading zeros, or more digits than a number keeps.
 _IS_NAME = re.compile(r"[+-]?(0\d.*|\d{19,})")
 _SAMPLE_BYTES = 1 << 16
