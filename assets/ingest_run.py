@@ -141,6 +141,7 @@ class IngestRun:
             wants_spark=prefers_spark(declaration.write.engine),
             session=self.spark.session,
             bad_rows=bad,
+            catalog=catalog,
         )
         order = WriteOrder(
             declaration=declaration,

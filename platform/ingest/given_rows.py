@@ -62,7 +62,7 @@ def given_rows(
         InvalidRows: what was returned is no rows, or lacks a declared column.
     """
     source = declaration.source
-    leaves_out = bad is not None and source is not None and source.python is not None
+    leaves_out = bad is not None and source is not None and source.returns_rows
     if is_dataframe(rows) or (isinstance(rows, pa.Table) and not leaves_out):
         return _fitting(rows, table, declaration, fixed)
     is_stream = isinstance(rows, Iterable) and not isinstance(rows, (str, bytes, Mapping))
@@ -91,7 +91,7 @@ def _stream(
             if (
                 error.table is not None
                 or declaration.source is None
-                or not declaration.source.python
+                or not declaration.source.returns_rows
             ):
                 raise
             told = said_of_moments(error, table.schema.fields, declaration.units)

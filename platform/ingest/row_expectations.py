@@ -29,7 +29,7 @@ _OF_ALL_ROWS = (
     "of_type",
     "in_type_list",
 )
-_DELETED = pa.array(["-D", "-U"])
+_DELETED = ("-D", "-U")
 
 
 def row_expectations(
@@ -53,7 +53,7 @@ def unmet(rows: pa.Table, expectations: Sequence[ExpectationDeclaration]) -> dic
         return {}
     places = pa.array(range(rows.num_rows))
     if ROW_KIND_COLUMN in rows.column_names:
-        is_deleted = pc.is_in(rows.column(ROW_KIND_COLUMN), _DELETED)
+        is_deleted = pc.is_in(rows.column(ROW_KIND_COLUMN), pa.array(_DELETED))
         places = places.filter(pc.invert(is_deleted).combine_chunks())
     found: dict[int, str] = {}
     for outcome in validate_arrow(rows.take(places), expectations).outcomes:

@@ -305,6 +305,9 @@ def _csv(
                     row += batch.num_rows
                     if unread is not None:
                         unread.count_ragged(len(ragged))
+                # Arrow skips ragged rows at the end, or all of a file, without a further batch.
+                if unread is not None:
+                    unread.count_ragged(len(ragged))
     except pa.ArrowInvalid as err:
         if not ragged or unread is not None:
             # Of an open quote, Arrow only tells that a row is too long.

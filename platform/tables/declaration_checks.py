@@ -49,7 +49,7 @@ _NAME = r"[A-Za-z0-9][A-Za-z0-9_-]*"
 _TABLE_NAME = re.compile(rf"{_NAME}\.{_NAME}")
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _DAGSTER_NAME = re.compile(r"[A-Za-z0-9_]+")
-_SOURCES = ("python", "parquet", "orc", "avro", "csv", "json", "stream")
+_SOURCES = ("python", "sql", "parquet", "orc", "avro", "csv", "json", "stream")
 _TEXT_SETTINGS = frozenset({"encoding", "date_format", "timestamp_format"})
 _CSV_SETTINGS = frozenset(
     {"delimiter", "header", "nulls", "quote", "escape", "decimal", "thousands"}
@@ -251,7 +251,7 @@ def _check_source(declaration: TableDeclaration) -> Iterator[Finding]:
     for kind, where in source.given.items():
         if not where.strip() and kind != "stream":
             yield ("source", kind), "it is empty; name a file, a folder or a pattern"
-        elif kind not in ("python", "stream"):
+        elif kind not in ("python", "sql", "stream"):
             yield from _check_path(declaration, kind, where)
     yield from _check_bad_rows(declaration, source)
     if source.stream is not None:

@@ -73,6 +73,7 @@ _OWN: dict[str, dict[str, str]] = {
     },
     "Workspace": {
         "init": "a project with an example table, ready to run",
+        "declare": "a declaration proposed from a file or a query",
         "check": "what is wrong in files of declarations and policies",
         "yaml-schema": "the JSON Schema of these files, for editors",
         "demo": "a tour with a year of real flights",
