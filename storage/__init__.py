@@ -55,6 +55,10 @@ if TYPE_CHECKING:
     from lakewright.storage.operations.references.history_span import HistorySpan
     from lakewright.storage.operations.references.rollback import RollbackPlan
     from lakewright.storage.operations.references.tags import DeleteTagsPlan
+    from lakewright.storage.operations.respec.add_primary_key import (
+        AddPrimaryKeyPlan,
+        AddPrimaryKeyResult,
+    )
     from lakewright.storage.operations.respec.respec_plan import RespecPlan, RespecResult
     from lakewright.storage.operations.retention.expire_backlog import ExpireStep
     from lakewright.storage.operations.retention.expire_changelogs import ExpireChangelogsPlan
@@ -76,6 +80,10 @@ if TYPE_CHECKING:
         RewriteManifestsResult,
     )
     from lakewright.storage.operations.rewrite.sort_compact import SortCompactionPlan
+    from lakewright.storage.operations.row_changes.delete_rows import DeleteRowsPlan
+    from lakewright.storage.operations.row_changes.merge_rows import MergeRowsPlan
+    from lakewright.storage.operations.row_changes.statement import RowChangeResult
+    from lakewright.storage.operations.row_changes.update_rows import UpdateRowsPlan
     from lakewright.storage.operations.running.engine import Engine, LocalEngine
     from lakewright.storage.operations.schema.alter import AlterPlan, AlterResult
     from lakewright.storage.operations.schema.validate_rows import (
@@ -143,12 +151,17 @@ _NAMES = {
     "operations.partitions.partition_properties": "PartitionProperties",
     "operations.partitions.rename_partition": "RenamePartitionPlan RenamePartitionResult",
     "operations.partitions.repair_partitions": "RepairMode RepairPlan RepairResult",
+    "operations.row_changes.delete_rows": "DeleteRowsPlan",
+    "operations.row_changes.merge_rows": "MergeRowsPlan",
+    "operations.row_changes.statement": "RowChangeResult",
+    "operations.row_changes.update_rows": "UpdateRowsPlan",
     "operations.references.branches": "Branch DeleteBranchPlan",
     "operations.references.consumers": "Consumer",
     "operations.references.fast_forward": "FastForwardPlan",
     "operations.references.history_span": "HistorySpan",
     "operations.references.rollback": "RollbackPlan",
     "operations.references.tags": "DeleteTagsPlan",
+    "operations.respec.add_primary_key": "AddPrimaryKeyPlan AddPrimaryKeyResult",
     "operations.respec.respec_plan": "RespecPlan RespecResult",
     "operations.retention.expire_backlog": "ExpireStep",
     "operations.retention.expire_changelogs": "ExpireChangelogsPlan",
@@ -195,6 +208,8 @@ __all__ = [
     "AddColumn",
     "AddPartitionsPlan",
     "AddPartitionsResult",
+    "AddPrimaryKeyPlan",
+    "AddPrimaryKeyResult",
     "AlterPlan",
     "AlterResult",
     "AnalyzePlan",
@@ -218,6 +233,7 @@ __all__ = [
     "Consumer",
     "DataType",
     "DeleteBranchPlan",
+    "DeleteRowsPlan",
     "DeleteTagsPlan",
     "Dependent",
     "DropColumn",
@@ -247,6 +263,7 @@ __all__ = [
     "LocalEngine",
     "MarkDonePlan",
     "MarkDoneResult",
+    "MergeRowsPlan",
     "MoveColumn",
     "OrphanSearch",
     "OrphansPlan",
@@ -276,6 +293,7 @@ __all__ = [
     "RewriteManifestsPlan",
     "RewriteManifestsResult",
     "RollbackPlan",
+    "RowChangeResult",
     "Rule",
     "SchemaSpec",
     "SetOption",
@@ -291,6 +309,7 @@ __all__ = [
     "TableStatistics",
     "Tag",
     "UnnamedFiles",
+    "UpdateRowsPlan",
     "ValidateRowsPlan",
     "ValidateRowsResult",
     "VerifyLevel",

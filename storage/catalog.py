@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -20,6 +20,7 @@ from lakewright.storage.catalog_arguments import (
     option_texts,
     schema_spec,
     split_name,
+    with_defaults,
 )
 from lakewright.storage.catalog_places import Listed, Place, Places, names_in
 from lakewright.storage.catalog_sync import AGE_MS, CatalogDrift, CatalogSync
@@ -74,6 +75,8 @@ class Catalog:
     # Where the tables of a session lie, which hide others of their names.
     session: Catalog | None = None
     run: str | None = None  # See TableFiles.
+    # Options that new tables get, unless theirs say otherwise.
+    table_defaults: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def open(
@@ -94,7 +97,8 @@ class Catalog:
         (docs/how-to/stores.md). `options` keep the names in a database (docs/how-to/catalogs.md):
         `{"metastore": "jdbc", "uri": "postgresql://host/database"}`, or in a metastore:
         `{"metastore": "hive", "uri": "thrift://host:9083"}`; LAKEWRIGHT_CATALOG_URI and others are
-        their defaults. A metastore's address is a warehouse too.
+        their defaults. A metastore's address is a warehouse too. `{"table-default.bucket": "1"}`,
+        or LAKEWRIGHT_TABLE_DEFAULTS=bucket=1, gives new tables an option.
 
         Raises:
             UnsupportedError: the store is not implemented, or a package for it is missing.
@@ -110,17 +114,19 @@ class Catalog:
         fs, root = open_file_system(warehouse, env, lock=lock, durable=durable)
         root = root.rstrip("/") or "/"
         if given.uri is None:
-            return cls(fs, root, env)
+            return cls(fs, root, env, table_defaults=given.table_defaults)
         if metastore is not None:
             locks = (given.lock_enabled, given.longest_sleep_ms, given.lock_timeout_ms)
             stores = HiveStores(env, lock, durable, *locks)
-            return cls(fs, root, env, HiveNames(metastore, stores, root_uri(warehouse, root)))
+            hive = HiveNames(metastore, stores, root_uri(warehouse, root))
+            return cls(fs, root, env, hive, table_defaults=given.table_defaults)
         database = open_database(given.uri, use="catalog")
         row_lock = RowLock(
             database, given.key, root, env, given.longest_sleep_ms, given.lock_timeout_ms
         )
         fs = with_lock(fs, row_lock, always=given.lock_enabled)
-        return cls(fs, root, env, DatabaseNames(database, given.key))
+        names = DatabaseNames(database, given.key)
+        return cls(fs, root, env, names, table_defaults=given.table_defaults)
 
     @classmethod
     @contextmanager
@@ -260,6 +266,7 @@ class Catalog:
             options=option_texts(options),
             comment=comment,
         )
+        spec = with_defaults(spec, self.table_defaults)
         database, table = new_name(name)
         if if_not_exists and self.names.has_table(database, table):
             return self._own_table(name)
@@ -399,20 +406,22 @@ class Catalog:
     def rename_table(self, name: str, to: str) -> Table:
         """Give a table another name, in another database too; returns the table under it.
 
-        A metastore moves the folder of a managed table. A writer that opened the table before has
-        to open it again: its commits fail, as the files are not where they were.
+        A metastore moves the folder of a managed table; without one, the folder of a local disk
+        moves. A writer that opened the table before has to open it again: its commits fail, as the
+        files are not where they were.
 
         Raises:
-            UnsupportedError: the catalog is not one in a metastore; or the partition keys are
-                changing, or changed and a tag names files by their places.
+            UnsupportedError: names are kept in a database, or the store is no local disk; or the
+                partition keys are changing, or changed and a tag names files by their places; or a
+                process works on the table.
             TableNotFound, AlreadyExistsError, DatabaseNotFound: a name does not fit.
         """
         if self._places.hive is None:
-            raise UnsupportedError(
-                f"{name} keeps its name, which is its folder's: only a metastore renames tables; "
-                "create one LIKE it and INSERT INTO it"
-            )
-        self._places.rename(self._places.hive, name, to, self.env, self.run)
+            if not self._places.has(name):
+                raise self._no_table(name)
+            self._places.rename_folder(name, to, self.env, self.run)
+        else:
+            self._places.rename(self._places.hive, name, to, self.env, self.run)
         return self._own_table(to)
 
     def plan_sync_tables(

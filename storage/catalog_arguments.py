@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -122,3 +123,15 @@ def new_name(name: str) -> tuple[str, str]:
 def merged(names: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
     """Names of both, each once, in order."""
     return tuple(sorted({*names, *others}))
+
+
+def with_defaults(spec: SchemaSpec, defaults: Mapping[str, str]) -> SchemaSpec:
+    """A table with default options where it says nothing.
+
+    A default number of buckets is for tables whose rows have something to be hashed by.
+    """
+    options = {**defaults, **spec.options}
+    is_hashed = spec.primary_keys or options.get("primary-key") or options.get("bucket-key")
+    if not is_hashed and "bucket" not in spec.options:
+        options.pop("bucket", None)
+    return replace(spec, options=options)

@@ -7,14 +7,22 @@ from dataclasses import dataclass
 from lakewright.storage.catalog_arguments import folder_name, new_name, split_name
 from lakewright.storage.dropped_table import DroppedTable, folders_outside
 from lakewright.storage.env import Env, FileSystem
-from lakewright.storage.errors import AlreadyExistsError, StorageError, TableNotFound
+from lakewright.storage.errors import (
+    AlreadyExistsError,
+    DatabaseNotFound,
+    StorageError,
+    TableNotFound,
+    UnsupportedError,
+)
 from lakewright.storage.files.catalog_names import DatabaseNames, FolderNames, Names
 from lakewright.storage.files.external_files import external_uri
 from lakewright.storage.files.hive_client import was_answered
 from lakewright.storage.files.hive_names import HiveNames
+from lakewright.storage.files.local_files import LocalFiles
 from lakewright.storage.files.metadata_stores import SchemaStore, SnapshotStore
 from lakewright.storage.files.paths import DATABASE_SUFFIX, TablePaths
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.leases.leases import list_leases
 from lakewright.storage.operations.respec.moved_table import check_can_move, name_all_places
 from lakewright.storage.operations.running.delete_files import (
     delete_files,
@@ -127,6 +135,37 @@ class Places:
         now = self.files(to, env, run)
         if former is not None and now.paths.root != former.paths.root:
             name_all_places(now, external_uri(former.fs, former.paths.root))
+
+    def rename_folder(self, name: str, to: str, env: Env, run: str | None) -> None:
+        """Give a table another folder, and name its files where they lie then.
+
+        Raises:
+            UnsupportedError: the store does not move a folder in one step; a process works on the
+                table.
+            DatabaseNotFound, TableNotFound, AlreadyExistsError: a name does not fit.
+        """
+        database, table = new_name(to)
+        former = self.files(name, env, run)
+        if self.listed is not None or not isinstance(self.fs, LocalFiles):
+            why = "its catalog keeps names in a database" if self.listed else "its store has files"
+            raise UnsupportedError(
+                f"{name} keeps its name: {why}, and no step moves all of them at once; create one "
+                "LIKE it and INSERT INTO it",
+                table=name,
+            )
+        if database not in self.names.databases():
+            raise DatabaseNotFound(f"no database {database}; create it before")
+        place = self.table(database, table)[1]
+        if self.names.has_table(database, table) or self.fs.exists(place):
+            raise AlreadyExistsError(f"{to} exists already at {place}; name another", table=to)
+        held = list_leases(former)
+        if held:
+            raise UnsupportedError(
+                f"{name} keeps its name for now: {held[0].holder} works on it", table=name
+            )
+        check_can_move(former)
+        self.fs.move_folder(former.paths.root, place)
+        name_all_places(self.files(to, env, run), external_uri(former.fs, former.paths.root))
 
     def drop(self, name: str, env: Env) -> DroppedTable | None:
         """Take a table off the list, and delete its files; None if it is not there.

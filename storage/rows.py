@@ -148,6 +148,19 @@ def _column(values: Sequence[object], field: DataField | None, first: int) -> pa
         ) from error
 
 
+def filter_text(where: Where | None, schema: TableSchema) -> str | None:
+    """The text of a filter, for a plan that is kept as JSON.
+
+    Raises:
+        InvalidPredicate: the filter has no text.
+    """
+    if where is None or isinstance(where, str):
+        return where
+    from lakewright.storage.sql.where_text import where_text  # noqa: PLC0415
+
+    return where_text(where, schema)
+
+
 def predicate_of(where: Where | None, schema: TableSchema) -> Predicate | None:
     """The filter that a text says of the columns of a schema; a filter stays what it is.
 

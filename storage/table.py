@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, overload
 
 import pyarrow as pa
 
@@ -27,7 +27,7 @@ from lakewright.storage.operations.rewrite.compact_written import (
     WriteResult,
     check_writer_may_compact,
 )
-from lakewright.storage.operations.running.engine import Engine
+from lakewright.storage.operations.running.engine import Engine, LocalEngine
 from lakewright.storage.operations.running.plan import find_run
 from lakewright.storage.operations.state.branch_files import FIRST_SCHEMA_ID
 from lakewright.storage.operations.state.time_travel import Time, choose_snapshot, time_ms
@@ -45,6 +45,11 @@ from lakewright.storage.table_at import Readable, TableAt
 # Verbs are imported by those who call them: most programs that open a table read or write it.
 if TYPE_CHECKING:
     from lakewright.storage.history import History
+    from lakewright.storage.merging import Action, On
+    from lakewright.storage.operations.row_changes.delete_rows import DeleteRowsPlan
+    from lakewright.storage.operations.row_changes.merge_rows import MergeRowsPlan
+    from lakewright.storage.operations.row_changes.statement import RowChangeResult
+    from lakewright.storage.operations.row_changes.update_rows import UpdateRowsPlan
     from lakewright.storage.operations.schema.alter import AlterPlan, AlterResult
     from lakewright.storage.spark import DataFrame, SparkSession, StreamingQuery
     from lakewright.storage.upkeep import Upkeep
@@ -307,6 +312,137 @@ class Table(Readable):
             compaction=self.upkeep.compact_written(touched) if compact else None,
             writer=staged.writer,
         )
+
+    # --- rows that change -----------------------------------------------------------------------
+
+    @overload
+    def delete(self, where: Where, *, dry_run: Literal[True]) -> DeleteRowsPlan: ...
+
+    @overload
+    def delete(
+        self, where: Where, *, dry_run: Literal[False] = False, engine: Engine | None = None
+    ) -> RowChangeResult: ...
+
+    def delete(
+        self, where: Where, *, dry_run: bool = False, engine: Engine | None = None
+    ) -> DeleteRowsPlan | RowChangeResult:
+        """Delete the rows for which a filter is true, in one snapshot.
+
+        Append tables lose them by deletion vectors if the table has these, else the files with a
+        match are written again. Primary-key tables get rows of the kind -D. With `dry_run` the
+        result is the plan. `engine` runs the tasks elsewhere, as `SparkEngine` does.
+
+        Raises:
+            UnsupportedError: the merge engine cannot delete rows.
+            CommitConflictError: others changed the same rows in each of five attempts.
+        """
+        plan = self.upkeep.plan_delete_rows(where, engine=engine)
+        return plan if dry_run else self.upkeep.run(plan, engine)
+
+    @overload
+    def update(
+        self, values: Mapping[str, object], where: Where | None = None, *, dry_run: Literal[True]
+    ) -> UpdateRowsPlan: ...
+
+    @overload
+    def update(
+        self,
+        values: Mapping[str, object],
+        where: Where | None = None,
+        *,
+        dry_run: Literal[False] = False,
+        engine: Engine | None = None,
+    ) -> RowChangeResult: ...
+
+    def update(
+        self,
+        values: Mapping[str, object],
+        where: Where | None = None,
+        *,
+        dry_run: bool = False,
+        engine: Engine | None = None,
+    ) -> UpdateRowsPlan | RowChangeResult:
+        """Give the rows for which a filter is true, or all, new values, in one snapshot.
+
+        A value that is a text is an expression of DuckDB's SQL over the columns of the row, such as
+        `{"price": "price * 1.1", "note": "'sale'"}`; others are constants.
+
+        Raises:
+            InvalidRequestError: an expression is wrong, or a primary key would change.
+            InvalidRows: a value does not fit its column; nothing is written.
+            UnsupportedError: the merge engine does not take new values in place of old ones.
+            CommitConflictError: others changed the same rows in each of five attempts.
+        """
+        plan = self.upkeep.plan_update_rows(values, where, engine=engine)
+        return plan if dry_run else self.upkeep.run(plan, engine)
+
+    @overload
+    def merge(
+        self,
+        rows: LocalRows,
+        *,
+        on: On,
+        when_matched: Action | None = None,
+        when_not_matched: Action | None = None,
+        when_not_matched_by_source: Action | None = None,
+        dry_run: Literal[True],
+    ) -> MergeRowsPlan: ...
+
+    @overload
+    def merge(
+        self,
+        rows: LocalRows,
+        *,
+        on: On,
+        when_matched: Action | None = None,
+        when_not_matched: Action | None = None,
+        when_not_matched_by_source: Action | None = None,
+        dry_run: Literal[False] = False,
+    ) -> RowChangeResult: ...
+
+    def merge(
+        self,
+        rows: LocalRows,
+        *,
+        on: On,
+        when_matched: Action | None = None,
+        when_not_matched: Action | None = None,
+        when_not_matched_by_source: Action | None = None,
+        dry_run: bool = False,
+    ) -> MergeRowsPlan | RowChangeResult:
+        """Change rows of the table by those of a source that match, in one snapshot.
+
+        `on` is a column of both, several, or columns of the table by those of the source. An action
+        is "update", "insert" (all columns of the source by name), "delete", or expressions by
+        column, in which `t` is the table and `s` the source. A list of pairs of a condition and an
+        action gives several: `[("s.gone", "delete"), (None, "update")]`. The source is held in
+        memory.
+
+        Raises:
+            InvalidRequestError: an action or an expression is wrong.
+            InvalidRows: a row of the table matches several of the source, or a value does not fit.
+            UnsupportedError: the merge engine does not carry out an action.
+            CommitConflictError: others changed rows in each of five attempts.
+        """
+        from lakewright.storage.merging import merge_of, source_table  # noqa: PLC0415  # a verb
+        from lakewright.storage.operations.row_changes.merge_rows import (  # noqa: PLC0415
+            plan_merge_rows,
+            run_merge_rows,
+        )
+
+        source = source_table(rows, self.schema)
+        merge = merge_of(
+            self.table_files,
+            source,
+            on=on,
+            when_matched=when_matched,
+            when_not_matched=when_not_matched,
+            when_not_matched_by_source=when_not_matched_by_source,
+        )
+        if dry_run:
+            return plan_merge_rows(self.table_files, merge, source)
+        engine = LocalEngine(env=self.table_files.env)
+        return run_merge_rows(self.table_files, merge, source, engine)
 
     def write_stream(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from lakewright.storage.codec.arrow_types import to_arrow_schema
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.inspection import Inspection
 from lakewright.storage.operations.inspection.analyze import read_statistics
+from lakewright.storage.operations.inspection.detail import detail
 from lakewright.storage.operations.partitions.list_partitions import list_partitions
 from lakewright.storage.operations.partitions.partition_properties import (
     PartitionProperties,
@@ -30,6 +31,7 @@ from lakewright.storage.rows import LocalRows, Where, arrow_tables, predicate_of
 from lakewright.storage.scan import Scan
 from lakewright.storage.spec.arguments import listed_partitions
 from lakewright.storage.spec.manifest import ManifestEntry
+from lakewright.storage.spec.partition_words import describe_partition
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
@@ -211,6 +213,26 @@ class TableAt(Readable):
             ),
             last_update=last_update,
         )
+
+    def detail(
+        self,
+        where: Where | None = None,
+        *,
+        named: Sequence[Mapping[str, object]] | None = None,
+        files: bool = True,
+        name: Callable[[Mapping[str, object]], str] = describe_partition,
+    ) -> pa.Table:
+        """Partitions, their buckets and the files of these, a row each, chosen as in `partitions`.
+
+        Without `files`, partitions and buckets alone. `name` makes the text of a partition.
+        """
+        stats = self.partitions(where, named=named)
+        of, chosen = self.table_files.partitions, {each.partition for each in stats}
+        held = [
+            (of.as_named(each.partition, each.file.schema_id), each)
+            for each in (self.files(where) if files else ())
+        ]
+        return detail(stats, [each for each in held if each[0] in chosen], name)
 
     def partition_properties(
         self,

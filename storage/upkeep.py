@@ -40,6 +40,10 @@ from lakewright.storage.operations.partitions.repair_partitions import (
     plan_repair_partitions,
     run_repair_partitions,
 )
+from lakewright.storage.operations.respec.add_primary_key import (
+    plan_add_primary_key,
+    run_add_primary_key,
+)
 from lakewright.storage.operations.respec.respec import plan_respec, run_respec
 from lakewright.storage.operations.respec.respec_checks import wanted_keys
 from lakewright.storage.operations.respec.respec_plan import MOST_FILES, MOST_PARTITIONS, RespecPlan
@@ -93,6 +97,18 @@ from lakewright.storage.operations.rewrite.sort_compact import (
     plan_sort_compact,
     run_sort_compact,
 )
+from lakewright.storage.operations.row_changes.delete_rows import (
+    DeleteRowsPlan,
+    plan_delete_rows,
+    run_delete_rows,
+)
+from lakewright.storage.operations.row_changes.expressions import Assignments
+from lakewright.storage.operations.row_changes.statement import RowChangeResult
+from lakewright.storage.operations.row_changes.update_rows import (
+    UpdateRowsPlan,
+    plan_update_rows,
+    run_update_rows,
+)
 from lakewright.storage.operations.running.engine import Engine, LocalEngine
 from lakewright.storage.operations.running.plan import Plan, ResultT, RewritePlan, find_run
 from lakewright.storage.operations.schema.validate_rows import (
@@ -100,7 +116,7 @@ from lakewright.storage.operations.schema.validate_rows import (
     run_validate_rows,
 )
 from lakewright.storage.operations.write.verify import VerifyLevel, verify_level
-from lakewright.storage.rows import Where, predicate_of
+from lakewright.storage.rows import Where, filter_text, predicate_of
 from lakewright.storage.spec.arguments import (
     list_argument,
     listed_partitions,
@@ -145,6 +161,41 @@ def _plan_respec(  # noqa: PLR0913 - `add` and `drop` stand for `keys`
         keep_staged=keep_staged,
         engine=engine,
     )
+
+
+def _plan_delete_rows(
+    files: TableFiles, where: Where | None = None, *, engine: Engine | None = None
+) -> DeleteRowsPlan:
+    """Delete the rows for which a filter is true, or all; see `row_changes.delete_rows`."""
+    predicate = predicate_of(where, files.schema)
+    text = filter_text(where, files.schema)
+    return plan_delete_rows(files, predicate, text, engine or LocalEngine(env=files.env))
+
+
+def _run_delete_rows(files: TableFiles, plan: DeleteRowsPlan, engine: Engine) -> RowChangeResult:
+    return run_delete_rows(files, plan, predicate_of(plan.where, files.schema), engine)
+
+
+def _plan_update_rows(
+    files: TableFiles,
+    values: Mapping[str, object],
+    where: Where | None = None,
+    *,
+    engine: Engine | None = None,
+) -> UpdateRowsPlan:
+    """Give the rows for which a filter is true, or all, new values; see `row_changes.update_rows`.
+
+    A value that is a text is an expression of SQL over the columns; others are constants.
+    """
+    predicate = predicate_of(where, files.schema)
+    text = filter_text(where, files.schema)
+    assignments = Assignments.of(values, files)
+    engine = engine or LocalEngine(env=files.env)
+    return plan_update_rows(files, assignments, predicate, text, engine)
+
+
+def _run_update_rows(files: TableFiles, plan: UpdateRowsPlan, engine: Engine) -> RowChangeResult:
+    return run_update_rows(files, plan, predicate_of(plan.where, files.schema), engine)
 
 
 def _plan_remove_orphans(
@@ -225,6 +276,8 @@ class Upkeep:
     plan_validate_rows = validate_rows.planning()
     respec = Verb(_plan_respec, run_respec)
     plan_respec = respec.planning()
+    add_primary_key = Verb(plan_add_primary_key, run_add_primary_key)
+    plan_add_primary_key = add_primary_key.planning()
     expire_snapshots = Verb(plan_expire_snapshots, run_expire_snapshots)
     plan_expire_snapshots = expire_snapshots.planning()
     expire_tags = Verb(plan_expire_tags, run_expire_tags)
@@ -251,6 +304,10 @@ class Upkeep:
     plan_add_partitions = add_partitions.planning()
     repair_partitions = Verb(plan_repair_partitions, run_repair_partitions)
     plan_repair_partitions = repair_partitions.planning()
+    delete_rows = Verb(_plan_delete_rows, _run_delete_rows)
+    plan_delete_rows = delete_rows.planning()
+    update_rows = Verb(_plan_update_rows, _run_update_rows)
+    plan_update_rows = update_rows.planning()
 
     @overload
     def run(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import ceil
 
 from lakewright.platform.upkeep.known_partitions import check_partitions_known
 from lakewright.platform.upkeep.options import COUNT, option
@@ -15,24 +16,29 @@ from lakewright.platform.upkeep.rewrites import (
 )
 from lakewright.platform.upkeep.verb import Command, Outcome, Report, Verb
 from lakewright.storage import RescalePlan, RescaleResult, Table
-from lakewright.storage.errors import InvalidRequestError
+
+# Buckets above it take long to compact.
+_BUCKET_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RescaleOptions(RewriteOptions):
     """What a rescale may be told."""
 
-    buckets: int | None = option(COUNT, None, "The new number of buckets.")
+    buckets: int | None = option(
+        COUNT,
+        None,
+        "The new number of buckets (default: one for each GB of the largest partition).",
+    )
 
 
 def _plan(table: Table, options: RescaleOptions) -> RescalePlan:
-    if options.buckets is None:
-        raise InvalidRequestError(
-            f"say how many buckets {table.name} is to have: buckets is not given (--buckets N on "
-            "the command line)"
-        )
     check_partitions_known(table, options.partitions or ())
-    return table.upkeep.plan_rescale(options.buckets, options.partitions)
+    buckets = options.buckets
+    if buckets is None:
+        found = table.at().partitions(named=options.partitions)
+        buckets = max(1, ceil(max((each.size_bytes for each in found), default=0) / _BUCKET_BYTES))
+    return table.upkeep.plan_rescale(buckets, options.partitions)
 
 
 def _report(_: Table, done: Outcome[RescaleOptions, RescalePlan, RescaleResult]) -> Report:

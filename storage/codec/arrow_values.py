@@ -63,6 +63,13 @@ def keep_matching(rows: pa.Table, predicate: Predicate | None, schema: TableSche
     return rows.filter(mask, null_selection_behavior="drop")
 
 
+def matching(rows: pa.Table, predicate: Predicate | None, schema: TableSchema) -> pa.ChunkedArray:
+    """For each row whether the predicate is true; unknown is false."""
+    if predicate is None:
+        return pa.chunked_array([pa.repeat(pa.scalar(True), rows.num_rows)])
+    return pc.fill_null(_mask(rows, predicate, schema), False)
+
+
 def _mask(rows: pa.Table, predicate: Predicate, schema: TableSchema) -> pa.ChunkedArray:
     match predicate:
         case And(parts=parts):

@@ -1,16 +1,18 @@
-"""Options of a catalog that keeps its names in a database or a metastore, in Paimon's words."""
+"""Options of a catalog in Paimon's words: where its names are kept, and defaults of new tables."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lakewright.storage.errors import InvalidOption, InvalidRequestError, UnsupportedError
 from lakewright.storage.files.hive_client import SCHEME as HIVE_SCHEME
 from lakewright.storage.spec.arguments import text_argument
 from lakewright.storage.spec.option_values import parse_duration_ms
 
+# Options that every new table gets begin with it.
+TABLE_DEFAULT = "table-default."
 FILESYSTEM: Mapping[str, str] = {"metastore": "filesystem"}
 _METASTORES = ("filesystem", "jdbc", "hive")
 _DEFAULTS = {
@@ -25,6 +27,7 @@ _LEAST_TIMEOUT_MS = 1000
 # Words of Hive's and Hadoop's configurations: the ways in which a client proves who it is.
 _SECURED = ("sasl", "kerberos", "principal", "keytab", "use.ssl", "truststore", "keystore")
 _CATALOG = "LAKEWRIGHT_CATALOG_"
+_TABLE_DEFAULTS = "LAKEWRIGHT_TABLE_DEFAULTS"
 _VARIABLES = {
     name: _CATALOG + name.upper().replace("-", "_").replace(".", "_").removeprefix("CATALOG_")
     for name in _DEFAULTS
@@ -35,7 +38,7 @@ _VARIABLES = {
 class CatalogOptions:
     """Where names are kept: `uri` is None for folders; `key` tells catalogs of a database apart.
 
-    `lock_enabled` is None where the store decides.
+    `lock_enabled` is None where the store decides. `table_defaults` are options of new tables.
     """
 
     uri: str | None = None
@@ -44,6 +47,7 @@ class CatalogOptions:
     lock_enabled: bool | None = None
     longest_sleep_ms: int = 8_000
     lock_timeout_ms: int = 480_000
+    table_defaults: Mapping[str, str] = field(default_factory=dict)
 
 
 def catalog_options(given: Mapping[str, str] | None, *, warehouse: str) -> CatalogOptions:
@@ -59,9 +63,15 @@ def catalog_options(given: Mapping[str, str] | None, *, warehouse: str) -> Catal
     if given is None:
         given = {
             name: os.environ[each] for name, each in _VARIABLES.items() if os.environ.get(each)
-        }
+        } | _defaults_of_variable()
     if warehouse.startswith(HIVE_SCHEME):
         given = _with_address(given, warehouse)
+    defaults = {
+        name.removeprefix(TABLE_DEFAULT): text_argument(value, f"catalog option {name}")
+        for name, value in given.items()
+        if name.startswith(TABLE_DEFAULT)
+    }
+    given = {name: value for name, value in given.items() if not name.startswith(TABLE_DEFAULT)}
     for name in given:
         if any(each in name.lower() for each in _SECURED):
             raise UnsupportedError(
@@ -75,7 +85,8 @@ def catalog_options(given: Mapping[str, str] | None, *, warehouse: str) -> Catal
             )
         if name not in _DEFAULTS:
             raise InvalidRequestError(
-                f"catalog option {name!r:.100} is unknown; there are {', '.join(_DEFAULTS)}"
+                f"catalog option {name!r:.100} is unknown; there are {', '.join(_DEFAULTS)}, and "
+                f"{TABLE_DEFAULT}… for options of new tables"
             )
     read = {
         **_DEFAULTS,
@@ -109,7 +120,25 @@ def catalog_options(given: Mapping[str, str] | None, *, warehouse: str) -> Catal
         lock_enabled=enabled == "true" if enabled else None,
         longest_sleep_ms=parse_duration_ms(read["lock-check-max-sleep"]),
         lock_timeout_ms=timeout_ms,
+        table_defaults=defaults,
     )
+
+
+def _defaults_of_variable() -> dict[str, str]:
+    """`LAKEWRIGHT_TABLE_DEFAULTS`: `name=value`, separated by commas.
+
+    Raises:
+        InvalidRequestError: a part has no value.
+    """
+    found: dict[str, str] = {}
+    for each in filter(None, map(str.strip, os.environ.get(_TABLE_DEFAULTS, "").split(","))):
+        name, equals, value = each.partition("=")
+        if not equals:
+            raise InvalidRequestError(
+                f"{each!r:.100} in {_TABLE_DEFAULTS} has no value; write bucket=1,file.format=orc"
+            )
+        found[TABLE_DEFAULT + name.strip()] = value.strip()
+    return found
 
 
 def _with_address(given: Mapping[str, str], address: str) -> dict[str, str]:

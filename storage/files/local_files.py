@@ -29,6 +29,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from lakewright.storage.env import Env, FileStatus, SystemEnv
 from lakewright.storage.errors import (
+    AlreadyExistsError,
     CorruptionError,
     FileMissing,
     NotWritten,
@@ -154,6 +155,23 @@ class LocalFiles(FsspecFiles):
         if os.path.lexists(path):
             with translated(path):
                 shutil.rmtree(path)
+
+    def move_folder(self, path: str, to: str) -> None:
+        """Give a folder another name, in one step.
+
+        Raises:
+            AlreadyExistsError: something lies there.
+            UnsupportedError: the folder is a symbolic link, or the name is on another disk.
+        """
+        if os.path.islink(path):
+            raise UnsupportedError(f"{path} is a symbolic link, which stays where it is", path=path)
+        try:
+            os.rename(path, to)
+        except OSError as error:
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                raise AlreadyExistsError(f"something lies at {to}; name another place") from error
+            raise UnsupportedError(f"{path} cannot move to {to}: {error}", path=path) from error
+        self._flush_names(path.rpartition("/")[0], to.rpartition("/")[0])
 
     def remove_empty_dir(self, path: str) -> bool:
         try:

@@ -34,6 +34,7 @@ from lakewright.storage.spec.merge_spec import MergeSpec
 from lakewright.storage.spec.options import TableOptions, read_options
 from lakewright.storage.spec.partition import Place
 from lakewright.storage.spec.schema import TableSchema
+from lakewright.storage.spec.untold_partitions import is_untold, untold_partitions
 
 _KEPT_HERE = frozenset(["partitions", "_schemas_read", "_decoded", "read_manifests"])
 
@@ -65,6 +66,11 @@ class TableFiles:
     @cached_property
     def merge_spec(self) -> MergeSpec:
         return read_merge_spec(self.schema, table=self.name)
+
+    def tells_changes(self, partition: bytes) -> bool:
+        """Whether changes of a partition are tracked, of a row under the present keys."""
+        untold = untold_partitions(self.schema.options, table=self.name)
+        return not (untold and is_untold(self.partitions.of_row(partition), untold))
 
     @property
     def indexes(self) -> IndexStore:

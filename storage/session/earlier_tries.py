@@ -21,6 +21,7 @@ from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.sql.grammar.statements import (
     AddPartitions,
     AlterTable,
+    Call,
     CreateDatabase,
     Describe,
     DropDatabase,
@@ -60,7 +61,7 @@ def changed_tables(statement: Statement) -> tuple[str, ...]:
     match statement:
         case ExchangePartitions(table=table, source=source):
             return (source, table)
-        case (CreateDatabase() | DropDatabase()) | (
+        case (CreateDatabase() | DropDatabase() | Call()) | (
             UseDatabase() | SetSetting() | ResetSetting() | Select() | Explain() | Describe()
         ):
             return ()

@@ -8,12 +8,20 @@ from fnmatch import fnmatchcase
 
 from lakewright.storage.catalog import Catalog
 from lakewright.storage.codec.default_values import unquoted
+from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.operations.state.table_stats import PartitionStats
 from lakewright.storage.session.results import StatementResult, table_of
 from lakewright.storage.session.run_partitions import clause_text, clause_values, is_format_table
 from lakewright.storage.spec.data_types import DataField, quote_name
+from lakewright.storage.spec.flink_columns import (
+    UnstoredColumn,
+    unstored_columns,
+    watermark,
+    without_unstored,
+)
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.sql.grammar.statements import Describe, ShowTables
+from lakewright.storage.sql.grammar.unstored_columns import type_of
 from lakewright.storage.table import Table
 
 _COUNTS = {
@@ -32,15 +40,18 @@ def show_databases(catalog: Catalog) -> StatementResult:
     return table_of({"database": "STRING"}, [(name,) for name in catalog.list_databases()])
 
 
-def show_tables(catalog: Catalog, database: str, asked: ShowTables) -> StatementResult:
-    """Tables of a database, or what each of them holds."""
-    names = [each for each in catalog.list_tables(database) if _is_like(each, asked.pattern)]
+def show_tables(catalog: Catalog, databases: Sequence[str], asked: ShowTables) -> StatementResult:
+    """Tables of databases, or what each of them holds."""
+    names = [
+        (database, each)
+        for database in databases
+        for each in catalog.list_tables(database)
+        if _is_like(each, asked.pattern)
+    ]
     if not asked.extended:
-        return table_of(
-            {"database": "STRING", "table": "STRING"}, [(database, each) for each in names]
-        )
+        return table_of({"database": "STRING", "table": "STRING"}, names)
     rows = []
-    for each in names:
+    for database, each in names:
         table = catalog.table(f"{database}.{each}")
         schema = table.schema
         if not dict(asked.spec).keys() <= set(schema.partition_keys):
@@ -171,11 +182,17 @@ def _facts(rows: Sequence[tuple[str, str, object]]) -> StatementResult:
 
 
 def _detail(table: Table, spec: dict[str, object]) -> StatementResult:
-    """One row for each partition, or each that has the values of `spec`."""
-    found = () if is_format_table(table) else table.at().partitions(named=[spec] if spec else None)
-    rows = [(clause_text(each.spec), *_sums([each])[1:]) for each in found]
-    counts = {name: kind for name, kind in _COUNTS.items() if name != "partitions"}
-    return table_of({"partition": "STRING", **counts}, rows)
+    """Partitions and buckets; with `spec`, or in a table without partitions, files too."""
+    if is_format_table(table):
+        raise UnsupportedError(
+            f"{table.name} is a table of plain files without metadata; SHOW PARTITIONS lists its "
+            "folders"
+        )
+    is_small = bool(spec) or not table.schema.partition_keys
+    rows = table.at().detail(named=[spec] if spec else None, files=is_small, name=clause_text)
+    texts = ("partition", "file", "last_file")
+    kinds = {each: "STRING" if each in texts else "BIGINT" for each in rows.column_names}
+    return table_of(kinds, [tuple(each.values()) for each in rows.to_pylist()])
 
 
 def _column(table: Table, field: DataField, *, extended: bool) -> StatementResult:
@@ -219,7 +236,13 @@ def show_create_table(catalog: Catalog, name: str) -> StatementResult:
 def create_text(table: Table) -> str:
     """`CREATE TABLE …` with the columns, keys, comment and options of a table."""
     schema = table.schema
-    lines = [f"  {_column_text(each)}" for each in schema.fields]
+    columns = [_column_text(each) for each in schema.fields]
+    types = {each.name: str(each.type) for each in schema.fields}
+    for unstored in unstored_columns(schema.options):
+        columns.insert(unstored.index, _unstored_text(unstored, types))
+    lines = [f"  {each}" for each in columns]
+    if (mark := watermark(schema.options)) is not None:
+        lines.append(f"  WATERMARK FOR {quote_name(mark.column)} AS {mark.expression}")
     if schema.primary_keys:
         lines.append(f"  PRIMARY KEY ({_names(schema.primary_keys)}) NOT ENFORCED")
     database, _, short = table.name.partition(".")
@@ -230,11 +253,8 @@ def create_text(table: Table) -> str:
         text += f"\nCOMMENT {_quoted(schema.comment)}"
     if schema.partition_keys:
         text += f"\nPARTITIONED BY ({_names(schema.partition_keys)})"
-    if schema.options:
-        pairs = [
-            f"  {_quoted(name)} = {_quoted(value)}"
-            for name, value in sorted(schema.options.items())
-        ]
+    if options := without_unstored(schema.options):
+        pairs = [f"  {_quoted(name)} = {_quoted(value)}" for name, value in sorted(options.items())]
         text += "\nWITH (\n" + ",\n".join(pairs) + "\n)"
     return text
 
@@ -244,6 +264,16 @@ def _column_text(field: DataField) -> str:
     if field.default_value is not None:
         text += f" DEFAULT {_quoted(unquoted(field.default_value))}"
     return text if field.description is None else f"{text} COMMENT {_quoted(field.description)}"
+
+
+def _unstored_text(column: UnstoredColumn, types: dict[str, str]) -> str:
+    """A column as Flink declares it, with its type where the expression alone does not tell it."""
+    name = quote_name(column.name)
+    if column.expression is None:
+        told = f"{name} {column.type} METADATA FROM {_quoted(column.metadata or column.name)}"
+        return f"{told} VIRTUAL" if column.virtual else told
+    kind = "" if type_of(column.expression, types) == column.type else f"{column.type} "
+    return f"{name} {kind}AS {column.expression}"
 
 
 def _names(names: Sequence[str]) -> str:

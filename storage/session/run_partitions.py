@@ -13,6 +13,8 @@ from lakewright.storage.session.results import StatementResult, counted, done, t
 from lakewright.storage.session.settings import Settings
 from lakewright.storage.spec.data_types import AtomicType, DataType, quote_name
 from lakewright.storage.spec.partition_text import value_text
+from lakewright.storage.spec.schema_change import ResetOption, SetOption
+from lakewright.storage.spec.untold_partitions import UNTOLD, with_partition, without_partition
 from lakewright.storage.sql.grammar.statements import (
     AddPartitions,
     DropPartitions,
@@ -21,6 +23,7 @@ from lakewright.storage.sql.grammar.statements import (
     RepairTable,
     ShowPartitions,
     Spec,
+    TrackChanges,
 )
 from lakewright.storage.sql.literals import Moment, fitted, plain
 from lakewright.storage.table import Table
@@ -197,6 +200,24 @@ def exchange_partitions(
         table=name,
         source=source,
         partitions=moved,
+    )
+
+
+def track_changes(catalog: Catalog, name: str, asked: TrackChanges) -> StatementResult:
+    """Whether writers keep changelogs of partitions, and readers of changes look at them."""
+    table = catalog.table(name)
+    spec, files = clause_values(table, asked.spec), table.table_files
+    given = (table.schema.options, files.partitions.stored(spec), files.partitions.keys, name)
+    value = without_partition(*given) if asked.on else with_partition(*given)
+    change = ResetOption(UNTOLD) if value is None else SetOption(UNTOLD, value)
+    if table.schema.options.get(UNTOLD) != value:
+        table = table.alter(change)
+    told = "tracked" if asked.on else "not tracked"
+    return done(
+        f"changes of {name} in {clause_text(spec)} are {told}; schema {table.schema.id}",
+        table=name,
+        partition=spec,
+        change_tracking=asked.on,
     )
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lakewright.storage.catalog import Catalog
+from lakewright.storage.catalog_arguments import with_defaults
 from lakewright.storage.errors import DatabaseNotFound, InvalidRequestError, InvalidStatement
 from lakewright.storage.operations.format_tables.format_spec import (
     FORMAT_OPTION,
     PATH_OPTION,
     TABLE_TYPES,
     TYPE_OPTION,
+    is_format_table,
 )
 from lakewright.storage.session.results import StatementResult, counted, done
 from lakewright.storage.session.run_partitions import clause_values
@@ -19,8 +21,10 @@ from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.schema import Column, SchemaSpec
 from lakewright.storage.spec.schema_change_text import shown
 from lakewright.storage.sql.grammar.statements import (
+    AddPrimaryKey,
     AlterTable,
     Compact,
+    CreateDatabase,
     CreateTable,
     DropDatabase,
     DropTable,
@@ -28,6 +32,48 @@ from lakewright.storage.sql.grammar.statements import (
     Respec,
 )
 from lakewright.storage.sql.literals import check_default
+
+
+def create_database(catalog: Catalog, asked: CreateDatabase) -> StatementResult:
+    """A database, and the warehouse if it is not there."""
+    is_new = not catalog.fs.exists(catalog.root) and not catalog.list_databases()
+    catalog.create_database(asked.name, if_not_exists=asked.if_not_exists)
+    told = f"database {asked.name} is there"
+    if is_new:
+        told = f"warehouse {catalog.uri} was not there: it is made, with database {asked.name}"
+    return done(told, database=asked.name, warehouse_created=is_new)
+
+
+def create_table_as(
+    catalog: Catalog, name: str, asked: CreateTable, rows: StatementResult, settings: Settings
+) -> StatementResult:
+    """A table with the columns and rows of a query."""
+    assert rows.rows is not None
+    keys = {*asked.primary_keys, *_key_option(asked)}
+    columns = tuple(
+        Column(each.name, each.type if each.name in keys else replace(each.type, nullable=True))
+        for each in rows.fields
+    )
+    create_table(catalog, name, replace(asked, columns=columns), None, settings)
+    table = catalog.table(name)
+    if is_format_table(table.schema):
+        catalog.format_table(name).write(rows.rows)
+    else:
+        try:
+            table.write(rows.rows)
+        except BaseException:
+            catalog.drop_table(name)
+            raise
+    return done(
+        f"{name} is created, with {counted(rows.rows.num_rows, 'row')}",
+        table=name,
+        created=True,
+        rows=rows.rows.num_rows,
+    )
+
+
+def _key_option(asked: CreateTable) -> list[str]:
+    return dict(asked.options).get("primary-key", "").split(",")
 
 
 def create_table(
@@ -53,7 +99,7 @@ def create_table(
         spec = _like(catalog, like, dict(asked.options))
     if spec.options.get(TYPE_OPTION) in TABLE_TYPES:
         return _create_format_table(catalog, name, spec)
-    spec = replace(spec, options={**settings.table_options, **spec.options})
+    spec = with_defaults(spec, settings.table_options)
     created = catalog.create_table(name, spec, if_not_exists=asked.if_not_exists)
     return done(f"{name} is created at {created.location}", table=name, created=True)
 
@@ -200,6 +246,18 @@ def respec(catalog: Catalog, name: str, asked: Respec) -> StatementResult:
     catalog.table(name).upkeep.respec(asked.keys)
     keys = catalog.table(name).schema.partition_keys
     return done(f"{name} is partitioned by {', '.join(keys)}", table=name, partition_keys=keys)
+
+
+def add_primary_key(catalog: Catalog, name: str, asked: AddPrimaryKey) -> StatementResult:
+    """A primary key, after all rows were rewritten into buckets."""
+    result = catalog.table(name).upkeep.add_primary_key(asked.keys)
+    keys = result.schema.primary_keys
+    return done(
+        f"{name} has the primary key {', '.join(keys)}, with {counted(result.rows, 'row')}",
+        table=name,
+        primary_key=list(keys),
+        rows=result.rows,
+    )
 
 
 def analyze(catalog: Catalog, name: str) -> StatementResult:

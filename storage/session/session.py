@@ -11,6 +11,7 @@ from lakewright.storage.catalog import Catalog
 from lakewright.storage.errors import DatabaseNotFound, InvalidStatement, StorageError
 from lakewright.storage.session.earlier_tries import EarlierTries, changed_tables, statement_user
 from lakewright.storage.session.results import StatementResult, done, table_of
+from lakewright.storage.session.run_call import call, check_call
 from lakewright.storage.session.run_insert import run_insert
 from lakewright.storage.session.run_look import (
     describe,
@@ -26,13 +27,18 @@ from lakewright.storage.session.run_partitions import (
     rename_partition,
     repair_table,
     show_partitions,
+    track_changes,
 )
 from lakewright.storage.session.run_query import check_query, on_duckdb, select
+from lakewright.storage.session.run_rows import delete, merge, truncate, update
 from lakewright.storage.session.run_tables import (
+    add_primary_key,
     alter_table,
     analyze,
     compact,
+    create_database,
     create_table,
+    create_table_as,
     drop_database,
     drop_table,
     rename_table,
@@ -44,11 +50,14 @@ from lakewright.storage.sql import Parsed, parse_statements
 from lakewright.storage.sql.grammar.query import Query
 from lakewright.storage.sql.grammar.statements import (
     AddPartitions,
+    AddPrimaryKey,
     AlterTable,
     Analyze,
+    Call,
     Compact,
     CreateDatabase,
     CreateTable,
+    Delete,
     Describe,
     DropDatabase,
     DropPartitions,
@@ -56,6 +65,7 @@ from lakewright.storage.sql.grammar.statements import (
     ExchangePartitions,
     Explain,
     Insert,
+    MergeInto,
     RenamePartition,
     RenameTable,
     RepairTable,
@@ -70,6 +80,9 @@ from lakewright.storage.sql.grammar.statements import (
     ShowPartitions,
     ShowTables,
     Statement,
+    TrackChanges,
+    Truncate,
+    Update,
     UseDatabase,
 )
 
@@ -170,6 +183,8 @@ class Session:
             case Insert():
                 commit = None if self.run_name is None else (self.run_name, self._number)
                 return run_insert(self._working, statement, self.settings, self._name, commit)
+            case Delete() | Update() | MergeInto() | Truncate():
+                return self._change_rows(statement)
             case Select(query=query):
                 return select(self.catalog, query, self.settings, self._name)
             case Explain(query=query):
@@ -183,21 +198,49 @@ class Session:
                 if self.settings.database == name:
                     self.settings = self.settings.without(DATABASE)
                 return dropped
-            case CreateDatabase(name=name, if_not_exists=if_not_exists):
-                self.catalog.create_database(name, if_not_exists=if_not_exists)
-                return done(f"database {name} is there", database=name)
+            case CreateDatabase():
+                return create_database(self.catalog, statement)
+            case CreateTable(query=Query() as query):
+                return self._create_as(statement, query)
+            case Call():
+                table, given = check_call(statement)
+                return call(self._working, self._name(table), given)
             case CreateTable() | DropTable() | RenameTable() | AlterTable() | Analyze():
                 return self._of_table(statement)
-            case Compact() | Rescale() | Respec():
+            case Compact() | Rescale() | Respec() | AddPrimaryKey():
                 return self._kept(statement)
             case _:
                 return self._of_partitions(statement)
+
+    def _change_rows(self, asked: Delete | Update | MergeInto | Truncate) -> StatementResult:
+        table = self._working.table(self._name(asked.table))
+        match asked:
+            case Delete():
+                return delete(self.catalog, table, asked, self._name)
+            case Update():
+                return update(self.catalog, table, asked, self._name)
+            case MergeInto(source=query):
+                rows = select(self.catalog, query, self.settings, self._name).rows
+                assert rows is not None
+                return merge(table, asked, rows)
+            case Truncate():
+                return truncate(table, asked)
+            case _:
+                assert_never(asked)
 
     def _explain(self, query: Query) -> StatementResult:
         from lakewright.storage.session.explain_query import explained  # noqa: PLC0415
 
         with on_duckdb(self.catalog, query, self.settings, self._name) as running:
             return explained(running)
+
+    def _create_as(self, asked: CreateTable, query: Query) -> StatementResult:
+        """A table with the rows of a query; a query that fails leaves none."""
+        name = self._name(asked.table)
+        if asked.if_not_exists and self.catalog.table_exists(name):
+            return done(f"{name} exists already", table=name, created=False)
+        rows = select(self.catalog, query, self.settings, self._name)
+        return create_table_as(self._working, name, asked, rows, self.settings)
 
     def _of_partitions(
         self,
@@ -206,6 +249,7 @@ class Session:
         | DropPartitions
         | RenamePartition
         | ExchangePartitions
+        | TrackChanges
         | RepairTable,
     ) -> StatementResult:
         catalog, name = self._working, self._name(asked.table)
@@ -220,6 +264,8 @@ class Session:
                 return rename_partition(catalog, name, asked)
             case ExchangePartitions():
                 return exchange_partitions(catalog, name, self._name(asked.source), asked)
+            case TrackChanges():
+                return track_changes(catalog, name, asked)
             case RepairTable():
                 return repair_table(catalog, name, asked, self.settings)
             case _:
@@ -231,8 +277,10 @@ class Session:
         match asked:
             case ShowDatabases():
                 return show_databases(self.catalog)
+            case ShowTables(extended=False, database=None) if self.settings.database is None:
+                return show_tables(self.catalog, self.catalog.list_databases(), asked)
             case ShowTables():
-                return show_tables(self.catalog, self._database(asked.database), asked)
+                return show_tables(self.catalog, [self._database(asked.database)], asked)
             case ShowCreateTable():
                 return show_create_table(self._working, self._name(asked.table))
             case ShowColumns():
@@ -261,7 +309,7 @@ class Session:
             case _:
                 assert_never(asked)
 
-    def _kept(self, asked: Compact | Rescale | Respec) -> StatementResult:
+    def _kept(self, asked: Compact | Rescale | Respec | AddPrimaryKey) -> StatementResult:
         name = self._name(asked.table)
         match asked:
             case Compact():
@@ -270,6 +318,8 @@ class Session:
                 return rescale(self._working, name, asked)
             case Respec():
                 return respec(self._working, name, asked)
+            case AddPrimaryKey():
+                return add_primary_key(self._working, name, asked)
             case _:
                 assert_never(asked)
 

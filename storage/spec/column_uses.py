@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from lakewright.storage.spec.flink_columns import renamed_in_expression, words_of_expression
 from lakewright.storage.spec.merge_option_reader import GROUP_SUFFIX, split_names
 from lakewright.storage.spec.schema import TableSchema
 
@@ -63,6 +64,8 @@ def _named(option: str, value: str) -> Iterator[tuple[tuple[str, ...], bool]]:
         yield split_names(value), True
     elif option == _BUCKETS or option in _NAMING or _INDEXED.fullmatch(option):
         yield split_names(value), False
+    elif words := words_of_expression(option, value):
+        yield words, False
     of_columns = _columns_of(option)
     if of_columns is not None:
         names, suffix = of_columns
@@ -92,6 +95,8 @@ def renamed_in_options(options: Mapping[str, str], old: str, new: str) -> dict[s
 def _renamed_option(option: str, value: str, old: str, new: str) -> tuple[str, str]:
     if not any(old in names for names, _ in _named(option, value)):
         return option, value
+    if words_of_expression(option, value):
+        return option, renamed_in_expression(value, old, new)
     of_columns = _columns_of(option)
     if of_columns is None:
         return option, _renamed(value, old, new)

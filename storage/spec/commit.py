@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from lakewright.storage.spec.arguments import text_argument, whole_number, whole_or_none
-from lakewright.storage.spec.index import IndexEntry, IndexFileMeta
+from lakewright.storage.spec.index import DELETION_VECTORS_INDEX, IndexEntry, IndexFileMeta
 from lakewright.storage.spec.manifest import (
     DataFileMeta,
     FileKind,
@@ -73,6 +73,14 @@ class CommitMessage:
         """DELETE entries of the compacted files, then ADD entries of their replacements."""
         removed = [entry.removed() for entry in self.entries(self.compact_before)]
         return [*removed, *self.entries(self.compact_after)]
+
+    @property
+    def changes_files(self) -> bool:
+        """Whether the message replaces data files, or marks rows of them as deleted."""
+        indexes = (*self.new_indexes, *self.removed_indexes)
+        return bool(self.compact_before) or any(
+            each.index_type == DELETION_VECTORS_INDEX for each in indexes
+        )
 
     @property
     def new_index_entries(self) -> list[IndexEntry]:

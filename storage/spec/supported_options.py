@@ -24,6 +24,7 @@ from lakewright.storage.spec.option_values import parse_duration_ms, parse_size
 from lakewright.storage.spec.options import ChangelogProducer, TableOptions, read_options
 from lakewright.storage.spec.refused_options import FALLBACK_BRANCH, REFUSED_OPTIONS
 from lakewright.storage.spec.schema import VALUE_COUNT, TableSchema
+from lakewright.storage.spec.untold_partitions import UNTOLD, untold_partitions
 
 __all__ = [
     "KNOWN_OPTIONS",
@@ -81,6 +82,7 @@ def check_supported(schema: TableSchema, use: Use, *, table: str) -> None:
             if refusal.concerns(use, value):
                 raise _refused(name, value, refusal, use, table)
     options = read_options(schema, table=table)
+    untold_partitions(schema.options, table=table)
     if use not in ROWS:
         # Manifests alone decide which files stay; the meaning of rows does not matter.
         return
@@ -128,7 +130,7 @@ def check_option_name(name: str, value: str, *, table: str) -> None:
     Raises:
         InvalidOption: the name is almost one of Paimon's, or is none of ours.
     """
-    if name.startswith(_OURS) and name != CAST_MODE:
+    if name.startswith(_OURS) and name not in (CAST_MODE, UNTOLD):
         raise InvalidOption(
             f"{table}: {name}={value} is not an option of a table; did you mean {CAST_MODE!r}?",
             table=table,

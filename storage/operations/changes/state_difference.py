@@ -20,6 +20,7 @@ from lakewright.storage.operations.changes.change_plan import (
     ChangeSplit,
     IncrementalMode,
 )
+from lakewright.storage.operations.changes.written_files import check_key_stands
 from lakewright.storage.operations.read.expired_reads import told_if_expired
 from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.operations.state.bridged_files import check_looked_up
@@ -107,6 +108,7 @@ def difference_plan(
             wrote rows under former keys.
     """
     keyed = files.schema.has_primary_key
+    check_key_stands(files, {each.schema_id for each in (before or after, after)})
     keys_of: tuple[int, ...] = ()
     with told_if_expired(files, after.id, None if before is None else before.id):
         if keyed and have_other_keys(files, before, after):

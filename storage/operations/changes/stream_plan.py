@@ -22,6 +22,7 @@ from lakewright.storage.operations.changes.change_plan import ChangePlan, Increm
 from lakewright.storage.operations.changes.incremental import plan_audit_log, snapshots_between
 from lakewright.storage.operations.changes.state_difference import difference_plan
 from lakewright.storage.operations.changes.written_files import (
+    warn_of_untold,
     writes_changelogs,
     written_plan,
     written_splits,
@@ -34,8 +35,10 @@ from lakewright.storage.operations.state.live_files import (
 )
 from lakewright.storage.spec.manifest import ManifestEntry
 from lakewright.storage.spec.options import BucketMode, ChangelogProducer
+from lakewright.storage.spec.partition_words import describe_partition
 from lakewright.storage.spec.snapshot import CommitKind, Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
+from lakewright.storage.spec.untold_partitions import is_untold, untold_partitions
 
 _LOG = logging.getLogger(__name__)
 _COMPACTIONS_TELL = (ChangelogProducer.LOOKUP, ChangelogProducer.FULL_COMPACTION)
@@ -80,10 +83,27 @@ def plan_stream(files: TableFiles, read: int, last: int) -> ChangePlan:
     overwrites = [each for each in snapshots if each.commit_kind is CommitKind.OVERWRITE]
     if overwrites and tells_differences(files):
         before, after = files.snapshots.read(read), files.snapshots.read(last)
-        return difference_plan(files, before, after, None)
+        return _told(files, difference_plan(files, before, after, None))
     plan = written_plan(files, snapshots, mode, None, streamed=True)
     _warn_of(files, [each for each in overwrites if each.id not in plan.snapshot_ids])
     return plan
+
+
+def _told(files: TableFiles, plan: ChangePlan) -> ChangePlan:
+    """A difference without the partitions whose changes are not tracked."""
+    off = untold_partitions(files.schema.options, table=files.name)
+    if not off:
+        return plan
+    told, gone = [], set()
+    for each in plan.splits:
+        first = (*each.after, *each.before)[0]
+        partition = files.partitions.as_named(first.partition, first.files[0].schema_id)
+        if is_untold(partition, off):
+            gone.add(describe_partition(partition.spec))
+        else:
+            told.append(each)
+    warn_of_untold(files, gone)
+    return replace(plan, splits=tuple(told))
 
 
 def first_needed(files: TableFiles, read: int) -> int:

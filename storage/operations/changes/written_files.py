@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import logging
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from lakewright.storage.errors import CorruptionError, InvalidRequestError
+from lakewright.storage.errors import CorruptionError, InvalidRequestError, UnsupportedError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.changes.change_plan import (
     ChangePlan,
@@ -19,9 +20,12 @@ from lakewright.storage.operations.state.partition_filter import PartitionFilter
 from lakewright.storage.spec.manifest import DataFileMeta, FileKind, ManifestEntry
 from lakewright.storage.spec.option_values import MIB
 from lakewright.storage.spec.partition import Place
+from lakewright.storage.spec.partition_words import describe_partition
 from lakewright.storage.spec.predicate import Predicate
 from lakewright.storage.spec.snapshot import CommitKind, Snapshot
+from lakewright.storage.spec.untold_partitions import is_untold, untold_partitions
 
+_LOG = logging.getLogger(__name__)
 # The size of a read task for files that need no merge.
 _TASK_BYTES = 128 * MIB
 
@@ -45,6 +49,7 @@ def written_plan(
     and the files of those overwrites that an option wants.
     """
     entries: list[ManifestEntry] = []
+    untold: set[str] = set()
     if mode is IncrementalMode.CHANGELOG:
         if not streamed:
             snapshots = [each for each in snapshots if each.commit_kind is not CommitKind.OVERWRITE]
@@ -63,13 +68,15 @@ def written_plan(
             if snapshot.commit_kind is CommitKind.OVERWRITE:
                 found = [entry for entry in found if entry.kind is FileKind.ADD]
             _check_only_added(files, snapshot.id, found)
-            entries += found
+            entries += _told(files, snapshot, found, untold)
+    warn_of_untold(files, untold)
     wanted = PartitionFilter(files, predicate=predicate)
     # Readers see rows of postponed buckets only after a compaction.
     sees_all = streamed and mode is IncrementalMode.DELTA
     chosen = [entry for entry in entries if (sees_all or entry.bucket >= 0) and wanted.takes(entry)]
     splits = list(written_splits(chosen))
     schema_ids = {entry.file.schema_id for entry in chosen}
+    check_key_stands(files, schema_ids)
     keys = {files.at_schema(each).schema.partition_keys for each in schema_ids}
     if files.schema.has_primary_key and len(keys) > 1:
         # A primary key lies elsewhere since the keys changed, and its changes stay in order.
@@ -80,6 +87,43 @@ def written_plan(
         snapshot_ids=tuple(each.id for each in snapshots),
         splits=tuple(splits),
     )
+
+
+def _told(
+    files: TableFiles, snapshot: Snapshot, found: Sequence[ManifestEntry], untold: set[str]
+) -> Iterator[ManifestEntry]:
+    """The entries of partitions whose changes were tracked when a snapshot was committed."""
+    options = files.at_schema(snapshot.schema_id).schema.options
+    off = untold_partitions(options, table=files.name)
+    for each in found:
+        if off and is_untold(partition := files.partitions.of_entry(each), off):
+            untold.add(describe_partition(partition.spec))
+        else:
+            yield each
+
+
+def warn_of_untold(files: TableFiles, untold: Collection[str]) -> None:
+    """Say which partitions a reader of changes passes over."""
+    if untold:
+        _LOG.warning(
+            "changes of %s in %s are passed over: change tracking is off there",
+            files.name,
+            "; ".join(sorted(untold)),
+        )
+
+
+def check_key_stands(files: TableFiles, schema_ids: Iterable[int]) -> None:
+    """Check that rows of these schemas have a primary key if the table has one.
+
+    Raises:
+        UnsupportedError: the table got its primary key since.
+    """
+    if any(files.at_schema(each).schema.is_keyed != files.schema.is_keyed for each in schema_ids):
+        raise UnsupportedError(
+            f"{files.name} got its primary key amid these changes, and rows of before have none; "
+            "read what came before by a snapshot, and the changes after the key",
+            table=files.name,
+        )
 
 
 def _check_changelogs(files: TableFiles, snapshots: Sequence[Snapshot]) -> None:

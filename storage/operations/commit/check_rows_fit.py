@@ -41,6 +41,8 @@ def check_rows_fit(files: TableFiles, schema: TableSchema, written: Iterable[Dat
             old = files.at_schema(file.schema_id).schema
             changes[file.schema_id] = old, _changes(old, schema, mode)
         old, found = changes[file.schema_id]
+        if old.has_primary_key != schema.has_primary_key:
+            _refuse(files, schema, file, "only one of the two has a primary key")
         for column in found.unknown:
             _refuse(files, schema, file, f"{column}, and the rows may hold null there")
         bounds = file_bounds(file, old) if found.required or found.casts else {}

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
-from lakewright.storage.errors import CommitOutcomeUnknownError, SchemaMoved, UnsupportedError
+from lakewright.storage.errors import (
+    CommitOutcomeUnknownError,
+    SchemaMoved,
+    StalePlan,
+    UnsupportedError,
+)
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.commit_conflicts import (
     check_rows_of_base,
@@ -40,9 +45,12 @@ def commit_write(
 ) -> CommitResult:
     """Publish a staged write.
 
-    With `reads_base` the rows were made of those that the table had at the base of the write.
+    With `reads_base` the rows were made of those that the table had at the base of the write. A
+    write may also replace files, or mark rows of files as deleted; these must be as they were when
+    the write read them.
 
     Raises:
+        StalePlan: the files that the write replaces have changed.
         CommitConflictError: the table changed in a way that conflicts with the rows. Nothing is
             published. The staged files remain; the caller aborts the write or stages it again.
         CommitOutcomeUnknownError: the store failed while the snapshot was created.
@@ -50,17 +58,21 @@ def commit_write(
     files = files.reading_once()
     check_schema(files, staged)
     write = RestampedWrite(files, staged)
+    changing = [each for each in staged.messages if each.changes_files]
 
     def build(latest: Snapshot | None, live_files: LiveFiles) -> Change | None:
         check_staged_files(files, staged)
         if reads_base:
             check_rows_of_base(files, staged, latest)
+        if changing:
+            _check_still_apply(files, changing, latest, live_files)
         return _change_of_write(files, write.on_top_of(latest, live_files), latest, live_files)
 
+    appends = staged.mode is WriteMode.APPEND and not changing
     committable = Committable(
         user=staged.commit_user,
         identifier=staged.commit_identifier,
-        kind=CommitKind.APPEND if staged.mode is WriteMode.APPEND else CommitKind.OVERWRITE,
+        kind=CommitKind.APPEND if appends else CommitKind.OVERWRITE,
         base_id=staged.base_snapshot_id,
         base_commit=staged.base_commit,
         added_files=frozenset(
@@ -76,6 +88,26 @@ def commit_write(
         raise
     write.settle()
     return result
+
+
+def _check_still_apply(
+    files: TableFiles,
+    messages: Sequence[CommitMessage],
+    latest: Snapshot | None,
+    live_files: LiveFiles,
+) -> None:
+    partitions = {message.partition for message in messages}
+    live = {entry.identity for entry in live_files.entries(latest, partitions=partitions)}
+    indexes = set(index_entries(files, latest))
+    beaten = [message for message in messages if not still_applies(message, live, indexes)]
+    if beaten:
+        place = beaten[0].place
+        raise StalePlan(
+            f"another commit changed files of {files.name} whose rows were to change, in bucket "
+            f"{place.bucket} of {files.partitions.of_row(place.partition).named} and "
+            f"{len(beaten) - 1} more; nothing was written, run it again",
+            table=files.name,
+        )
 
 
 def _change_of_write(
@@ -100,7 +132,11 @@ def _change_of_write(
             if wanted.takes_row(entry.partition, schema_ids.get(entry.partition, files.schema.id))
         ]
     return Change(
-        entries=[*removed, *added],
+        entries=[
+            *removed,
+            *(entry for each in messages for entry in each.compacted_entries),
+            *added,
+        ],
         changelog=[entry for each in messages for entry in each.entries(each.changelog_files)],
         new_indexes=[entry for each in messages for entry in each.new_index_entries],
         removed_indexes=removed_indexes,

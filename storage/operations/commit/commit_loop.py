@@ -202,7 +202,9 @@ def _is_held(files: TableFiles, latest: Snapshot, waited_ms: float) -> bool:
     if holder in (None, files.holding) or _is_over(files, latest, waited_ms):
         return False
     check_keys_stay(files, files.schemas.latest(table=files.name))
-    return True
+    # The snapshot by which a table got its primary key is of the schema before.
+    then = files.at_schema(latest.schema_id).schema
+    return then.has_primary_key == files.schema.has_primary_key
 
 
 def _is_over(files: TableFiles, latest: Snapshot, waited_ms: float) -> bool:

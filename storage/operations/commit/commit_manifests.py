@@ -163,11 +163,18 @@ def _write_base_list(
 
 
 def check_keys_stay(files: TableFiles, schema: TableSchema) -> None:
-    """Check that rows of this version of the table have the partition keys of another version.
+    """Check that rows of this version of the table have the keys of another version.
 
     Raises:
-        SchemaMoved: the partition keys changed since the table was opened.
+        SchemaMoved: the partition keys changed since the table was opened, or it got a primary key.
     """
+    if schema.has_primary_key != files.schema.has_primary_key:
+        raise SchemaMoved(
+            f"{files.name} has {_key_text(schema)} now (schema {schema.id}), and had "
+            f"{_key_text(files.schema)} when it was opened (schema {files.schema.id}); open the "
+            "table, and stage the rows or plan again",
+            table=files.name,
+        )
     if schema.partition_keys != files.schema.partition_keys:
         before = ", ".join(files.schema.partition_keys) or "none"
         raise SchemaMoved(
@@ -176,6 +183,10 @@ def check_keys_stay(files: TableFiles, schema: TableSchema) -> None:
             f"{schema.id}); open the table, and stage the rows or plan again",
             table=files.name,
         )
+
+
+def _key_text(schema: TableSchema) -> str:
+    return f"the primary key {', '.join(schema.primary_keys)}" if schema.primary_keys else "no key"
 
 
 _USES = {CommitKind.COMPACT: Use.COMPACT, CommitKind.ANALYZE: Use.TAG}

@@ -32,6 +32,7 @@ from lakewright.storage.errors import (
     SnapshotNotFound,
     StalePlan,
     TagNotFound,
+    UnsupportedError,
 )
 from lakewright.storage.files.rounds import Rounds
 from lakewright.storage.files.table_files import TableFiles
@@ -166,6 +167,7 @@ def _check_target(files: TableFiles, target: Snapshot) -> None:
 
     Raises:
         SnapshotNotFound: an expiry has begun to delete it, and no tag holds it.
+        UnsupportedError: the table has got its primary key since.
         CorruptionError: some of its files are missing.
     """
     if not is_kept(files, target, beside=_pins(files)):
@@ -176,6 +178,14 @@ def _check_target(files: TableFiles, target: Snapshot) -> None:
             f"it; roll back to one that is kept, which are {there}, or to a tag",
             table=files.name,
             snapshot_id=target.id,
+        )
+    then = files.at_schema(target.schema_id).schema
+    if then.has_primary_key != files.schema.has_primary_key:
+        raise UnsupportedError(
+            f"snapshot {target.id} of {files.name} is of the time before the table got its primary "
+            "key, and its files have no keys; read it (--snapshot), or INSERT its rows into "
+            "another table",
+            table=files.name,
         )
     check_whole(files, target, f"rollback to snapshot {target.id}")
 

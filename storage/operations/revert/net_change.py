@@ -181,6 +181,8 @@ def _delta(files: TableFiles, snapshot: Snapshot) -> list[ManifestEntry]:
     """
     then = files.at_schema(snapshot.schema_id).schema
     keys = then.partition_keys
+    if then.has_primary_key != files.schema.has_primary_key:
+        raise _refused(files, snapshot, "the table has got its primary key since")
     if keys != files.schema.partition_keys:
         primary = None if then.primary_keys == files.schema.primary_keys else then.primary_keys
         command = respec_command(files.name, keys, primary)

@@ -141,6 +141,7 @@ class LevelsRewriting:
         self.writer = self.open_writer(target, self.proof)
         told = replace(target, changelog=True, source=FileSource.APPEND)
         self.changelog = self.open_writer(told, self.changes_proof)
+        self._is_told = files.tells_changes(task.partition)
         self.rows_due = 0
         self.changes_due = 0
         self.before: list[DataFileMeta] = []
@@ -351,6 +352,8 @@ class LevelsRewriting:
     # --- changelog ----------------------------------------------------------------------------
 
     def _tell(self, history: KeyHistory) -> None:
+        if not self._is_told:
+            return
         options = self.files.options
         compared = None
         if options.changelog_row_deduplicate:

@@ -71,6 +71,7 @@ class BucketWriter:
         self._rolling = RollingWriter(files, target, write_id=write_id, witness=self._shown.written)
         self._changelog: RollingWriter | None = None
         keeps_input = files.options.changelog_producer is ChangelogProducer.INPUT
+        tells_changes = tells_changes and files.tells_changes(target.partition)
         if self._keyed and keeps_input and tells_changes:
             told = replace(target, changelog=True)
             self._changelog = RollingWriter(

@@ -24,6 +24,7 @@ from lakewright.storage.sql.grammar.columns import (
     option_name,
     options,
     place,
+    primary_key,
 )
 from lakewright.storage.sql.grammar.cursor import Cursor
 from lakewright.storage.sql.grammar.partitions import (
@@ -34,6 +35,7 @@ from lakewright.storage.sql.grammar.partitions import (
     of_partition,
 )
 from lakewright.storage.sql.grammar.statements import (
+    AddPrimaryKey,
     AlterTable,
     RenameTable,
     Rescale,
@@ -43,8 +45,8 @@ from lakewright.storage.sql.grammar.statements import (
 
 _VERBS = "ADD, DROP, RENAME, ALTER COLUMN, MODIFY, SET, RESET, PARTITION, EXCHANGE, COMPACT"
 _KEYS_STAY = (
-    "the primary key of a table stays as it was created, since files are sorted by it; create a "
-    "table with the other key, and INSERT INTO it"
+    "a primary key stays, since files are sorted by it; create a table without it, or with another "
+    "key, and INSERT INTO it"
 )
 _BUCKETS_STAY = (
     "the columns of buckets stay as the table was created, since files are laid out by them; their "
@@ -102,7 +104,8 @@ def _add(cursor: Cursor, table: str) -> Statement:
     if cursor.peek("PARTITION") or cursor.peek("IF", "NOT", "EXISTS", "PARTITION"):
         return add_partitions(cursor, table)
     if cursor.peek("PRIMARY", "KEY") or cursor.peek("CONSTRAINT"):
-        cursor.refuse(_KEYS_STAY)
+        keys = primary_key(cursor)
+        return AddPrimaryKey(table, keys)
     if cursor.peek("DISTRIBUTION"):
         cursor.refuse(_BUCKETS_STAY)
     cursor.take_one("COLUMN", "COLUMNS")

@@ -22,6 +22,8 @@ _AFTER_TYPE = (
     "PRIMARY",
     "COMMENT",
     "METADATA",
+    "GENERATED",
+    "AS",
     "FIRST",
     "AFTER",
     "BEFORE",
@@ -69,11 +71,8 @@ def column_text(cursor: Cursor, name: str) -> ColumnText:
             is_key = True
         elif cursor.take("COMMENT"):
             comment = cursor.text("a comment")
-        elif cursor.peek("METADATA"):
-            cursor.refuse(
-                f"{name} is a column of metadata, which a table does not store; the system tables "
-                "have metadata, such as `db`.`t$files`"
-            )
+        elif cursor.peek("METADATA") or cursor.peek("AS") or cursor.peek("GENERATED"):
+            cursor.refuse(f"{name} is not stored: CREATE TABLE alone declares such columns")
         elif any(map(cursor.peek, ("FIRST", "AFTER", "BEFORE", "LAST"))):
             position = place(cursor)
         else:
@@ -98,11 +97,6 @@ def default_of(cursor: Cursor, kind: DataType | None) -> tuple[object, str | Non
 
 def data_type(cursor: Cursor, name: str) -> str:
     """The text of a type, checked."""
-    if cursor.peek("AS"):
-        cursor.refuse(
-            f"{name} is computed, and a table stores columns alone; compute it in the query that "
-            "reads or inserts"
-        )
     if cursor.is_at_end:
         cursor.refuse(f"expected the type of {name}, found {cursor.shown()}")
     start = cursor.mark()
@@ -123,6 +117,16 @@ def place(cursor: Cursor) -> Position:
         cursor.refuse(f"expected FIRST, LAST, AFTER or BEFORE, found {cursor.shown()}")
     neighbour = cursor.name("a column") if side in ("AFTER", "BEFORE") else None
     return Position(Side(side.lower()), neighbour)
+
+
+def primary_key(cursor: Cursor) -> tuple[str, ...]:
+    """`[CONSTRAINT name] PRIMARY KEY (…) [NOT ENFORCED]`."""
+    if cursor.take("CONSTRAINT"):
+        cursor.name("the name of the constraint")
+    cursor.expect("PRIMARY", "KEY")
+    keys = cursor.names("a column of the primary key")
+    not_enforced(cursor)
+    return keys
 
 
 def not_enforced(cursor: Cursor) -> None:

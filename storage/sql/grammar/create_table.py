@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from lakewright.storage.spec.schema import Column
 from lakewright.storage.sql.grammar.columns import (
     ColumnText,
     column_text,
-    not_enforced,
     options,
+    primary_key,
 )
 from lakewright.storage.sql.grammar.cursor import Cursor
 from lakewright.storage.sql.grammar.partitions import buckets
+from lakewright.storage.sql.grammar.query import Query, parse_query
 from lakewright.storage.sql.grammar.statements import CreateDatabase, CreateTable, Statement
+from lakewright.storage.sql.grammar.unstored_columns import (
+    UnstoredText,
+    kept_column,
+    kept_watermark,
+    unstored_column,
+    watermark,
+)
 
 _VENDORS = ("LIST", "RANGE", "HASH", "KEY")
 _NO_RULES = (
@@ -31,6 +40,11 @@ def create(cursor: Cursor) -> Statement:
         return CreateDatabase(cursor.name("a database"), if_not_exists)
     if cursor.take_one("TEMPORARY", "TEMP"):
         cursor.refuse("temporary tables are made in a temporary warehouse: Catalog.temporary()")
+    if cursor.peek("VIEW") or cursor.peek("OR", "REPLACE"):
+        cursor.refuse(
+            "catalogs of folders and of databases keep no views; write the query in WITH v AS (…) "
+            "SELECT, or its rows as a table: CREATE TABLE t AS SELECT …"
+        )
     if cursor.take("EXTERNAL"):
         cursor.refuse(
             "folders of files of others are a format table: CREATE TABLE … WITH ('type' = "
@@ -48,11 +62,20 @@ def create(cursor: Cursor) -> Statement:
             like=cursor.table_name(),
             options=options(cursor) if cursor.take_one("WITH", "TBLPROPERTIES") else (),
         )
-    if not cursor.peek("("):
-        cursor.refuse(f"expected the columns in parentheses, or LIKE, found {cursor.shown()}")
-    cursor.listed(lambda: _element(cursor, found))
+    if cursor.peek("("):
+        cursor.listed(lambda: _element(cursor, found))
     while not cursor.is_at_end:
         _clause(cursor, found)
+    if found.query is None and not found.columns:
+        cursor.refuse(
+            f"expected the columns in parentheses, LIKE or AS, found {cursor.shown()}: write "
+            f"CREATE TABLE {table} (id BIGINT, …), or CREATE TABLE {table} AS SELECT …"
+        )
+    if found.query is not None and (found.columns or found.unstored):
+        cursor.refuse(
+            "AS gives the table the columns of its query; leave the columns out, or create the "
+            "table first and INSERT INTO it"
+        )
     return CreateTable(
         table=table,
         if_not_exists=if_not_exists,
@@ -61,6 +84,7 @@ def create(cursor: Cursor) -> Statement:
         primary_keys=found.primary_keys,
         options=_all_options(cursor, found),
         comment=found.comment,
+        query=found.query,
     )
 
 
@@ -69,37 +93,50 @@ class _Found:
     """What has been read of a statement."""
 
     columns: list[Column] = field(default_factory=list)
+    # By the place among all columns.
+    unstored: dict[int, UnstoredText] = field(default_factory=dict)
+    watermark: tuple[int, tuple[str, str]] | None = None
     partition_keys: tuple[str, ...] = ()
     primary_keys: tuple[str, ...] = ()
     options: tuple[tuple[str, str], ...] = ()
     distribution: tuple[tuple[str, str], ...] = ()
     comment: str = ""
+    query: Query | None = None
     clauses: set[str] = field(default_factory=set)
 
 
 def _element(cursor: Cursor, found: _Found) -> None:
     """One element of the list of columns."""
     if cursor.peek("CONSTRAINT") or cursor.peek("PRIMARY", "KEY"):
-        if cursor.take("CONSTRAINT"):
-            cursor.name("the name of the constraint")
-        cursor.expect("PRIMARY", "KEY")
-        _set_key(cursor, found, cursor.names("a column of the primary key"))
-        not_enforced(cursor)
+        _set_key(cursor, found, primary_key(cursor))
         return
     if cursor.peek("WATERMARK", "FOR"):
-        cursor.refuse(
-            "a watermark is declared where rows are read, and not stored; leave it out of the table"
-        )
-    column = column_text(cursor, cursor.name("a column"))
-    _add_column(cursor, found, column)
+        start = cursor.mark()
+        cursor.expect("WATERMARK")
+        if found.watermark is not None:
+            cursor.refuse_at(start, "a table has one watermark")
+        found.watermark = start, watermark(cursor)
+        return
+    name = cursor.name("a column")
+    unstored = unstored_column(cursor, name)
+    if unstored is None:
+        _add_column(cursor, found, column_text(cursor, name))
+    else:
+        _check_new(cursor, found, name)
+        found.unstored[len(found.columns) + len(found.unstored)] = unstored
 
 
 def _add_column(cursor: Cursor, found: _Found, column: ColumnText) -> None:
-    if any(each.name == column.name for each in found.columns):
-        cursor.refuse(f"column {column.name} is declared more than once; rename one", back=1)
+    _check_new(cursor, found, column.name)
     found.columns.append(column.column)
     if column.is_key:
         _set_key(cursor, found, (column.name,))
+
+
+def _check_new(cursor: Cursor, found: _Found, name: str) -> None:
+    names = {each.name for each in found.columns}
+    if name in names or name in {each.name for each in found.unstored.values()}:
+        cursor.refuse(f"column {name} is declared more than once; rename one", back=1)
 
 
 def _set_key(cursor: Cursor, found: _Found, names: tuple[str, ...]) -> None:
@@ -131,7 +168,7 @@ def _clause(cursor: Cursor, found: _Found) -> None:
     if word is None or clause is None:
         cursor.refuse(
             f"{cursor.shown()} begins no clause of CREATE TABLE; there are COMMENT, DISTRIBUTED, "
-            "PARTITIONED BY, WITH"
+            "PARTITIONED BY, WITH, AS"
         )
     if clause in found.clauses:
         cursor.refuse(f"clause {word} stands twice; write it once", back=1)
@@ -159,7 +196,7 @@ def _clause(cursor: Cursor, found: _Found) -> None:
                 back=1,
             )
         case _:
-            cursor.refuse("create the table first, then INSERT INTO it", back=1)
+            found.query = parse_query(cursor)
 
 
 def distribution(cursor: Cursor) -> tuple[tuple[str, str], ...]:
@@ -235,4 +272,14 @@ def _all_options(cursor: Cursor, found: _Found) -> tuple[tuple[str, str], ...]:
         cursor.refuse(
             f"option {min(both)} and the clause DISTRIBUTED say the same; write one of them"
         )
-    return (*found.options, *found.distribution)
+    return (*found.options, *found.distribution, *_unstored_options(cursor, found))
+
+
+def _unstored_options(cursor: Cursor, found: _Found) -> Iterator[tuple[str, str]]:
+    types = {each.name: str(each.type) for each in found.columns}
+    for index, column in found.unstored.items():
+        kept = kept_column(cursor, column, index, types)
+        types[kept.name] = kept.type
+        yield from kept.options()
+    if found.watermark is not None:
+        yield from kept_watermark(cursor, *found.watermark, types).options()

@@ -30,6 +30,9 @@ Item = TypeVar("Item")
 _MOST_DIGITS = 400
 _PLAIN, _QUOTED, _TEXT, _NUMBER, _BYTES, _SIGN, _TYPED_NUMBER = range(7)
 _WORD = re.compile(r"\S+")
+# What is underlined of a text: a word, or one sign.
+_SHOWN = re.compile(r"\w+|\S")
+_MOST_UNDERLINED, _MOST_BEFORE, _MOST_SHOWN = 40, 60, 100
 _KINDS = {
     TokenType.IDENTIFIER: _QUOTED,
     TokenType.STRING: _TEXT,
@@ -78,7 +81,7 @@ def split_statements(text: str) -> Iterator[Cursor]:
         tokens = StatementDialect().tokenize(text)
     except SqlglotError as error:
         start, why = what_does_not_end(text)
-        raise InvalidStatement(f"{place(text, start)}: {why}") from error
+        raise wrong_at(text, start, why) from error
     words: list[Word] = []
     for (start, end), group in groupby(tokens, key=lambda each: (each.start, each.end + 1)):
         same = list(group)
@@ -118,6 +121,15 @@ class Cursor:
     # --- where the cursor stands ----------------------------------------------------------------
 
     @property
+    def at(self) -> int:
+        """The number of the next word, to come back to."""
+        return self._at
+
+    @at.setter
+    def at(self, number: int) -> None:
+        self._at = number
+
+    @property
     def statement(self) -> str:
         """The text of the whole statement."""
         return self._all[self._words[0].start : self._words[-1].end]
@@ -144,9 +156,23 @@ class Cursor:
         self._at = len(self._words)
         return self._all[start : self._words[-1].end]
 
+    def expression(self, *ends: str) -> str:
+        """The text up to one of these words, a comma or the end, outside of parentheses."""
+        start, depth = self._at, 0
+        while not self.is_at_end:
+            word = self._words[self._at]
+            if not depth and any(self.peek(each) for each in (*ends, ",", ")")):
+                break
+            depth += word.is_word("(") + word.is_word("CASE")
+            depth -= word.is_word(")") + word.is_word("END")
+            self._at += 1
+        if start == self._at:
+            self.refuse(f"expected an expression, found {self.shown()}")
+        return self._all[self._words[start].start : self._words[self._at - 1].end]
+
     def mark(self) -> int:
-        """Where the next word begins in the text."""
-        return self._words[self._at].start
+        """Where the next word begins in the text, or where it ends."""
+        return self._words[self._at].start if not self.is_at_end else self._words[-1].end
 
     def refuse(self, message: str, *, back: int = 0) -> NoReturn:
         """Refuse the statement at the next word, or `back` words before it."""
@@ -160,7 +186,7 @@ class Cursor:
         Raises:
             InvalidStatement: always.
         """
-        raise InvalidStatement(f"{place(self._all, start)}: {message}")
+        raise wrong_at(self._all, start, message)
 
     def shown(self) -> str:
         """The next word, for messages."""
@@ -198,6 +224,12 @@ class Cursor:
         if not self.is_at_end:
             rest = f"; {way_out}" if way_out else ""
             self.refuse(f"{self.shown()} is not expected here{rest}")
+
+    @property
+    def is_named_argument(self) -> bool:
+        """Whether a name and `=>` come next."""
+        words = self._words[self._at : self._at + 2]
+        return len(words) == 2 and words[0].kind in (_PLAIN, _QUOTED) and words[1].is_word("=>")
 
     # --- names and literals ---------------------------------------------------------------------
 
@@ -332,6 +364,19 @@ class Cursor:
     def _before(self) -> str:
         word = self._words[self._at - 1]
         return repr(self._all[word.start : word.end])
+
+
+def wrong_at(text: str, start: int, message: str) -> InvalidStatement:
+    """The error of a word in a text; its detail `excerpt` shows the word underlined."""
+    word = _SHOWN.match(text, start)
+    length = 1 if word is None else min(len(word[0]), _MOST_UNDERLINED)
+    begin = text.rfind("\n", 0, start) + 1
+    end = text.find("\n", start)
+    line = text[begin : end if end >= 0 else len(text)].replace("\t", " ")
+    cut = max(0, start - begin - _MOST_BEFORE)
+    shown = line[cut : cut + _MOST_SHOWN]
+    excerpt = f"{shown}\n{' ' * (start - begin - cut)}{'^' * length}"
+    return InvalidStatement(f"{place(text, start)}: {message}", excerpt=excerpt)
 
 
 def place(text: str, start: int) -> str:

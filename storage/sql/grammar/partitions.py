@@ -14,6 +14,7 @@ from lakewright.storage.sql.grammar.statements import (
     ShowPartitions,
     Spec,
     Statement,
+    TrackChanges,
 )
 
 _FORM = "a partition is named by its values: PARTITION (dt='2024-01-01', hour=7)"
@@ -121,14 +122,30 @@ def of_partition(cursor: Cursor, table: str) -> Statement:
     if cursor.take("CLUSTERED"):
         cursor.expect("INTO")
         return Rescale(table, spec, buckets(cursor))
-    if spec and cursor.peek("SET"):
+    if spec and cursor.take("SET"):
+        return _track(cursor, table, spec)
+    cursor.refuse(
+        f"expected RENAME TO PARTITION, COMPACT, SET 'change-tracking' or "
+        f"CLUSTERED INTO n BUCKETS, found {cursor.shown()}"
+    )
+
+
+def _track(cursor: Cursor, table: str, spec: Spec) -> TrackChanges:
+    """`'change-tracking' = 'false'`, behind SET, also in parentheses."""
+    closes = cursor.take("(")
+    if (cursor.take_text() or cursor.source_until("=").strip()) != "change-tracking":
         cursor.refuse(
             "options are those of the whole table, for every client of the format; leave the "
-            "PARTITION clause out"
+            "PARTITION clause out; of a partition, SET 'change-tracking' = 'false' alone is kept",
+            back=1,
         )
-    cursor.refuse(
-        f"expected RENAME TO PARTITION, COMPACT or CLUSTERED INTO n BUCKETS, found {cursor.shown()}"
-    )
+    cursor.expect("=")
+    value = str(cursor.value("true or false")).lower()
+    if value not in ("true", "false"):
+        cursor.refuse("write SET 'change-tracking' = 'false', or 'true' again", back=1)
+    if closes:
+        cursor.expect(")")
+    return TrackChanges(table, spec, value == "true")
 
 
 def _compact(cursor: Cursor, table: str, spec: Spec) -> Compact:

@@ -39,6 +39,62 @@ class Explain:
     query: Query
 
 
+# --- rows ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delete:
+    """The rows for which a condition of DuckDB's SQL is true; expressions say `alias`."""
+
+    table: str
+    alias: str
+    where: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update:
+    """New values, as expressions of DuckDB's SQL, of rows for which a condition is true."""
+
+    table: str
+    alias: str
+    values: tuple[tuple[str, str], ...]
+    where: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class MergeClause:
+    """What happens to rows that are `matched`, `not_matched` or `not_matched_by_source`.
+
+    An `update` or `insert` without values takes the columns of the source by their names.
+    """
+
+    kind: str
+    condition: str | None
+    action: str
+    values: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeInto:
+    """Rows of a query that change those of a table; `on` pairs columns of both."""
+
+    table: str
+    alias: str
+    source: Query
+    source_alias: str
+    on: tuple[tuple[str, str], ...]
+    and_on: str | None
+    clauses: tuple[MergeClause, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Truncate:
+    """All rows, or those of the partitions that have the values of `spec`."""
+
+    table: str
+    spec: Spec
+
+
 # --- partitions -------------------------------------------------------------------------------
 
 
@@ -85,6 +141,15 @@ class ExchangePartitions:
     table: str
     specs: tuple[Spec, ...]
     source: str
+
+
+@dataclass(frozen=True, slots=True)
+class TrackChanges:
+    """Whether changes of partitions are tracked: those that have the values of `spec`."""
+
+    table: str
+    spec: Spec
+    on: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +225,10 @@ class DropDatabase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateTable:
-    """A table; `like` names one whose columns, keys and options it takes."""
+    """A table; `like` names one whose columns, keys and options it takes.
+
+    With a `query` it has the columns of that, and its rows.
+    """
 
     table: str
     if_not_exists: bool
@@ -170,6 +238,7 @@ class CreateTable:
     options: tuple[tuple[str, str], ...] = ()
     comment: str = ""
     like: str | None = None
+    query: Query | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +296,23 @@ class Respec:
 
 
 @dataclass(frozen=True, slots=True)
+class AddPrimaryKey:
+    """A primary key for a table without one."""
+
+    table: str
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A procedure of Paimon, with arguments by position and by name."""
+
+    procedure: str
+    values: tuple[object, ...]
+    named: tuple[tuple[str, object], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Analyze:
     """Statistics of the rows."""
 
@@ -260,6 +346,10 @@ class ResetSetting:
 
 Statement = (
     Insert
+    | Delete
+    | Update
+    | MergeInto
+    | Truncate
     | Select
     | Explain
     | ShowPartitions
@@ -267,6 +357,7 @@ Statement = (
     | DropPartitions
     | RenamePartition
     | ExchangePartitions
+    | TrackChanges
     | RepairTable
     | ShowDatabases
     | ShowTables
@@ -282,6 +373,8 @@ Statement = (
     | Compact
     | Rescale
     | Respec
+    | AddPrimaryKey
+    | Call
     | Analyze
     | UseDatabase
     | SetSetting

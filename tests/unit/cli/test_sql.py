@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
+import click
 import pytest
 
+from lakewright.cli.shell import Shell
 from lakewright.storage import Catalog
+from lakewright.storage.session import Session
 from tests.unit.cli.conftest import Lakewright
 
 CHANGES = """
@@ -51,11 +55,15 @@ def test_a_wrong_statement_is_said_with_its_place_and_exits_with_2(
     for arguments, message in (
         (("SHOW\n  PARTITION t",), "line 2, column 3: 'PARTITION' cannot be shown"),
         (("SHOW TABLES", "--set", "nope"), "--set nope has no value"),
-        ((), "statements or --file is needed"),
+        (("SHOW TABLES", "-e", "SHOW TABLES"), "--execute is not allowed with"),
     ):
         refused = lakewright(catalog, "sql", *arguments)
         assert refused.code == 2
         assert message in refused.err
+    assert (
+        "\n    PARTITION t\n    ^^^^^^^^^\n"
+        in lakewright(catalog, "sql", "SHOW\n  PARTITION t").err
+    )
     assert lakewright(catalog, "sql", "--file", "no/such.sql").code == 3
     assert lakewright(catalog, "sql", "SELECT a + FROM shop.t").code == 2
 
@@ -107,3 +115,50 @@ def test_names_of_partitions_are_printed_whole(catalog: Catalog, lakewright: Lak
     assert done.code == 0
     assert f"dt='{long}'" in [line.strip() for line in done.lines]
     assert [line for line in done.lines if line.strip() == long] == []
+
+
+def test_statements_come_from_an_option_or_a_pipe(
+    catalog: Catalog, lakewright: Lakewright, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog.create_database("shop")
+    assert lakewright(catalog, "sql", "-e", "SHOW DATABASES", "--format", "csv").lines == [
+        "database", "shop",
+    ]  # fmt: skip
+    monkeypatch.setattr("sys.stdin", io.StringIO("CREATE TABLE shop.t (a INT);\nSHOW TABLES"))
+    assert "shop      t" in lakewright(catalog, "sql").out
+
+
+def test_a_warehouse_that_is_not_there_is_made_by_its_first_database(
+    tmp_path: Path, lakewright: Lakewright
+) -> None:
+    catalog = Catalog.open(str(tmp_path / "new"))
+    assert lakewright(catalog, "sql", "SHOW TABLES").code == 3
+    made = lakewright(catalog, "sql", "CREATE DATABASE shop; SHOW DATABASES")
+    assert "was not there: it is made, with database shop" in made.out
+
+
+def test_the_shell_keeps_its_session_and_goes_on_after_an_error(
+    catalog: Catalog, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shell = Shell(
+        Session(catalog), lambda _, result: click.echo(result.message or str(result.rows)), str
+    )
+    shell.run(
+        iter(
+            [
+                "CREATE DATABASE shop;", "\\c shop", "CREATE TABLE t (", "  amount INT);", "SHOW",
+                "nothing;", "\\timing", "\\d t", "\\nope", "\\d", "\\q", "DROP TABLE t;",
+            ]
+        )
+    )  # fmt: skip
+    said = capsys.readouterr()
+    assert catalog.list_tables("shop") == ("t",)
+    assert "amount" in said.out
+    assert "line 2, column 1: 'nothing' cannot be shown" in said.err
+    assert "time: " in said.err
+    assert "  nothing;\n  ^^^^^^^\n" in said.err
+    assert "\\nope is no command of the shell" in said.err
+    assert [shell.complete("am", 0), shell.complete("shop.", 0), shell.complete("des", 0)] == [
+        "amount", "shop.t", "DESCRIBE",
+    ]  # fmt: skip
+    assert shell.complete("shop.t", 1) is None

@@ -1,4 +1,4 @@
-"""`lakewright sql`: statements, as text or from a file."""
+"""`lakewright sql`: statements as text, from a file, or at a shell of its own."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
-from lakewright.cli.grammar.call import Call, check_one_of
+from lakewright.cli.grammar.call import Call, Form, check_one_of
 from lakewright.cli.grammar.command import command
 
 if TYPE_CHECKING:
@@ -22,23 +23,27 @@ if TYPE_CHECKING:
     of_table=False,
     notes="""
 Statements end with `;`. All are parsed before the first runs; each is a commit of its own.
-docs/reference/sql.md lists them. A query over one table needs no Spark; others run on Spark with
---set query.engine=spark, as does SET 'query.engine' = 'spark'.
+docs/reference/sql.md lists them. Without statements, a terminal gets a shell with history and
+completion (\\? lists its commands), and a pipe is read. A query over one table needs no Spark;
+others run on Spark with --set query.engine=spark, as does SET 'query.engine' = 'spark'.
 """,
     examples="""
 lakewright sql "SHOW PARTITIONS nyc.flights"
 lakewright sql "INSERT OVERWRITE shop.views PARTITION (dt='2024-01-31') VALUES (1, 'a')"
-lakewright sql --file changes.sql --database shop
+lakewright sql -f changes.sql --database shop
+lakewright sql
 """,
 )
 @click.argument("statements", metavar="[STATEMENTS]", required=False)
 @click.option(
+    "-f",
     "--file",
     "source",
     metavar="FILE",
     type=click.Path(allow_dash=True),
     help="Read the statements from a file (- for standard input).",
 )
+@click.option("-e", "--execute", "executed", metavar="SQL", help="The statements, as an option.")
 @click.option("--database", metavar="DB", help="The database of names without one.")
 @click.option(
     "--set",
@@ -52,15 +57,18 @@ def sql(
     *,
     statements: str | None,
     source: str | None,
+    executed: str | None,
     database: str | None,
     settings: Sequence[str],
 ) -> None:
     """Run SQL statements."""
+    from lakewright.cli.shell import Shell, run_shell
+    from lakewright.storage import Catalog
     from lakewright.storage.errors import StorageError
     from lakewright.storage.session import Session
     from lakewright.storage.session.settings import DATABASE, Settings
 
-    check_one_of(needed=True, statements=statements, file=source)
+    check_one_of(needed=False, statements=statements, file=source, execute=executed)
     given = Settings()
     if database is not None:
         given = given.with_value(DATABASE, database)
@@ -71,12 +79,18 @@ def sql(
                 f"--set {each} has no value; write --set NAME=VALUE", click.get_current_context()
             )
         given = given.with_value(name, value)
-    text = statements if source is None else _read(source)
-    catalog = call.catalog()
+    text = statements or executed or (None if source is None else _read(source))
+    if text is None and not sys.stdin.isatty():
+        text = sys.stdin.read()
+    catalog = Catalog.open(call.warehouse) if _makes_warehouse(text) else call.catalog()
     # As runs of other commands are named, so that `undo` finds all commits of this one.
     named = replace(catalog, run=f"lakewright sql ({catalog.env.new_id()[:8]})")
+    session = Session(named, given)
+    if text is None:
+        run_shell(Shell(session, partial(_print_as, call), _read, call.form))
+        return
     done = 0
-    results = Session(named, given).run(text or "")
+    results = session.run(text)
     try:
         for result in results:
             _print(call, result)
@@ -85,6 +99,16 @@ def sql(
         if done:
             click.echo(f"statement {done + 1} failed; what came before it is done", err=True)
         raise
+
+
+def _makes_warehouse(text: str | None) -> bool:
+    """Whether statements begin with one that makes a database, and so may make the warehouse."""
+    words = [] if text is None else text.upper().split(maxsplit=2)[:2]
+    return text is None or words in (["CREATE", "DATABASE"], ["CREATE", "SCHEMA"])
+
+
+def _print_as(call: Call, form: Form, result: StatementResult) -> None:
+    _print(replace(call, form=form), result)
 
 
 def _read(source: str) -> str:

@@ -63,6 +63,12 @@ VERB_INDEX = {
         "lakewright.platform.upkeep.respec",
         "RESPEC",
     ),
+    "add-primary-key": IndexedVerb(
+        "Upkeep",
+        "give a table without a primary key one",
+        "lakewright.platform.upkeep.add_primary_key",
+        "ADD_PRIMARY_KEY",
+    ),
     "rescale": IndexedVerb(
         "Upkeep",
         "change the number of buckets",
@@ -104,6 +110,18 @@ VERB_INDEX = {
         "compare with the folders that were taken over",
         "lakewright.platform.upkeep.external_partitions",
         "REPAIR_PARTITIONS",
+    ),
+    "delete": IndexedVerb(
+        "Rows",
+        "delete rows that match a filter",
+        "lakewright.platform.upkeep.change_rows",
+        "DELETE_ROWS",
+    ),
+    "update": IndexedVerb(
+        "Rows",
+        "give rows that match a filter new values",
+        "lakewright.platform.upkeep.change_rows",
+        "UPDATE_ROWS",
     ),
     "drop-partitions": IndexedVerb(
         "Partitions",

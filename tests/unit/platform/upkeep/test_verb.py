@@ -14,8 +14,10 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from lakewright.platform.decide.keepers import in_turn
 from lakewright.platform.tables.upkeep_policies import EngineChoice
+from lakewright.platform.upkeep.add_primary_key import AddPrimaryKeyOptions
 from lakewright.platform.upkeep.alter import AlterOptions
 from lakewright.platform.upkeep.analyze import AnalyzeOptions
+from lakewright.platform.upkeep.change_rows import DeleteRowsOptions, UpdateRowsOptions
 from lakewright.platform.upkeep.clean import OrphansOptions, PurgeOptions, RestoreOptions
 from lakewright.platform.upkeep.compact import COMPACT, CompactOptions
 from lakewright.platform.upkeep.drop_partitions import DropPartitionsOptions
@@ -222,6 +224,7 @@ CASES = [
     Case("rescale", keyed, RescaleOptions(buckets=3)),
     Case("postpone_compact", postponed, RewriteOptions()),
     Case("respec", appended, RespecOptions(keys=("day", "id"))),
+    Case("add_primary_key", appended, AddPrimaryKeyOptions(keys=("day", "id"))),
     Case("rewrite_manifests", appended, RewriteManifestsOptions()),
     Case("expire_snapshots", appended, ExpireOptions(**_GOES)),
     Case("expire_tags", with_old_tags, ExpireTagsOptions(older_than_ms=1, spare=("lasting*",))),
@@ -257,6 +260,14 @@ CASES = [
     Case("mark_done", appended, MarkDoneOptions(where="day = 'a'"), comes_to_rest=False),
     Case("add_partitions", landed, taking_over),
     Case("repair_partitions", drifted, RepairOptions(mode=RepairMode.SYNC, age_ms=0)),
+    Case("delete", appended, DeleteRowsOptions(where="day = 'a'")),
+    # The rows match again.
+    Case(
+        "update",
+        appended,
+        UpdateRowsOptions(values=("v='new'",), where="day = 'a'"),
+        comes_to_rest=False,
+    ),
     Case("drop_partitions", appended, DropPartitionsOptions(where="day = 'a'", if_exists=True)),
 ]
 
@@ -310,8 +321,10 @@ def test_a_plan_is_saved_and_done_as_it_stands(catalog: Catalog, case: Case) -> 
     assert done.plan is saved
 
 
-# They neither rewrite, delete nor publish data: nothing is measured but their time.
+# What they gain is not files, or they neither rewrite nor delete data: only their time is measured.
 _UNMEASURED = {
+    "delete",
+    "update",
     "alter",
     "add_partitions",
     "repair_partitions",
@@ -563,8 +576,7 @@ def test_partitions_and_buckets_that_a_table_has_not_are_refused(catalog: Catalo
         COMPACT.plan(table, CompactOptions(partitions=({"day": "z"},)))
     with pytest.raises(NotFoundError, match=r"no bucket 7; there are 0, 1"):
         COMPACT.plan(table, CompactOptions(buckets=(7,)))
-    with pytest.raises(InvalidRequestError, match="say how many buckets"):
-        RESCALE.plan(table, RescaleOptions())
+    assert RESCALE.plan(table, RescaleOptions()).tasks[0].to_buckets == 1
     with pytest.raises(InvalidRequestError, match="name a quarantine"):
         VERBS["restore"].plan(table, RestoreOptions())
     for verb in ("delete_tags", "delete_branch", "fast_forward"):

@@ -1,0 +1,116 @@
+"""The clauses of a merge, from what a caller says in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.row_changes.expressions import Assignments, quoted
+from lakewright.storage.operations.row_changes.merge_rows import Clause, Merge
+from lakewright.storage.rows import LocalRows, arrow_tables
+from lakewright.storage.spec.schema import TableSchema
+
+# "update", "insert", "delete", or expressions by column.
+SimpleAction: TypeAlias = "str | Mapping[str, object]"
+# One, or several with the conditions under which they are taken.
+Action: TypeAlias = "SimpleAction | Sequence[tuple[str | None, SimpleAction]]"
+# A column of both sides, several, or columns of the table by those of the source.
+On: TypeAlias = "str | Sequence[str] | Mapping[str, str]"
+
+
+def source_table(rows: LocalRows, schema: TableSchema) -> pa.Table:
+    """The rows of a source, in memory.
+
+    Raises:
+        InvalidRequestError: there are none to tell the columns by.
+    """
+    pieces = list(arrow_tables(rows, schema.fields))
+    if not pieces:
+        raise InvalidRequestError("the source of the merge has no rows, and so no columns")
+    # Pieces may have their own order of columns.
+    return pa.concat_tables(pieces, promote_options="permissive")
+
+
+def merge_of(
+    files: TableFiles,
+    source: pa.Table,
+    *,
+    on: On,
+    when_matched: Action | None,
+    when_not_matched: Action | None,
+    when_not_matched_by_source: Action | None,
+) -> Merge:
+    """The merge that a caller asks for.
+
+    Raises:
+        InvalidRequestError: nothing is asked for, or an action is none of its clause.
+    """
+    pairs = _pairs(on, files)
+    if when_matched is None and when_not_matched is None and when_not_matched_by_source is None:
+        raise InvalidRequestError(
+            'say what happens to rows: when_matched="update", when_not_matched="insert" or '
+            'when_not_matched_by_source="delete"'
+        )
+    shared = [name for name in files.schema.field_names if name in source.column_names]
+    of_key = {left for left, _ in pairs}
+    every = {name: f"s.{quoted(name)}" for name in shared}
+    known_columns = {"update": {n: e for n, e in every.items() if n not in of_key}, "insert": every}
+    return Merge(
+        on=pairs,
+        matched=_clauses(files, when_matched, "when_matched", ("update", "delete"), known_columns),
+        not_matched=_clauses(
+            files, when_not_matched, "when_not_matched", ("insert",), known_columns
+        ),
+        not_matched_by_source=_clauses(
+            files, when_not_matched_by_source, "when_not_matched_by_source", ("delete",), {}
+        ),
+    )
+
+
+def _pairs(on: On, files: TableFiles) -> tuple[tuple[str, str], ...]:
+    if isinstance(on, str):
+        pairs: tuple[tuple[str, str], ...] = ((on, on),)
+    elif isinstance(on, Mapping):
+        pairs = tuple(on.items())
+    else:
+        pairs = tuple((name, name) for name in on)
+    if not pairs:
+        raise InvalidRequestError("name the columns that rows match on")
+    for name, _ in pairs:
+        if name not in files.schema.field_names:
+            raise InvalidRequestError(
+                f"{files.name} has no column {name} to match on; it has "
+                f"{', '.join(files.schema.field_names)}"
+            )
+    return pairs
+
+
+def _clauses(
+    files: TableFiles,
+    action: Action | None,
+    name: str,
+    words: tuple[str, ...],
+    known: Mapping[str, Mapping[str, object]],
+) -> tuple[Clause, ...]:
+    if action is None:
+        return ()
+    if isinstance(action, (str, Mapping)):
+        action = [(None, action)]
+    clauses = []
+    for condition, each in action:
+        if isinstance(each, Mapping):
+            clauses.append(Clause(Assignments.of(each, files), condition))
+        elif each not in words:
+            raise InvalidRequestError(
+                f"{name} is {each!r:.60}; give {' or '.join(map(repr, words))}, or expressions "
+                "by column"
+            )
+        elif each == "delete":
+            clauses.append(Clause(None, condition))
+        else:
+            clauses.append(Clause(Assignments.of(known[each], files), condition))
+    return tuple(clauses)

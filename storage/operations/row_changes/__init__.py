@@ -1,0 +1,1 @@
+"""Deletes, updates and merges single rows; each statement is one snapshot."""

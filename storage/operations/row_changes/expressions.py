@@ -1,0 +1,286 @@
+"""New values of columns as SQL expressions, which DuckDB computes over Arrow rows.
+
+The connection sees the rows that it is given and nothing else: no files, network or extensions.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pyarrow as pa
+
+from lakewright.storage.codec.arrow_types import to_arrow_schema
+from lakewright.storage.errors import InvalidRequestError, InvalidRows
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.spec.arguments import mapping_argument
+
+if TYPE_CHECKING:
+    import duckdb
+
+_LOCKED: dict[str, str | bool | int | float | list[str]] = {
+    "enable_external_access": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "python_enable_replacements": "false",
+    "lock_configuration": "true",
+    # Python runs several at once.
+    "threads": "1",
+}
+
+
+# Tables that subqueries read, by the names that they say.
+Others: TypeAlias = "tuple[tuple[str, pa.Table], ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Assignments:
+    """Columns and the expressions of their new values, which call the table `row`.
+
+    Subqueries of the expressions read the tables `others`.
+    """
+
+    of_columns: tuple[tuple[str, str], ...]
+    row: str = "t"
+    others: Others = ()
+
+    @classmethod
+    def of(cls, values: Mapping[str, object], files: TableFiles) -> Assignments:
+        """The assignments of a caller.
+
+        Raises:
+            InvalidRequestError: there is none, a column does not exist, or a value is no constant.
+        """
+        if not mapping_argument(values, "the new values"):
+            raise InvalidRequestError(
+                'name columns and their new values, such as {"price": "price * 1.1"}'
+            )
+        for name in values:
+            if name not in files.schema.field_names:
+                raise InvalidRequestError(
+                    f"{files.name} has no column {name}; it has "
+                    f"{', '.join(files.schema.field_names)}",
+                    table=files.name,
+                )
+        return cls(tuple((name, expression_of(name, each)) for name, each in values.items()))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.of_columns)
+
+    def check(self, files: TableFiles, **tables: pa.Table) -> None:
+        """Check that the expressions can be computed.
+
+        Raises:
+            InvalidRequestError: DuckDB refuses one; the message has its reason.
+        """
+        for name, expression in self.of_columns:
+            check_expression(expression, f"the new value of {name}", self.others)
+        empty = {name: rows.schema.empty_table() for name, rows in tables.items()}
+        whole = empty or {self.row: to_arrow_schema(files.schema.fields).empty_table()}
+        query = f"SELECT {{}} FROM {', '.join(map(quoted, whole))}"  # noqa: S608
+        self.computed(files, query, 0, **whole)
+
+    def computed(self, files: TableFiles, query: str, count: int, **tables: pa.Table) -> pa.Table:
+        """The new values for each of `count` rows of a query; `{}` stands for the columns.
+
+        Raises:
+            InvalidRequestError: an expression is wrong, or gives no single value for each row.
+            InvalidRows: a value does not fit the type of its column.
+        """
+        with sql_over(self.others, **tables) as connection:
+            types = _types(connection, files, self.columns)
+            columns = ", ".join(
+                f"CAST(({expression}\n) AS {types[name]}) AS {quoted(name)}"
+                for name, expression in self.of_columns
+            )
+            values = run_query(connection, query.replace("{}", columns, 1), files.name)
+        if values.num_rows != count:
+            raise InvalidRequestError(
+                f"the new values of {', '.join(self.columns)} of {files.name} are not one for each "
+                "row; an expression sees a row alone, without sum() or unnest()",
+                table=files.name,
+            )
+        return values
+
+    def applied(self, files: TableFiles, rows: pa.Table) -> pa.Table:
+        """The rows with the new values; the other columns stay."""
+        query = f"SELECT {{}} FROM {quoted(self.row)}"  # noqa: S608
+        return with_values(rows, self.computed(files, query, rows.num_rows, **{self.row: rows}))
+
+
+def with_values(rows: pa.Table, values: pa.Table) -> pa.Table:
+    """Rows with some columns replaced, whose rows are in the same order."""
+    for name in values.column_names:
+        rows = rows.set_column(rows.schema.get_field_index(name), name, values.column(name))
+    return rows
+
+
+def expression_of(name: str, value: object) -> str:
+    """A text as the expression that it is, and another value as a constant of SQL.
+
+    Raises:
+        InvalidRequestError: the value has no such constant.
+    """
+    match value:
+        case str():
+            return value
+        case None:
+            return "NULL"
+        case bool():
+            return "TRUE" if value else "FALSE"
+        case int() | Decimal():
+            return str(value)
+        case float():
+            return f"CAST('{value}' AS DOUBLE)"
+        case dt.datetime():
+            kind = "TIMESTAMPTZ" if value.tzinfo else "TIMESTAMP"
+            return f"CAST('{value.isoformat(sep=' ')}' AS {kind})"
+        case dt.date():
+            return f"DATE '{value.isoformat()}'"
+        case dt.time():
+            return f"TIME '{value.isoformat()}'"
+        case bytes():
+            return f"from_hex('{value.hex()}')"
+    raise InvalidRequestError(
+        f"the new value of {name} is {value!r:.60}; give an expression of SQL as text, or a "
+        "number, a date or time, bytes, true, false or None"
+    )
+
+
+def quoted(name: str) -> str:
+    """A name as SQL of DuckDB."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def check_expression(text: str, what: str, others: Others = ()) -> None:
+    """Check that a text is one expression over a row, and reads no tables but `others`.
+
+    Raises:
+        InvalidRequestError: it is not; the message begins with `what` it is.
+    """
+    tree = _parsed(text)
+    statements = tree.get("statements", ())
+    node = statements[0]["node"] if len(statements) == 1 else {}
+    if tree["error"] or len(node.get("select_list", ())) != 1:
+        why = tree.get("error_message") or "it is not one expression"
+        raise InvalidRequestError(f"{what} is {text.strip()!r:.100}: {why}")
+    if node["from_table"]["type"] != "EMPTY" or node["where_clause"] or node["modifiers"]:
+        raise InvalidRequestError(f"{what} is {text.strip()!r:.100}: it is not one expression")
+    names = {name.lower() for name, _ in others}
+    nodes = list(_nodes(tree))
+    own = _own_names(nodes)
+    for each in nodes:
+        if each.get("class") == "WINDOW":
+            raise InvalidRequestError(
+                f"{what} is {text.strip()!r:.100}: it sees a row alone, and no window of rows; "
+                "write MERGE INTO … USING (SELECT …)"
+            )
+        if each.get("type") == "BASE_TABLE":
+            name = ".".join(filter(None, (each["schema_name"], each["table_name"])))
+            if name.lower() not in names | own:
+                raise InvalidRequestError(
+                    f"{what} is {text.strip()!r:.100}: it sees a row alone, and not the table "
+                    f"{name}; write MERGE INTO … USING (SELECT …)"
+                )
+
+
+def subquery_tables(text: str) -> tuple[str, ...]:
+    """The tables that the subqueries of an expression name; none if it cannot be parsed."""
+    nodes = list(_nodes(_parsed(text)))
+    own = _own_names(nodes)
+    names = (
+        ".".join(filter(None, (each["schema_name"], each["table_name"])))
+        for each in nodes
+        if each.get("type") == "BASE_TABLE"
+    )
+    return tuple(dict.fromkeys(name for name in names if name.lower() not in own))
+
+
+@cache
+def _parsed(text: str) -> dict[str, Any]:
+    """An expression as DuckDB parses it."""
+    import duckdb  # noqa: PLC0415
+
+    with duckdb.connect(":memory:", config=_LOCKED) as connection:
+        asked = [f"SELECT ({text}\n)"]
+        found = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", asked).fetchone()
+    assert found is not None
+    tree: dict[str, Any] = json.loads(found[0])
+    return tree
+
+
+def _own_names(nodes: Sequence[dict[str, Any]]) -> set[str]:
+    """The names that an expression gives parts of its subqueries."""
+    maps = (node.get("cte_map", {}).get("map", ()) for node in nodes)
+    return {each["key"].lower() for found in maps for each in found}
+
+
+def _nodes(tree: object) -> Iterator[dict[str, Any]]:
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            yield node
+            waiting += node.values()
+        elif isinstance(node, list):
+            waiting += node
+
+
+@contextmanager
+def sql_over(others: Others, **tables: pa.Table) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection of DuckDB that sees these tables, and nothing of the machine."""
+    import duckdb  # noqa: PLC0415  # half of the time of a small command
+
+    with duckdb.connect(":memory:", config=_LOCKED) as connection:
+        for number, (name, rows) in enumerate(others):
+            database, _, table = name.rpartition(".")
+            held = f"__lakewright_other_{number}"
+            connection.register(held, rows)
+            view = quoted(table)
+            if database:
+                connection.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(database)}")
+                view = f"{quoted(database)}.{view}"
+            connection.execute(f"CREATE VIEW {view} AS SELECT * FROM {held}")  # noqa: S608
+        for name, rows in tables.items():
+            connection.register(name, rows)
+        yield connection
+
+
+def run_query(connection: duckdb.DuckDBPyConnection, query: str, table: str) -> pa.Table:
+    """The rows of a query.
+
+    Raises:
+        InvalidRows: a value cannot be computed or does not fit its type.
+        InvalidRequestError: DuckDB refuses the query.
+    """
+    import duckdb  # noqa: PLC0415
+
+    try:
+        return connection.sql(query).to_arrow_table()
+    except (duckdb.ConversionException, duckdb.OutOfRangeException) as error:
+        raise InvalidRows(f"{table}: {_reason(error)}", table=table) from error
+    except duckdb.Error as error:
+        raise InvalidRequestError(f"{table}: {_reason(error)}", table=table) from error
+
+
+def _types(
+    connection: duckdb.DuckDBPyConnection, files: TableFiles, columns: Iterable[str]
+) -> dict[str, str]:
+    """DuckDB's types of the columns of a table."""
+    fields = files.schema.fields_of(columns)
+    connection.register("__columns", to_arrow_schema(fields).empty_table())
+    described: Sequence[tuple[str, ...]] = connection.sql("DESCRIBE __columns").fetchall()
+    return {row[0]: row[1] for row in described}
+
+
+def _reason(error: Exception) -> str:
+    # The statement that DuckDB shows is not the one that was written.
+    text = str(error).split("\n\nLINE ", 1)[0]
+    return text.partition(": ")[2] or text

@@ -1,0 +1,150 @@
+"""UPDATE: rows that a filter selects get new values, in one snapshot.
+
+1. Refuse tables whose merge engine does not take a new value in place of the old one, and
+   expressions that cannot be computed.
+2. Plan: find the files with matching rows, and count these.
+3. Compute the new values of the rows, and stage the rows; a partition column may change.
+4. Append tables: take the rows of before out of their files, as a delete does. Primary-key tables:
+   the staged rows replace them.
+5. Commit both in one snapshot, unless another commit has changed the same files, or rows of a
+   primary-key table; then begin again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from lakewright.storage.codec.arrow_types import conform
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.row_changes.accepted import (
+    check_changes_rows,
+    check_new_values,
+    check_updates,
+)
+from lakewright.storage.operations.row_changes.expressions import Assignments
+from lakewright.storage.operations.row_changes.matches import find_matches
+from lakewright.storage.operations.row_changes.remove_rows import Removal, remove_rows
+from lakewright.storage.operations.row_changes.statement import (
+    RowChangePlan,
+    RowChangeResult,
+    carried_out,
+    check_same_statement,
+    job_on,
+    planned_buckets,
+    publish,
+    stage_changed,
+    swept_on_failure,
+    with_kind,
+)
+from lakewright.storage.operations.running.engine import Engine
+from lakewright.storage.spec.commit import CommitMessage
+from lakewright.storage.spec.options import ChangelogProducer
+from lakewright.storage.spec.predicate import Predicate
+from lakewright.storage.spec.rows import RowKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateRowsPlan(RowChangePlan["RowChangeResult"]):
+    """The rows that a filter selects, and the expressions of their new values by column."""
+
+    values: dict[str, str]
+    where: str | None = None
+    row: str = "t"
+
+
+def plan_update_rows(
+    files: TableFiles,
+    assignments: Assignments,
+    predicate: Predicate | None,
+    where: str | None,
+    engine: Engine,
+) -> UpdateRowsPlan:
+    """Plan to give the rows for which a filter is true new values; all rows without one.
+
+    Raises:
+        InvalidRequestError: an expression cannot be computed, or a key would change.
+        UnsupportedError: the merge engine does not take new values in place of old ones.
+        SchemaMoved: the schema changed since the table was opened.
+    """
+    _check(files, assignments)
+    matches = find_matches(files, predicate, engine)
+    return UpdateRowsPlan(
+        table=files.name,
+        snapshot_id=None if matches.snapshot is None else matches.snapshot.id,
+        files_opened=sum(len(each.files) for each in matches.opened),
+        bytes_opened=sum(file.file_size for each in matches.opened for file in each.files),
+        rows=matches.rows,
+        buckets=planned_buckets(files, matches.found, rewrites=True),
+        values=dict(assignments.of_columns),
+        where=where,
+        row=assignments.row,
+    )
+
+
+def run_update_rows(
+    files: TableFiles, plan: UpdateRowsPlan, predicate: Predicate | None, engine: Engine
+) -> RowChangeResult:
+    """Give the rows for which the filter of the plan is true now their new values.
+
+    Raises:
+        InvalidRows: a value does not fit its column; nothing is written.
+        CommitConflictError: others changed the same rows again and again; nothing is written.
+        VerificationFailed: rows written differ from rows that stay; nothing is written.
+    """
+    check_same_statement(files, plan)
+    assignments = Assignments(tuple(plan.values.items()), plan.row)
+    _check(files, assignments)
+    update = _Update(assignments)
+
+    def attempt(files: TableFiles) -> RowChangeResult:
+        matches = find_matches(files, predicate, engine)
+        job = job_on(files, matches.snapshot)
+        removed: list[CommitMessage] = []
+        with swept_on_failure(job):
+            staged = stage_changed(job, matches, predicate, update, engine)
+            if not files.schema.is_keyed:
+                removals = [
+                    Removal(each.split, whole=each.whole, predicate=predicate)
+                    for each in matches.found
+                ]
+                removed = remove_rows(files, matches.snapshot, removals, engine, job.write_id)
+        result = publish(job, staged, removed, engine, reads_base=files.schema.is_keyed)
+        return replace(result, updated=matches.rows)
+
+    return carried_out(files, engine, attempt)
+
+
+def _check(files: TableFiles, assignments: Assignments) -> None:
+    check_changes_rows(files)
+    check_updates(files, assignments.columns)
+    assignments.check(files)
+
+
+@dataclass(frozen=True, slots=True)
+class _Update:
+    """Rows with their new values, and with their kinds in a primary-key table."""
+
+    assignments: Assignments
+
+    def __call__(self, files: TableFiles, rows: pa.Table) -> pa.Table:
+        new = conform(self.assignments.applied(files, rows), files.schema.fields, table=files.name)
+        return replaced_rows(files, rows, new)
+
+
+def replaced_rows(files: TableFiles, before: pa.Table, after: pa.Table) -> pa.Table:
+    """What to write to replace rows by others: with their kinds in a primary-key table.
+
+    Raises:
+        InvalidRows: the merge engine would keep a row of before.
+    """
+    if not files.schema.is_keyed:
+        return after
+    check_new_values(files, before, after)
+    new = with_kind(after, RowKind.UPDATE_AFTER)
+    if files.options.changelog_producer is not ChangelogProducer.INPUT:
+        return new
+    # The changelog of such a table is what was written.
+    old = with_kind(before, RowKind.UPDATE_BEFORE).cast(new.schema)
+    return pa.concat_tables([old, new])
