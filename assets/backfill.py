@@ -198,6 +198,7 @@ class _Backfill:
     reasons: dict[str, str] = field(default_factory=dict)
     again: dg.RetryRequested | None = None
     rows: dict[str, int] = field(default_factory=dict)
+    left_out: int = 0
     makes_table: bool = False
     writes_all: bool = False
     rejects: bool = False
@@ -327,6 +328,7 @@ class _Backfill:
         else:
             published = list(ingest.others(table, outcome))
             tell_written(self.context, published)
+            self.left_out += outcome.bad_rows
             rows = {self.declaration.scheme.key_of(e.spec): e.row_count for e in outcome.partitions}
             self.rows |= {str(e.partition): rows.get(str(e.partition), 0) for e in published}
             for one in outcome.rejected:
@@ -364,6 +366,8 @@ class _Backfill:
             told[0] = f"{name}: {told[0]}"
         if empty := len(self.rows) - len(written):
             told.append(f"{counted(empty, 'partition')} had {NO_ROWS}")
+        if self.left_out:
+            told.append(f"{counted(self.left_out, 'bad row')} left out")
         if self.makes_table and not written:
             catalog = self.warehouse.catalog()
             told += [f"{name} was created, without rows"] if catalog.table_exists(name) else []

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from lakewright.assets.check_history import CheckHistory
 from lakewright.assets.checks import JudgedRows
+from lakewright.platform.ingest.bad_rows import bad_rows_of
 from lakewright.platform.ingest.judge_staged import RejectedPartition
 from lakewright.platform.ingest.missing_rows import INTENDED
 from lakewright.platform.ingest.publication import (
@@ -19,6 +20,7 @@ from lakewright.platform.ingest.publication import (
     Rejected,
 )
 from lakewright.platform.ingest.publish import LAST_COMMIT, ROWS, WriteOrder, publish
+from lakewright.platform.ingest.rejects import rejects_of
 from lakewright.platform.ingest.sources import SourceRequest, explain_source, find_source
 from lakewright.platform.orchestration.asset_lineage import lineage_metadata
 from lakewright.platform.orchestration.asset_partitions import (
@@ -131,13 +133,15 @@ class IngestRun:
         catalog = self.warehouse.catalog()
         upstream = {name: catalog.table(name) for name in declaration.depends_on}
         here, values = with_source_variables(declaration)
-        source = find_source(here)
+        source, bad = find_source(here), bad_rows_of(declaration.source)
         request = SourceRequest(
             table=declaration.table,
             partitions=self.partitions,
             upstream=upstream,
             wants_spark=prefers_spark(declaration.write.engine),
             session=self.spark.session,
+            bad_rows=bad,
+            catalog=catalog,
         )
         order = WriteOrder(
             declaration=declaration,
@@ -149,6 +153,8 @@ class IngestRun:
             allow_empty=self._allows_empty,
             upstream=upstream,
             find_table=catalog.table,
+            bad_rows=bad,
+            rejects=rejects_of(catalog, declaration, values),
             explain=lambda: explain_source(here, request),
             session=self.spark.session,
             warn=context.log.warning,
@@ -169,6 +175,13 @@ class IngestRun:
                 outcome.snapshot.id,
             )
         self._tell_compaction(outcome)
+        if bad is not None and bad.count:
+            context.log.warning(
+                "%s: %s left out, the first: %s",
+                declaration.table,
+                counted(bad.count, "bad row"),
+                bad.first,
+            )
         return outcome
 
     def _tell_compaction(self, outcome: Published | AlreadyPublished | Rejected) -> None:

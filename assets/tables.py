@@ -40,6 +40,7 @@ from lakewright.platform.orchestration.schema_reports import EVOLVE, evaluate_sc
 from lakewright.platform.orchestration.upkeep_links import upkeep_links
 from lakewright.platform.tables.declarations import TableDeclaration
 from lakewright.platform.tables.open_declared import check_rows_fit
+from lakewright.platform.tables.query_declarations import follows_partitions
 from lakewright.platform.tables.workspace import Workspace
 from lakewright.platform.upkeep.engines import prefers_spark
 from lakewright.storage.spec.data_types import parse_data_type
@@ -233,5 +234,10 @@ def _dependency(
         above = _partitions(declared)
     elif other is not None:
         above = other.partitions_def
-    mapping = partition_mapping(above, _partitions(declaration))
+    below = _partitions(declaration)
+    mapping = partition_mapping(above, below)
+    has_both = above is not None and below is not None
+    if declared is not None and has_both and not follows_partitions(declaration, declared):
+        # A query that does not carry the partition column may read any partition of a table.
+        mapping = dg.AllPartitionMapping()
     return dg.AssetDep(usual_key(upstream), partition_mapping=mapping)

@@ -17,6 +17,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -232,18 +233,51 @@ def _numbered(lines: Iterable[str], form: SourceDeclaration) -> Iterator[tuple[i
     """The rows that are not empty, each with its number, from 1 below the header."""
     number = 0 if form.header else 1
     with _fields_of_any_size():
-        reader = csv.reader(
-            lines,
-            delimiter=form.delimiter,
-            quotechar=form.quote or None,
-            quoting=csv.QUOTE_MINIMAL if form.quote else csv.QUOTE_NONE,
-            escapechar=form.escape or None,
-            strict=True,
-        )
-        for row in reader:
+        for row in _reader(lines, form):
             if row:
                 yield number, row
                 number += 1
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenRow:
+    """A row as the file has it, where it begins, and its number of values."""
+
+    line: int
+    text: str
+    columns: int
+
+
+def written_rows(lines: Iterable[str], form: SourceDeclaration) -> Iterator[WrittenRow]:
+    """The rows below the header that are not empty; the text of the file was checked before."""
+    taken: list[str] = []
+
+    def noted() -> Iterator[str]:
+        for line in lines:
+            taken.append(line)
+            yield line
+
+    is_header, begins = form.header, 1
+    with _fields_of_any_size():
+        for row in _reader(noted(), form):
+            text = "".join(taken)
+            line, begins = begins, begins + len(taken)
+            taken.clear()
+            if row and not is_header:
+                mark = _BYTE_ORDER_MARK.decode() if line == 1 else ""
+                yield WrittenRow(line, text.rstrip("\r\n").removeprefix(mark), len(row))
+            is_header = is_header and not row
+
+
+def _reader(lines: Iterable[str], form: SourceDeclaration) -> Iterator[list[str]]:
+    return csv.reader(
+        lines,
+        delimiter=form.delimiter,
+        quotechar=form.quote or None,
+        quoting=csv.QUOTE_MINIMAL if form.quote else csv.QUOTE_NONE,
+        escapechar=form.escape or None,
+        strict=True,
+    )
 
 
 @contextmanager

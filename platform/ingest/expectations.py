@@ -57,8 +57,8 @@ _THEIR_VIEW = "tmp_view"
 class ExpectationOutcome:
     """The result of one expectation.
 
-    `unexpected_by_partition` and `sample` show rows that do not meet it. `error` is set if it could
-    not be evaluated, which counts as not met.
+    `unexpected_by_partition` and `sample` show rows that do not meet it, and `positions` where they
+    are among rows in memory. `error` is set if it could not be evaluated, which counts as not met.
     """
 
     check_name: str
@@ -70,6 +70,7 @@ class ExpectationOutcome:
     observed: str | None = None
     unexpected_by_partition: Mapping[str, int]
     sample: tuple[Mapping[str, object], ...] = ()
+    positions: tuple[int, ...] = ()
     error: str | None = None
 
     @property
@@ -409,6 +410,7 @@ def _outcome(
         observed=None if observed is None else str(observed),
         unexpected_by_partition=_by_partition(offending, partition_keys),
         sample=tuple(sample),
+        positions=() if rows is None else tuple(details.get("unexpected_index_list") or ()),
     )
 
 

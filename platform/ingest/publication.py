@@ -42,6 +42,7 @@ class Published:
     """Rows that readers see.
 
     Of the `rejected` partitions nothing was published; an earlier attempt published the `earlier`.
+    So many `bad_rows` were left out; the table `rejects` has them if it is named.
     """
 
     partitions: tuple[PartitionTotals, ...]
@@ -54,6 +55,8 @@ class Published:
     writer: WriterUse | None = None
     rejected: tuple[RejectedPartition, ...] = ()
     earlier: tuple[Mapping[str, object], ...] = ()
+    bad_rows: int = 0
+    rejects: str | None = None
 
     @property
     def row_count(self) -> int:

@@ -9,7 +9,7 @@
    go on without them. If there is none, or the others do not meet it either, delete the files.
    Leave alone the requested partitions whose rows are missing without a declaration.
 6. If no rows came at all, or another client added values that the rows would replace, delete the
-   files. Otherwise commit.
+   files. Otherwise keep the bad rows that were left out, and commit.
 7. If the writer also compacts, compact due files in the written partitions.
 """
 
@@ -24,6 +24,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakewright.platform.ingest.bad_rows import BadRows
 from lakewright.platform.ingest.expectations import ValidationReport
 from lakewright.platform.ingest.given_rows import given_rows
 from lakewright.platform.ingest.judge_staged import (
@@ -40,6 +41,8 @@ from lakewright.platform.ingest.publication import (
     Rejected,
     totals_of,
 )
+from lakewright.platform.ingest.rejects import Rejects
+from lakewright.platform.ingest.row_expectations import meeting, row_expectations
 from lakewright.platform.tables.declarations import TableDeclaration, WriteKind
 from lakewright.platform.tables.partition_keys import partition_identity
 from lakewright.platform.tables.schema_drift import Writing, check_other_columns
@@ -69,7 +72,7 @@ from lakewright.storage.operations.commit.commits_of_user import (
     partitions_of_commit,
 )
 from lakewright.storage.operations.rewrite.compact_written import check_writer_may_compact
-from lakewright.storage.rows import is_dataframe
+from lakewright.storage.rows import arrow_tables, is_dataframe
 from lakewright.storage.spec.merge_spec import MergeEngine
 from lakewright.storage.spec.options import BucketMode
 from lakewright.storage.spec.partition_words import describe_partition
@@ -95,7 +98,8 @@ class WriteOrder:
     attempt of one run, so that a retry finds its earlier commit; `tried_since_ms` is when the first
     attempt began, None if this one is the first. Without `allow_empty` a partition
     that gets no rows is not emptied. `explain` raises the source's error for missing or unreadable
-    rows. `find_table` finds the other tables that queries of expectations name.
+    rows. `find_table` finds the other tables that queries of expectations name. `bad_rows` gets the
+    rows that are left out, and `rejects` keeps them.
     """
 
     declaration: TableDeclaration
@@ -107,6 +111,8 @@ class WriteOrder:
     upstream: Mapping[str, Table] = field(default_factory=dict, repr=False)
     tried_since_ms: int | None = None
     find_table: Callable[[str], Table] = field(default=_no_table, repr=False)
+    bad_rows: BadRows | None = field(default=None, repr=False)
+    rejects: Rejects | None = field(default=None, repr=False)
     explain: Callable[[], None] = field(default=lambda: None, repr=False)
     session: Callable[[], Any] = field(repr=False)
     warn: Warn = field(default=_LOG.warning, repr=False)
@@ -133,6 +139,7 @@ def publish(
     done = list(commits_of_user(table.table_files, order.commit_user))
     whole = next((each for each in done if each.commit_identifier == LAST_COMMIT), None)
     if whole is not None:
+        _replace_rejects(order, ())
         return AlreadyPublished(snapshot=whole)
     _check_attempts(table, order)
     of_parts = range(_FIRST_PARTIAL, LAST_COMMIT)
@@ -170,16 +177,14 @@ def publish(
                 pending[-1] = replace(pending[-1], commit_identifier=number)
             writes = Writing(kind=order.kind, partitions=order.partitions)
             check_other_columns(order.declaration, table, writes)
-            snapshot, commits, last = None, 0, pending[-1].writer if pending else None
-            while pending:
-                result = _commit_first(table, pending)
-                snapshot = result.snapshot or snapshot
-                commits += result.snapshot is not None
+            last = pending[-1].writer if pending else None
+            snapshot, commits = _commit_all(table, pending, order)
         finally:
             for left in (*pending, *left_out):
                 # A second failure of the store must not hide the first error.
                 with suppress(StorageError):
                     table.abort(left)
+    _replace_rejects(order, rejected)
     return Published(
         partitions=totals,
         report=report,
@@ -191,6 +196,25 @@ def publish(
         writer=last,
         rejected=rejected,
         earlier=earlier,
+        bad_rows=0 if order.bad_rows is None else order.bad_rows.count,
+        rejects=order.rejects.name if order.rejects is not None else None,
+    )
+
+
+def _replace_rejects(order: WriteOrder, rejected: Sequence[RejectedPartition]) -> None:
+    """Settle earlier rejects of the sources that were read again, unless rows were appended."""
+    if order.rejects is None or order.kind is WriteKind.APPEND:
+        return
+    left_out = {describe_partition(each.spec) for each in rejected}
+    asked = None
+    if order.partitions is not None:
+        asked = {describe_partition(each) for each in order.partitions}
+    read = None if order.bad_rows is None else order.bad_rows.sources
+    order.rejects.replace(
+        order.commit_user,
+        # An attempt that publishes nothing has read nothing.
+        sources=read or None,
+        written=lambda name: name not in left_out and (asked is None or name in asked),
     )
 
 
@@ -254,6 +278,20 @@ def _compacted(
     return done
 
 
+def _commit_all(
+    table: Table, pending: list[StagedWrite], order: WriteOrder
+) -> tuple[Snapshot | None, int]:
+    """Commit the writes, once the bad rows are kept; the last snapshot, and how many are new."""
+    if order.rejects is not None and order.bad_rows is not None:
+        order.rejects.keep(order.bad_rows.rows, order.commit_user)
+    snapshot, commits = None, 0
+    while pending:
+        result = _commit_first(table, pending)
+        snapshot = result.snapshot or snapshot
+        commits += result.snapshot is not None
+    return snapshot, commits
+
+
 def _commit_first(table: Table, pending: list[StagedWrite]) -> CommitResult:
     """Commit the first write; remove it from the list once its files must not be deleted."""
     try:
@@ -309,9 +347,18 @@ def _staged_in_turn(table: Table, rows: Any, order: WriteOrder) -> Iterator[Stag
 
 def _stage(table: Table, rows: Any, order: WriteOrder) -> Iterator[StagedWrite]:
     """Staged writes in the order in which they are to be committed."""
+    bad = order.bad_rows
     rows = given_rows(
-        rows, table=table, declaration=order.declaration, fixed=tuple(_fixed_partition(order) or ())
+        rows,
+        table=table,
+        declaration=order.declaration,
+        fixed=tuple(_fixed_partition(order) or ()),
+        bad=bad,
+        wanted=order.partitions,
     )
+    judging = row_expectations(order.declaration.expectations)
+    if bad is not None and judging and not is_dataframe(rows):
+        rows = meeting(arrow_tables(rows, ()), judging, bad, table.schema.partition_keys)
     main = _stage_whole(table, rows, order)
     try:
         emptied = list(_emptied(table, main, order))

@@ -10,11 +10,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakewright.platform.ingest.bad_rows import (
+    BadRow,
+    BadRows,
+    RowForm,
+    column_of,
+    fitting,
+    reason_of,
+    row_text,
+    row_texts,
+)
 from lakewright.platform.ingest.epoch_numbers import (
     Units,
     number_fields,
@@ -23,7 +34,14 @@ from lakewright.platform.ingest.epoch_numbers import (
 )
 from lakewright.platform.ingest.find_files import FileSearch, FoundFile
 from lakewright.platform.ingest.source_columns import FileColumns, check_file_columns
-from lakewright.platform.ingest.source_readers import other_format, pieces, row_group_count
+from lakewright.platform.ingest.source_readers import (
+    Piece,
+    UnreadRows,
+    other_format,
+    pieces,
+    row_group_count,
+    rows_of_csv,
+)
 from lakewright.platform.ingest.text_values import TextLayout, from_text
 from lakewright.platform.tables.declarations import TableDeclaration
 from lakewright.platform.tables.partition_keys import first_few
@@ -54,7 +72,7 @@ _KIND_OPTION = "rowkind.field"
 Partitions = tuple[Mapping[str, object], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class SourceFile:
     """One file or some of its row groups, with the reading options; picklable for Spark tasks."""
 
@@ -69,34 +87,30 @@ class SourceFile:
     def path(self) -> str:
         return self.file.shown
 
-    def read(self, wanted: Partitions | None) -> Iterator[pa.Table]:
+    def read(self, wanted: Partitions | None, bad: BadRows | None = None) -> Iterator[pa.Table]:
         """Rows of the wanted partitions, None for all, in the declared types.
+
+        Without `bad` the first row that does not fit ends it; else `bad` gets them.
 
         Raises:
             InvalidRows: the file is not of its format, or does not hold what is declared.
         """
-        names = tuple(field.name for field in self.fields)
-        columns = FileColumns(
-            path=self.path,
-            source=self.source,
-            declared=tuple(name for name in names if name != ROW_KIND_COLUMN),
-            told=tuple(name for name, _ in self.file.values),
-            has_kinds=ROW_KIND_COLUMN in names,
-        )
         seen: dict[str, None] = {}
+        rejecting = None if bad is None else _Rejecting(self, wanted, bad)
         try:
-            for piece in pieces(self.file, self.source, self._read_as, self.row_groups):
+            unread = None if rejecting is None else rejecting.unread
+            for piece in pieces(self.file, self.source, self._read_as, self.row_groups, unread):
                 seen |= dict.fromkeys(piece.column_names)
-                check_file_columns(piece.column_names, columns)
-                held = [name for name in piece.rows.column_names if name in names]
-                rows = self._typed(piece.rows.select(held), piece.first_row)
-                # A table without columns has no rows.
-                rows = self._with_told_columns(rows, piece.rows.num_rows)
-                if columns.has_kinds:
-                    rows = _with_kinds(rows, may_lack=columns.may_lack)
-                typed = conform(rows, self.fields, table=self.path)
-                yield typed if wanted is None else typed.filter(_mask(typed, self.fields, wanted))
-            columns.check_seen(tuple(seen))
+                check_file_columns(piece.column_names, self._columns)
+                if rejecting is None:
+                    parts = iter([self.fitted(piece, 0, piece.row_count)])
+                else:
+                    parts = rejecting.fitting(piece)
+                for typed in parts:
+                    yield self.wanted_of(typed, wanted)
+            self._columns.check_seen(tuple(seen))
+            if rejecting is not None:
+                rejecting.keep_rows_of_csv()
         except InvalidRows as err:
             raise said_of_moments(err, self.fields, self.units) from err.__cause__
         except (CorruptionError, UnsupportedError) as err:
@@ -104,6 +118,33 @@ class SourceFile:
             raise InvalidRows(f"{where}{err.message}{self._hint(err)}") from err
         except (pa.ArrowException, OSError, UnicodeError) as err:
             raise InvalidRows(f"{self.path} cannot be read: {err}{self._hint(err)}") from err
+
+    def fitted(self, piece: Piece, start: int, length: int) -> pa.Table:
+        """Some rows of a piece, in the declared types."""
+        names = [field.name for field in self.fields]
+        made = piece.read(start, length, self._read_as)
+        held = [name for name in made.column_names if name in names]
+        rows = self._typed(made.select(held), piece.first_row + start)
+        # A table without columns has no rows.
+        rows = self._with_told_columns(rows, made.num_rows)
+        if self._columns.has_kinds:
+            rows = _with_kinds(rows, may_lack=self._columns.may_lack)
+        return conform(rows, self.fields, table=self.path)
+
+    def wanted_of(self, typed: pa.Table, wanted: Partitions | None) -> pa.Table:
+        """The rows of the wanted partitions."""
+        return typed if wanted is None else typed.filter(wanted_mask(typed, self.fields, wanted))
+
+    @cached_property
+    def _columns(self) -> FileColumns:
+        names = tuple(field.name for field in self.fields)
+        return FileColumns(
+            path=self.path,
+            source=self.source,
+            declared=tuple(name for name in names if name != ROW_KIND_COLUMN),
+            told=tuple(name for name, _ in self.file.values),
+            has_kinds=ROW_KIND_COLUMN in names,
+        )
 
     def unknown_columns(self) -> tuple[str, ...]:
         """The columns at the beginning of the file that the table has not."""
@@ -206,6 +247,114 @@ class SourceFile:
         return ""
 
 
+class _Rejecting:
+    """Leaves out the rows of one file that do not fit, and keeps them as the file has them."""
+
+    def __init__(self, file: SourceFile, wanted: Partitions | None, bad: BadRows) -> None:
+        self._file, self._wanted, self._bad = file, wanted, bad
+        keys = tuple(each for each in file.fields if each.name in file.partition_keys)
+        self._keys = replace(file, fields=keys)
+        types = {each.name: each.type for each in keys}
+        told = {name: to_python(value, types[name]) for name, value in file.file.values}
+        self._told = {name: None if each is None else str(each) for name, each in told.items()}
+        # That of every row, if the path tells it.
+        self._partition = describe_partition(told) if told.keys() >= types.keys() > set() else None
+        self.unread = UnreadRows(self._keep_line, self._count_ragged)
+        self._header: tuple[str, ...] = ()
+        self._ragged = 0
+        # By number among the rows with a value for each column; a CSV is read again for them.
+        self._of_csv: dict[int, tuple[InvalidRows, str | None]] = {}
+        bad.begin(file.path)
+
+    def fitting(self, piece: Piece) -> Iterator[pa.Table]:
+        """The rows of a piece that fit."""
+        self._header = piece.column_names
+
+        def fit(start: int, length: int) -> pa.Table:
+            try:
+                return self._file.fitted(piece, start, length)
+            except pa.ArrowException as error:
+                raise InvalidRows(f"{self._file.path}: {error}") from error
+
+        return fitting(piece.row_count, fit, partial(self._reject, piece))
+
+    def _reject(self, piece: Piece, at: int, error: InvalidRows) -> None:
+        partition = self._partition
+        if partition is None and self._keys.fields:
+            with suppress(InvalidRows, pa.ArrowException):
+                rows = self._keys.fitted(piece, at, 1)
+                partition = describe_partition(rows.to_pylist()[0])
+                if not self._keys.wanted_of(rows, self._wanted).num_rows:
+                    # A run for its partition tells of it.
+                    return
+        if self._file.source.csv is not None:
+            self._bad.count_one(reason_of(error))
+            self._of_csv[piece.first_row + at] = error, partition
+            return
+        records, line = piece.records, None
+        if records is None:
+            text = row_texts(piece.read(at, 1, self._file.fields))[0]
+        else:
+            line = records.numbers[at]
+            text = records.texts[at] if records.texts else row_text(records.records[at])
+        is_json = self._file.source.json_files is not None
+        form = RowForm.ORIGINAL if is_json else RowForm.READ
+        self._keep(error, line, text, partition, form=form)
+
+    def _keep_line(self, line: int, text: str, error: InvalidRows) -> None:
+        """Keep a line of JSON that is no object."""
+        self._keep(error, line, text, self._partition)
+
+    def _keep(
+        self,
+        error: InvalidRows,
+        line: int | None,
+        text: str,
+        partition: str | None,
+        *,
+        header: tuple[str, ...] | None = None,
+        form: RowForm = RowForm.ORIGINAL,
+        is_counted: bool = False,
+    ) -> None:
+        said = said_of_moments(error, self._file.fields, self._file.units)
+        row = BadRow(
+            source=self._file.path,
+            line=line,
+            text=text,
+            reason=reason_of(said),
+            column=column_of(error),
+            header=header,
+            form=form,
+            told=self._told,
+            partition=partition,
+        )
+        if is_counted:
+            self._bad.keep(row)
+        else:
+            self._bad.add(row)
+
+    def _count_ragged(self, count: int) -> None:
+        for _ in range(count - self._ragged):
+            self._bad.count_one(f"{self._file.path}: a row has more or fewer values than columns")
+        self._ragged = count
+
+    def keep_rows_of_csv(self) -> None:
+        """Read a CSV again for the rows that were left out: Arrow tells neither text nor line."""
+        if not self._bad.keeps or not (self._of_csv or self._ragged):
+            return
+        number, width = 0, len(self._header)
+        keep = partial(self._keep, header=self._header, is_counted=True)
+        for row in rows_of_csv(self._file.file, self._file.source):
+            if row.columns != width:
+                why = f"the row has {row.columns} values, and the file {width} columns"
+                keep(InvalidRows(f"{self._file.path}: {why}"), row.line, row.text, self._partition)
+                continue
+            if number in self._of_csv:
+                error, partition = self._of_csv[number]
+                keep(error, row.line, row.text, partition)
+            number += 1
+
+
 def source_files(declaration: TableDeclaration, wanted: Partitions | None) -> list[SourceFile]:
     """The files of a source that may hold rows of the wanted partitions, None for all.
 
@@ -256,7 +405,9 @@ def fields_with_kinds(schema: TableSchema) -> tuple[DataField, ...]:
     return (*schema.fields, DataField(-1, ROW_KIND_COLUMN, not_null(STRING)))
 
 
-def read_in_turn(files: Sequence[SourceFile], wanted: Partitions | None) -> Iterator[pa.Table]:
+def read_in_turn(
+    files: Sequence[SourceFile], wanted: Partitions | None, bad: BadRows | None = None
+) -> Iterator[pa.Table]:
     """The rows of files, one piece after the other.
 
     Raises:
@@ -264,7 +415,7 @@ def read_in_turn(files: Sequence[SourceFile], wanted: Partitions | None) -> Iter
     """
     for file in files:
         try:
-            yield from file.read(wanted)
+            yield from file.read(wanted, bad)
         except InvalidRows as err:
             unknown = err.details.get("unknown")
             if not unknown:
@@ -304,7 +455,7 @@ def held(file: SourceFile, wanted: Partitions | None) -> Held:
         if wanted is None:
             continue
         columns = list(wanted[0])
-        wanted_count += int(pc.sum(_mask(rows, file.fields, wanted)).as_py() or 0)
+        wanted_count += int(pc.sum(wanted_mask(rows, file.fields, wanted)).as_py() or 0)
         if len(partitions) < _MOST_PARTITIONS:
             distinct = rows.select(columns).group_by(columns).aggregate([]).to_pylist()
             partitions |= dict.fromkeys(describe_partition(spec) for spec in distinct)
@@ -338,7 +489,7 @@ def _with_kinds(rows: pa.Table, *, may_lack: bool) -> pa.Table:
     return rows.set_column(at, ROW_KIND_COLUMN, pc.fill_null(rows.column(at), new))
 
 
-def _mask(rows: pa.Table, fields: Sequence[DataField], wanted: Partitions) -> pa.Array:
+def wanted_mask(rows: pa.Table, fields: Sequence[DataField], wanted: Partitions) -> pa.Array:
     """Marks the rows of the wanted partitions; values are compared in the columns' types."""
     types = {field.name: field.type for field in fields}
     found = np.ones(rows.num_rows, dtype=bool)

@@ -17,12 +17,19 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from lakewright.platform.ingest.csv_text import CheckedText, check_text, ragged_row_number
+from lakewright.platform.ingest.csv_text import (
+    CheckedText,
+    WrittenRow,
+    check_text,
+    ragged_row_number,
+    written_rows,
+)
 from lakewright.platform.ingest.find_files import FoundFile
 from lakewright.platform.ingest.source_columns import ragged_row
 from lakewright.platform.ingest.source_records import (
     Records,
     RecordTypes,
+    Unread,
     read_avro_records,
     read_json_records,
 )
@@ -41,11 +48,37 @@ _BEGINNINGS = {b"PAR1": "parquet", b"ORC": "orc", b"Obj\x01": "avro"}
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Some rows of a file; `first_row` is the number of rows before them."""
+    """Some rows of a file; `first_row` is the number of rows before them.
+
+    `read` makes rows of some of them, by start and length, in the columns of some fields if they
+    are records. `records` are those that the rows are made of.
+    """
 
     column_names: tuple[str, ...]
-    rows: pa.Table
+    row_count: int
     first_row: int
+    read: Callable[[int, int, Sequence[DataField]], pa.Table]
+    records: Records | None = None
+
+    @classmethod
+    def of(cls, names: tuple[str, ...], rows: pa.Table, first_row: int = 0) -> Piece:
+        """A piece of rows that are made."""
+
+        def part(start: int, length: int, _: Sequence[DataField]) -> pa.Table:
+            return rows.slice(start, length)
+
+        return cls(names, rows.num_rows, first_row, part)
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadRows:
+    """What gets rows that are none: lines of JSON, and the number of those of a CSV so far.
+
+    Those of a CSV are found by a second reading, `rows_of_csv`.
+    """
+
+    tell: Unread
+    count_ragged: Callable[[int], None]
 
 
 @contextmanager
@@ -69,20 +102,24 @@ def pieces(
     source: SourceDeclaration,
     fields: Sequence[DataField],
     row_groups: Sequence[int] | None,
+    unread: UnreadRows | None = None,
 ) -> Iterator[Piece]:
-    """The pieces of a file, with the declared columns that it has; the first may have no rows."""
+    """The pieces of a file, with the declared columns that it has; the first may have no rows.
+
+    `unread` gets the rows that are no rows; without it they are errors.
+    """
     match source.file_format:
         case "parquet":
             yield from _parquet(file, fields, row_groups)
         case "orc":
             yield from _orc(file, {field.name for field in fields})
         case "avro":
-            yield from _avro(file, fields)
+            yield from _avro(file)
         case "json":
-            yield from _json(file, source, fields)
+            yield from _json(file, source, fields, unread)
         case _:
             names = [field.name for field in fields if field.name != ROW_KIND_COLUMN]
-            yield from _csv(file, source, names)
+            yield from _csv(file, source, names, unread)
 
 
 def row_group_count(file: FoundFile) -> int:
@@ -121,7 +158,7 @@ def _parquet(
             column = _of_int96(column, column.cast(pa.timestamp("ns")), field)
             empty = empty.set_column(given.index(field.name), field.name, column)
         # A file without rows has columns too, and they may differ from the declared ones.
-        yield Piece(given, empty, 0)
+        yield Piece.of(given, empty)
         read = [name for name in given if name in names]
         # The library takes a name with a dot for the path of a member.
         some = (
@@ -130,7 +167,7 @@ def _parquet(
         batches = opened_file.iter_batches(_ROWS_AT_ONCE, row_groups=row_groups, columns=some)
         if not int96:
             for batch in batches:
-                yield Piece(given, pa.Table.from_batches([batch]), 0)
+                yield Piece.of(given, pa.Table.from_batches([batch]))
             return
         with file.fs.open_input(file.path) as again:
             in_nanos = pq.ParquetFile(again, buffer_size=_READ_BUFFER_BYTES).iter_batches(
@@ -142,7 +179,7 @@ def _parquet(
                     at = rows.column_names.index(field.name)
                     column = _of_int96(batch.column(field.name), exact.column(field.name), field)
                     rows = rows.set_column(at, field.name, column)
-                yield Piece(given, rows, 0)
+                yield Piece.of(given, rows)
 
 
 def _int96_columns(file: pq.ParquetFile, fields: Sequence[DataField]) -> list[DataField]:
@@ -181,44 +218,74 @@ def _orc(file: FoundFile, names: set[str]) -> Iterator[Piece]:
     with file.fs.open_input(file.path) as source:
         reader = OrcFileReader(source, path=file.shown)
         given = tuple(reader.column_names)
-        yield Piece(given, reader.schema.empty_table(), 0)
+        yield Piece.of(given, reader.schema.empty_table())
         read = [name for name in given if name in names] or list(given)
         for rows in reader.tables(read, _ROWS_AT_ONCE):
-            yield Piece(given, rows, 0)
+            yield Piece.of(given, rows)
 
 
-def _avro(file: FoundFile, fields: Sequence[DataField]) -> Iterator[Piece]:
+def _avro(file: FoundFile) -> Iterator[Piece]:
+    def is_there(given: Sequence[str], name: str) -> bool:
+        return name in given
+
     with file.fs.open_input(file.path) as source:
         for given, records in read_avro_records(source, path=file.shown):
-            present = [field for field in fields if field.name in given]
-            yield Piece(given, records.table(present, path=file.shown), 0)
+            yield _of_records(given, records, is_there, file, RecordTypes())
 
 
 def _json(
-    file: FoundFile, source: SourceDeclaration, fields: Sequence[DataField]
+    file: FoundFile,
+    source: SourceDeclaration,
+    fields: Sequence[DataField],
+    unread: UnreadRows | None,
 ) -> Iterator[Piece]:
     types = RecordTypes(source.date_format, source.timestamp_format)
     exact = any("DECIMAL" in str(field.type) for field in fields)
     told = {name for name, _ in file.values}
+
+    def is_there(given: Sequence[str], name: str) -> bool:
+        # A column of the path need not be in the file, and if it is, both are compared.
+        return name in given or name not in told
+
     with opened(file) as stream:
         found: Iterator[Records] = read_json_records(
-            stream, path=file.shown, encoding=source.encoding, exact=exact
+            stream,
+            path=file.shown,
+            encoding=source.encoding,
+            exact=exact,
+            unread=None if unread is None else unread.tell,
         )
         for records in found:
-            given = records.column_names
-            # A column of the path need not be in the file, and if it is, both are compared.
-            present = [each for each in fields if each.name in given or each.name not in told]
-            yield Piece(given, records.table(present, path=file.shown, types=types), 0)
+            yield _of_records(records.column_names, records, is_there, file, types)
 
 
-def _csv(file: FoundFile, source: SourceDeclaration, declared: Sequence[str]) -> Iterator[Piece]:
+def _of_records(
+    given: tuple[str, ...],
+    records: Records,
+    is_there: Callable[[Sequence[str], str], bool],
+    file: FoundFile,
+    types: RecordTypes,
+) -> Piece:
+    def part(start: int, length: int, fields: Sequence[DataField]) -> pa.Table:
+        present = [each for each in fields if is_there(given, each.name)]
+        return records.part(start, length).table(present, path=file.shown, types=types)
+
+    return Piece(given, len(records.records), 0, part, records)
+
+
+def _csv(
+    file: FoundFile,
+    source: SourceDeclaration,
+    declared: Sequence[str],
+    unread: UnreadRows | None,
+) -> Iterator[Piece]:
     told = {name for name, _ in file.values}
     names = None if source.header else [name for name in declared if name not in told]
     ragged: list[pa_csv.InvalidRow] = []
 
     def fail(row: pa_csv.InvalidRow) -> str:
         ragged.append(row)
-        return "error"
+        return "error" if unread is None else "skip"
 
     def decide() -> None:
         with opened(file) as again:
@@ -232,12 +299,17 @@ def _csv(file: FoundFile, source: SourceDeclaration, declared: Sequence[str]) ->
                 return
             with _reader(text, source, names, fail) as reader:
                 given = tuple(reader.schema.names)
-                yield Piece(given, reader.schema.empty_table(), 0)
+                yield Piece.of(given, reader.schema.empty_table())
                 for batch in reader:
-                    yield Piece(given, pa.Table.from_batches([batch]), row)
+                    yield Piece.of(given, pa.Table.from_batches([batch]), row)
                     row += batch.num_rows
+                    if unread is not None:
+                        unread.count_ragged(len(ragged))
+                # Arrow skips ragged rows at the end, or all of a file, without a further batch.
+                if unread is not None:
+                    unread.count_ragged(len(ragged))
     except pa.ArrowInvalid as err:
-        if not ragged:
+        if not ragged or unread is not None:
             # Of an open quote, Arrow only tells that a row is too long.
             decide()
             raise
@@ -252,6 +324,12 @@ def _csv(file: FoundFile, source: SourceDeclaration, declared: Sequence[str]) ->
             source=source,
             declared=len(declared) - len(told),
         ) from err
+
+
+def rows_of_csv(file: FoundFile, source: SourceDeclaration) -> Iterator[WrittenRow]:
+    """The rows of a CSV as it has them, ragged ones too."""
+    with opened(file) as stream:
+        yield from written_rows(_text(stream, source.encoding), source)
 
 
 def _reader(

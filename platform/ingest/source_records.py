@@ -12,7 +12,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from io import BytesIO
 from typing import IO, Any
@@ -32,6 +32,7 @@ _CHUNK_BYTES = 1 << 20
 _MOST_CHARACTERS = 1 << 26
 _MOST_SHOWN = 80
 _BLANKS = re.compile(r"[ \t\r\n]*")
+Unread = Callable[[int, str, InvalidRows], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +70,22 @@ class RecordTypes:
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Some records of a file, and the number of the line, or row, where each begins."""
+    """Some records of a file, and the number of the line, or row, where each begins.
+
+    `texts` are the records as the file has them, if it is one of text.
+    """
 
     records: list[Mapping[str, object]]
     numbers: list[int]
     unit: str = "line"
+    texts: list[str] = field(default_factory=list)
+
+    def part(self, start: int, length: int) -> Records:
+        """Some of the records."""
+        end = start + length
+        return Records(
+            self.records[start:end], self.numbers[start:end], self.unit, self.texts[start:end]
+        )
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -89,49 +101,55 @@ class Records:
             InvalidRows: a value is not of its column's type.
         """
         columns = []
-        for field in fields:
-            values = [each.get(field.name) for each in self.records]
+        for one in fields:
+            values = [each.get(one.name) for each in self.records]
             try:
-                columns.append(python_column(types.read(values, field), field))
+                columns.append(python_column(types.read(values, one), one))
             except UnfitValueError as error:
                 raise InvalidRows(
                     f"{path}: {self.unit} {self.numbers[error.at]}: column {error.path} "
                     f"{error.why}",
-                    column=field.name,
+                    column=one.name,
                 ) from error
         # A table without columns would lose the number of its rows.
         columns.append(pa.nulls(len(self.records)))
-        return pa.table(columns, names=[*(field.name for field in fields), ""])
+        return pa.table(columns, names=[*(each.name for each in fields), ""])
 
 
 # --- JSON -----------------------------------------------------------------------------------------
 
 
 def read_json_records(
-    source: IO[bytes], *, path: str, encoding: str, exact: bool
+    source: IO[bytes], *, path: str, encoding: str, exact: bool, unread: Unread | None = None
 ) -> Iterator[Records]:
     """The objects of a JSON file; `exact` keeps all digits of numbers, for decimals.
 
+    `unread` gets the line, the text and the reason of what is no object, and the others are read.
+
     Raises:
-        InvalidRows: the file is not JSON, or holds something else than objects.
+        InvalidRows: the file is not JSON, or without `unread` holds something else than objects.
     """
-    found = _JsonObjects(_texts(source, encoding), path, Decimal if exact else _finite)
-    records: list[Mapping[str, object]] = []
-    numbers: list[int] = []
+    found = _JsonObjects(_texts(source, encoding), path, Decimal if exact else _finite, unread)
+    some = Records([], [])
     characters = 0
-    for number, length, record in found.objects():
+    for number, text, record in found.objects():
         if not isinstance(record, dict):
-            raise InvalidRows(
+            error = InvalidRows(
                 f"{path}: line {number}: {_cut(repr(record))} is not an object with a member for "
                 "each column"
             )
-        records.append(record)
-        numbers.append(number)
-        characters += length
-        if len(records) == _ROWS_AT_ONCE or characters > _CHUNK_BYTES * 8:
-            yield Records(records, numbers)
-            records, numbers, characters = [], [], 0
-    yield Records(records, numbers)
+            if unread is None:
+                raise error
+            unread(number, text, error)
+            continue
+        some.records.append(record)
+        some.numbers.append(number)
+        some.texts.append(text)
+        characters += len(text)
+        if len(some.records) == _ROWS_AT_ONCE or characters > _CHUNK_BYTES * 8:
+            yield some
+            some, characters = Records([], []), 0
+    yield some
 
 
 def _texts(source: IO[bytes], encoding: str) -> Iterator[str]:
@@ -164,10 +182,20 @@ def _why(error: Exception) -> str:
 
 
 class _JsonObjects:
-    """The values of a JSON file, each with its line and length."""
+    """The values of a JSON file, each with its line and its text.
 
-    def __init__(self, texts: Iterator[str], path: str, number: Callable[[str], object]) -> None:
+    A line that is no value goes to `unread`. Of an array it is not known where the next one begins.
+    """
+
+    def __init__(
+        self,
+        texts: Iterator[str],
+        path: str,
+        number: Callable[[str], object],
+        unread: Unread | None,
+    ) -> None:
         self._texts = texts
+        self._unread = unread
         self._path = path
         self._text = ""
         # Where the next value begins in the text, and the number of that line.
@@ -175,7 +203,7 @@ class _JsonObjects:
         self._line = 1
         self._decoder = json.JSONDecoder(parse_float=number)
 
-    def objects(self) -> Iterator[tuple[int, int, object]]:
+    def objects(self) -> Iterator[tuple[int, str, object]]:
         while not self._text.strip() and self._more():
             pass
         if self._text.lstrip().startswith("["):
@@ -191,7 +219,7 @@ class _JsonObjects:
         self._text += piece
         return True
 
-    def _of_lines(self) -> Iterator[tuple[int, int, object]]:
+    def _of_lines(self) -> Iterator[tuple[int, str, object]]:
         is_open = True
         while is_open:
             is_open = self._more()
@@ -199,7 +227,14 @@ class _JsonObjects:
             self._text = lines.pop() if is_open else ""
             for line in lines:
                 if line and not line.isspace():
-                    yield self._line, len(line), self._of_line(line)
+                    try:
+                        value = self._of_line(line)
+                    except InvalidRows as error:
+                        if self._unread is None:
+                            raise
+                        self._unread(self._line, line, error)
+                    else:
+                        yield self._line, line, value
                 self._line += 1
             if len(self._text) > _MOST_CHARACTERS:
                 why = f"the line has more than {_MOST_CHARACTERS} characters"
@@ -221,7 +256,7 @@ class _JsonObjects:
             raise self._error(self._line, last + 1, "more follows the value", line, last)
         return value
 
-    def _of_arrays(self) -> Iterator[tuple[int, int, object]]:
+    def _of_arrays(self) -> Iterator[tuple[int, str, object]]:
         """The elements of one array after the other, each decoded once it is there as a whole."""
         self._take("[")
         while True:
@@ -231,11 +266,12 @@ class _JsonObjects:
                     return
                 self._take("[")
                 continue
-            line, start = self._line, self._at
+            line = self._line
             value, end = self._element()
-            length = end - self._at if self._at == start else 0
+            # The search for the end may have dropped the text before the element.
+            text = self._text[self._at : end]
             self._go_to(end)
-            yield line, length, value
+            yield line, text, value
             if self._first() == ",":
                 self._take(",")
                 if self._first() == "]":

@@ -14,6 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakewright.platform.ingest.bad_rows import BadRows
+from lakewright.platform.ingest.query_source import query_rows
 from lakewright.platform.ingest.source_files import (
     Partitions,
     SourceFile,
@@ -26,7 +28,7 @@ from lakewright.platform.tables.declarations import TableDeclaration
 from lakewright.platform.tables.partition_keys import first_few
 from lakewright.platform.tables.source_declarations import SourceDeclaration
 from lakewright.platform.upkeep.engines import prefers_spark
-from lakewright.storage import Engine, LocalEngine, Table
+from lakewright.storage import Catalog, Engine, LocalEngine, Table
 from lakewright.storage.codec.arrow_timestamps import holds_timestamps
 from lakewright.storage.codec.arrow_types import to_arrow_type
 from lakewright.storage.errors import InvalidRequestError, InvalidRows, NotFoundError
@@ -43,6 +45,7 @@ class SourceRequest:
     `partitions` are the wanted partitions, in order; None means all. Rows of other partitions are
     refused. `upstream` holds the tables that the table depends on. The first use of `spark` starts
     a session. `wants_spark` says whether a DataFrame is the better result; it is never required.
+    `bad_rows` gets the rows of files that are left out. `catalog` is the warehouse of a query.
     """
 
     table: str
@@ -50,6 +53,8 @@ class SourceRequest:
     upstream: Mapping[str, Table]
     wants_spark: bool
     session: Callable[[], Any] = field(repr=False)
+    bad_rows: BadRows | None = field(default=None, repr=False)
+    catalog: Catalog | None = field(default=None, repr=False)
 
     @property
     def spark(self) -> Any:
@@ -127,6 +132,8 @@ def find_source(declaration: TableDeclaration) -> Source:
     assert source is not None
     if source.python is not None:
         return _function(source.python, declaration.table)
+    if source.sql is not None:
+        return partial(_query, declaration)
     return _files_source(declaration)
 
 
@@ -154,6 +161,11 @@ def _function(path: str, table: str) -> Source:
     return found
 
 
+def _query(declaration: TableDeclaration, request: SourceRequest) -> Any:
+    assert request.catalog is not None
+    return query_rows(declaration, request.catalog, request.partitions, request.session)
+
+
 def _files_source(declaration: TableDeclaration) -> Source:
     def read(request: SourceRequest) -> Any:
         files = source_files(declaration, request.partitions)
@@ -166,7 +178,7 @@ def _files_source(declaration: TableDeclaration) -> Source:
                 partial(_read, wanted=request.partitions),
                 files[0].fields,
             )
-        return read_in_turn(files, request.partitions)
+        return read_in_turn(files, request.partitions, request.bad_rows)
 
     return read
 
@@ -178,7 +190,7 @@ def explain_source(declaration: TableDeclaration, request: SourceRequest) -> Non
         InvalidRows: a file cannot be read, or rows are there and none is of a partition asked for.
     """
     source = declaration.source
-    if source is None or source.python is not None or request.partitions == ():
+    if source is None or source.returns_rows or request.partitions == ():
         return
     files = source_files(declaration, request.partitions)
     if not files:
@@ -231,6 +243,9 @@ def _in_spark(
 ) -> bool:
     # Tasks of Spark do not reach the memory of this process.
     if not files or files[0].file.fs.scheme == "memory":
+        return False
+    # This process counts the rows that it leaves out.
+    if request.bad_rows is not None:
         return False
     if any(_is_finer_than_spark(field.type) for field in files[0].fields):
         return False

@@ -34,6 +34,8 @@ OF_THE_COMMIT = frozenset(
     f"lakewright/{name}"
     for name in (
         "rows_written",
+        "rows_left_out",
+        "rejects",
         "files_written",
         "bytes_written",
         "partitions_written",
@@ -146,6 +148,10 @@ def publication_metadata(table: Table, published: Published) -> Metadata:
         "lakewright/engine": published.engine,
         "lakewright/seconds": round(published.duration_ms / 1000, 3),
     }
+    if published.bad_rows:
+        metadata["lakewright/rows_left_out"] = published.bad_rows
+        if published.rejects is not None:
+            metadata["lakewright/rejects"] = published.rejects
     if published.writer is not None:
         metadata["lakewright/writer"] = str(published.writer)
     if snapshot is not None:

@@ -26,10 +26,11 @@ from lakewright.platform.tables.former_names import wrong_former_names
 from lakewright.platform.tables.maintenance_checks import check_maintenance
 from lakewright.platform.tables.partition_checks import check_partitions
 from lakewright.platform.tables.refresh_checks import check_refresh, check_times
-from lakewright.platform.tables.source_declarations import SourceDeclaration
+from lakewright.platform.tables.source_declarations import OnBadRow, SourceDeclaration
 from lakewright.platform.tables.source_paths import SourcePath, check_path
 from lakewright.platform.tables.source_variables import check_source_variables
 from lakewright.platform.tables.stream_checks import check_stream
+from lakewright.platform.tables.upkeep_policies import EngineChoice
 from lakewright.storage.errors import StorageError
 from lakewright.storage.spec.data_types import AtomicType, DataField, DataType, parse_data_type
 from lakewright.storage.spec.options import read_options
@@ -48,7 +49,7 @@ _NAME = r"[A-Za-z0-9][A-Za-z0-9_-]*"
 _TABLE_NAME = re.compile(rf"{_NAME}\.{_NAME}")
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _DAGSTER_NAME = re.compile(r"[A-Za-z0-9_]+")
-_SOURCES = ("python", "parquet", "orc", "avro", "csv", "json", "stream")
+_SOURCES = ("python", "sql", "parquet", "orc", "avro", "csv", "json", "stream")
 _TEXT_SETTINGS = frozenset({"encoding", "date_format", "timestamp_format"})
 _CSV_SETTINGS = frozenset(
     {"delimiter", "header", "nulls", "quote", "escape", "decimal", "thousands"}
@@ -250,8 +251,9 @@ def _check_source(declaration: TableDeclaration) -> Iterator[Finding]:
     for kind, where in source.given.items():
         if not where.strip() and kind != "stream":
             yield ("source", kind), "it is empty; name a file, a folder or a pattern"
-        elif kind not in ("python", "stream"):
+        elif kind not in ("python", "sql", "stream"):
             yield from _check_path(declaration, kind, where)
+    yield from _check_bad_rows(declaration, source)
     if source.stream is not None:
         yield from check_stream(declaration)
         if len(source.stream.given) == 1:
@@ -265,6 +267,17 @@ def _check_source(declaration: TableDeclaration) -> Iterator[Finding]:
             ("source", "python"),
             f"{source.python!r} is not the path of a function; write module.path:function",
         )
+
+
+def _check_bad_rows(declaration: TableDeclaration, source: SourceDeclaration) -> Iterator[Finding]:
+    place: Place = ("source", "on_bad_row")
+    if source.on_bad_row is OnBadRow.FAIL:
+        if "max_bad_rows" in source.model_fields_set:
+            yield ("source", "max_bad_rows"), "a run leaves out no rows; give on_bad_row"
+    elif source.stream is not None:
+        yield place, "a stream stops at a bad row; leave on_bad_row out"
+    elif declaration.write.engine is EngineChoice.SPARK:
+        yield place, "bad rows are left out by this process; leave `write.engine: spark` out"
 
 
 def _check_path(declaration: TableDeclaration, kind: str, where: str) -> Iterator[Finding]:

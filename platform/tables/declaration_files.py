@@ -27,7 +27,10 @@ from lakewright.platform.documents.yaml_files import (
 )
 from lakewright.platform.tables.declaration_checks import check_declaration, check_together
 from lakewright.platform.tables.declarations import TableDeclaration
+from lakewright.platform.tables.query_declarations import with_query_told
+from lakewright.storage.errors import StorageError
 
+_SQL = ".sql"
 Check = Callable[[TableDeclaration], Iterable[Finding]]
 
 
@@ -80,6 +83,7 @@ def read_declarations(
     for document in documents:
         for table in _tables(document, problems):
             _read_table(table, found, problems)
+    found = list(_told_by_queries(found, problems))
     for each in found:
         problems += [each.problem(*finding) for finding in whole(each.declaration)]
     problems += _repeated(found)
@@ -116,12 +120,35 @@ def _read_table(written: WrittenText, found: list[DeclaredTable], problems: list
     except ValidationError as error:
         problems += [written.problem(*each) for each in findings_of(error, TableDeclaration)]
         return
-    found.append(DeclaredTable(_from_its_file(declaration, written.folder), written))
+    try:
+        found.append(DeclaredTable(_from_its_file(declaration, written.folder), written))
+    except (OSError, UnicodeError) as error:
+        problems.append(written.problem(("source", "sql"), f"the file cannot be read: {error}"))
+
+
+def _told_by_queries(
+    found: Sequence[DeclaredTable], problems: list[Problem]
+) -> Iterator[DeclaredTable]:
+    """The tables with what their queries say of them."""
+    columns = {
+        each.declaration.table: [column.name for column in each.declaration.columns]
+        for each in found
+    }
+    for each in found:
+        try:
+            yield replace(each, declaration=with_query_told(each.declaration, columns))
+        except StorageError as error:
+            problems.append(each.problem(("source", "sql"), error.message))
+            yield each
 
 
 def _from_its_file(declaration: TableDeclaration, folder: str) -> TableDeclaration:
     """The declaration with paths that lead to the same places from every working directory."""
     source = declaration.source
+    if source is not None and source.sql is not None and source.sql.strip().endswith(_SQL):
+        text = Path(place_from(folder, source.sql.strip())).read_text("utf-8")
+        source = source.model_copy(update={"sql": text})
+        return declaration.model_copy(update={"source": source})
     if source is None or not source.paths:
         return declaration
     paths = {kind: place_from(folder, path) for kind, path in source.paths.items()}

@@ -18,8 +18,16 @@ class ExtraColumns(Enum):
     IGNORE = "ignore"
 
 
+class OnBadRow(Enum):
+    """What a run does with rows that do not parse or do not fit the table."""
+
+    FAIL = "fail"
+    SKIP = "skip"
+    QUARANTINE = "quarantine"
+
+
 class SourceDeclaration(Declared):
-    """Where rows come from: a function, files, or a stream.
+    """Where rows come from: a function, a query, files, or a stream.
 
     The path of files is a path or a URI of a file, a folder or a pattern, in which `{column}` is
     the value of a partition column. A relative path is relative to the file of the declaration.
@@ -40,6 +48,13 @@ class SourceDeclaration(Declared):
         alias="json",
         description="JSON files, an object on each line or arrays of objects, as for parquet",
     )
+    sql: str | None = Field(
+        default=None,
+        description=(
+            "a query over tables of the warehouse, or the path of a .sql file with one; it runs "
+            "on DuckDB, or on Spark by `write.engine: spark`"
+        ),
+    )
     stream: StreamDeclaration | None = Field(
         default=None, description="rows that arrive; each run processes what is new"
     )
@@ -48,6 +63,16 @@ class SourceDeclaration(Declared):
         description="whether a run may empty partitions that get no rows from the source",
     )
     extra_columns: ExtraColumns = ExtraColumns.REFUSE
+    on_bad_row: OnBadRow = Field(
+        default=OnBadRow.FAIL,
+        description=(
+            "what becomes of rows that do not parse, do not fit their types or row by row "
+            "expectations, or were not asked for: quarantine keeps them in `<table>__rejects`"
+        ),
+    )
+    max_bad_rows: int = Field(
+        default=10_000, ge=1, description="how many bad rows a run leaves out before it fails"
+    )
     delimiter: str = Field(default=",", description="the field separator of a CSV")
     header: bool = Field(
         default=True, description="whether a CSV begins with the names of its columns"
@@ -73,12 +98,18 @@ class SourceDeclaration(Declared):
     def given(self) -> Mapping[str, str]:
         """The given sources, by key."""
         stream = None if self.stream is None else self.stream.text
-        every = {"python": self.python, **self._files, "stream": stream}
+        query = None if self.sql is None else " ".join(self.sql.split())
+        every = {"python": self.python, "sql": query, **self._files, "stream": stream}
         return {name: value for name, value in every.items() if value is not None}
 
     @property
+    def returns_rows(self) -> bool:
+        """Whether it is a function or a query, and no files."""
+        return self.python is not None or self.sql is not None
+
+    @property
     def file_format(self) -> str | None:
-        """The format of the files; None for a function."""
+        """The format of the files; None for a function or a query."""
         return next((name for name, value in self._files.items() if value is not None), None)
 
     @property

@@ -14,13 +14,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lakewright.platform.decide.upkeep import upkeep
+    from lakewright.platform.ingest.declare import declare
+    from lakewright.platform.ingest.replay_rejects import replay_rejects
     from lakewright.storage import Catalog
 
-__all__ = ["Catalog", "upkeep"]
+__all__ = ["Catalog", "declare", "replay_rejects", "upkeep"]
 __version__ = "0.1.0"
 
 # Imported when it is asked for: a command that prints help needs none of it.
-_MODULES = {"Catalog": "lakewright.storage", "upkeep": "lakewright.platform.decide.upkeep"}
+_MODULES = {
+    "Catalog": "lakewright.storage",
+    "declare": "lakewright.platform.ingest.declare",
+    "replay_rejects": "lakewright.platform.ingest.replay_rejects",
+    "upkeep": "lakewright.platform.decide.upkeep",
+}
 
 
 def __getattr__(name: str) -> Any:

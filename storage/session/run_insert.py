@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from lakewright.storage.catalog import Catalog
-from lakewright.storage.codec.arrow_types import to_arrow_schema
+from lakewright.storage.codec.arrow_types import to_arrow_schema, to_arrow_type
+from lakewright.storage.errors import InvalidRequestError, InvalidRows, InvalidStatement
 from lakewright.storage.operations.commit.pending import commit_or_abort
 from lakewright.storage.operations.format_tables.format_spec import TABLE_TYPES, TYPE_OPTION
 from lakewright.storage.rows import Rows, is_dataframe
 from lakewright.storage.session.insert_columns import filled_columns
 from lakewright.storage.session.results import StatementResult, counted, done
 from lakewright.storage.session.run_partitions import clause_values
-from lakewright.storage.session.run_query import (
-    answer,
-    checked_width,
-    fitted_literal,
-    names_of,
-    needs_spark,
-    simple_of,
-    spark_frame,
-)
-from lakewright.storage.session.settings import Settings
+from lakewright.storage.session.run_query import FullName, names_of, on_duckdb, spark_frame
+from lakewright.storage.session.settings import SPARK, Settings
 from lakewright.storage.spec.data_types import DataField
+from lakewright.storage.spec.snapshot import Snapshot
+from lakewright.storage.sql.grammar.spark_query import spark_query
 from lakewright.storage.sql.grammar.statements import Insert
+from lakewright.storage.sql.literals import fitted, plain
 from lakewright.storage.table import Table
 
 if TYPE_CHECKING:
@@ -37,11 +34,11 @@ if TYPE_CHECKING:
 def run_insert(
     catalog: Catalog,
     insert: Insert,
-    names: Mapping[str, str],
     settings: Settings,
+    full_name: FullName,
     commit: tuple[str, int] | None = None,
 ) -> StatementResult:
-    """Write the rows of the query; `names` has the full name of each table of the statement.
+    """Write the rows of the query; `full_name` adds the database of the session to a name.
 
     `commit` is the user and the identifier by which a repeated statement finds its commit.
 
@@ -50,15 +47,25 @@ def run_insert(
         InvalidRows: a row does not fit; nothing is written.
         StalePlan: the query reads the table that it replaces, and another commit changed its rows.
     """
-    table = catalog.table(names[insert.table])
+    table = catalog.table(full_name(insert.table))
     static = clause_values(table, insert.static)
     table.table_files.partitions.stored(
         {name: value for name, value in static.items() if name in table.schema.partition_keys}
     )
-    base = table.table_files.snapshots.latest()
-    rows = _rows(catalog, insert, names, settings, table)
-    if table.schema.options.get(TYPE_OPTION) in TABLE_TYPES:
-        return _into_folders(catalog, table.name, insert, static, rows, settings, commit)
+    with _rows(catalog, insert, settings, full_name, table) as rows:
+        if table.schema.options.get(TYPE_OPTION) in TABLE_TYPES:
+            return _into_folders(catalog, table.name, insert, static, rows, settings, commit)
+        return _into_table(table, insert, static, rows, settings, commit)
+
+
+def _into_table(
+    table: Table,
+    insert: Insert,
+    static: Mapping[str, object],
+    rows: _Counted,
+    settings: Settings,
+    commit: tuple[str, int] | None,
+) -> StatementResult:
     covers_all = set(static) == set(table.schema.partition_keys)
     once = replace(table, table_files=table.table_files.reading_once())
     staged = once.stage(
@@ -69,9 +76,10 @@ def run_insert(
         commit_user=None if commit is None else commit[0],
         commit_identifier=None if commit is None else commit[1],
     )
-    sources = {names[each].partition("$")[0] for each in insert.query.tables}
-    replaces_itself = insert.overwrite and names[insert.table].partition("$")[0] in sources
+    sources = {each.partition("$")[0] for each in rows.tables}
+    replaces_itself = insert.overwrite and table.name.partition("$")[0] in sources
     if replaces_itself:
+        base = rows.base
         # The rows were read at this snapshot or a later one.
         staged = replace(
             staged,
@@ -92,11 +100,16 @@ def run_insert(
 
 
 class _Counted:
-    """Rows on their way to a table, counted as they pass; Spark counts none."""
+    """Rows on their way to a table, counted as they pass; Spark counts none.
 
-    def __init__(self, given: Rows | None = None) -> None:
+    `tables` are those that the query reads, `base` the snapshot of the written table before that.
+    """
+
+    def __init__(self, given: Rows, base: Snapshot | None, tables: Sequence[str] = ()) -> None:
         self.count: int | None = None
-        self.given: Rows = [] if given is None else given
+        self.given = given
+        self.base = base
+        self.tables = tables
 
     def over(self, pieces: Iterator[pa.Table]) -> Iterator[pa.Table]:
         self.count = 0
@@ -111,50 +124,85 @@ class _Counted:
         return f"{counted(self.count, 'row')} written"
 
 
+@contextmanager
 def _rows(
-    catalog: Catalog, insert: Insert, names: Mapping[str, str], settings: Settings, table: Table
-) -> _Counted:
+    catalog: Catalog, insert: Insert, settings: Settings, full_name: FullName, table: Table
+) -> Iterator[_Counted]:
     """The rows of the query under the names of the columns that they fill."""
     schema, query = table.schema, insert.query
-    if needs_spark(query, settings):
-        frame: DataFrame = spark_frame(catalog, query, {each: names[each] for each in query.tables})
+    base = table.table_files.snapshots.latest()
+    if query.rows is not None:
+        yield _of_literals(query.rows, insert, table, base)
+        return
+    if settings.engine == SPARK:
+        parsed = spark_query(query)
+        names = names_of(parsed, full_name)
+        frame: DataFrame = spark_frame(catalog, parsed, names)
         filled = filled_columns(insert, schema, table.name, len(frame.columns), frame.columns)
-        return _Counted(frame.toDF(*filled))
-    simple = simple_of(query)
-    if simple.rows is not None:
-        width = checked_width(simple.rows)
-        named = tuple(item.name for item in simple.items) or None
-        filled = filled_columns(insert, schema, table.name, width, named)
-        into = schema.fields_of(filled)
-        rows = _Counted(
-            [
-                {
-                    field.name: fitted_literal(value, field, at)
-                    for field, value in zip(into, row, strict=True)
-                }
-                for at, row in enumerate(simple.rows, start=1)
-            ]
-        )
-        rows.count = len(simple.rows)
-        return rows
-    assert simple.table is not None
-    source = names[simple.table]
-    found = names_of(catalog, simple, source) or ()
-    filled = filled_columns(insert, schema, table.name, len(found), found)
-    into = schema.fields_of(filled)
-    answered = answer(catalog, simple, source, into)
-    rows = _Counted()
-    rows.given = rows.over(_renamed(answered.pieces, answered.fields, filled))
+        yield _Counted(frame.toDF(*filled), base, tuple(names.values()))
+        return
+    with on_duckdb(catalog, query, settings, full_name) as running, running.told():
+        reader = running.reader()
+        said = None if query.is_values else tuple(reader.schema.names)
+        filled = filled_columns(insert, schema, table.name, len(reader.schema), said)
+        rows = _Counted([], base, running.tables)
+        rows.given = rows.over(_pieces(reader, schema.fields_of(filled)))
+        yield rows
+
+
+def _of_literals(
+    given: Sequence[Sequence[object]], insert: Insert, table: Table, base: Snapshot | None
+) -> _Counted:
+    width = len(given[0])
+    for at, row in enumerate(given):
+        if len(row) != width:
+            raise InvalidStatement(
+                f"row {at + 1} of VALUES has {len(row)} values, and row 1 has {width}; give each "
+                "row the same number, null for none"
+            )
+    filled = filled_columns(insert, table.schema, table.name, width, None)
+    into = table.schema.fields_of(filled)
+    rows = _Counted(
+        [
+            {field.name: _fitted(value, field, at) for field, value in zip(into, row, strict=True)}
+            for at, row in enumerate(given, start=1)
+        ],
+        base,
+    )
+    rows.count = len(given)
     return rows
 
 
-def _renamed(
-    pieces: Iterator[pa.Table], fields: Sequence[DataField], filled: Sequence[str]
-) -> Iterator[pa.Table]:
+def _fitted(value: object, field: DataField, row: int) -> object:
+    """A literal as the Python value that a column takes.
+
+    Raises:
+        InvalidRows: it does not fit the column.
+    """
+    try:
+        return fitted(value, field.type)
+    except InvalidRequestError as error:
+        raise InvalidRows(
+            f"row {row}: column {field.name} is {field.type}, and {plain(value)!r} is not: "
+            f"{error.__cause__ or error.message}",
+            column=field.name,
+        ) from error
+
+
+def _pieces(reader: pa.RecordBatchReader, into: Sequence[DataField]) -> Iterator[pa.Table]:
+    """Rows of DuckDB under the names of the columns that they fill."""
+    names = [field.name for field in into]
     # A statement without a row is one, too: it may replace a partition by nothing.
-    yield to_arrow_schema(fields).empty_table().rename_columns(list(filled))
-    for piece in pieces:
-        yield piece.rename_columns(list(filled))
+    yield to_arrow_schema(into).empty_table()
+    for batch in reader:
+        columns = [
+            # SQL's literals of fractions are decimals.
+            column.cast(to_arrow_type(field.type))
+            if pa.types.is_decimal(column.type) and pa.types.is_floating(to_arrow_type(field.type))
+            else column
+            for column, field in zip(batch.columns, into, strict=True)
+        ]
+        yield pa.table(columns, names=names)
 
 
 def _into_folders(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from lakewright.storage.catalog import Catalog
-from lakewright.storage.errors import DatabaseNotFound, InvalidStatement
+from lakewright.storage.errors import DatabaseNotFound, InvalidStatement, StorageError
 from lakewright.storage.session.earlier_tries import EarlierTries, changed_tables, statement_user
 from lakewright.storage.session.results import StatementResult, done, table_of
 from lakewright.storage.session.run_call import call, check_call
@@ -29,14 +29,8 @@ from lakewright.storage.session.run_partitions import (
     show_partitions,
     track_changes,
 )
-from lakewright.storage.session.run_query import (
-    answer,
-    explain,
-    needs_spark,
-    simple_of,
-    spark_answer,
-    spark_frame,
-)
+from lakewright.storage.session.run_query import check_query, on_duckdb, select
+from lakewright.storage.session.run_rows import delete, merge, truncate, update
 from lakewright.storage.session.run_tables import (
     add_primary_key,
     alter_table,
@@ -63,6 +57,7 @@ from lakewright.storage.sql.grammar.statements import (
     Compact,
     CreateDatabase,
     CreateTable,
+    Delete,
     Describe,
     DropDatabase,
     DropPartitions,
@@ -70,6 +65,7 @@ from lakewright.storage.sql.grammar.statements import (
     ExchangePartitions,
     Explain,
     Insert,
+    MergeInto,
     RenamePartition,
     RenameTable,
     RepairTable,
@@ -85,6 +81,8 @@ from lakewright.storage.sql.grammar.statements import (
     ShowTables,
     Statement,
     TrackChanges,
+    Truncate,
+    Update,
     UseDatabase,
 )
 
@@ -122,6 +120,9 @@ class Session:
         parsed = parse_statements(text)
         if not parsed:
             raise InvalidStatement("there is no statement; write one, such as SHOW TABLES")
+        for each, settings in self._with_settings(parsed):
+            if isinstance(each, (Select, Explain, Insert)):
+                check_query(each.query, settings)
         return self._each(parsed)
 
     def sql(self, text: str) -> StatementResult:
@@ -138,18 +139,26 @@ class Session:
 
     def _tables_of(self, parsed: Sequence[Parsed]) -> Iterator[str]:
         """The tables that statements may commit to, as the database will be when they run."""
+        for statement, settings in self._with_settings(parsed):
+            # A table without a database is refused when the statement runs.
+            with suppress(InvalidStatement):
+                for table in changed_tables(statement):
+                    yield _full_name(settings, table)
+
+    def _with_settings(self, parsed: Sequence[Parsed]) -> Iterator[tuple[Statement, Settings]]:
+        """Statements with the settings that they will find."""
         settings = self.settings
         for each in parsed:
-            match each.statement:
-                case UseDatabase(name=name) | SetSetting(name="database", value=str(name)):
-                    settings = settings.with_value(DATABASE, name)
-                case ResetSetting(name=name):
-                    settings = settings.without(name)
-                case statement:
-                    # A table without a database is refused when the statement runs.
-                    with suppress(InvalidStatement):
-                        for table in changed_tables(statement):
-                            yield _full_name(settings, table)
+            # A setting that is refused is refused when its statement runs.
+            with suppress(StorageError):
+                match each.statement:
+                    case UseDatabase(name=name):
+                        settings = settings.with_value(DATABASE, name)
+                    case SetSetting(name=str(name), value=str(value)):
+                        settings = settings.with_value(name, value)
+                    case ResetSetting(name=name):
+                        settings = settings.without(name)
+            yield each.statement, settings
 
     def _found(self, statement: Statement) -> StatementResult | None:
         """The result of a statement that an earlier try of the run has carried out."""
@@ -171,22 +180,15 @@ class Session:
 
     def _ran(self, statement: Statement) -> StatementResult:
         match statement:
-            case Insert(query=query):
-                names = self._names(statement.table, *query.tables)
+            case Insert():
                 commit = None if self.run_name is None else (self.run_name, self._number)
-                return run_insert(self._working, statement, names, self.settings, commit)
+                return run_insert(self._working, statement, self.settings, self._name, commit)
+            case Delete() | Update() | MergeInto() | Truncate():
+                return self._change_rows(statement)
             case Select(query=query):
-                return self._select(query)
+                return select(self.catalog, query, self.settings, self._name)
             case Explain(query=query):
-                simple = query.simple
-                if simple is None:
-                    raise InvalidStatement(
-                        f"{query.beyond} is beyond what EXPLAIN shows: the files that a filter on "
-                        "one table opens; write it with that table and filter alone"
-                    )
-                if simple.table is None:
-                    raise InvalidStatement("the query names no table, so nothing would be opened")
-                return explain(self.catalog, simple, self._name(simple.table))
+                return self._explain(query)
             case UseDatabase() | SetSetting() | ResetSetting():
                 return self._set(statement)
             case ShowDatabases() | ShowTables() | ShowCreateTable() | ShowColumns() | Describe():
@@ -210,20 +212,35 @@ class Session:
             case _:
                 return self._of_partitions(statement)
 
-    def _select(self, query: Query) -> StatementResult:
-        if needs_spark(query, self.settings):
-            frame = spark_frame(self.catalog, query, self._names(*query.tables))
-            return spark_answer(frame)
-        simple = simple_of(query)
-        table = "" if simple.table is None else self._name(simple.table)
-        return answer(self.catalog, simple, table).collected()
+    def _change_rows(self, asked: Delete | Update | MergeInto | Truncate) -> StatementResult:
+        table = self._working.table(self._name(asked.table))
+        match asked:
+            case Delete():
+                return delete(table, asked)
+            case Update():
+                return update(table, asked)
+            case MergeInto(source=query):
+                rows = select(self.catalog, query, self.settings, self._name).rows
+                assert rows is not None
+                return merge(table, asked, rows)
+            case Truncate():
+                return truncate(table, asked)
+            case _:
+                assert_never(asked)
+
+    def _explain(self, query: Query) -> StatementResult:
+        from lakewright.storage.session.explain_query import explained  # noqa: PLC0415
+
+        with on_duckdb(self.catalog, query, self.settings, self._name) as running:
+            return explained(running)
 
     def _create_as(self, asked: CreateTable, query: Query) -> StatementResult:
         """A table with the rows of a query; a query that fails leaves none."""
         name = self._name(asked.table)
         if asked.if_not_exists and self.catalog.table_exists(name):
             return done(f"{name} exists already", table=name, created=False)
-        return create_table_as(self._working, name, asked, self._select(query), self.settings)
+        rows = select(self.catalog, query, self.settings, self._name)
+        return create_table_as(self._working, name, asked, rows, self.settings)
 
     def _of_partitions(
         self,

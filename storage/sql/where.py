@@ -10,13 +10,14 @@ without a counterpart in `spec.predicate` are refused with an alternative.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from difflib import get_close_matches
 from typing import NoReturn
 
+import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, SqlglotError
@@ -119,6 +120,22 @@ def condition_of(node: exp.Expr, schema: TableSchema) -> Predicate:
         raise InvalidPredicate(
             f"filter {_shortened(text)!r} is nested too deeply; leave parentheses out"
         ) from None
+
+
+def parse_duckdb_filter(
+    text: str, names: Mapping[str, str], schema: TableSchema
+) -> Predicate | None:
+    """The filter that a part of a plan of DuckDB says, None if it is beyond such filters.
+
+    `names` are the columns of the table by their names in the plan.
+    """
+    try:
+        tree = sqlglot.parse_one(text, into=exp.Condition, dialect="duckdb")
+        for column in tree.find_all(exp.Column):
+            column.set("this", exp.to_identifier(names[column.name], quoted=True))
+        return condition_of(tree, schema)
+    except (SqlglotError, InvalidPredicate, KeyError):
+        return None
 
 
 def _parse(text: str) -> exp.Expr:

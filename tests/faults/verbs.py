@@ -151,6 +151,7 @@ KINDS: dict[str, Kind] = {
             "changelog.time-retained": "1 d",
         },
     ),
+    "marked": Kind(options={"deletion-vectors.enabled": "true"}),
     "tagging": Kind(options={"tag.automatic-creation": "batch"}, may_lack=f"{NAME} tag batch-"),
 }
 EVERY_KIND = ("keyed", "append", *(name for name in KINDS if name not in {"keyed", "append"}))
@@ -158,6 +159,14 @@ PARTED_KINDS = tuple(name for name in EVERY_KIND[1:] if KINDS[name].partitions)
 # A second try that finds its work done makes no tag.
 UNTAGGED_KINDS = tuple(name for name in PARTED_KINDS if name != "tagging")
 KEYED_KINDS = tuple(name for name in EVERY_KIND if KINDS[name].keys)
+# Rows of postponed buckets wait for a compaction, and no single one of them changes.
+CHANGING_KINDS = (
+    "append",
+    "fixed",
+    *(name for name in PARTED_KINDS if name not in {"append", "fixed", "postponed"}),
+    "keyed",
+    "marked",
+)
 POSTPONED = ("postponed",)
 READY_KINDS = tuple(name for name in EVERY_KIND if name not in POSTPONED)
 NO_TABLE = "none"
@@ -459,8 +468,29 @@ GONE = (TagNotFound, BranchNotFound, ConsumerNotFound, TableNotFound)
 THERE = (AlreadyExistsError,)
 NOTHING_LATER = (InvalidRequestError,)
 
+
+def _merge_rows(at: Place) -> object:
+    return at.table.merge(
+        [{"id": 2, "day": "a", "v": "merged"}, {"id": 50, "day": "c", "v": "merged"}],
+        on=["id", "day"],
+        when_matched="update",
+        when_not_matched="insert",
+        when_not_matched_by_source=[("t.id = 0", "delete")],
+    )
+
+
 CASES = (
     # Writing.
+    Case(
+        "delete rows", lambda at: at.table.delete("id = 2 OR id = 3"), CHANGING_KINDS, repeats=True
+    ),
+    Case(
+        "update rows",
+        lambda at: at.table.update({"v": "'changed'"}, "id = 2 OR id = 3"),
+        CHANGING_KINDS,
+        repeats=True,
+    ),
+    Case("merge rows", _merge_rows, CHANGING_KINDS, repeats=True),
     Case("write", lambda at: at.table.write(_new(at.table), **AS_JOB), EVERY_KIND),
     Case("write deletions", _remove_rows, KEYED_KINDS),
     Case("write to a branch", _write_to_branch, ("keyed", "append"), _branch),

@@ -13,7 +13,7 @@ import pytest
 from lakewright.storage.extras import EXTRAS
 from tests.packaging.conftest import ROOT, Base
 
-_SIZE_MB = 350
+_SIZE_MB = 430
 
 
 @pytest.fixture(scope="module")

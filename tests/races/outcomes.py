@@ -25,7 +25,8 @@ Json = dict[str, Any]
 
 _REWRITES = {"compact", "rescale"}
 _OF_PARTITIONS = ("drop", "rename")
-_COMMITS = {*WRITERS, *_REWRITES, *_OF_PARTITIONS}
+_OF_ROWS = ("delete", "update")
+_COMMITS = {*WRITERS, *_REWRITES, *_OF_PARTITIONS, *_OF_ROWS}
 _UNKNOWN = "CommitOutcomeUnknownError"
 _WRITING = {Verb.PUT, Verb.WRITE, Verb.OPEN, Verb.REPLACE}
 _MOVED = ("SchemaMoved", "StalePlan", "InvalidRequestError")
@@ -96,6 +97,13 @@ def _error_table() -> dict[tuple[str, str], tuple[str, ...]]:
     # A reader of a primary-key table must know its keys, and opens it again.
     found["read", "respec"] = ("FileMissing", "SchemaMoved")
     _add_partition_verbs(found)
+    for one in _OF_ROWS:
+        # The plan is of a history that is gone, or of rows with other columns.
+        found[one, "rollback"] = ("StalePlan", "FilesGone")
+        found[one, "alter"] = ("SchemaMoved",)
+        found[one, "rescale"] = ("BucketCountChanged", "SchemaMoved")
+        for other in (*_REWRITES, *_OF_PARTITIONS):
+            found[other, one] = ("StalePlan",)
     # Whose turn it was to ask the store for the time, every time.
     found["orphans", "orphans"] = ("UnavailableError",)
     # The other one went back as far already.

@@ -172,6 +172,15 @@ def respec_keyed(table: Table, number: int) -> str:
     return ""
 
 
+def _delete(table: Table, number: int) -> str:
+    return f"{table.delete(f'id = {1 + number}').deleted} deleted"
+
+
+def _update(table: Table, number: int) -> str:
+    done = table.update({"v": f"v || 'u{number}'"}, "id <> 2")
+    return f"{done.updated} updated"
+
+
 VERBS: dict[str, Verb] = {
     "append": _append,
     "upsert": _upsert,
@@ -184,6 +193,8 @@ VERBS: dict[str, Verb] = {
     "rollback": _rollback,
     "drop": _drop,
     "rename": _rename,
+    "delete": _delete,
+    "update": _update,
     "tag": _tag,
     "branch": _branch,
     "alter": _alter,

@@ -8,15 +8,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
+from lakewright.storage.errors import FileMissing, SnapshotNotFound
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.read.read import SplitReader
 from lakewright.storage.operations.read.scan import DataSplit, plan_scan
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.state.file_schemas import FileSchemas
 from lakewright.storage.operations.state.latest import read_latest
+from lakewright.storage.operations.state.rewrite_schema import check_rewritable
 from lakewright.storage.spec.data_types import AtomicType, TypeRoot
 from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.predicate import Not, Predicate, columns_of, may_match
@@ -24,6 +27,8 @@ from lakewright.storage.spec.snapshot import Snapshot
 
 # NaN is above every bound, and no comparison with it is true.
 _WITH_NAN = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
+
+_READ_AGAIN = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +71,21 @@ def find_matches(files: TableFiles, predicate: Predicate | None, engine: Engine)
     """The rows of the latest snapshot that a filter selects; all rows without one.
 
     Raises:
-        SnapshotNotFound: the snapshot expired while its files were read.
+        SnapshotNotFound: snapshots went again and again while their files were read.
+        SchemaMoved: a file may have columns that this schema does not know.
     """
+    for _ in range(_READ_AGAIN):
+        # It may expire or be rolled back meanwhile; the next one is read then.
+        with suppress(SnapshotNotFound, FileMissing):
+            return _find_matches(files, predicate, engine)
+    return _find_matches(files, predicate, engine)
+
+
+def _find_matches(files: TableFiles, predicate: Predicate | None, engine: Engine) -> Matches:
     snapshot, plan = read_latest(files, partial(_splits, files, predicate))
     # A plan decodes the metadata of a file each time that it is asked for.
     splits = [replace(each, files=tuple(each.files)) for each in plan]
+    check_rewritable(files, (file for each in splits for file in each.files))
     if not files.schema.is_keyed:
         splits = [single for each in splits for single in singles(each)]
     certain = _Certain(files, predicate)

@@ -34,6 +34,7 @@ from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.running.plan import Plan, ResultT
 from lakewright.storage.operations.state.latest import read_latest
 from lakewright.storage.operations.state.live_files import live_entries
+from lakewright.storage.operations.state.rewrite_schema import check_current_schema
 from lakewright.storage.operations.write.write import (
     StagingJob,
     StagingWriter,
@@ -310,6 +311,7 @@ def carried_out(
     started_ms = files.env.now_ms()
     for number in range(1, _ATTEMPTS + 1):
         try:
+            check_current_schema(files)
             _settle(files, engine)
             result = attempt(files)
         except (RetriesExhausted, SchemaMoved, CommitOutcomeUnknownError):

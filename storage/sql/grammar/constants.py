@@ -23,11 +23,7 @@ _INTEGERS = {
 
 
 class BeyondError(Exception):
-    """A part of a query that needs an engine; `instead` is what may do without one."""
-
-    def __init__(self, part: str, instead: str = "") -> None:
-        super().__init__(part)
-        self.instead = instead
+    """A part of a query that is more than a literal."""
 
 
 class ImpossibleError(Exception):

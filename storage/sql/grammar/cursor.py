@@ -62,6 +62,14 @@ class Word:
     def is_word(self, text: str) -> bool:
         return self.kind in (_PLAIN, _SIGN) and self.text.upper() == text
 
+    @property
+    def is_text(self) -> bool:
+        return self.kind == _TEXT
+
+    @property
+    def is_whole(self) -> bool:
+        return self.kind == _NUMBER and self.text.isdecimal()
+
 
 def split_statements(text: str) -> Iterator[Cursor]:
     """A cursor for each statement of a text; statements end at `;`.
@@ -127,6 +135,16 @@ class Cursor:
         return self._all[self._words[0].start : self._words[-1].end]
 
     @property
+    def around(self) -> str:
+        """The text of all statements."""
+        return self._all
+
+    @property
+    def words(self) -> Sequence[Word]:
+        """All words of the statement."""
+        return self._words
+
+    @property
     def is_at_end(self) -> bool:
         return self._at == len(self._words)
 
@@ -137,6 +155,20 @@ class Cursor:
         start = self._words[self._at].start
         self._at = len(self._words)
         return self._all[start : self._words[-1].end]
+
+    def expression(self, *ends: str) -> str:
+        """The text up to one of these words, a comma or the end, outside of parentheses."""
+        start, depth = self._at, 0
+        while not self.is_at_end:
+            word = self._words[self._at]
+            if not depth and any(self.peek(each) for each in (*ends, ",", ")")):
+                break
+            depth += word.is_word("(") + word.is_word("CASE")
+            depth -= word.is_word(")") + word.is_word("END")
+            self._at += 1
+        if start == self._at:
+            self.refuse(f"expected an expression, found {self.shown()}")
+        return self._all[self._words[start].start : self._words[self._at - 1].end]
 
     def mark(self) -> int:
         """Where the next word begins in the text, or where it ends."""

@@ -42,7 +42,7 @@ def insert(cursor: Cursor) -> Insert:
         dynamic=tuple(dynamic),
         columns=columns,
         by_name=by_name,
-        query=parse_query(cursor),
+        query=parse_query(cursor, fills=True),
     )
 
 

@@ -6,14 +6,9 @@ from collections.abc import Mapping
 
 # By the words that they begin with; longer ones stand before shorter ones.
 INSTEAD: Mapping[str, str] = {
-    "DELETE": "delete whole partitions by ALTER TABLE … DROP PARTITION (…); rows of a primary-key "
-    "table by writing them with the kind -D (Table.write)",
-    "UPDATE": "write the changed rows: INSERT INTO a primary-key table replaces rows by their key",
-    "MERGE": "INSERT INTO a primary-key table replaces rows by their key",
     "UPSERT": "INSERT INTO a primary-key table replaces rows by their key",
     "REPLACE INTO": "INSERT INTO a primary-key table replaces rows by their key",
     "REPLACE TABLE": "write DROP TABLE IF EXISTS t, then CREATE TABLE t",
-    "TRUNCATE": "drop its partitions by ALTER TABLE … DROP PARTITION (…), or INSERT OVERWRITE it",
     # Upkeep.
     "OPTIMIZE": "write ALTER TABLE t COMPACT 'major'; `lakewright sort-compact t --by c` is ZORDER",
     "VACUUM": "write CALL sys.expire_snapshots('t') and CALL sys.remove_orphan_files('t')",

@@ -15,7 +15,8 @@ from lakewright.storage.sql.grammar.insert import insert
 from lakewright.storage.sql.grammar.look import describe, show
 from lakewright.storage.sql.grammar.other_habits import INSTEAD
 from lakewright.storage.sql.grammar.partitions import repair_table
-from lakewright.storage.sql.grammar.query import parse_query
+from lakewright.storage.sql.grammar.query import FIRST_WORDS, parse_query
+from lakewright.storage.sql.grammar.rows import delete, merge, truncate, update
 from lakewright.storage.sql.grammar.statements import (
     Analyze,
     DropDatabase,
@@ -122,12 +123,13 @@ def _reset(cursor: Cursor) -> ResetSetting:
 
 
 _FAMILIES: Mapping[str, Callable[[Cursor], Statement]] = {
-    "SELECT": _select,
-    "VALUES": _select,
-    "WITH": _select,
-    "(": _select,
+    **dict.fromkeys(FIRST_WORDS, _select),
     "EXPLAIN": _explain,
     "INSERT": insert,
+    "DELETE": delete,
+    "UPDATE": update,
+    "MERGE": merge,
+    "TRUNCATE": truncate,
     "SHOW": show,
     "DESCRIBE": describe,
     "DESC": describe,

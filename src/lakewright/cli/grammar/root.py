@@ -30,6 +30,10 @@ _OWN: dict[str, dict[str, str]] = {
         "partitions": "the partitions of a table",
         "explain": "the upkeep policy of a table, and the lines that decided",
     },
+    "Rows": {
+        "merge": "change rows by those of a file that match",
+        "replay-rejects": "bad rows that were kept, tried again",
+    },
     "Upkeep": {
         "top": "watch a warehouse: what is due, and what was done",
         "upkeep": "carry out what is due in the whole warehouse",
@@ -69,6 +73,7 @@ _OWN: dict[str, dict[str, str]] = {
     },
     "Workspace": {
         "init": "a project with an example table, ready to run",
+        "declare": "a declaration proposed from a file or a query",
         "check": "what is wrong in files of declarations and policies",
         "yaml-schema": "the JSON Schema of these files, for editors",
         "demo": "a tour with a year of real flights",

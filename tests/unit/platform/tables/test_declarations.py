@@ -262,6 +262,16 @@ def test_a_word_that_is_not_what_its_place_takes_is_refused(
             "{csv: a, extra_columns: drop}",
             "9: source.extra_columns: drop is not one of refuse or ignore",
         ),
+        (
+            '{python: "a.b:c"}',
+            "{csv: a, max_bad_rows: 3}",
+            "9: source.max_bad_rows: a run leaves out no rows",
+        ),
+        (
+            '{python: "a.b:c"}',
+            "{stream: {csv: /a}, on_bad_row: skip}",
+            "9: source.on_bad_row: a stream stops at a bad row",
+        ),
         (OLD_EXPECTATION, "{sql: SELECT * FROM batch}", "a query needs a name for its asset check"),
         (
             OLD_EXPECTATION,

@@ -132,7 +132,9 @@ def test_literals_take_the_types_of_the_columns_that_they_fill(session: Session)
         3, NULL);
         INSERT INTO t (a, d) SELECT 7, d FROM t WHERE a IS NULL"""
     )
-    found = [tuple(map(str, row)) for row in rows_of(session, "SELECT * FROM t ORDER BY a")]
+    found = [
+        tuple(map(str, row)) for row in rows_of(session, "SELECT * FROM t ORDER BY a NULLS FIRST")
+    ]
     assert found == [
         ("None", "2024-02-01", "None", "None", "None", "2.0", "3.00", "None"),
         ("-1", "2024-01-31", "2024-01-31 10:00:00", "[('k', 1)]", r"b'\xff'", "1000.0", "1.50",

@@ -1,4 +1,4 @@
-"""Queries of one table in this process: order, names and what is refused."""
+"""Queries on DuckDB: rows, names, moments, what is pushed down and what is refused."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import datetime as dt
 import pytest
 
 from lakewright.storage import StorageError
-from lakewright.storage.errors import InvalidRows, InvalidStatement, UnsupportedError
+from lakewright.storage.errors import InvalidRows, InvalidStatement
 from lakewright.storage.session import Session
 from tests.unit.storage.session.conftest import rows_of
 
@@ -22,13 +22,11 @@ def numbers(session: Session) -> Session:
     return session
 
 
-def test_nan_is_the_greatest_and_null_the_least(numbers: Session) -> None:
-    ascending = [3, 5, 1, 4, 2]
+def test_nan_is_the_greatest_and_null_the_last(numbers: Session) -> None:
+    ascending = [5, 1, 4, 2, 3]
     assert rows_of(numbers, "SELECT a FROM t ORDER BY f") == [(each,) for each in ascending]
-    assert rows_of(numbers, "SELECT a FROM t ORDER BY f DESC") == [
-        (each,) for each in reversed(ascending)
-    ]
-    assert rows_of(numbers, "SELECT a FROM t ORDER BY f DESC LIMIT 1") == [(2,)]
+    assert rows_of(numbers, "SELECT a FROM t WHERE f > 5 ORDER BY a") == [(2,), (4,)]
+    assert rows_of(numbers, "SELECT a FROM t WHERE f = 'nan'::DOUBLE") == [(2,)]
 
 
 @pytest.mark.parametrize(
@@ -50,31 +48,24 @@ def test_a_name_in_order_by_means_a_column_of_the_result_first(
 @pytest.mark.parametrize(
     ("query", "error", "said"),
     [
-        ("SELECT a, b AS a FROM t ORDER BY a", InvalidStatement, "several columns a"),
-        ("SELECT a FROM t ORDER BY many", UnsupportedError, "ORDER BY many, a ARRAY<INT>"),
-        ("SELECT a FROM t ORDER BY named", InvalidStatement, "a MAP<STRING, INT> has no order"),
-        ("SELECT now()", UnsupportedError, r"NOW\(\) needs an engine: SET 'query.engine'"),
-        ("SELECT X'6'", InvalidStatement, "half a byte; write two digits"),
-        ("SELECT *", InvalidStatement, r"write SELECT \* FROM t"),
-        ("VALUES (1, x)", InvalidStatement, "a text stands in quotes: 'x'"),
-        ("VALUES (INTERVAL '1' DAY)", InvalidStatement, "which no column holds"),
-        ("VALUES (200Y)", InvalidStatement, "does not fit in 8 bits"),
-        ("VALUES (2), (1) ORDER BY 1", UnsupportedError, "ORDER BY behind VALUES needs"),
+        ("SELECT X'6'", InvalidStatement, "line 1, column 1: .* even number of hex digits"),
+        ("SELECT *", InvalidStatement, "without FROM"),
+        ("SELECT a FROM t LIMIT -1", InvalidStatement, "cannot be negative"),
+        ("SELECT t.a FROM t AS x", InvalidStatement, 'table "t" not found! Candidate tables: "x"'),
+        ("SELECT a FROM w.x.y", InvalidStatement, "column 15: .* has more than two parts"),
+        ("SELECT a FROM t VERSION AS OF b", InvalidStatement, "column 31: expected the id of a sn"),
+        ("SELECT a FROM t AT (VERSION => 1)", InvalidStatement, "write VERSION AS OF 3"),
+        ("SELECT FROM t", InvalidStatement, "without selection list"),
+        ("SELECT f::DATE FROM t", InvalidStatement, r"column 9: .* cast \(DOUBLE -> DATE\)"),
+        ("SELECT INTERVAL 1 DAY", InvalidStatement, "no type of a table: .* CAST it to VARCHAR"),
+        ("SELECT '\ud800'", InvalidStatement, "half of a surrogate pair"),
         ("INSERT INTO t (a) VALUES (DEFAULT)", InvalidStatement, "leave the column out"),
-        ("SELECT a FROM t LIMIT -1", InvalidStatement, "write a whole number from 0 on"),
-        ("SELECT t.a FROM t AS x", UnsupportedError, "t is no name of the table, which is x"),
-        ("SELECT a FROM w.x.y.z", InvalidStatement, "has more than two parts"),
-        ("SELECT a FROM t VERSION AS OF 1", InvalidStatement, "lakewright read t --snapshot N"),
-        ("EXPLAIN SELECT max(a) FROM t", InvalidStatement, "beyond what EXPLAIN shows"),
-        ("INSERT INTO t (named) VALUES (STRUCT(1))", InvalidRows, r"a struct; write MAP\("),
-        ("SELECT FROM t", InvalidStatement, "names no column"),
-        ("SELECT --1", InvalidStatement, "names no column"),
-        ("SELECT MAP('a')", InvalidStatement, "lacks an argument"),
-        ("SELECT MAP(ARRAY(1), 2)", UnsupportedError, "needs an engine"),
-        ("SELECT 1e", InvalidStatement, "1e is no number"),
-        ("SELECT 1e400", InvalidStatement, "1e400 is larger than every DOUBLE"),
-        ("INSERT INTO t (a) SELECT 'x' FROM t", InvalidRows, "column a is INT, and 'x' is not"),
-        ("INSERT INTO t (a) SELECT 3000000000 FROM t", InvalidRows, "does not fit in 32 bits"),
+        ("INSERT INTO t (a) VALUES (x)", InvalidStatement, "a text stands in quotes: 'x'"),
+        ("INSERT INTO t (a) VALUES (INTERVAL '1' DAY)", InvalidStatement, "which no column holds"),
+        ("INSERT INTO t (a) VALUES (200Y)", InvalidStatement, "does not fit in 8 bits"),
+        ("INSERT INTO t (named) VALUES (STRUCT(1))", InvalidRows, "it is a struct; write MAP"),
+        ("INSERT INTO t (a) SELECT 'x' FROM t", InvalidRows, "a is INT, and the rows hold string"),
+        ("INSERT INTO t (a) SELECT 3000000000 FROM t", InvalidRows, "3000000000 not in range"),
     ],
 )
 def test_what_cannot_be_answered_is_refused_by_what_is_wrong(
@@ -88,10 +79,10 @@ def test_what_cannot_be_answered_is_refused_by_what_is_wrong(
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ("SELECT a FROM t WHERE", r"line 1, column 17: .* something is missing after 'WHERE'"),
-        ("SELECT a FROM", r"line 1, column 14: .* expected table name, found the end of the"),
-        ("SELECT (a FROM t", r"line 1, column 11: .* expected \), near 'FROM'"),
-        ("SELECT a\nFROM t x y", r"line 2, column 10: .* 'y' is not expected here"),
+        ("SELECT a FROM t WHERE", r"line 1, column 17: .* syntax error at or near \"WHERE\""),
+        ("SHOW TABLES; SELECT é, a b c FROM t", r"line 1, column 28: .* at or near \"c\""),
+        ("SELECT a\nFROM t x y", r"line 2, column 10: .* at or near \"y\""),
+        ("SELECT a\nFROM t VERSION AS OF 1 x y", r"line 2, column 26: .* at or near \"y\""),
         ("SHOW TABLES;\nSELECT 'it''s' FROM `t", r"line 2, column 21: a name in backticks begins"),
         ("SELECT '\\'' -- it's\n, 'a", r"line 2, column 3: a text in single quotes begins here"),
         ("SELECT 1 /* '", r"line 1, column 10: a comment begins here and does not end"),
@@ -107,18 +98,15 @@ def test_a_query_that_cannot_be_parsed_is_refused_by_place_and_word(
 
 def test_a_limit_and_signs_hold_for_values(session: Session) -> None:
     assert rows_of(session, "VALUES (1), (2), (3) LIMIT 2") == [(1,), (2,)]
-    session.sql("CREATE TABLE v (a BIGINT); INSERT INTO v VALUES (-(1L)), (- -2), (3) LIMIT 2")
-    assert rows_of(session, "SELECT a FROM v ORDER BY a") == [(-1,), (2,)]
+    session.sql(
+        "CREATE TABLE v (a BIGINT, f DOUBLE); INSERT INTO v VALUES (-(1L), -1.5), (- -2, 1);"
+        "INSERT INTO v VALUES (3 + 4, 2.5), (8, 1) LIMIT 1"
+    )
+    assert rows_of(session, "SELECT * FROM v ORDER BY a") == [(-1, -1.5), (2, 1.0), (7, 2.5)]
 
 
 def test_hints_change_nothing(numbers: Session) -> None:
     assert rows_of(numbers, "SELECT /*+ BROADCAST(t) */ a FROM t WHERE a = 1") == [(1,)]
-
-
-def test_a_limit_above_all_counts_limits_nothing(numbers: Session) -> None:
-    for order in ("", "ORDER BY a"):
-        query = f"SELECT a FROM t {order} LIMIT 99999999999999999999999"
-        assert len(rows_of(numbers, query)) == 5
 
 
 def test_a_count_has_the_name_that_the_query_gives_it(numbers: Session) -> None:

@@ -14,7 +14,6 @@ from lakewright.storage.errors import (
     AlreadyExistsError,
     DatabaseNotFound,
     InvalidRequestError,
-    InvalidSchema,
     InvalidStatement,
     UnsupportedError,
 )
@@ -353,7 +352,7 @@ def test_a_filter_on_partition_columns_leaves_out_the_others(views: Session) -> 
     assert rows_of(views, f"SELECT * {where}") == [("eve", 8, "2019-8-31", "peru")]
     facts = dict(rows_of(views, f"EXPLAIN SELECT * {where}"))
     assert (facts["partitions read"], facts["partitions of the table"]) == ("1", "3")
-    assert (facts["files read"], facts["filter"]) == ("1", "date = '2019-8-31'")
+    assert (facts["files read"], facts["filter"]) == ("1", "(date = '2019-8-31')")
 
 
 @pytest.mark.mission("PT6", "PT17", "PT19", "RS1", "RS3")
@@ -426,10 +425,9 @@ def test_statements_of_other_systems_name_ours(session: Session, statement: str,
 @pytest.mark.parametrize(
     ("statement", "error", "message"),
     [
-        ("SELECT u + 1 FROM v", UnsupportedError, r"u \+ 1 needs an engine: SET 'query.engine'"),
         ("SET 'execution.runtime-mode' = 'streaming'", UnsupportedError, "read_changes"),
         ("SET nope = 1", StorageError, "'nope' is no setting"),
-        ("SELECT w FROM v", InvalidSchema, "no column 'w'; there are u"),
+        ("SELECT w FROM v", InvalidStatement, r'"w" not found .* Candidate bindings: "u"'),
         ("USE nope", StorageError, "no database nope"),
     ],
 )

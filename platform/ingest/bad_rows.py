@@ -1,0 +1,164 @@
+"""Bad rows: those of a source that do not parse, do not fit the table, or were not asked for.
+
+A declaration says what becomes of them (`on_bad_row`). Without it the first one ends the run;
+otherwise they are left out and counted here, and kept if they go to quarantine.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+import pyarrow as pa
+
+from lakewright.platform.tables.source_declarations import OnBadRow, SourceDeclaration
+from lakewright.storage.errors import InvalidRows
+
+_NOTHING_WRITTEN = "; nothing was written"
+
+
+class RowForm(Enum):
+    """What the text of a bad row is: as the file has it, as it was read, or of declared types."""
+
+    ORIGINAL = "original"
+    READ = "read"
+    TYPED = "typed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BadRow:
+    """A row that is left out, as the source has it.
+
+    `text` is a row of CSV with the columns `header`, or without them an object of JSON. `told` are
+    the columns that the path tells, as text. `partition` is the row's, where its partition columns
+    can be read.
+    """
+
+    source: str
+    text: str
+    reason: str
+    line: int | None = None
+    column: str | None = None
+    header: tuple[str, ...] | None = None
+    form: RowForm = RowForm.ORIGINAL
+    told: Mapping[str, str | None] = field(default_factory=dict)
+    partition: str | None = None
+
+
+@dataclass(slots=True)
+class BadRows:
+    """The bad rows of one run, counted, and kept for quarantine.
+
+    `sources` are the files that the run has read, by which earlier bad rows of them are replaced;
+    `reading` is that of the rows which came last.
+    """
+
+    most: int
+    keeps: bool
+    count: int = 0
+    rows: list[BadRow] = field(default_factory=list)
+    sources: set[str] = field(default_factory=set)
+    reading: str = ""
+    first: str = ""
+
+    def begin(self, source: str) -> None:
+        """The rows that come next are of this file or function."""
+        self.sources.add(source)
+        self.reading = source
+
+    def count_one(self, reason: str) -> None:
+        """Count a row.
+
+        Raises:
+            InvalidRows: there are too many.
+        """
+        self.count += 1
+        self.first = self.first or reason
+        if self.count > self.most:
+            raise TooManyBadRows(
+                f"more than {self.most:,} rows are bad, the first: {self.first}; nothing was "
+                "written; correct the source or the declaration, or raise `max_bad_rows`"
+            )
+
+    def add(self, row: BadRow) -> None:
+        """Count a row, and keep it if rows are kept.
+
+        Raises:
+            InvalidRows: there are too many.
+        """
+        self.count_one(row.reason)
+        self.keep(row)
+
+    def keep(self, row: BadRow) -> None:
+        """Keep a row that was counted before."""
+        if self.keeps:
+            self.rows.append(row)
+
+
+class TooManyBadRows(InvalidRows):
+    """More rows are bad than the declaration allows."""
+
+
+def bad_rows_of(source: SourceDeclaration | None) -> BadRows | None:
+    """What takes the bad rows of a run; None if the first one ends it."""
+    if source is None or source.on_bad_row is OnBadRow.FAIL:
+        return None
+    return BadRows(source.max_bad_rows, keeps=source.on_bad_row is OnBadRow.QUARANTINE)
+
+
+def fitting(
+    count: int,
+    fit: Callable[[int, int], pa.Table],
+    reject: Callable[[int, InvalidRows], None],
+) -> Iterator[pa.Table]:
+    """The rows that fit, in parts; `reject` gets the position of each other row, and why.
+
+    `fit` makes the rows of a part, by its start and length. What fails without rows is wrong with
+    the columns, and is raised.
+    """
+    fit(0, 0)
+    waiting = [(0, count)]
+    while waiting:
+        start, length = waiting.pop()
+        if not length:
+            continue
+        try:
+            rows = fit(start, length)
+        except InvalidRows as error:
+            if length == 1:
+                reject(start, error)
+            else:
+                half = length // 2
+                waiting += [(start + half, length - half), (start, half)]
+            continue
+        yield rows
+
+
+def reason_of(error: InvalidRows) -> str:
+    """Why a row is bad, without what an error says of the run."""
+    return error.message.removesuffix(_NOTHING_WRITTEN)
+
+
+def column_of(error: InvalidRows) -> str | None:
+    """The column whose value does not fit."""
+    column = error.details.get("column")
+    return column if isinstance(column, str) else None
+
+
+def row_text(row: Mapping[str, Any]) -> str:
+    """A row as an object of JSON, whose values are read back as those of declared types."""
+    return json.dumps(row, ensure_ascii=False, default=_plain)
+
+
+def row_texts(rows: pa.Table) -> list[str]:
+    """Rows as objects of JSON."""
+    return [row_text(each) for each in rows.to_pylist(maps_as_pydicts="strict")]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value).hex()
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)

@@ -1,0 +1,300 @@
+"""Proposes a declaration: the columns of a file, a query or rows, as YAML.
+
+What files and frames say of their types is taken over. Texts of CSV and JSON are read as the types
+that the platform would read them as, and the narrowest one that takes all of them is proposed, with
+a comment that says from how many values.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import yaml
+
+from lakewright.platform.ingest.find_files import FileSearch, FoundFile
+from lakewright.platform.ingest.source_readers import opened, pieces
+from lakewright.platform.ingest.text_values import TextLayout, from_text
+from lakewright.platform.tables.partition_keys import PartitionColumn
+from lakewright.platform.tables.source_declarations import SourceDeclaration
+from lakewright.platform.tables.source_paths import SourcePath
+from lakewright.platform.upkeep.words import counted
+from lakewright.storage import Catalog
+from lakewright.storage.codec.arrow_types import from_arrow_field
+from lakewright.storage.errors import InvalidRequestError, InvalidRows, NotFoundError
+from lakewright.storage.rows import arrow_tables, is_dataframe
+from lakewright.storage.spec.data_types import STRING, DataField, parse_data_type
+
+_MOST_ROWS = 10_000
+_FORMATS = ("csv", "json", "parquet", "orc", "avro")
+_DELIMITERS = ",;\t|"
+_QUERY = re.compile(r"\s*(SELECT|WITH)\b", re.IGNORECASE)
+# Zeros and ones are numbers before they are truth values.
+_TEXT_TYPES = ("BIGINT", "DOUBLE", "BOOLEAN", "DATE", "TIMESTAMP(6)", "TIMESTAMP_LTZ(6)")
+# Numbers that are names: leading zeros, or more digits than a number keeps.
+_IS_NAME = re.compile(r"[+-]?(0\d.*|\d{19,})")
+_SAMPLE_BYTES = 1 << 16
+# So many values with the same digits after the point are amounts.
+_MANY = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """A column, and what its type was taken from."""
+
+    name: str
+    type: str
+    note: str = ""
+
+
+def declare(rows: Any, *, table: str = "", catalog: Catalog | None = None) -> str:
+    """A declaration with the columns of rows, as YAML to be edited.
+
+    `rows` are the path of a file, a folder or a pattern (CSV, JSON, Parquet, ORC, Avro), a query
+    over the tables of the catalog, a DataFrame, an Arrow table, or dicts. `table` is the name to
+    propose.
+
+    Raises:
+        NotFoundError: no file is there.
+        InvalidRows: a file cannot be read.
+        InvalidSchema: a type has no counterpart.
+    """
+    if isinstance(rows, str) and is_query(rows):
+        if catalog is None:
+            raise InvalidRequestError("a query needs the catalog whose tables it reads")
+        return _of_query(rows, table, catalog)
+    if isinstance(rows, str | Path):
+        return _of_file(str(rows), table)
+    columns = _of_schema(_schema_of(rows))
+    return _yaml(table or "database.table", columns, source=None, told="the types of the rows")
+
+
+def is_query(text: str) -> bool:
+    """Whether a text is a query, and no path."""
+    return _QUERY.match(text) is not None
+
+
+def _schema_of(rows: Any) -> pa.Schema:
+    if is_dataframe(rows):
+        return rows.limit(1).toArrow().schema
+    if isinstance(rows, Sequence) and all(isinstance(each, Mapping) for each in rows):
+        return pa.Table.from_pylist([*rows]).schema
+    first = next(arrow_tables(rows, ()), None)
+    if first is None:
+        raise InvalidRequestError("there are no rows, whose types could be told")
+    return first.schema
+
+
+def _of_query(query: str, table: str, catalog: Catalog) -> str:
+    # The parser is large, and the other proposals do without it.
+    from lakewright.storage.session import Session  # noqa: PLC0415
+
+    result = Session(catalog).sql(query)
+    columns = [Proposed(each.name, str(each.type)) for each in result.fields]
+    source = {"sql": query.strip().rstrip(";")}
+    return _yaml(table or "database.table", columns, source=source, told="the types of the query")
+
+
+def _of_schema(schema: pa.Schema) -> list[Proposed]:
+    found = []
+    for each in schema:
+        note = "only nulls were seen" if pa.types.is_null(each.type) else ""
+        found.append(Proposed(each.name, str(from_arrow_field(_without_nulls(each))), note))
+    return found
+
+
+def _without_nulls(field: pa.Field) -> pa.Field:
+    """The field with text where only nulls were seen, at every depth."""
+    kind = field.type
+    if pa.types.is_null(kind):
+        kind = pa.string()
+    elif pa.types.is_list(kind):
+        kind = pa.list_(_without_nulls(kind.value_field))
+    elif pa.types.is_struct(kind):
+        kind = pa.struct([_without_nulls(each) for each in kind])
+    return field.with_type(kind)
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def _of_file(path: str, table: str) -> str:
+    parsed = SourcePath.parse(path)
+    keys = [PartitionColumn(name, STRING) for name in parsed.column_names]
+    for file_format in _FORMATS:
+        search = FileSearch(table=table, file_format=file_format, path=parsed, columns=tuple(keys))
+        file = next((each for each in search.files(None) if search.is_of_format(each.path)), None)
+        if file is not None:
+            break
+    else:
+        raise NotFoundError(
+            f"no file at {path} ends as one of {', '.join(_FORMATS)} does; name one"
+        )
+    # The declaration may lie in another folder, to which its paths are relative.
+    source: dict[str, Any] = {file_format: path if "://" in path else str(Path(path).absolute())}
+    if file_format == "csv":
+        source |= _form_of_csv(file)
+    form = SourceDeclaration.model_validate(source)
+    columns, told = _columns_of(file, form)
+    held = {each.name for each in columns}
+    columns += [
+        Proposed(k.name, "STRING NOT NULL", "from the path") for k in keys if k.name not in held
+    ]
+    name = table or f"database.{_name_of(file.path)}"
+    return _yaml(name, columns, source=source, told=told, keys=[each.name for each in keys])
+
+
+def _name_of(path: str) -> str:
+    stem = path.rstrip("/").rpartition("/")[2].partition(".")[0]
+    return re.sub(r"[^A-Za-z0-9]+", "_", stem).strip("_").lower() or "table"
+
+
+def _columns_of(file: FoundFile, form: SourceDeclaration) -> tuple[list[Proposed], str]:
+    found = pieces(file, form, (), None)
+    if form.file_format in ("parquet", "orc"):
+        first = next(found)
+        return _of_schema(first.read(0, 0, ()).schema), f"the types of {file.shown}"
+    if form.file_format == "csv":
+        tables = list(_first(piece.read(0, piece.row_count, ()) for piece in found))
+        rows = pa.concat_tables(tables)
+        if not form.header:
+            rows = rows.rename_columns([f"column{at + 1}" for at in range(rows.num_columns)])
+        columns = [_of_texts(name, rows.column(name).to_pylist()) for name in rows.column_names]
+        count = rows.num_rows
+    else:
+        records: list[Mapping[str, object]] = []
+        for piece in found:
+            records += piece.records.records if piece.records is not None else []
+            if len(records) >= _MOST_ROWS:
+                break
+        names = dict.fromkeys(name for each in records for name in each)
+        columns = [_of_values(name, [each.get(name) for each in records]) for name in names]
+        count = len(records)
+    return columns, f"the first {counted(count, 'row')} of {file.shown}"
+
+
+def _first(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    left = _MOST_ROWS
+    for each in tables:
+        yield each.slice(0, left)
+        left -= each.num_rows
+        if left <= 0:
+            return
+
+
+def _form_of_csv(file: FoundFile) -> dict[str, Any]:
+    """What differs from the defaults: the delimiter, the encoding, and a header that is missing."""
+    with opened(file) as stream:
+        data = bytes(stream.read(_SAMPLE_BYTES))
+    form: dict[str, Any] = {}
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        # The sample may end in the middle of a character.
+        text = data[: error.start].decode("utf-8-sig")
+        if error.start < len(data) - 4:
+            form["encoding"] = "latin-1"
+            text = data.decode("latin-1")
+    lines = [each for each in text.splitlines() if each][:100]
+    whole = lines[:-1] if len(data) == _SAMPLE_BYTES and len(lines) > 1 else lines
+    widths = {}
+    for delimiter in _DELIMITERS:
+        counts = {len(row) for row in csv.reader(whole, delimiter=delimiter)}
+        widths[delimiter] = counts.pop() if len(counts) == 1 else 0
+    best = max(_DELIMITERS, key=lambda each: widths[each])
+    delimiter = best if widths[best] > 1 else ","
+    if delimiter != ",":
+        form["delimiter"] = delimiter
+    first = next(csv.reader(whole[:1], delimiter=delimiter), [])
+    if any(re.fullmatch(r"[+-]?[\d.]+", each.strip()) for each in first):
+        form["header"] = False
+    return form
+
+
+# --- values ---------------------------------------------------------------------------------------
+
+
+def _of_texts(name: str, values: Sequence[str | None]) -> Proposed:
+    """The column of texts, by the narrowest type that reads them all."""
+    texts = [each for each in values if each is not None and each.strip()]
+    if not texts:
+        return Proposed(name, "STRING", f"no value in {counted(len(values), 'row')}")
+    empty = len(values) - len(texts)
+    note = f"guessed from {counted(len(texts), 'value')}"
+    note += f"; {empty:,} empty" if empty else ""
+    if any(_IS_NAME.fullmatch(each.strip()) for each in texts):
+        return Proposed(name, "STRING", note)
+    array = pa.array(texts, pa.string())
+    for kind in _TEXT_TYPES:
+        field = DataField(0, name, parse_data_type(kind))
+        try:
+            from_text(array, field, TextLayout(), first_row=0)
+        except InvalidRows:
+            continue
+        return Proposed(name, _amount(texts) or kind if kind == "DOUBLE" else kind, note)
+    return Proposed(name, "STRING", note)
+
+
+def _amount(texts: Sequence[str]) -> str | None:
+    """A decimal, if all numbers have the same digits after the point, as amounts of money have."""
+    digits = {len(each.strip().partition(".")[2]) for each in texts}
+    scale = digits.pop()
+    is_plain = all(re.fullmatch(r"[+-]?\d{1,14}\.\d{2,4}", each.strip()) for each in texts)
+    return f"DECIMAL(18, {scale})" if not digits and is_plain and len(texts) >= _MANY else None
+
+
+def _of_values(name: str, values: Sequence[object]) -> Proposed:
+    """The column of values of JSON or Avro."""
+    held = [each for each in values if each is not None]
+    if held and all(isinstance(each, str) for each in held):
+        return _of_texts(name, [each if isinstance(each, str) else None for each in values])
+    note = f"guessed from {counted(len(held), 'value')}"
+    try:
+        field = pa.field(name, pa.array(held).type)
+    except (pa.ArrowException, OverflowError):
+        return Proposed(name, "STRING", f"{note} of several kinds; choose a type")
+    if pa.types.is_null(field.type):
+        return Proposed(name, "STRING", f"no value in {counted(len(values), 'row')}")
+    empty = len(values) - len(held)
+    note += f"; {empty:,} without it" if empty else ""
+    return Proposed(name, str(from_arrow_field(_without_nulls(field))), note)
+
+
+# --- text -----------------------------------------------------------------------------------------
+
+
+def _yaml(
+    table: str,
+    columns: Sequence[Proposed],
+    *,
+    source: Mapping[str, Any] | None,
+    told: str,
+    keys: Sequence[str] = (),
+) -> str:
+    if not columns:
+        raise InvalidRequestError(f"no column was found in {told}")
+    lines = [
+        f"# Proposed from {told}: check the types, and add keys and partitions.",
+        f"table: {_inline(table)}",
+        "columns:",
+    ]
+    for each in columns:
+        note = f"  # {' '.join(each.note.split())}" if each.note else ""
+        lines.append(f"  - {_inline({'name': each.name, 'type': each.type})}{note}")
+    if keys:
+        lines.append(f"partition_keys: {_inline([*keys])}")
+    if source is not None:
+        lines.append(f"source: {_inline(dict(source))}")
+    return "\n".join([*lines, ""])
+
+
+def _inline(value: object) -> str:
+    text = yaml.safe_dump(
+        value, default_flow_style=True, sort_keys=False, allow_unicode=True, width=10**9
+    )
+    return text.removesuffix("\n").removesuffix("\n...")

@@ -1,0 +1,110 @@
+"""Expectations that judge each row by itself: the rows that do not meet one are bad rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakewright.platform.documents.expectation_catalog import EXPECTATION_KINDS
+from lakewright.platform.ingest.bad_rows import BadRow, BadRows, RowForm, row_texts
+from lakewright.platform.ingest.expectations import validate_arrow
+from lakewright.platform.tables.declarations import (
+    ExpectationDeclaration,
+    ExpectationSeverity,
+)
+from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
+from lakewright.storage.spec.partition_words import describe_partition
+
+# So many rows are judged at once.
+_ROWS_AT_ONCE = 500_000
+# What these find of a row depends on the others.
+_OF_ALL_ROWS = (
+    "to_be_unique",
+    "to_be_increasing",
+    "to_be_decreasing",
+    "z_scores",
+    "outliers",
+    "of_type",
+    "in_type_list",
+)
+_DELETED = ("-D", "-U")
+
+
+def row_expectations(
+    expectations: Sequence[ExpectationDeclaration],
+) -> list[ExpectationDeclaration]:
+    """The critical expectations that judge a row by itself, and allow no row that fails."""
+    return [
+        each
+        for each in expectations
+        if each.severity is ExpectationSeverity.CRITICAL
+        and each.sql is None
+        and "mostly" in EXPECTATION_KINDS[each.kind].arguments
+        and each.arguments.get("mostly", 1) == 1
+        and not any(word in each.kind for word in _OF_ALL_ROWS)
+    ]
+
+
+def unmet(rows: pa.Table, expectations: Sequence[ExpectationDeclaration]) -> dict[int, str]:
+    """By position, what the rows do not meet; a row that deletes a key has nothing to meet."""
+    if not expectations or not rows.num_rows:
+        return {}
+    places = pa.array(range(rows.num_rows))
+    if ROW_KIND_COLUMN in rows.column_names:
+        is_deleted = pc.is_in(rows.column(ROW_KIND_COLUMN), pa.array(_DELETED))
+        places = places.filter(pc.invert(is_deleted).combine_chunks())
+    found: dict[int, str] = {}
+    for outcome in validate_arrow(rows.take(places), expectations).outcomes:
+        for at in outcome.positions:
+            found.setdefault(places[at].as_py(), f"{outcome.expectation} is not met")
+    return found
+
+
+def meeting(
+    parts: Iterator[pa.Table],
+    expectations: Sequence[ExpectationDeclaration],
+    bad: BadRows,
+    partition_keys: Sequence[str],
+) -> Iterator[pa.Table]:
+    """The rows that meet the expectations; the others are bad rows."""
+    waiting: list[tuple[str, pa.Table]] = []
+    count = 0
+    for part in parts:
+        waiting.append((bad.reading, part))
+        count += part.num_rows
+        if count >= _ROWS_AT_ONCE:
+            yield _judged(waiting, expectations, bad, partition_keys)
+            waiting, count = [], 0
+    if waiting:
+        yield _judged(waiting, expectations, bad, partition_keys)
+
+
+def _judged(
+    parts: Sequence[tuple[str, pa.Table]],
+    expectations: Sequence[ExpectationDeclaration],
+    bad: BadRows,
+    partition_keys: Sequence[str],
+) -> pa.Table:
+    rows = pa.concat_tables([part for _, part in parts])
+    reasons = unmet(rows, expectations)
+    if not reasons:
+        return rows
+    sources = [source for source, part in parts for _ in range(part.num_rows)]
+    places = sorted(reasons)
+    failing = rows.take(pa.array(places))
+    is_known = bool(partition_keys) and {*partition_keys} <= {*rows.column_names}
+    specs = failing.select([*partition_keys]).to_pylist() if is_known else [{}] * len(places)
+    for at, text, spec in zip(places, row_texts(failing), specs, strict=True):
+        bad.add(
+            BadRow(
+                source=sources[at],
+                text=text,
+                reason=reasons[at],
+                form=RowForm.TYPED,
+                partition=describe_partition(spec) if is_known else None,
+            )
+        )
+    kept = pa.array([at not in reasons for at in range(rows.num_rows)])
+    return rows.filter(kept)

@@ -1,0 +1,333 @@
+"""Queries on DuckDB: its SQL over tables of the warehouse, and over nothing else.
+
+1. DuckDB's parser says which tables the text names; moments behind tables are taken out before.
+2. Each table becomes a view over a scan, under the name that the query gives it.
+3. DuckDB binds, optimises and runs the query; its scans read tables with the columns and filters
+   that it pushes down.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, NoReturn
+
+import duckdb
+import pyarrow as pa
+
+from lakewright.storage.catalog import Catalog
+from lakewright.storage.codec.arrow_types import columns_from_arrow
+from lakewright.storage.errors import (
+    InvalidSchema,
+    InvalidStatement,
+    UnsupportedError,
+)
+from lakewright.storage.session.query_source import (
+    ScannedTable,
+    check_names,
+    source_of,
+)
+from lakewright.storage.spec.data_types import DataField
+from lakewright.storage.sql.grammar.moments import TimedText, with_moments
+from lakewright.storage.sql.grammar.query import Query
+
+# A query sees no file, no network, no extension and no variable of the process, and writes nowhere.
+_LOCKED = {
+    "enable_external_access": "false",
+    "autoload_known_extensions": "false",
+    "autoinstall_known_extensions": "false",
+    "allow_community_extensions": "false",
+    "python_enable_replacements": "false",
+    "temp_directory": "",
+}
+_SHARE_OF_MEMORY = "60%"
+_TO_SPARK = "or let Spark run it: SET 'query.engine' = 'spark'"
+
+
+# A column of a scan in a text of DuckDB.
+COLUMN = re.compile(r'"?\b(c(\d+)_\d+)\b"?')
+
+
+@dataclass(frozen=True, slots=True)
+class TableName:
+    """A table as a query names it: `database` is empty if it says none."""
+
+    database: str
+    table: str
+
+    @property
+    def said(self) -> str:
+        return f"{self.database}.{self.table}" if self.database else self.table
+
+
+@dataclass(frozen=True, slots=True)
+class DuckQuery:
+    """A query whose text DuckDB can parse, and the tables that it names.
+
+    `maybe` are names of the query's own parts, under which it may name tables, too.
+    """
+
+    query: Query
+    timed: TimedText
+    tables: tuple[TableName, ...]
+    maybe: frozenset[str]
+
+    def refuse(self, error: str, offset: int | None) -> NoReturn:
+        """Refuse the query at a place of the text that DuckDB reads.
+
+        Raises:
+            InvalidStatement: always.
+        """
+        self.query.refuse(self.timed.offset_before(offset or 0), error)
+
+
+@lru_cache(maxsize=32)
+def duck_query(query: Query) -> DuckQuery:
+    """The query as DuckDB reads it.
+
+    Raises:
+        InvalidStatement: it cannot be parsed, or names what is no table here.
+    """
+    try:
+        query.text.encode()
+    except UnicodeEncodeError as error:
+        query.refuse(error.start, "half of a surrogate pair is no text")
+    timed = with_moments(query)
+    with _connected({}) as connection:
+        found = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [timed.text]).fetchone()
+    assert found is not None
+    tree = json.loads(found[0])
+    if tree["error"]:
+        offset = _characters(timed.text, int(tree.get("position") or 0))
+        query.refuse(
+            timed.offset_before(offset), f"the query cannot be parsed: {tree['error_message']}"
+        )
+    if len(tree["statements"]) != 1:
+        query.refuse(0, "expected one query: SELECT … or VALUES (…), (…)")
+    tables: list[TableName] = []
+    own: set[str] = set()
+    for node in _nodes(tree):
+        if node.get("type") == "BASE_TABLE":
+            _check_parts(node, query, timed)
+            tables.append(TableName(node["schema_name"], node["table_name"]))
+        own |= {each["key"].lower() for each in node.get("cte_map", {}).get("map", ())}
+    return DuckQuery(query, timed, tuple(dict.fromkeys(tables)), frozenset(own))
+
+
+def _check_parts(node: dict[str, Any], query: Query, timed: TimedText) -> None:
+    offset = timed.offset_before(_characters(timed.text, int(node["query_location"])))
+    if node["catalog_name"]:
+        query.refuse(
+            offset,
+            f"{node['catalog_name']}.{node['schema_name']}.{node['table_name']} has more than two "
+            "parts; the warehouse is the catalog: write database.table",
+        )
+    if node.get("at_clause"):
+        query.refuse(offset, "write VERSION AS OF 3 or TIMESTAMP AS OF '…' behind the table")
+    if not node["schema_name"] and set("./") & set(node["table_name"]):
+        query.refuse(offset, "a query reads tables of the warehouse, and no files: write db.table")
+
+
+def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            yield node
+            waiting += node.values()
+        elif isinstance(node, list):
+            waiting += node
+
+
+def _characters(text: str, position: int) -> int:
+    """A place in a text, from its place in UTF-8."""
+    return len(text.encode()[:position].decode(errors="ignore"))
+
+
+@contextmanager
+def _connected(settings: dict[str, str]) -> Iterator[duckdb.DuckDBPyConnection]:
+    connection = duckdb.connect(":memory:", config={**_LOCKED, **settings})
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+@dataclass
+class RunningQuery:
+    """A query bound to its tables: its columns, and its rows, read once."""
+
+    asked: DuckQuery
+    connection: duckdb.DuckDBPyConnection
+    scanned: list[ScannedTable] = field(default_factory=list)
+    failures: list[Exception] = field(default_factory=list)
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The full names of the tables that are read."""
+        return tuple(each.source.name for each in self.scanned)
+
+    def reader(self) -> pa.RecordBatchReader:
+        """The rows as DuckDB gives them.
+
+        Raises:
+            InvalidStatement: a name or a type in the query is wrong.
+        """
+        with self.told():
+            return self.connection.sql(self.asked.timed.text).to_arrow_reader(1 << 16)
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """Raise errors of reading as they were, and those of DuckDB as errors of the statement.
+
+        Raises:
+            InvalidStatement, UnsupportedError: DuckDB refuses the query.
+        """
+        try:
+            yield
+        except (duckdb.Error, pa.ArrowException, OSError, RuntimeError) as error:
+            if self.failures:
+                raise self.failures[0] from None
+            self._refuse(error)
+
+    def _refuse(self, error: BaseException) -> NoReturn:
+        said, _, where = str(error).partition("\n\nLINE ")
+        said = " ".join(said.partition("\n\tCandidate functions")[0].split())
+        said = named(said, self.scanned)
+        if isinstance(error, duckdb.OutOfMemoryException):
+            raise UnsupportedError(
+                f"the query needs more memory than this process gives it: {said}; filter more, "
+                f"{_TO_SPARK}"
+            ) from error
+        if isinstance(error, duckdb.PermissionException):
+            raise InvalidStatement(
+                "a query reads tables of the warehouse, and neither files nor the network nor "
+                f"extensions: {said}"
+            ) from error
+        offset = _shown_place(self.asked.timed.text, where)
+        message = said.partition(" Error: ")[2] or said
+        if offset is None:
+            raise InvalidStatement(f"the query fails: {message}") from error
+        self.asked.refuse(message, offset)
+
+
+def named(text: str, scanned: Sequence[ScannedTable]) -> str:
+    """A text of DuckDB with the names of columns as their tables have them."""
+    names = {own: said for each in scanned for own, said in each.columns.items()}
+    return COLUMN.sub(lambda found: names.get(found[1], found[0]), text)
+
+
+def _shown_place(text: str, where: str) -> int | None:
+    """The place in a text at which DuckDB points: a number, the line or a part of it, and a ^."""
+    number, _, rest = where.partition(": ")
+    line, _, mark = rest.partition("\n")
+    if not number.isdecimal() or "^" not in mark:
+        return None
+    start = 0
+    for _ in range(int(number) - 1):
+        start = text.find("\n", start) + 1
+    column = mark.index("^") - len(f"LINE {number}: ")
+    shown = line.removeprefix("...")
+    cut = len(line) - len(shown)
+    begin = text.find(shown.removesuffix("..."), start)
+    return None if begin < 0 else begin + max(0, column - cut)
+
+
+@contextmanager
+def running(
+    catalog: Catalog, asked: DuckQuery, database: str | None, full_name: Callable[[str], str]
+) -> Iterator[RunningQuery]:
+    """The query over its tables, as they are now; `full_name` adds the database of the session.
+
+    Raises:
+        NotFoundError: a table does not exist.
+        InvalidStatement: a table is in no database.
+    """
+    with _connected(
+        {"threads": str(catalog.env.cores()), "memory_limit": _SHARE_OF_MEMORY}
+    ) as connection:
+        bound = RunningQuery(asked, connection)
+        if database is not None:
+            connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_quoted(database)}")
+            connection.execute(f"SET schema = {_text(database)}")
+        connection.execute("SET TimeZone = 'UTC'")
+        views: dict[str, str] = {}
+        for name in asked.tables:
+            own_database, moment = asked.timed.databases.get(name.database, (name.database, None))
+            plain = TableName(own_database, name.table)
+            is_part = not name.database and name.table.lower() in asked.maybe
+            if is_part and (database is None or not catalog.table_exists(full_name(name.table))):
+                continue
+            full = full_name(plain.said)
+            other = views.setdefault(name.said.lower(), name.said)
+            if other != name.said:
+                raise InvalidStatement(f"SQL does not tell {other} and {name.said} apart")
+            source = source_of(catalog, full, moment)
+            check_names(source)
+            _bind(bound, name, ScannedTable(source, len(bound.scanned), bound.failures))
+        connection.execute("SET lock_configuration = true")
+        yield bound
+
+
+def _bind(bound: RunningQuery, name: TableName, scanned: ScannedTable) -> None:
+    """Make the table one that the query finds under its name."""
+    scan = f"scan of {len(bound.scanned)}"
+    bound.connection.register(scan, scanned)
+    columns = ", ".join(f"{own} AS {_quoted(said)}" for own, said in scanned.columns.items())
+    view = _quoted(name.table)
+    if name.database:
+        bound.connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_quoted(name.database)}")
+        view = f"{_quoted(name.database)}.{view}"
+    bound.connection.execute(f"CREATE VIEW {view} AS SELECT {columns} FROM {_quoted(scan)}")  # noqa: S608 - quoted
+    bound.scanned.append(scanned)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _text(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+# --- rows -----------------------------------------------------------------------------------------
+
+
+def shown_rows(rows: pa.Table) -> tuple[tuple[DataField, ...], pa.Table]:
+    """Rows of DuckDB in types of columns of tables, with these.
+
+    Raises:
+        InvalidStatement: a column is of a type that no table holds.
+    """
+    columns = []
+    for each, column in zip(rows.schema, rows.columns, strict=True):
+        target = _held_type(each.type)
+        try:
+            columns.append(column if target.equals(each.type) else column.cast(target))
+        except pa.ArrowException as error:
+            raise InvalidStatement(
+                f"column {each.name} of the result does not fit {target}: {error}"
+            ) from error
+    held = pa.table(columns, names=rows.column_names)
+    try:
+        found = columns_from_arrow(held.schema)
+    except InvalidSchema as error:
+        raise InvalidStatement(
+            f"a column of the result has no type of a table: {error.message}; CAST it to VARCHAR"
+        ) from error
+    return tuple(DataField(at, each.name, each.type) for at, each in enumerate(found)), held
+
+
+def _held_type(kind: pa.DataType) -> pa.DataType:
+    """The type in which a table holds what DuckDB gives."""
+    if pa.types.is_null(kind):
+        return pa.string()
+    if pa.types.is_dictionary(kind):
+        return kind.value_type
+    if pa.types.is_time64(kind):
+        return pa.time32("ms")
+    return pa.decimal128(20, 0) if pa.types.is_uint64(kind) else kind

@@ -1,0 +1,299 @@
+"""Rows that do not fit: left out, kept beside the table, and tried again."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import lakewright
+from lakewright.cli import main
+from lakewright.platform.ingest import replay_rejects as replays
+from lakewright.platform.ingest.rejects import Rejects
+from lakewright.storage import ChangeType
+from tests.pipelines.lake import EVENTS, Lake
+from tests.pipelines.test_file_sources import DAYS, FIRST, declare, put, sale, sales
+
+REJECTS = "shop.sales__rejects"
+CSV = """\
+amount,code,dt
+1.5,a,2024-01-01
+x,b,2024-01-01
+2.5,c,2024-01-01,more
+y,d,2024-01-02
+3.5,"e
+f",2024-01-01
+z,"g
+h",2024-01-01
+4.5,i,soon
+"""
+KEPT = "{csv: FOLDER/a.csv, on_bad_row: quarantine}"
+
+
+def rejects(lake: Lake) -> list[dict[str, Any]]:
+    return sorted(lake.rows(REJECTS), key=lambda row: row["line"] or 0)
+
+
+def test_rows_that_do_not_fit_are_kept_with_their_line_and_reason(lake: Lake) -> None:
+    put(lake, "a.csv", CSV)
+    declare(lake, KEPT)
+    outcome = lake.materialize("shop.sales", partitions="2024-01-01")
+    assert outcome.success
+    assert sales(lake) == [sale(FIRST, "a", "1.5"), sale(FIRST, "e\nf", "3.5")]
+    found = [(row["line"], row["text"], row["column_name"]) for row in rejects(lake)]
+    assert found == [
+        (3, "x,b,2024-01-01", "amount"),
+        (4, "2.5,c,2024-01-01,more", None),
+        (8, 'z,"g\nh",2024-01-01', "amount"),
+        (10, "4.5,i,soon", "dt"),
+    ]
+    assert {row["state"] for row in rejects(lake)} == {"open"}
+    assert "DECIMAL" in rejects(lake)[0]["reason"]
+
+
+def states(lake: Lake) -> dict[str, str]:
+    return {row["text"]: row["state"] for row in rejects(lake)}
+
+
+def test_rows_that_fit_a_changed_declaration_are_replayed_once(lake: Lake) -> None:
+    put(lake, "a.csv", CSV)
+    declare(lake, KEPT)
+    assert lake.materialize("shop.sales", partitions="2024-01-01").success
+    declare(lake, '{csv: FOLDER/a.csv, on_bad_row: quarantine, nulls: [x, ""]}')
+    for _ in range(2):
+        outcome = lake.run_job("replay_rejects", config(table="shop.sales"))
+        assert outcome.success
+        assert len(sales(lake)) == 3
+    assert {"dt": FIRST, "code": "b", "amount": None} in sales(lake)
+    assert states(lake) == {
+        "x,b,2024-01-01": "replayed",
+        "2.5,c,2024-01-01,more": "open",
+        'z,"g\nh",2024-01-01': "open",
+        "4.5,i,soon": "open",
+    }
+
+
+def config(**given: Any) -> dict[str, Any]:
+    return {"ops": {"replay_rejects": {"config": given}}}
+
+
+def test_a_replay_that_died_after_its_commit_appends_nothing_again(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(lake, "a.csv", CSV)
+    declare(lake, KEPT)
+    assert lake.materialize("shop.sales", partitions="2024-01-01").success
+    declare(lake, '{csv: FOLDER/a.csv, on_bad_row: quarantine, nulls: [x, ""]}')
+    settle = Rejects.settle
+
+    def dying(self: Rejects, rows: Any, state: str, by: str | None) -> None:
+        if state == replays.REPLAYED:
+            raise OSError("the machine died")
+        settle(self, rows, state, by)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Rejects, "settle", dying)
+        assert not lake.run_job("replay_rejects", config(table="shop.sales")).success
+    assert states(lake)["x,b,2024-01-01"] == "replaying"
+    assert lake.run_job("replay_rejects", config(table="shop.sales")).success
+    assert len(sales(lake)) == 3
+    assert states(lake)["x,b,2024-01-01"] == "replayed"
+
+
+def test_a_replay_that_died_before_its_commit_is_done_by_the_next_one(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(lake, "a.csv", CSV)
+    declare(lake, KEPT)
+    assert lake.materialize("shop.sales", partitions="2024-01-01").success
+    declare(lake, '{csv: FOLDER/a.csv, on_bad_row: quarantine, nulls: [x, ""]}')
+    settle = Rejects.settle
+
+    def dying(self: Rejects, rows: Any, state: str, by: str | None) -> None:
+        settle(self, rows, state, by)
+        if state == replays.REPLAYING:
+            raise OSError("the machine died")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Rejects, "settle", dying)
+        assert not lake.run_job("replay_rejects", config(table="shop.sales")).success
+    assert len(sales(lake)) == 2
+    assert lake.run_job("replay_rejects", config(table="shop.sales")).success
+    assert len(sales(lake)) == 3
+    assert states(lake)["x,b,2024-01-01"] == "replayed"
+
+
+def test_a_later_run_replaces_the_rejects_of_the_partitions_that_it_writes(lake: Lake) -> None:
+    put(lake, "a.csv", CSV)
+    declare(lake, KEPT)
+    assert lake.materialize("shop.sales", partitions="2024-01-01").success
+    assert lake.materialize("shop.sales", partitions=("2024-01-01", "2024-01-02")).success
+    put(lake, "a.csv", CSV.replace("x,b", "7,b").replace("soon", "2024-01-01"))
+    assert lake.materialize("shop.sales", partitions="2024-01-01").success
+    found = sorted((row["text"], row["state"]) for row in rejects(lake) if row["state"] == "open")
+    assert found == [
+        ("2.5,c,2024-01-01,more", "open"),
+        ("y,d,2024-01-02", "open"),
+        ('z,"g\nh",2024-01-01', "open"),
+    ]
+    assert lake.run_job("replay_rejects", config(table="shop.sales")).success
+    assert len(sales(lake)) == 4
+
+
+def test_a_retry_of_a_run_keeps_each_bad_row_once(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(lake, "a.csv", CSV)
+    declare(lake, KEPT)
+    keep, tries = Rejects.keep, []
+
+    def dying(self: Rejects, rows: Any, run: str) -> None:
+        keep(self, rows, run)
+        tries.append(run)
+        if len(tries) == 1:
+            keep(self, rows, run)
+
+    monkeypatch.setattr(Rejects, "keep", dying)
+    assert lake.materialize("shop.sales", partitions="2024-01-01").success
+    assert len(rejects(lake)) == 4
+    assert len(lake.table(REJECTS).history.snapshots()) == 2
+
+
+JSON = """\
+{"dt": "2024-01-01", "code": "a", "amount": 1.5}
+{"dt": "2024-01-01", "code": "b", "amount": "x"}
+{"dt": "2024-01-02", "code": "c", "amount": "y"}
+{"dt": "2024-01-01", "code":
+7
+{"dt": "2024-01-01", "code": "d", "amount": 2.5}
+"""
+
+
+def test_lines_of_json_that_do_not_parse_or_fit_are_kept(lake: Lake) -> None:
+    put(lake, "a.json", JSON)
+    declare(lake, "{json: FOLDER/a.json, on_bad_row: quarantine}")
+    assert lake.materialize("shop.sales", partitions="2024-01-01").success
+    assert sales(lake) == [sale(FIRST, "a", "1.5"), sale(FIRST, "d", "2.5")]
+    lines = JSON.splitlines()
+    assert [(row["line"], row["text"]) for row in rejects(lake)] == [
+        (2, lines[1]),
+        (4, lines[3]),
+        (5, lines[4]),
+    ]
+
+
+def test_values_of_parquet_that_do_not_fit_are_kept_and_replayed(lake: Lake) -> None:
+    amounts = [Decimal("1.500"), Decimal("2.125"), Decimal("3.500")]
+    rows = {"dt": [FIRST] * 3, "code": ["a", "b", "c"], "amount": amounts}
+    pq.write_table(pa.table(rows), lake.folder / "a.parquet")
+    declare(lake, "{parquet: FOLDER/a.parquet, on_bad_row: quarantine}")
+    assert lake.materialize("shop.sales", partitions="2024-01-01").success
+    assert sales(lake) == [sale(FIRST, "a", "1.5"), sale(FIRST, "c", "3.5")]
+    (kept,) = rejects(lake)
+    assert kept["text"] == '{"dt": "2024-01-01", "code": "b", "amount": "2.125"}'
+    assert kept["partition_name"] == "dt=2024-01-01"
+    lake.table("shop.sales").alter(ChangeType("amount", "DECIMAL(10, 3)"))
+    source = "{parquet: FOLDER/a.parquet, on_bad_row: quarantine}"
+    declare(lake, source, DAYS.replace("(10, 2)", "(10, 3)"))
+    assert lake.run_job("replay_rejects", config(table="shop.sales")).success
+    assert sorted(str(row["amount"]) for row in sales(lake)) == ["1.500", "2.125", "3.500"]
+
+
+FUNCTION = EVENTS.replace(
+    '{python: "tests.pipelines.sources:rows"}',
+    '{python: "tests.pipelines.sources:all_rows", on_bad_row: HOW}',
+)
+
+
+@pytest.mark.parametrize("as_arrow", [True, False])
+def test_rows_of_a_function_that_fail_or_were_not_asked_for_are_kept(
+    lake: Lake, *, as_arrow: bool
+) -> None:
+    given = [
+        {"dt": "2024-01-01", "id": 1, "amount": 1.0},
+        {"dt": "2024-01-02", "id": 2, "amount": 1.0},
+        {"dt": "2024-01-01", "id": None, "amount": 1.0},
+        {"dt": "2024-01-01", "id": 4, "amount": -1.0},
+    ]
+    lake.declare(FUNCTION.replace("HOW", "quarantine"))
+    lake.give(pa.Table.from_pylist(given) if as_arrow else given)
+    outcome = lake.materialize(partitions="2024-01-01")
+    assert outcome.success
+    assert [row["id"] for row in lake.rows()] == [1]
+    found = {row["text"]: row["reason"] for row in lake.rows("shop.events__rejects")}
+    assert len(found) == 3
+    assert any("was not requested" in reason for reason in found.values())
+    assert any("is NOT NULL" in reason or "null" in reason for reason in found.values())
+    assert any("expect_column_values_to_be_between" in reason for reason in found.values())
+    (told,) = outcome.materializations.values()
+    assert told["lakewright/rows_left_out"] == 3
+    assert told["lakewright/rejects"] == "shop.events__rejects"
+
+
+def test_skipped_rows_are_counted_and_not_kept(lake: Lake) -> None:
+    put(lake, "a.csv", CSV)
+    declare(lake, "{csv: FOLDER/a.csv, on_bad_row: skip}")
+    outcome = lake.materialize("shop.sales", partitions="2024-01-01")
+    assert outcome.success
+    assert len(sales(lake)) == 2
+    (told,) = outcome.materializations.values()
+    assert told["lakewright/rows_left_out"] == 4
+    assert not lake.catalog.table_exists(REJECTS)
+
+
+def test_more_bad_rows_than_allowed_end_the_run_and_leave_everything(lake: Lake) -> None:
+    put(lake, "a.csv", CSV)
+    declare(lake, "{csv: FOLDER/a.csv, on_bad_row: quarantine, max_bad_rows: 3}")
+    outcome = lake.materialize("shop.sales", partitions="2024-01-01")
+    assert not outcome.success
+    assert "more than 3 rows are bad" in outcome.failure
+    assert sales(lake) == []
+    assert not lake.catalog.table_exists(REJECTS)
+
+
+def test_the_value_of_a_variable_is_not_kept_with_a_bad_row(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET_PART", "hidden")
+    put(lake, "hidden/a.csv", CSV)
+    declare(lake, "{csv: 'FOLDER/${SECRET_PART}/a.csv', on_bad_row: quarantine}")
+    assert lake.materialize("shop.sales", partitions="2024-01-01").success
+    assert "${SECRET_PART}" in rejects(lake)[0]["source"]
+    assert not any("hidden" in str(row) for row in rejects(lake))
+
+
+def test_the_command_tells_what_it_appends_and_what_is_left(
+    lake: Lake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(lake, "a.csv", CSV)
+    declare(lake, KEPT)
+    where = ["--warehouse", lake.warehouse.location]
+    tables = ["shop.sales", "--tables", str(lake.folder / "tables")]
+    assert main([*where, "backfill", *tables, "--partitions", "2024-01-01"]) == 0
+    assert "4 bad rows left out" in capsys.readouterr().out
+    declare(lake, '{csv: FOLDER/a.csv, on_bad_row: quarantine, nulls: [x, ""]}')
+    assert main([*where, "replay-rejects", *tables, "--dry-run"]) == 0
+    told = capsys.readouterr().out
+    assert "dry run: 1 row of shop.sales__rejects appended to shop.sales, 3 left" in told
+    assert len(sales(lake)) == 2
+    assert main([*where, "replay-rejects", *tables, "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["appended"] == 1
+    assert any("the row has 4 values, and the file 3 columns" in e["why"] for e in found["left"])
+    assert not any("/tmp" in each["why"] for each in found["left"])
+    assert len(sales(lake)) == 3
+    assert lakewright.replay_rejects(lake.catalog, "shop.sales", tables=tables[2:]).appended == 0
+
+
+def test_undo_of_a_run_takes_its_rejects_back(lake: Lake) -> None:
+    put(lake, "a.csv", CSV)
+    declare(lake, KEPT)
+    outcome = lake.materialize("shop.sales", partitions="2024-01-01")
+    run_undo = {"ops": {"undo": {"config": {"run": outcome.run_id}}}}
+    assert lake.run_job("undo", run_undo).success
+    assert sales(lake) == []
+    assert rejects(lake) == []
