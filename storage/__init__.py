@@ -80,6 +80,10 @@ if TYPE_CHECKING:
         RewriteManifestsResult,
     )
     from lakewright.storage.operations.rewrite.sort_compact import SortCompactionPlan
+    from lakewright.storage.operations.row_changes.delete_rows import DeleteRowsPlan
+    from lakewright.storage.operations.row_changes.merge_rows import MergeRowsPlan
+    from lakewright.storage.operations.row_changes.statement import RowChangeResult
+    from lakewright.storage.operations.row_changes.update_rows import UpdateRowsPlan
     from lakewright.storage.operations.running.engine import Engine, LocalEngine
     from lakewright.storage.operations.schema.alter import AlterPlan, AlterResult
     from lakewright.storage.operations.schema.validate_rows import (
@@ -147,6 +151,10 @@ _NAMES = {
     "operations.partitions.partition_properties": "PartitionProperties",
     "operations.partitions.rename_partition": "RenamePartitionPlan RenamePartitionResult",
     "operations.partitions.repair_partitions": "RepairMode RepairPlan RepairResult",
+    "operations.row_changes.delete_rows": "DeleteRowsPlan",
+    "operations.row_changes.merge_rows": "MergeRowsPlan",
+    "operations.row_changes.statement": "RowChangeResult",
+    "operations.row_changes.update_rows": "UpdateRowsPlan",
     "operations.references.branches": "Branch DeleteBranchPlan",
     "operations.references.consumers": "Consumer",
     "operations.references.fast_forward": "FastForwardPlan",
@@ -225,6 +233,7 @@ __all__ = [
     "Consumer",
     "DataType",
     "DeleteBranchPlan",
+    "DeleteRowsPlan",
     "DeleteTagsPlan",
     "Dependent",
     "DropColumn",
@@ -254,6 +263,7 @@ __all__ = [
     "LocalEngine",
     "MarkDonePlan",
     "MarkDoneResult",
+    "MergeRowsPlan",
     "MoveColumn",
     "OrphanSearch",
     "OrphansPlan",
@@ -283,6 +293,7 @@ __all__ = [
     "RewriteManifestsPlan",
     "RewriteManifestsResult",
     "RollbackPlan",
+    "RowChangeResult",
     "Rule",
     "SchemaSpec",
     "SetOption",
@@ -298,6 +309,7 @@ __all__ = [
     "TableStatistics",
     "Tag",
     "UnnamedFiles",
+    "UpdateRowsPlan",
     "ValidateRowsPlan",
     "ValidateRowsResult",
     "VerifyLevel",

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from lakewright.storage.errors import UnsupportedError
+from lakewright.storage.extras import needed_for
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.changes.change_plan import ChangePlan
 from lakewright.storage.operations.changes.change_read import ChangeReader, collect_changes
@@ -23,6 +25,10 @@ from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    from duckdb import DuckDBPyConnection, DuckDBPyRelation
+
     from lakewright.storage.spark import DataFrame, SparkSession
 
 
@@ -56,6 +62,66 @@ class Scan:
         with logged(self.reader.nulled, self.table_files.name):
             for split in self.plan.splits:
                 yield from self.reader.read(split)
+
+    def to_batches(self) -> pa.RecordBatchReader:
+        """Rows as a stream of Arrow batches, read once; each call begins a new one."""
+        schema = _nullable(self.reader)
+        batches = (
+            batch
+            for rows in self.batches()
+            for batch in (rows if rows.schema.equals(schema) else rows.cast(schema)).to_batches()
+        )
+        return pa.RecordBatchReader.from_batches(schema, batches)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The rows for every library that reads streams of Arrow: Polars, DuckDB, pandas."""
+        return self.to_batches().__arrow_c_stream__(requested_schema)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """All rows in memory as a DataFrame of pandas.
+
+        Raises:
+            UnsupportedError: pandas is not installed.
+        """
+        with needed_for("to_pandas"):
+            import pandas as pd  # noqa: F401, PLC0415
+        found: pd.DataFrame = self.read().to_pandas()
+        return found
+
+    def to_polars(self) -> pl.DataFrame:
+        """All rows in memory as a DataFrame of Polars.
+
+        Raises:
+            UnsupportedError: Polars is not installed.
+        """
+        try:
+            import polars as pl  # noqa: PLC0415
+        except ImportError as error:
+            raise UnsupportedError("to_polars needs polars: pip install polars") from error
+        return pl.DataFrame(self.read())
+
+    def to_duckdb(self, connection: DuckDBPyConnection | None = None) -> DuckDBPyRelation:
+        """The rows as a relation of DuckDB, which reads them each time that it runs."""
+        import duckdb  # noqa: PLC0415  # a large library
+
+        return (connection or duckdb.connect()).from_arrow(self)
+
+    def count(self) -> int:
+        """How many rows there are: without a filter, by metadata alone where no rows are merged."""
+        count = 0
+        for split in self.splits:
+            told = self._told_count(split)
+            if told is None:
+                told = sum(rows.num_rows for rows in self.reader.read(split))
+            count += told
+        return count
+
+    def _told_count(self, split: DataSplit) -> int | None:
+        """The rows of a split by its metadata, None if it does not tell."""
+        gone = [where.cardinality for _, where in split.deletions]
+        if self.reader.predicate is not None or split.merge or None in gone:
+            return None
+        return sum(file.row_count for file in split.files) - sum(each or 0 for each in gone)
 
     @property
     def nulled_values(self) -> dict[str, int]:
@@ -156,8 +222,12 @@ def _collected(
     return _joined(reader, parts)
 
 
+def _nullable(reader: SplitReader) -> pa.Schema:
+    return pa.schema([field.with_nullable(True) for field in reader.arrow_schema])
+
+
 def _joined(reader: SplitReader, parts: list[pa.Table]) -> pa.Table:
-    nullable = pa.schema([field.with_nullable(True) for field in reader.arrow_schema])
+    nullable = _nullable(reader)
     if not parts:
         return nullable.empty_table()
     # The cast copies nothing here, but visits every chunk.

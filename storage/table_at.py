@@ -38,6 +38,10 @@ from lakewright.storage.spec.supported_options import Use, check_supported
 from lakewright.storage.spec.table_statistics import TableStatistics
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    from duckdb import DuckDBPyConnection, DuckDBPyRelation
+
     from lakewright.storage.spark import DataFrame, SparkSession
 
 
@@ -79,6 +83,41 @@ class Readable(ABC):
             UnsupportedError: the table has an option that is not implemented.
         """
         return self.scan(where, columns).read(limit)
+
+    def count(self, where: Where | None = None) -> int:
+        """How many rows there are, by metadata alone where it tells."""
+        return self.scan(where, self.schema.field_names[:1]).count()
+
+    def to_batches(
+        self, where: Where | None = None, columns: Sequence[str] | None = None
+    ) -> pa.RecordBatchReader:
+        """Rows as a stream of Arrow batches, read once."""
+        return self.scan(where, columns).to_batches()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The rows for every library that reads streams of Arrow: Polars, DuckDB, pandas."""
+        return self.scan().__arrow_c_stream__(requested_schema)
+
+    def to_pandas(
+        self, where: Where | None = None, columns: Sequence[str] | None = None
+    ) -> pd.DataFrame:
+        """Rows in memory as a DataFrame of pandas; see `Scan.to_pandas`."""
+        return self.scan(where, columns).to_pandas()
+
+    def to_polars(
+        self, where: Where | None = None, columns: Sequence[str] | None = None
+    ) -> pl.DataFrame:
+        """Rows in memory as a DataFrame of Polars; see `Scan.to_polars`."""
+        return self.scan(where, columns).to_polars()
+
+    def to_duckdb(
+        self,
+        connection: DuckDBPyConnection | None = None,
+        where: Where | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> DuckDBPyRelation:
+        """Rows as a relation of DuckDB; see `Scan.to_duckdb`."""
+        return self.scan(where, columns).to_duckdb(connection)
 
     def to_spark(
         self,

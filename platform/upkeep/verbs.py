@@ -5,6 +5,7 @@ from __future__ import annotations
 from lakewright.platform.upkeep.add_primary_key import ADD_PRIMARY_KEY
 from lakewright.platform.upkeep.alter import ALTER
 from lakewright.platform.upkeep.analyze import ANALYZE
+from lakewright.platform.upkeep.change_rows import DELETE_ROWS, UPDATE_ROWS
 from lakewright.platform.upkeep.clean import PURGE, REMOVE_ORPHANS, RESTORE
 from lakewright.platform.upkeep.compact import COMPACT
 from lakewright.platform.upkeep.drop_partitions import DROP_PARTITIONS
@@ -54,6 +55,8 @@ _ALL: tuple[AnyVerb, ...] = (
     DELETE_BRANCH,
     ADD_PARTITIONS,
     REPAIR_PARTITIONS,
+    DELETE_ROWS,
+    UPDATE_ROWS,
     DROP_PARTITIONS,
     RENAME_PARTITION,
     EXCHANGE_PARTITION,

@@ -112,30 +112,49 @@ def read_rows(
         yield from file.tables(asked or file.column_names[:1], batch_rows)
 
 
+@dataclass(frozen=True, slots=True)
+class WantedPieces:
+    """The pieces of files that `may_hold` takes, by the bounds of the columns `bounded`.
+
+    With `any_writer` bounds are used only if the file says in which order they are.
+    """
+
+    bounded: Sequence[str]
+    may_hold: Callable[[ColumnBounds], bool]
+    any_writer: bool = False
+
+
 def read_pieces(
     fs: FileSystem,
     path: str,
     columns: Sequence[str],
     *,
     expected_rows: int,
-    bounded: Sequence[str],
-    may_hold: Callable[[ColumnBounds], bool],
+    wanted: WantedPieces,
+    batch_rows: int | None = None,
+    may_lack: Collection[str] = (),
 ) -> Iterator[tuple[int, pa.Table]]:
     """The pieces of a data file that may hold some rows, each with its first row's number.
 
-    A piece is a row group of a Parquet file; `may_hold` decides from the bounds of the columns
-    `bounded`. A file of another format is one piece, since it has no such bounds.
+    A piece is a row group of a Parquet file, or a batch of one. A file of another format is read
+    whole, since it has no such bounds.
 
     Raises:
         FileMissing, CorruptionError, UnsupportedError: as `read_rows`.
     """
-    with _opened(fs, path, streams=False) as file:
-        _check_rows_and_columns(file, path, columns, expected_rows)
+    streams = batch_rows is not None
+    with _opened(fs, path, streams=streams, any_writer=wanted.any_writer) as file:
+        held = set(file.column_names)
+        asked = [name for name in columns if name in held or name not in may_lack]
+        _check_rows_and_columns(file, path, asked, expected_rows)
+        asked = asked or list(file.column_names[:1])
         if isinstance(file, ParquetFileReader):
-            yield from file.row_groups(columns, bounded, may_hold)
-        elif may_hold({}):
-            for rows in file.tables(columns, None):
-                yield 0, rows
+            yield from file.row_groups(asked, wanted.bounded, wanted.may_hold, batch_rows)
+        elif wanted.may_hold({}):
+            start = 0
+            for rows in file.tables(asked, batch_rows):
+                yield start, rows
+                start += rows.num_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,12 +242,21 @@ def _check_rows_and_columns(
 
 @contextmanager
 def _opened(
-    fs: FileSystem, path: str, *, streams: bool, name: str | None = None
+    fs: FileSystem,
+    path: str,
+    *,
+    streams: bool,
+    name: str | None = None,
+    any_writer: bool = False,
 ) -> Iterator[DataFileReader]:
     """The open file; errors of reading are raised as storage errors."""
     name = name or format_of_path(path)
     with _translated(path), fs.open_input(path) as source:
-        yield _reader(name, source, path, streams=streams)
+        size = None
+        if any_writer and name == PARQUET:
+            size = int(source.seek(0, SEEK_END))
+            source.seek(0)
+        yield _reader(name, source, path, streams=streams, file_size=size)
 
 
 @contextmanager

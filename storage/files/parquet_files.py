@@ -203,8 +203,9 @@ class ParquetFileReader:
         columns: Sequence[str],
         bounded: Sequence[str],
         may_hold: Callable[[ColumnBounds], bool],
+        batch_rows: int | None,
     ) -> Iterator[tuple[int, pa.Table]]:
-        """The row groups that `may_hold` takes, each with the number of its first row.
+        """The row groups that `may_hold` takes, each whole or in batches, with their first rows.
 
         `may_hold` gets the known bounds of the columns `bounded` for each row group.
         """
@@ -215,9 +216,17 @@ class ParquetFileReader:
             group = metadata.row_group(number)
             found = {name: _bounds(group.column(index)) for name, index in leaves.items()}
             known = {name: bounds for name, bounds in found.items() if bounds is not None}
-            if may_hold(known):
-                yield start, self._file.read_row_group(number, columns=list(columns))
-            start += int(group.num_rows)
+            at, start = start, start + int(group.num_rows)
+            if not may_hold(known):
+                continue
+            if batch_rows is None:
+                yield at, self._file.read_row_group(number, columns=list(columns))
+                continue
+            for batch in self._file.iter_batches(
+                batch_size=batch_rows, row_groups=[number], columns=list(columns)
+            ):
+                yield at, pa.Table.from_batches([batch])
+                at += batch.num_rows
 
     def _trusted(self, leaves: dict[str, int]) -> dict[str, int]:
         """The columns whose bounds may be used."""
@@ -267,7 +276,7 @@ def _bounds(column: Any) -> tuple[Any, Any] | None:
         return None
     try:
         low, high = statistics.min, statistics.max
-    except (ValueError, pa.ArrowException):
+    except (ValueError, OverflowError, pa.ArrowException):
         # Bytes that are no value of the type, such as a text that was cut within a character.
         return None
     return (low, high) if low <= high else None

@@ -30,6 +30,7 @@ from lakewright.storage.session.run_partitions import (
     track_changes,
 )
 from lakewright.storage.session.run_query import check_query, on_duckdb, select
+from lakewright.storage.session.run_rows import delete, merge, truncate, update
 from lakewright.storage.session.run_tables import (
     add_primary_key,
     alter_table,
@@ -56,6 +57,7 @@ from lakewright.storage.sql.grammar.statements import (
     Compact,
     CreateDatabase,
     CreateTable,
+    Delete,
     Describe,
     DropDatabase,
     DropPartitions,
@@ -63,6 +65,7 @@ from lakewright.storage.sql.grammar.statements import (
     ExchangePartitions,
     Explain,
     Insert,
+    MergeInto,
     RenamePartition,
     RenameTable,
     RepairTable,
@@ -78,6 +81,8 @@ from lakewright.storage.sql.grammar.statements import (
     ShowTables,
     Statement,
     TrackChanges,
+    Truncate,
+    Update,
     UseDatabase,
 )
 
@@ -178,6 +183,8 @@ class Session:
             case Insert():
                 commit = None if self.run_name is None else (self.run_name, self._number)
                 return run_insert(self._working, statement, self.settings, self._name, commit)
+            case Delete() | Update() | MergeInto() | Truncate():
+                return self._change_rows(statement)
             case Select(query=query):
                 return select(self.catalog, query, self.settings, self._name)
             case Explain(query=query):
@@ -204,6 +211,22 @@ class Session:
                 return self._kept(statement)
             case _:
                 return self._of_partitions(statement)
+
+    def _change_rows(self, asked: Delete | Update | MergeInto | Truncate) -> StatementResult:
+        table = self._working.table(self._name(asked.table))
+        match asked:
+            case Delete():
+                return delete(table, asked)
+            case Update():
+                return update(table, asked)
+            case MergeInto(source=query):
+                rows = select(self.catalog, query, self.settings, self._name).rows
+                assert rows is not None
+                return merge(table, asked, rows)
+            case Truncate():
+                return truncate(table, asked)
+            case _:
+                assert_never(asked)
 
     def _explain(self, query: Query) -> StatementResult:
         from lakewright.storage.session.explain_query import explained  # noqa: PLC0415

@@ -12,9 +12,13 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import click
 from click.exceptions import NoArgsIsHelpError
+
+if TYPE_CHECKING:
+    from lakewright.storage.errors import StorageError
 
 # Not 1, the code of Python for an uncaught error: in `diff` that is a change with warnings.
 UNEXPECTED = 70
@@ -125,6 +129,7 @@ def _run(root: click.Group, arguments: list[str]) -> int:
             traceback.print_exc()
             return UNEXPECTED
         _say_error(error.message)
+        _say_excerpt(error)
         return exit_code_of(error)
     return code if isinstance(code, int) else 0
 
@@ -140,6 +145,12 @@ def _refuse(error: click.ClickException) -> int:
         message += f"; see {error.ctx.command_path} --help"
     _say_error(message)
     return error.exit_code
+
+
+def _say_excerpt(error: StorageError) -> None:
+    """Show the word of a statement that is wrong."""
+    for line in str(error.details.get("excerpt", "")).splitlines():
+        sys.stderr.write(f"  {line}\n")
 
 
 def _say_error(message: str) -> None:

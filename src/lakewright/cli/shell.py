@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from textwrap import indent
 from typing import TYPE_CHECKING
 
 import click
@@ -81,7 +82,9 @@ class Shell:
         try:
             work(text)
         except StorageError as error:
-            click.echo(f"error: {error.message}", err=True)
+            excerpt = error.details.get("excerpt")
+            shown = "" if excerpt is None else "\n" + indent(str(excerpt), "  ")
+            click.echo(f"error: {error.message}{shown}", err=True)
         except KeyboardInterrupt:
             click.echo("interrupted", err=True)
 

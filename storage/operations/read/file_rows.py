@@ -38,9 +38,15 @@ from lakewright.storage.errors import (
     UnsupportedError,
     VerificationFailed,
 )
-from lakewright.storage.files.data_files import format_of_path, read_rows
+from lakewright.storage.files.data_files import (
+    WantedPieces,
+    format_of_path,
+    read_pieces,
+    read_rows,
+)
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.merge import ORIGIN, POSITION
+from lakewright.storage.operations.read.row_group_filter import row_group_filter
 from lakewright.storage.operations.read.row_positions import kept_positions, placed_rows
 from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.operations.read.unfit_values import (
@@ -54,9 +60,10 @@ from lakewright.storage.operations.running.task_memory import BATCH_BYTES
 from lakewright.storage.operations.state.file_schemas import FileSchemas
 from lakewright.storage.spec.cast_mode import CAST_MODE, CastMode, cast_mode, combines_rows
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
-from lakewright.storage.spec.file_format import ORC
+from lakewright.storage.spec.file_format import ORC, PARQUET
 from lakewright.storage.spec.index import DeletionVectorRange
 from lakewright.storage.spec.manifest import DataFileMeta
+from lakewright.storage.spec.predicate import Predicate
 from lakewright.storage.spec.schema import COUNT, KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 from lakewright.storage.spec.schema_casts import casts_of
 from lakewright.storage.spec.schema_mapping import CastValues, FieldMapping
@@ -112,7 +119,8 @@ class FileRows:
     With `proved` the reader compares the mapped rows with the stored values of files of other
     schemas, and raises `VerificationFailed` if they differ. With `shown` the rows are only shown: a
     value without an exact equivalent in the column's new type may change. `nulled` counts values
-    that were read as null because they do not fit.
+    that were read as null because they do not fit. With `where` the reader may leave out row groups
+    that hold no row which matches; the other rows are all given, whether they match or not.
     """
 
     def __init__(
@@ -123,9 +131,11 @@ class FileRows:
         proved: bool = False,
         shown: bool = False,
         nulled: NulledValues | None = None,
+        where: Predicate | None = None,
     ) -> None:
         self.files = files
         self.fields = tuple(fields)
+        self.where = where
         self.proved = proved
         self.shown = shown
         self.schemas = FileSchemas(files)
@@ -426,6 +436,19 @@ class FileRows:
         self, path: str, columns: Sequence[str], file: DataFileMeta, batch_rows: int | None
     ) -> Iterator[tuple[int, pa.Table]]:
         """Rows under the file's own column names, each piece with the index of its first row."""
+        fields = self.files.schema.fields
+        chosen = row_group_filter(self.where, self.schemas.mapping_of(file), fields)
+        if chosen is not None and format_of_path(path) == PARQUET:
+            yield from read_pieces(
+                self.files.fs,
+                path,
+                columns,
+                expected_rows=file.row_count,
+                wanted=WantedPieces(list(chosen.names), chosen.may_hold, any_writer=True),
+                batch_rows=batch_rows,
+                may_lack=self._partition_names(file),
+            )
+            return
         start = 0
         for rows in read_rows(
             self.files.fs,

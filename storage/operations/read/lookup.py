@@ -22,7 +22,7 @@ from lakewright.storage.codec.arrow_types import conform, to_arrow_schema
 from lakewright.storage.codec.arrow_values import value_of
 from lakewright.storage.codec.bucket_hash import buckets_of, hashes_of
 from lakewright.storage.errors import InvalidRequestError
-from lakewright.storage.files.data_files import read_pieces
+from lakewright.storage.files.data_files import WantedPieces, read_pieces
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.read.blank_keys import first_key_read, hashed_with_blanks
 from lakewright.storage.operations.read.file_rows import FileRows, KeyValueReading
@@ -303,8 +303,7 @@ class _KeyedRows(FileRows):
             path,
             columns,
             expected_rows=file.row_count,
-            bounded=list(now),
-            may_hold=may_hold,
+            wanted=WantedPieces(list(now), may_hold),
         )
 
 

@@ -103,8 +103,9 @@ def merged_rows(
             for file in split.files
             for rows in source.key_value_rows(split, file, marked=marked)
         ]
-        merged = merge_unordered(pa.concat_tables(pieces), order, function, columns)
-        yield source.settled(merged, split)
+        if pieces:
+            merged = merge_unordered(pa.concat_tables(pieces), order, function, columns)
+            yield source.settled(merged, split)
         return
     if _combines_older_rows(files, function):
         for merged in merged_windows(source, split, memory=memory):

@@ -1,7 +1,9 @@
 """Reads splits into Arrow tables.
 
-1. Read files without overlap directly, without their deleted rows.
-2. Merge overlapping files with the table's engine, and drop deletions.
+1. Read files without overlap directly, without their deleted rows; leave out row groups whose
+   bounds exclude the filter.
+2. Merge overlapping files with the table's engine, and drop deletions; leave out row groups whose
+   bounds exclude the part of the filter on keys.
 3. Apply the filter last, to the merged rows.
 """
 
@@ -22,7 +24,7 @@ from lakewright.storage.operations.read.merge_read import merged_rows
 from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.operations.read.unfit_values import NulledValues
 from lakewright.storage.operations.running.task_memory import STREAMING, MergeMemory
-from lakewright.storage.spec.predicate import Predicate, columns_of
+from lakewright.storage.spec.predicate import Predicate, columns_of, only_on
 
 
 class SplitReader:
@@ -54,8 +56,10 @@ class SplitReader:
         )
         # Counts values that are read as null because they do not fit their columns' types.
         self.nulled = NulledValues() if nulled is None else nulled
-        self._raw_rows = FileRows(files, raw, shown=True, nulled=self.nulled)
-        self._merging_rows = FileRows(files, merged, shown=True, nulled=self.nulled)
+        self._raw_rows = FileRows(files, raw, shown=True, nulled=self.nulled, where=predicate)
+        # A row that does not match may replace one that does, unless its key excludes that.
+        on_keys = only_on(predicate, frozenset(files.schema.key_names))
+        self._merging_rows = FileRows(files, merged, shown=True, nulled=self.nulled, where=on_keys)
         self._needed = tuple(field.name for field in fields if field.name in needed)
         self.arrow_schema = to_arrow_schema(files.schema.fields_of(self.columns))
 

@@ -132,9 +132,10 @@ def check_new_values(files: TableFiles, before: pa.Table, after: pa.Table) -> No
         return
     count = before.num_rows
     both = pa.concat_tables([before.select(names), after.select(names)])
-    orders = [(name, "descending" if spec.sequence_descending else "ascending") for name in names]
+    order = "descending" if spec.sequence_descending else "ascending"
+    orders = [(name, order, "at_start") for name in names]
     # Rank by the sequence fields: equal ones are no fall, and nulls come first as in a merge.
-    indices = pc.sort_indices(both, sort_keys=orders, null_placement="at_start").to_numpy()
+    indices = pc.sort_indices(both, sort_keys=orders).to_numpy()
     ordered = both.take(pa.array(indices))
     changed = np.zeros(2 * count, dtype=np.int64)
     for name in names:

@@ -35,9 +35,10 @@ _LOCKED: dict[str, str | bool | int | float | list[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Assignments:
-    """Columns and the expressions of their new values; a value that is no text is a constant."""
+    """Columns and the expressions of their new values, which call the table `row`."""
 
     of_columns: tuple[tuple[str, str], ...]
+    row: str = "t"
 
     @classmethod
     def of(cls, values: Mapping[str, object], files: TableFiles) -> Assignments:
@@ -70,8 +71,8 @@ class Assignments:
             InvalidRequestError: DuckDB refuses one; the message has its reason.
         """
         empty = {name: rows.schema.empty_table() for name, rows in tables.items()}
-        whole = empty or {"t": to_arrow_schema(files.schema.fields).empty_table()}
-        self.computed(files, f"SELECT {{}} FROM {', '.join(whole)}", **whole)  # noqa: S608
+        whole = empty or {self.row: to_arrow_schema(files.schema.fields).empty_table()}
+        self.computed(files, f"SELECT {{}} FROM {', '.join(map(quoted, whole))}", **whole)  # noqa: S608
 
     def computed(self, files: TableFiles, query: str, **tables: pa.Table) -> pa.Table:
         """The new values for each row of a query over the tables; `{}` stands for the columns.
@@ -90,7 +91,8 @@ class Assignments:
 
     def applied(self, files: TableFiles, rows: pa.Table) -> pa.Table:
         """The rows with the new values; the other columns stay."""
-        return with_values(rows, self.computed(files, "SELECT {} FROM t", t=rows))
+        query = f"SELECT {{}} FROM {quoted(self.row)}"  # noqa: S608
+        return with_values(rows, self.computed(files, query, **{self.row: rows}))
 
 
 def with_values(rows: pa.Table, values: pa.Table) -> pa.Table:

@@ -8,9 +8,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
+from lakewright.storage.errors import FileMissing, SnapshotNotFound
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.read.read import SplitReader
 from lakewright.storage.operations.read.scan import DataSplit, plan_scan
@@ -25,6 +27,8 @@ from lakewright.storage.spec.snapshot import Snapshot
 
 # NaN is above every bound, and no comparison with it is true.
 _WITH_NAN = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
+
+_READ_AGAIN = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +71,17 @@ def find_matches(files: TableFiles, predicate: Predicate | None, engine: Engine)
     """The rows of the latest snapshot that a filter selects; all rows without one.
 
     Raises:
-        SnapshotNotFound: the snapshot expired while its files were read.
+        SnapshotNotFound: snapshots went again and again while their files were read.
         SchemaMoved: a file may have columns that this schema does not know.
     """
+    for _ in range(_READ_AGAIN):
+        # It may expire or be rolled back meanwhile; the next one is read then.
+        with suppress(SnapshotNotFound, FileMissing):
+            return _find_matches(files, predicate, engine)
+    return _find_matches(files, predicate, engine)
+
+
+def _find_matches(files: TableFiles, predicate: Predicate | None, engine: Engine) -> Matches:
     snapshot, plan = read_latest(files, partial(_splits, files, predicate))
     # A plan decodes the metadata of a file each time that it is asked for.
     splits = [replace(each, files=tuple(each.files)) for each in plan]

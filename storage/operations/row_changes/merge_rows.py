@@ -84,8 +84,8 @@ class Clause:
 class Merge:
     """The clauses of a merge; of each kind, the first whose condition is true counts.
 
-    `on` pairs columns of the table with columns of the source. Expressions call the table `target`
-    and the source `source`.
+    `on` pairs columns of the table with columns of the source; a condition `and_on` may hold of the
+    rows besides. Expressions call the table `target` and the source `source`.
     """
 
     on: tuple[tuple[str, str], ...]
@@ -94,6 +94,7 @@ class Merge:
     not_matched_by_source: tuple[Clause, ...] = ()
     target: str = "t"
     source: str = "s"
+    and_on: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -353,9 +354,10 @@ class _Merging:
     def _pairs(self, rows: pa.Table) -> pa.Table:
         """Rows of both sides that match, with the number of the clause for them, or -1."""
         target, source = quoted(self.merge.target), quoted(self.merge.source)
-        on = " AND ".join(
+        equal = [
             f"{target}.{quoted(left)} = {source}.{quoted(right)}" for left, right in self.merge.on
-        )
+        ]
+        on = " AND ".join([*equal, *([f"({self.merge.and_on})"] if self.merge.and_on else [])])
         what = (
             f"{target}.{quoted(_ROW)} AS {_OF_TARGET}, {source}.{quoted(_ROW)} AS {_OF_SOURCE}, "
             f"{_cases(self.merge.matched)} AS {_CLAUSE}"

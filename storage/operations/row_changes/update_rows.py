@@ -51,6 +51,7 @@ class UpdateRowsPlan(RowChangePlan["RowChangeResult"]):
 
     values: dict[str, str]
     where: str | None = None
+    row: str = "t"
 
 
 def plan_update_rows(
@@ -78,6 +79,7 @@ def plan_update_rows(
         buckets=planned_buckets(files, matches.found, rewrites=True),
         values=dict(assignments.of_columns),
         where=where,
+        row=assignments.row,
     )
 
 
@@ -92,7 +94,7 @@ def run_update_rows(
         VerificationFailed: rows written differ from rows that stay; nothing is written.
     """
     check_same_statement(files, plan)
-    assignments = Assignments(tuple(plan.values.items()))
+    assignments = Assignments(tuple(plan.values.items()), plan.row)
     _check(files, assignments)
     update = _Update(assignments)
 

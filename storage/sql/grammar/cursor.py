@@ -30,6 +30,9 @@ Item = TypeVar("Item")
 _MOST_DIGITS = 400
 _PLAIN, _QUOTED, _TEXT, _NUMBER, _BYTES, _SIGN, _TYPED_NUMBER = range(7)
 _WORD = re.compile(r"\S+")
+# What is underlined of a text: a word, or one sign.
+_SHOWN = re.compile(r"\w+|\S")
+_MOST_UNDERLINED, _MOST_BEFORE, _MOST_SHOWN = 40, 60, 100
 _KINDS = {
     TokenType.IDENTIFIER: _QUOTED,
     TokenType.STRING: _TEXT,
@@ -78,7 +81,7 @@ def split_statements(text: str) -> Iterator[Cursor]:
         tokens = StatementDialect().tokenize(text)
     except SqlglotError as error:
         start, why = what_does_not_end(text)
-        raise InvalidStatement(f"{place(text, start)}: {why}") from error
+        raise wrong_at(text, start, why) from error
     words: list[Word] = []
     for (start, end), group in groupby(tokens, key=lambda each: (each.start, each.end + 1)):
         same = list(group)
@@ -153,6 +156,20 @@ class Cursor:
         self._at = len(self._words)
         return self._all[start : self._words[-1].end]
 
+    def expression(self, *ends: str) -> str:
+        """The text up to one of these words, a comma or the end, outside of parentheses."""
+        start, depth = self._at, 0
+        while not self.is_at_end:
+            word = self._words[self._at]
+            if not depth and any(self.peek(each) for each in (*ends, ",", ")")):
+                break
+            depth += word.is_word("(") + word.is_word("CASE")
+            depth -= word.is_word(")") + word.is_word("END")
+            self._at += 1
+        if start == self._at:
+            self.refuse(f"expected an expression, found {self.shown()}")
+        return self._all[self._words[start].start : self._words[self._at - 1].end]
+
     def mark(self) -> int:
         """Where the next word begins in the text, or where it ends."""
         return self._words[self._at].start if not self.is_at_end else self._words[-1].end
@@ -169,7 +186,7 @@ class Cursor:
         Raises:
             InvalidStatement: always.
         """
-        raise InvalidStatement(f"{place(self._all, start)}: {message}")
+        raise wrong_at(self._all, start, message)
 
     def shown(self) -> str:
         """The next word, for messages."""
@@ -347,6 +364,19 @@ class Cursor:
     def _before(self) -> str:
         word = self._words[self._at - 1]
         return repr(self._all[word.start : word.end])
+
+
+def wrong_at(text: str, start: int, message: str) -> InvalidStatement:
+    """The error of a word in a text; its detail `excerpt` shows the word underlined."""
+    word = _SHOWN.match(text, start)
+    length = 1 if word is None else min(len(word[0]), _MOST_UNDERLINED)
+    begin = text.rfind("\n", 0, start) + 1
+    end = text.find("\n", start)
+    line = text[begin : end if end >= 0 else len(text)].replace("\t", " ")
+    cut = max(0, start - begin - _MOST_BEFORE)
+    shown = line[cut : cut + _MOST_SHOWN]
+    excerpt = f"{shown}\n{' ' * (start - begin - cut)}{'^' * length}"
+    return InvalidStatement(f"{place(text, start)}: {message}", excerpt=excerpt)
 
 
 def place(text: str, start: int) -> str:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 
+from lakewright.storage.errors import StorageError
 from lakewright.storage.sql.grammar.alter_table import alter
 from lakewright.storage.sql.grammar.call import call
 from lakewright.storage.sql.grammar.create_table import create
 from lakewright.storage.sql.grammar.cursor import Cursor, split_statements
 from lakewright.storage.sql.grammar.insert import insert
 from lakewright.storage.sql.grammar.look import describe, show
+from lakewright.storage.sql.grammar.other_habits import INSTEAD
 from lakewright.storage.sql.grammar.partitions import repair_table
 from lakewright.storage.sql.grammar.query import FIRST_WORDS, parse_query
+from lakewright.storage.sql.grammar.rows import delete, merge, truncate, update
 from lakewright.storage.sql.grammar.statements import (
     Analyze,
     DropDatabase,
@@ -45,14 +49,24 @@ def parse_statements(text: str) -> tuple[Parsed, ...]:
 
 
 def _parsed(cursor: Cursor) -> Parsed:
+    for words, way in INSTEAD.items():
+        if words not in _FAMILIES and cursor.peek(*words.split()):
+            cursor.refuse(f"{words} is no statement here; {way}")
     for first, parse in _FAMILIES.items():
         if cursor.peek(first):
-            statement = parse(cursor)
+            try:
+                statement = parse(cursor)
+            except StorageError as error:
+                if "excerpt" in error.details:
+                    raise
+                # A literal or a type is wrong in itself.
+                cursor.refuse(error.message, back=1)
             cursor.expect_end()
             return Parsed(cursor.statement, statement)
-    first = next((way for word, way in _INSTEAD.items() if cursor.peek(word)), "")
-    known = ", ".join(word for word in _FAMILIES if word != "(")
-    cursor.refuse(f"{cursor.shown()} begins no statement; {first or f'there are {known}'}")
+    known = [word for word in _FAMILIES if word != "("]
+    near = get_close_matches(cursor.shown().strip("'").upper(), known, n=1)
+    told = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+    cursor.refuse(f"{cursor.shown()} begins no statement; {told}")
 
 
 def _select(cursor: Cursor) -> Select:
@@ -112,6 +126,10 @@ _FAMILIES: Mapping[str, Callable[[Cursor], Statement]] = {
     **dict.fromkeys(FIRST_WORDS, _select),
     "EXPLAIN": _explain,
     "INSERT": insert,
+    "DELETE": delete,
+    "UPDATE": update,
+    "MERGE": merge,
+    "TRUNCATE": truncate,
     "SHOW": show,
     "DESCRIBE": describe,
     "DESC": describe,
@@ -125,13 +143,4 @@ _FAMILIES: Mapping[str, Callable[[Cursor], Statement]] = {
     "SET": _set,
     "RESET": _reset,
     "CALL": call,
-}
-# Statements that other systems have, and what does the same here.
-_INSTEAD = {
-    "DELETE": "delete whole partitions by ALTER TABLE … DROP PARTITION (…); rows of a primary-key "
-    "table by writing them with the kind -D (Table.write)",
-    "UPDATE": "write the changed rows: INSERT INTO a primary-key table replaces rows by their key",
-    "MERGE": "INSERT INTO a primary-key table replaces rows by their key",
-    "TRUNCATE": "drop its partitions by ALTER TABLE … DROP PARTITION (…), or INSERT OVERWRITE it",
-    "OPTIMIZE": "write ALTER TABLE t COMPACT 'major'",
 }

@@ -39,6 +39,62 @@ class Explain:
     query: Query
 
 
+# --- rows ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delete:
+    """The rows for which a condition of DuckDB's SQL is true; expressions say `alias`."""
+
+    table: str
+    alias: str
+    where: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update:
+    """New values, as expressions of DuckDB's SQL, of rows for which a condition is true."""
+
+    table: str
+    alias: str
+    values: tuple[tuple[str, str], ...]
+    where: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class MergeClause:
+    """What happens to rows that are `matched`, `not_matched` or `not_matched_by_source`.
+
+    An `update` or `insert` without values takes the columns of the source by their names.
+    """
+
+    kind: str
+    condition: str | None
+    action: str
+    values: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeInto:
+    """Rows of a query that change those of a table; `on` pairs columns of both."""
+
+    table: str
+    alias: str
+    source: Query
+    source_alias: str
+    on: tuple[tuple[str, str], ...]
+    and_on: str | None
+    clauses: tuple[MergeClause, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Truncate:
+    """All rows, or those of the partitions that have the values of `spec`."""
+
+    table: str
+    spec: Spec
+
+
 # --- partitions -------------------------------------------------------------------------------
 
 
@@ -290,6 +346,10 @@ class ResetSetting:
 
 Statement = (
     Insert
+    | Delete
+    | Update
+    | MergeInto
+    | Truncate
     | Select
     | Explain
     | ShowPartitions

@@ -148,6 +148,8 @@ def type_of(expression: str, types: Mapping[str, str]) -> str | None:
             return None
         known[column.name] = kind
         column.set("table", exp.to_identifier("t"))
+    if not known:
+        return None
     query = exp.select(exp.alias_(tree, "x")).from_("t")
     found = annotate_types(query, schema={"t": known}, dialect="spark").selects[0].type
     return None if found is None else _TYPES.get(found.this)

@@ -60,6 +60,10 @@ def test_a_wrong_statement_is_said_with_its_place_and_exits_with_2(
         refused = lakewright(catalog, "sql", *arguments)
         assert refused.code == 2
         assert message in refused.err
+    assert (
+        "\n    PARTITION t\n    ^^^^^^^^^\n"
+        in lakewright(catalog, "sql", "SHOW\n  PARTITION t").err
+    )
     assert lakewright(catalog, "sql", "--file", "no/such.sql").code == 3
     assert lakewright(catalog, "sql", "SELECT a + FROM shop.t").code == 2
 
@@ -152,6 +156,7 @@ def test_the_shell_keeps_its_session_and_goes_on_after_an_error(
     assert "amount" in said.out
     assert "line 2, column 1: 'nothing' cannot be shown" in said.err
     assert "time: " in said.err
+    assert "  nothing;\n  ^^^^^^^\n" in said.err
     assert "\\nope is no command of the shell" in said.err
     assert [shell.complete("am", 0), shell.complete("shop.", 0), shell.complete("des", 0)] == [
         "amount", "shop.t", "DESCRIBE",

@@ -30,6 +30,10 @@ _OWN: dict[str, dict[str, str]] = {
         "partitions": "the partitions of a table",
         "explain": "the upkeep policy of a table, and the lines that decided",
     },
+    "Rows": {
+        "merge": "change rows by those of a file that match",
+        "replay-rejects": "bad rows that were kept, tried again",
+    },
     "Upkeep": {
         "top": "watch a warehouse: what is due, and what was done",
         "upkeep": "carry out what is due in the whole warehouse",
@@ -52,7 +56,6 @@ _OWN: dict[str, dict[str, str]] = {
     },
     "Partitions": {
         "backfill": "write many partitions from the source, in one run",
-        "replay-rejects": "bad rows that were kept, tried again",
     },
     "References": {
         "tag": "names of snapshots, which then outlive expiry",

@@ -111,6 +111,18 @@ VERB_INDEX = {
         "lakewright.platform.upkeep.external_partitions",
         "REPAIR_PARTITIONS",
     ),
+    "delete": IndexedVerb(
+        "Rows",
+        "delete rows that match a filter",
+        "lakewright.platform.upkeep.change_rows",
+        "DELETE_ROWS",
+    ),
+    "update": IndexedVerb(
+        "Rows",
+        "give rows that match a filter new values",
+        "lakewright.platform.upkeep.change_rows",
+        "UPDATE_ROWS",
+    ),
     "drop-partitions": IndexedVerb(
         "Partitions",
         "drop whole partitions",

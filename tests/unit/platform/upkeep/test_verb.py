@@ -17,6 +17,7 @@ from lakewright.platform.tables.upkeep_policies import EngineChoice
 from lakewright.platform.upkeep.add_primary_key import AddPrimaryKeyOptions
 from lakewright.platform.upkeep.alter import AlterOptions
 from lakewright.platform.upkeep.analyze import AnalyzeOptions
+from lakewright.platform.upkeep.change_rows import DeleteRowsOptions, UpdateRowsOptions
 from lakewright.platform.upkeep.clean import OrphansOptions, PurgeOptions, RestoreOptions
 from lakewright.platform.upkeep.compact import COMPACT, CompactOptions
 from lakewright.platform.upkeep.drop_partitions import DropPartitionsOptions
@@ -259,6 +260,14 @@ CASES = [
     Case("mark_done", appended, MarkDoneOptions(where="day = 'a'"), comes_to_rest=False),
     Case("add_partitions", landed, taking_over),
     Case("repair_partitions", drifted, RepairOptions(mode=RepairMode.SYNC, age_ms=0)),
+    Case("delete", appended, DeleteRowsOptions(where="day = 'a'")),
+    # The rows match again.
+    Case(
+        "update",
+        appended,
+        UpdateRowsOptions(values=("v='new'",), where="day = 'a'"),
+        comes_to_rest=False,
+    ),
     Case("drop_partitions", appended, DropPartitionsOptions(where="day = 'a'", if_exists=True)),
 ]
 
@@ -312,8 +321,10 @@ def test_a_plan_is_saved_and_done_as_it_stands(catalog: Catalog, case: Case) -> 
     assert done.plan is saved
 
 
-# They neither rewrite, delete nor publish data: nothing is measured but their time.
+# What they gain is not files, or they neither rewrite nor delete data: only their time is measured.
 _UNMEASURED = {
+    "delete",
+    "update",
     "alter",
     "add_partitions",
     "repair_partitions",

@@ -44,6 +44,23 @@ def test_the_statements_of_the_page_do_what_it_says(catalog: Catalog) -> None:
     assert told == 3
 
 
+@pytest.mark.mission("SQ1", "SQ2", "SQ3", "SQ6", "SQ7", "SQ8", "SQ10", "SQ11", "SQ15", "SQ17")
+@pytest.mark.mission("SQ18", "SQ19", "SQ20", "SQ22", "MT1", "MT2", "MT3", "MT4", "MT5", "MT6")
+@pytest.mark.mission("MT7", "MT11", "MT14", "BK2", "BK35", "BK36", "BK37", "RS15", "RS24")
+def test_the_statements_of_the_documents_run_as_one_script(catalog: Catalog) -> None:
+    session = Session(catalog)
+    results = list(session.run((Path(__file__).parent / "documents.sql").read_text()))
+    assert rows_of(session, "SELECT * FROM T ORDER BY a") == [
+        ("a1", "b1", None), ("a2", "b2", "c2"),
+    ]  # fmt: skip
+    shown = [first_column(each) for each in results if each.statement.startswith("SHOW PART")]
+    assert shown == [["date='2019-8-30',country='china'"], []]
+    assert rows_of(session, "SELECT id, v FROM kept ORDER BY id") == [(1, "x"), (2, "y"), (3, "zz")]
+    assert not Path(catalog.root, "docs.db", "managed").exists()
+    assert catalog.table("docs.PaimonTable").options.bucket_keys == ("user_id",)
+    assert catalog.table("docs.MyTable4").options.bucket == 3
+
+
 @pytest.mark.mission("PT67", "PT68", "SQ5", "SQ14")
 def test_folders_are_added_and_repaired(session: Session, tmp_path: Path) -> None:
     root = land_days(tmp_path / "landed")
@@ -383,6 +400,25 @@ def test_what_cannot_be_is_refused_by_place_with_what_to_write_instead(
     session: Session, statement: str, message: str
 ) -> None:
     with pytest.raises(InvalidStatement, match=message):
+        session.sql(statement)
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("VACUUM t", "CALL sys.expire_snapshots"),
+        ("OPTIMIZE t ZORDER BY (a)", "ALTER TABLE t COMPACT 'major'"),
+        ("DESCRIBE HISTORY t", r"SELECT \* FROM `t\$snapshots`"),
+        ("CREATE OR REPLACE VIEW v AS SELECT 1", "keep no views"),
+        ("SHOW TBLPROPERTIES t", r"`t\$options`"),
+        ("USE CATALOG paimon", "write USE database"),
+        ("COPY t TO 'x.csv'", "lakewright read t --output FILE"),
+        ("BEGIN", "each statement is a commit of its own"),
+        ("SELCT 1", r"line 1, column 1: 'SELCT' begins no statement; did you mean SELECT\?"),
+    ],
+)
+def test_statements_of_other_systems_name_ours(session: Session, statement: str, said: str) -> None:
+    with pytest.raises(InvalidStatement, match=said):
         session.sql(statement)
 
 

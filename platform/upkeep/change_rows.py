@@ -1,0 +1,165 @@
+"""Deleting and updating rows as verbs: each statement is one snapshot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakewright.platform.tables.upkeep_policies import EngineChoice
+from lakewright.platform.upkeep.effects import Effect
+from lakewright.platform.upkeep.options import ENGINE, FLAG, WHERE, option, texts
+from lakewright.platform.upkeep.verb import Command, NamedPartition, Outcome, Report, Verb, Work
+from lakewright.platform.upkeep.where_notes import WHERE_NOTES
+from lakewright.platform.upkeep.words import counted, duration_text, size_text
+from lakewright.storage import DeleteRowsPlan, RowChangeResult, Table, UpdateRowsPlan
+from lakewright.storage.errors import InvalidRequestError
+
+_ENGINE_TEXT = "Where files are read and written: spark, local, or auto, by size."
+_ALL_ROWS = "Change all rows; without it a filter is needed."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteRowsOptions:
+    """Which rows are deleted."""
+
+    where: str | None = option(WHERE, None, "Delete the rows that match this filter.")
+    all_rows: bool = option(FLAG, default=False, text=_ALL_ROWS)
+    engine: EngineChoice = option(ENGINE, EngineChoice.AUTO, _ENGINE_TEXT, at_run=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateRowsOptions:
+    """Which rows get which new values."""
+
+    values: tuple[str, ...] = option(
+        texts("COLUMN=EXPR"),
+        (),
+        "A column and its new value, an expression of DuckDB's SQL over the row.",
+        flag="--set",
+    )
+    where: str | None = option(WHERE, None, "Update the rows that match this filter.")
+    all_rows: bool = option(FLAG, default=False, text=_ALL_ROWS)
+    engine: EngineChoice = option(ENGINE, EngineChoice.AUTO, _ENGINE_TEXT, at_run=True)
+
+
+_Deleted = Outcome[DeleteRowsOptions, DeleteRowsPlan, RowChangeResult]
+_Updated = Outcome[UpdateRowsOptions, UpdateRowsPlan, RowChangeResult]
+
+
+def _asked_rows(options: DeleteRowsOptions | UpdateRowsOptions) -> str | None:
+    if (options.where is None) != options.all_rows:
+        raise InvalidRequestError("say which rows: by a filter (where), or all of them (all_rows)")
+    return options.where
+
+
+def _plan_delete(table: Table, options: DeleteRowsOptions) -> DeleteRowsPlan:
+    return table.upkeep.plan_delete_rows(_asked_rows(options))
+
+
+def _plan_update(table: Table, options: UpdateRowsOptions) -> UpdateRowsPlan:
+    values = {}
+    for each in options.values:
+        name, sign, expression = each.partition("=")
+        if not sign or not expression.strip():
+            raise InvalidRequestError(f"{each!r} is not COLUMN=EXPR, such as price=price*1.1")
+        values[name.strip()] = expression
+    return table.upkeep.plan_update_rows(values, _asked_rows(options))
+
+
+def _run(
+    table: Table,
+    plan: DeleteRowsPlan | UpdateRowsPlan,
+    options: DeleteRowsOptions | UpdateRowsOptions,
+    work: Work,
+) -> RowChangeResult:
+    return table.upkeep.run(plan, work.engine(options.engine, plan.bytes_rewritten))
+
+
+def _report(_: Table, done: _Deleted | _Updated) -> Report:
+    plan, result = done.plan, done.result
+    verb = "delete" if isinstance(plan, DeleteRowsPlan) else "update"
+    if result is None:
+        buckets = [
+            {
+                "partition": NamedPartition(each.partition),
+                "bucket": each.bucket,
+                "rows": each.rows,
+                "files": len(each.files),
+                "bytes": each.bytes,
+            }
+            for each in plan.buckets
+        ]
+        return Report(
+            summary=f"{plan.table}: {counted(plan.rows, 'row')} to {verb}; "
+            f"{counted(plan.files_opened, 'file')} opened to count them, "
+            f"{counted(plan.files_rewritten, 'file')} ({size_text(plan.bytes_rewritten)}) to write "
+            "again",
+            facts={
+                "rows": plan.rows,
+                "files_opened": plan.files_opened,
+                "files_rewritten": plan.files_rewritten,
+                "bytes_rewritten": plan.bytes_rewritten,
+            },
+            tables={"plan": buckets},
+            is_empty=not plan.rows,
+        )
+    changed = result.deleted or result.updated
+    if result.snapshot is None:
+        return Report(summary=f"no row of {plan.table} matches", facts={}, is_empty=True)
+    return Report(
+        summary=f"snapshot {result.snapshot.id} of {plan.table}: {counted(changed, 'row')} "
+        f"{verb}d in {duration_text(result.duration_ms)}",
+        facts={
+            "rows": changed,
+            "files_removed": result.files_removed,
+            "files_written": result.files_written,
+            "bytes_written": result.bytes_written,
+            "attempts": result.attempts,
+            "duration_ms": result.duration_ms,
+        },
+        snapshot=result.snapshot,
+    )
+
+
+DELETE_ROWS = Verb(
+    name="delete",
+    summary="delete rows that match a filter",
+    effect=Effect.WRITES,
+    may_use_spark=True,
+    command=Command(
+        purpose="Rows",
+        notes="""
+Tables with deletion vectors mark the rows; of other append tables the files with a match are
+written again. Primary-key tables get rows of the kind -D, if their merge engine deletes by them.
+"""
+        + WHERE_NOTES,
+        examples="""
+lakewright delete shop.orders --where "customer = 17" --dry-run
+lakewright delete shop.orders --where "day < '2024-01-01'"
+""",
+    ),
+    options=DeleteRowsOptions,
+    plan_type=DeleteRowsPlan,
+    plan=_plan_delete,
+    run=_run,
+    report=_report,
+)
+
+UPDATE_ROWS = Verb(
+    name="update",
+    summary="give rows that match a filter new values",
+    effect=Effect.WRITES,
+    may_use_spark=True,
+    command=Command(
+        purpose="Rows",
+        notes=WHERE_NOTES,
+        examples="""
+lakewright update shop.orders --set "price=price * 1.1" --where "day = '2024-01-01'" --dry-run
+lakewright update shop.orders --set "note='sale'" --set "price=price - 1" --where "price > 100"
+""",
+    ),
+    options=UpdateRowsOptions,
+    plan_type=UpdateRowsPlan,
+    plan=_plan_update,
+    run=_run,
+    report=_report,
+)

@@ -1,0 +1,129 @@
+"""`lakewright merge`: rows of a file change the rows of a table that they match."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lakewright.cli.grammar.call import Call
+from lakewright.cli.grammar.command import command
+from lakewright.cli.output.answers import Answer
+from lakewright.platform.upkeep.words import counted, size_text
+from lakewright.storage.errors import InvalidRequestError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@command(
+    "merge",
+    notes="""
+Without another word, matched rows are updated by the columns of the file, and rows without a match
+are inserted. All of it is one snapshot. A row of the table that matches several rows of the file is
+an error, and nothing is written. The file is held in memory; SQL has MERGE INTO for more.
+""",
+    examples="""
+lakewright merge shop.orders --from changes.parquet --on id --dry-run
+lakewright merge shop.orders --from all.csv --on day,id --missing delete
+""",
+)
+@click.option(
+    "--from",
+    "file",
+    metavar="FILE",
+    required=True,
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="A file that ends in .parquet, .csv or .json (a JSON object in each line).",
+)
+@click.option("--on", metavar="A,B", required=True, help="Columns of both by which rows match.")
+@click.option(
+    "--matched",
+    type=click.Choice(["update", "delete", "keep"]),
+    default="update",
+    show_default=True,
+    help="What happens to matched rows.",
+)
+@click.option(
+    "--new",
+    type=click.Choice(["insert", "ignore"]),
+    default="insert",
+    show_default=True,
+    help="What happens to rows of the file without a match.",
+)
+@click.option(
+    "--missing",
+    type=click.Choice(["keep", "delete"]),
+    default="keep",
+    show_default=True,
+    help="What happens to rows of the table without a match.",
+)
+@click.option("--dry-run", is_flag=True, help="Print what would change; write nothing.")
+def merge(call: Call, *, file: Path, on: str, matched: str, new: str, missing: str) -> Answer:
+    """Change rows by those of a file that match."""
+    table = call.table()
+    asked: dict[str, Any] = {
+        "on": [each.strip() for each in on.split(",")],
+        "when_matched": None if matched == "keep" else matched,
+        "when_not_matched": "insert" if new == "insert" else None,
+        "when_not_matched_by_source": "delete" if missing == "delete" else None,
+    }
+    rows = _rows(file)
+    if call.dry_run:
+        plan = table.merge(rows, **asked, dry_run=True)
+        facts: dict[str, object] = {
+            "deleted": plan.deleted,
+            "updated": plan.updated,
+            "inserted": plan.inserted,
+            "files_opened": plan.files_opened,
+            "files_rewritten": plan.files_rewritten,
+            "bytes_rewritten": plan.bytes_rewritten,
+        }
+        told = (
+            f"dry run: {_counts(facts)} in {table.name}; "
+            f"{counted(plan.files_rewritten, 'file')} ({size_text(plan.bytes_rewritten)}) to write "
+            "again"
+        )
+    else:
+        result = table.merge(rows, **asked)
+        facts = {
+            "deleted": result.deleted,
+            "updated": result.updated,
+            "inserted": result.inserted,
+            "snapshot": None if result.snapshot is None else result.snapshot.id,
+        }
+        told = f"{_counts(facts)} in {table.name}"
+        told += (
+            ", nothing changed" if result.snapshot is None else f", snapshot {facts['snapshot']}"
+        )
+    return Answer(text=lambda: [told], value=lambda: {"table": table.name, **facts})
+
+
+def _counts(facts: dict[str, object]) -> str:
+    return ", ".join(
+        f"{counted(int(str(facts[what])), 'row')} {what}"
+        for what in ("updated", "inserted", "deleted")
+    )
+
+
+def _rows(file: Path) -> pa.Table:
+    import pyarrow as pa
+
+    try:
+        match file.suffix:
+            case ".parquet":
+                from pyarrow import parquet
+
+                return parquet.read_table(file)
+            case ".csv":
+                from pyarrow import csv
+
+                return csv.read_csv(file)
+            case ".json" | ".jsonl":
+                from pyarrow import json
+
+                return json.read_json(file)
+    except (pa.ArrowException, OSError) as error:
+        raise InvalidRequestError(f"{file} cannot be read: {error}") from error
+    raise InvalidRequestError(f"{file} ends in none of .parquet, .csv and .json")
