@@ -1,0 +1,181 @@
+"""DELETE, UPDATE, MERGE INTO and TRUNCATE do what their text says in DuckDB's SQL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lakewright.storage import Catalog
+from lakewright.storage.errors import InvalidRequestError, InvalidStatement, StorageError
+from lakewright.storage.session import Session
+from lakewright.storage.session.settings import Settings
+from tests.support.tables.invariants import assert_only_reachable_files
+
+ROWS = "SELECT id, day, price FROM t ORDER BY ALL"
+
+
+@pytest.fixture
+def session(catalog: Catalog) -> Session:
+    made = Session(catalog, Settings())
+    list(
+        made.run(
+            """
+            CREATE DATABASE IF NOT EXISTS db; USE db;
+            CREATE TABLE t (id INT, day STRING, price DECIMAL(10, 2)) PARTITIONED BY (day);
+            INSERT INTO t BY NAME SELECT i::INT AS id, CASE WHEN i < 3 THEN 'a' ELSE 'b' END AS day,
+                i * 10 AS price FROM range(6) r(i);
+            CREATE TABLE s (id INT, price DECIMAL(10, 2), gone BOOLEAN);
+            INSERT INTO s VALUES (1, 99, false), (4, 0, true), (8, 80, false)
+            """
+        )
+    )
+    return made
+
+
+def held(session: Session) -> list[tuple[object, ...]]:
+    rows = session.sql(ROWS).rows
+    assert rows is not None
+    return [(row["id"], row["day"], float(row["price"])) for row in rows.to_pylist()]
+
+
+@pytest.mark.mission("MT18")
+@pytest.mark.parametrize(
+    ("where", "left"),
+    [
+        ("id = 3", [0, 1, 2, 4, 5]),
+        ("day = 'a'", [3, 4, 5]),
+        ("price > 5 AND NOT id = 2", [0, 2]),
+        ("upper(day) = 'B' OR id % 2 = 1", [0, 2]),
+        # DuckDB's quotes are names, and its texts have no escapes.
+        ("\"day\" = 'a' AND t.id < 2", [2, 3, 4, 5]),
+        ("day = 'a\\n'", [0, 1, 2, 3, 4, 5]),
+        ("id IN (SELECT 3 UNION ALL SELECT 4)", [0, 1, 2, 5]),
+        ("id IN (SELECT id FROM s)", [0, 2, 3, 5]),
+        ("EXISTS (SELECT * FROM db.s WHERE s.id = t.id AND NOT gone)", [0, 2, 3, 4, 5]),
+        ("id = 2 -- the last word", [0, 1, 3, 4, 5]),
+    ],
+)
+def test_a_delete_takes_the_rows_that_the_same_query_returns(
+    session: Session, where: str, left: list[int]
+) -> None:
+    rows = session.sql(f"SELECT id FROM t WHERE NOT coalesce({where}\n, false)").rows
+    assert rows is not None
+    assert sorted(rows.column("id").to_pylist()) == left
+    session.sql(f"DELETE FROM t WHERE {where}")
+    assert [row[0] for row in held(session)] == left
+
+
+def test_a_subquery_reads_the_table_itself_by_another_name(session: Session) -> None:
+    with pytest.raises(InvalidStatement, match="name the row by AS"):
+        session.sql("DELETE FROM t WHERE id = (SELECT max(id) FROM t)")
+    session.sql("DELETE FROM t AS x WHERE x.id = (SELECT max(id) FROM t)")
+    session.sql("UPDATE t AS x SET price = (SELECT sum(price) FROM s) WHERE x.id < 2")
+    assert held(session) == [
+        (0, "a", 179.0),
+        (1, "a", 179.0),
+        (2, "a", 20.0),
+        (3, "b", 30.0),
+        (4, "b", 40.0),
+    ]
+
+
+def test_a_delete_without_a_condition_takes_all_rows(session: Session) -> None:
+    assert session.sql("DELETE FROM t").facts["deleted"] == 6
+    assert held(session) == []
+
+
+@pytest.mark.mission("MT18")
+def test_an_update_gives_new_values_by_expressions(session: Session) -> None:
+    done = session.sql("UPDATE t AS x SET price = x.price * 1.5, day = 'z' WHERE x.id = 2")
+    assert done.facts["updated"] == 1
+    assert (2, "z", 30.0) in held(session)
+    session.sql("UPDATE t SET price = 0 WHERE length(day) = 1 AND id < 2")
+    assert [row[2] for row in held(session)][:2] == [0.0, 0.0]
+
+
+@pytest.mark.mission("MT18")
+def test_a_merge_updates_deletes_and_inserts_at_once(session: Session) -> None:
+    done = session.sql(
+        """MERGE INTO t USING s ON t.id = s.id
+        WHEN MATCHED AND s.gone THEN DELETE
+        WHEN MATCHED THEN UPDATE SET price = s.price + 1
+        WHEN NOT MATCHED THEN INSERT (id, day, price) VALUES (s.id, 'new', s.price)
+        WHEN NOT MATCHED BY SOURCE AND t.day = 'b' THEN UPDATE SET price = -1"""
+    )
+    assert {name: done.facts[name] for name in ("deleted", "updated", "inserted")} == {
+        "deleted": 1,
+        "updated": 3,
+        "inserted": 1,
+    }
+    assert held(session) == [
+        (0, "a", 0.0),
+        (1, "a", 100.0),
+        (2, "a", 20.0),
+        (3, "b", -1.0),
+        (5, "b", -1.0),
+        (8, "new", 80.0),
+    ]
+
+
+def test_a_merge_takes_a_query_and_the_columns_by_name(session: Session) -> None:
+    session.sql(
+        """MERGE INTO t AS a USING (SELECT id, max(price) AS price, 'q' AS day FROM s GROUP BY id) b
+        ON a.id = b.id AND a.price < b.price
+        WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"""
+    )
+    assert [row for row in held(session) if row[1] == "q"] == [
+        (1, "q", 99.0),
+        (4, "q", 0.0),
+        (8, "q", 80.0),
+    ]
+
+
+@pytest.mark.mission("MT18")
+def test_a_truncate_empties_a_table_or_a_partition(session: Session, catalog: Catalog) -> None:
+    session.sql("TRUNCATE TABLE t PARTITION (day = 'a')")
+    assert {row[1] for row in held(session)} == {"b"}
+    session.sql("TRUNCATE TABLE t")
+    assert held(session) == []
+    assert_only_reachable_files(catalog.table("db.t"))
+
+
+@pytest.mark.parametrize(
+    ("statement", "says"),
+    [
+        ("DELETE t WHERE id = 1", r"line 1, column 8: .*write DELETE FROM t"),
+        ("DELETE FROM t WHERE", "expected a condition"),
+        ("DELETE FROM t WHERE nope = 1", '"nope" not found'),
+        ("UPDATE t price = 1", "expected SET"),
+        ("UPDATE t SET price = ", "expected an expression"),
+        ("UPDATE t SET price = 1, price = 2", "price gets two values"),
+        ("UPDATE t SET price = 'x'", "Could not convert"),
+        ("MERGE INTO t USING s ON t.id > s.id WHEN MATCHED THEN DELETE", "an equality of both"),
+        ("MERGE INTO t USING s ON t.id = s.id", "expected WHEN"),
+        ("MERGE INTO t USING t ON t.id = t.id WHEN MATCHED THEN DELETE", "equality|both called"),
+        ("MERGE INTO t USING s ON t.id = s.id WHEN NOT MATCHED THEN DELETE", "only be inserted"),
+        (
+            "MERGE INTO t USING s ON t.id = s.id WHEN NOT MATCHED THEN INSERT (id) VALUES (1, 2)",
+            "1 columns and 2 values",
+        ),
+        ("TRUNCATE t", "write TRUNCATE TABLE t"),
+    ],
+)
+def test_a_wrong_statement_says_what_to_write(session: Session, statement: str, says: str) -> None:
+    before = held(session)
+    with pytest.raises((InvalidStatement, InvalidRequestError), match=says):
+        session.sql(statement)
+    assert held(session) == before
+
+
+def test_a_condition_reads_nothing_of_the_machine(session: Session, tmp_path: Path) -> None:
+    (tmp_path / "secret.csv").write_text("a\n1\n")
+    before = held(session)
+    for where in (
+        f"id IN (SELECT a FROM read_csv('{tmp_path}/secret.csv'))",
+        f"id IN (SELECT a FROM '{tmp_path}/secret.csv')",
+        "day = getenv('HOME')",
+    ):
+        with pytest.raises(StorageError):
+            session.sql(f"DELETE FROM t WHERE {where}")
+    assert held(session) == before
