@@ -158,6 +158,8 @@ def test_a_query_that_fails_leaves_no_table(session: Session, catalog: Catalog) 
     session.sql("CREATE TABLE s (id BIGINT); INSERT INTO s VALUES (NULL)")
     with pytest.raises(StorageError):
         session.sql("CREATE TABLE t (PRIMARY KEY (id) NOT ENFORCED) AS SELECT id FROM s")
+    with pytest.raises(StorageError):
+        session.sql("CREATE TABLE t AS SELECT CAST(id AS VARCHAR) || nope FROM s")
     assert catalog.list_tables("db") == ("s",)
 
 
@@ -390,7 +392,6 @@ def test_a_filter_on_partition_columns_leaves_out_the_others(views: Session) -> 
         ("CREATE TABLE w (u INT) PARTITIONED BY ()", "leave it out for a table without partitio"),
         ("SHOW TABLES;\nSELECT *\nFROM WHERE", "line 3, column 6: the query cannot be parsed"),
         ("SELECT * FROM a.b.c", "the warehouse is the catalog"),
-        ("DELETE FROM v", "ALTER TABLE … DROP PARTITION"),
         ("SELECT 'a", "line 1, column 8: a text in single quotes begins here and does not end"),
         ("SHOW TABLES LIKE 'a' 'b'", "'b'.* is not expected here"),
         (" ; -- nothing", "there is no statement"),
