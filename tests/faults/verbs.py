@@ -872,6 +872,7 @@ READERS: dict[str, Callable[[Place], object]] = {
     "at": lambda at: (
         at.table.at().files(),
         at.table.at().partitions(),
+        at.table.at().detail(),
         at.table.at(snapshot=1).read(),
         at.table.at().lookup(pa.table({"id": [1]})),
         at.table.at().statistics(),
