@@ -7,7 +7,7 @@ otherwise they are left out and counted here, and kept if they go to quarantine.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -113,28 +113,26 @@ def fitting(
     count: int,
     fit: Callable[[int, int], pa.Table],
     reject: Callable[[int, InvalidRows], None],
-) -> Iterator[pa.Table]:
-    """The rows that fit, in parts; `reject` gets the position of each other row, and why.
+) -> pa.Table:
+    """The rows that fit; `reject` gets the position of each other row, and why.
 
     `fit` makes the rows of a part, by its start and length. What fails without rows is wrong with
     the columns, and is raised.
     """
-    fit(0, 0)
-    waiting = [(0, count)]
+    found = [fit(0, 0)]
+    waiting = [(0, count)] if count else []
     while waiting:
         start, length = waiting.pop()
-        if not length:
-            continue
         try:
-            rows = fit(start, length)
+            found.append(fit(start, length))
         except InvalidRows as error:
             if length == 1:
                 reject(start, error)
-            else:
-                half = length // 2
-                waiting += [(start + half, length - half), (start, half)]
-            continue
-        yield rows
+                continue
+            half = length // 2
+            waiting += [(start + half, length - half), (start, half)]
+    # The columns of no rows may be those of no table.
+    return pa.concat_tables(found[1:] or found)
 
 
 def reason_of(error: InvalidRows) -> str:

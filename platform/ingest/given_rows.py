@@ -122,7 +122,9 @@ class _FunctionRows:
 
     def fitting(self, rows: Any) -> Iterator[pa.Table]:
         for part in self._parts(rows):
-            yield from fitting(len(part), partial(self._fit, part), partial(self._reject, part))
+            made = fitting(len(part), partial(self._fit, part), partial(self._reject, part))
+            if made.num_rows:
+                yield made
 
     @property
     def _read_as(self) -> tuple[DataField, ...]:

@@ -103,11 +103,10 @@ class SourceFile:
                 seen |= dict.fromkeys(piece.column_names)
                 check_file_columns(piece.column_names, self._columns)
                 if rejecting is None:
-                    parts = iter([self.fitted(piece, 0, piece.row_count)])
+                    typed = self.fitted(piece, 0, piece.row_count)
                 else:
-                    parts = rejecting.fitting(piece)
-                for typed in parts:
-                    yield self.wanted_of(typed, wanted)
+                    typed = rejecting.fitting(piece)
+                yield self.wanted_of(typed, wanted)
             self._columns.check_seen(tuple(seen))
             if rejecting is not None:
                 rejecting.keep_rows_of_csv()
@@ -266,7 +265,7 @@ class _Rejecting:
         self._of_csv: dict[int, tuple[InvalidRows, str | None]] = {}
         bad.begin(file.path)
 
-    def fitting(self, piece: Piece) -> Iterator[pa.Table]:
+    def fitting(self, piece: Piece) -> pa.Table:
         """The rows of a piece that fit."""
         self._header = piece.column_names
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, NoReturn
 
 import duckdb
@@ -26,12 +26,14 @@ from lakewright.storage.errors import (
     InvalidStatement,
     UnsupportedError,
 )
+from lakewright.storage.session.duckdb_plan import DuckPlan, PlannedScan, plan_of
 from lakewright.storage.session.query_source import (
     ScannedTable,
     check_names,
     source_of,
 )
 from lakewright.storage.spec.data_types import DataField
+from lakewright.storage.sql import duckdb_filters
 from lakewright.storage.sql.grammar.moments import TimedText, with_moments
 from lakewright.storage.sql.grammar.query import Query
 
@@ -171,12 +173,34 @@ class RunningQuery:
         """The full names of the tables that are read."""
         return tuple(each.source.name for each in self.scanned)
 
+    @cached_property
+    def plan(self) -> DuckPlan:
+        """How DuckDB runs it.
+
+        Raises:
+            InvalidStatement: a name or a type in the query is wrong.
+        """
+        with self.told():
+            return plan_of(self.connection, self.asked.timed.text)
+
+    def scanned_by(self, scan: PlannedScan) -> ScannedTable | None:
+        """The table of a scan, None for one without a column."""
+        found = COLUMN.search(" ".join([*scan.columns, *scan.filters]))
+        return None if found is None else self.scanned[int(found[2])]
+
     def reader(self) -> pa.RecordBatchReader:
         """The rows as DuckDB gives them.
 
         Raises:
             InvalidStatement: a name or a type in the query is wrong.
         """
+        scans = [(self.scanned_by(scan), scan) for scan in self.plan.scans()]
+        for table, scan in scans:
+            # Of a table that is scanned twice, each scan has a filter of its own above it.
+            if table is not None and [each for each, _ in scans].count(table) == 1:
+                table.also = tuple(
+                    part for text in scan.above for part in duckdb_filters(text, table.fields)
+                )
         with self.told():
             return self.connection.sql(self.asked.timed.text).to_arrow_reader(1 << 16)
 

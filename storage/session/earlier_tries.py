@@ -23,6 +23,7 @@ from lakewright.storage.sql.grammar.statements import (
     AlterTable,
     Call,
     CreateDatabase,
+    Delete,
     Describe,
     DropDatabase,
     DropPartitions,
@@ -30,6 +31,7 @@ from lakewright.storage.sql.grammar.statements import (
     ExchangePartitions,
     Explain,
     Insert,
+    MergeInto,
     RenamePartition,
     RepairTable,
     ResetSetting,
@@ -41,14 +43,18 @@ from lakewright.storage.sql.grammar.statements import (
     ShowPartitions,
     ShowTables,
     Statement,
+    Truncate,
+    Update,
     UseDatabase,
 )
 from lakewright.storage.table import Table
 
 # Statements that change rows, so that a second time is not like the first.
-_OF_ROWS = (
-    *(Insert, AddPartitions, DropPartitions, RenamePartition, ExchangePartitions, RepairTable),
+_ENDED_BY_A_COMMIT = (
+    *(Insert, Delete, Update, MergeInto, Truncate),
+    *(DropPartitions, RenamePartition, ExchangePartitions),
 )
+_OF_ROWS = (*_ENDED_BY_A_COMMIT, AddPartitions, RepairTable)
 
 
 def statement_user(run: str, number: int) -> str:
@@ -197,4 +203,4 @@ def _has_one_end(statement: Statement) -> bool:
     """Whether the last commit to the first of its tables ends a statement."""
     if isinstance(statement, AddPartitions):
         return len(statement.partitions) == 1
-    return isinstance(statement, (Insert, DropPartitions, RenamePartition, ExchangePartitions))
+    return isinstance(statement, _ENDED_BY_A_COMMIT)

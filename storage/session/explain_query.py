@@ -2,59 +2,28 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-from lakewright.storage.session.duckdb_query import COLUMN, RunningQuery, named
+from lakewright.storage.session.duckdb_query import RunningQuery, named
 from lakewright.storage.session.query_source import ScannedTable
 from lakewright.storage.session.results import StatementResult, table_of
-from lakewright.storage.spec.predicate import Predicate, conjunction
-from lakewright.storage.sql import parse_duckdb_filter
+from lakewright.storage.spec.predicate import conjunction
+from lakewright.storage.sql import duckdb_filters
 
 
 def explained(running: RunningQuery) -> StatementResult:
     """What a query would open, from metadata alone, and how DuckDB would run it."""
-    text = running.asked.timed.text
-    with running.told():
-        found = running.connection.execute(f"EXPLAIN (FORMAT json) {text}").fetchall()
     rows: list[tuple[str, str | None]] = []
-    tree = json.loads(found[0][1])
-    for scan in _scans(tree):
-        columns = _texts(scan.get("Projections"))
-        filters = _texts(scan.get("Filters"))
-        first = next(iter(COLUMN.findall(" ".join([*columns, *filters]))), None)
-        if first is not None:
-            scanned = running.scanned[int(first[1])]
-            rows += _of_table(scanned, columns, filters)
-    rows += [("plan", named(line, running.scanned)) for line in _lines(tree)]
+    for scan in running.plan.scans():
+        scanned = running.scanned_by(scan)
+        if scanned is not None:
+            rows += _of_table(scanned, scan.columns, [*scan.filters, *scan.above])
+    rows += [("plan", named(line, running.scanned)) for line in running.plan.lines()]
     return table_of({"what": "STRING", "value": "STRING"}, rows)
 
 
-def _scans(tree: Any) -> Iterator[dict[str, Any]]:
-    for node in tree:
-        if node["name"].strip() == "PYTHON_ARROW_SCAN":
-            yield node["extra_info"]
-        yield from _scans(node["children"])
-
-
-def _lines(tree: Any, depth: int = 0) -> Iterator[str]:
-    for node in tree:
-        facts = [
-            f"{name} {', '.join(_texts(value))}"
-            for name, value in node["extra_info"].items()
-            if name != "Function"
-        ]
-        yield "  " * depth + f"{node['name'].strip()}: {'; '.join(facts)}"
-        yield from _lines(node["children"], depth + 1)
-
-
-def _texts(found: str | list[str] | None) -> list[str]:
-    return [found] if isinstance(found, str) else list(found or ())
-
-
 def _of_table(
-    scanned: ScannedTable, columns: list[str], filters: list[str]
+    scanned: ScannedTable, columns: Sequence[str], filters: Sequence[str]
 ) -> Iterator[tuple[str, str | None]]:
     source = scanned.source
     yield "table", source.name
@@ -62,8 +31,9 @@ def _of_table(
     yield "filter", " AND ".join(named(each, [scanned]) for each in filters) or None
     if source.at is None:
         return
-    known = (parse_duckdb_filter(each, scanned.columns, source.schema) for each in filters)
-    where: Predicate | None = conjunction(tuple(each for each in known if each is not None))
+    where = conjunction(
+        tuple(part for each in filters for part in duckdb_filters(each, scanned.fields))
+    )
     plan = source.at.scan(where).plan
     files = [file for split in plan.splits for file in split.files]
     facts: dict[str, object] = {

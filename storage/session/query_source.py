@@ -14,7 +14,7 @@ from lakewright.storage.codec.arrow_types import to_arrow_schema
 from lakewright.storage.errors import InvalidStatement, UnsupportedError
 from lakewright.storage.operations.format_tables.format_spec import TABLE_TYPES, TYPE_OPTION
 from lakewright.storage.session.pushed_filters import PushedFilter, pushed_filter
-from lakewright.storage.spec.predicate import Predicate
+from lakewright.storage.spec.predicate import Predicate, conjunction
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.sql.grammar.moments import Moment
 from lakewright.storage.table import Table
@@ -91,7 +91,9 @@ class ScannedTable(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
         names = source.schema.field_names
         self.source = source
         self.columns = {f"c{number}_{at}": name for at, name in enumerate(names)}
-        self._fields = dict(zip(self.columns, source.schema.fields, strict=True))
+        self.fields = dict(zip(self.columns, source.schema.fields, strict=True))
+        # Filters that DuckDB applies itself, above the one scan.
+        self.also: tuple[Predicate, ...] = ()
         held = to_arrow_schema(source.schema.fields)
         self._schema = pa.schema(
             [pa.field(name, kind) for name, kind in zip(self.columns, held.types, strict=True)]
@@ -114,12 +116,14 @@ class ScannedTable(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
         """The rows that an expression takes, in some columns."""
         pushed = PushedFilter(frozenset(), None)
         if expression is not None:
-            pushed = pushed_filter(expression, self._fields)
+            pushed = pushed_filter(expression, self.fields)
         read = [name for name in self.columns if name in pushed.columns or name in columns]
         schema = pa.schema([self._schema.field(name) for name in read])
+        parts = () if pushed.predicate is None else (pushed.predicate,)
+        where = conjunction((*self.also, *parts))
         try:
             asked = [self.columns[name] for name in read]
-            for piece in self.source.pieces(pushed.predicate, asked):
+            for piece in self.source.pieces(where, asked):
                 rows = pa.table(piece.select(asked).columns, schema=schema)
                 if expression is not None:
                     rows = rows.filter(expression)

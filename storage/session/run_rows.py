@@ -10,15 +10,22 @@ import pyarrow as pa
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
+from lakewright.storage.catalog import Catalog
 from lakewright.storage.errors import InvalidPredicate, InvalidStatement
 from lakewright.storage.operations.row_changes.delete_rows import plan_delete_rows, run_delete_rows
-from lakewright.storage.operations.row_changes.expressions import Assignments, quoted
+from lakewright.storage.operations.row_changes.expressions import (
+    Assignments,
+    Others,
+    quoted,
+    subquery_tables,
+)
 from lakewright.storage.operations.row_changes.merge_rows import Clause, Merge, run_merge_rows
 from lakewright.storage.operations.row_changes.statement import RowChangeResult
 from lakewright.storage.operations.row_changes.update_rows import plan_update_rows, run_update_rows
 from lakewright.storage.operations.running.engine import LocalEngine
 from lakewright.storage.session.results import StatementResult, counted, done
 from lakewright.storage.session.run_partitions import clause_values
+from lakewright.storage.session.run_query import FullName
 from lakewright.storage.spec.data_types import AtomicType, TypeRoot
 from lakewright.storage.spec.predicate import Predicate
 from lakewright.storage.spec.schema import TableSchema
@@ -44,7 +51,7 @@ _NUMBERS = (
 _TEXTS = (TypeRoot.VARCHAR, TypeRoot.DATE)
 
 
-def delete(table: Table, asked: Delete) -> StatementResult:
+def delete(catalog: Catalog, table: Table, asked: Delete, full_name: FullName) -> StatementResult:
     """Delete the rows for which the condition is true."""
     files, engine = table.table_files, LocalEngine(env=table.table_files.env)
     if asked.where is None:
@@ -54,19 +61,22 @@ def delete(table: Table, asked: Delete) -> StatementResult:
     if where is not None:
         plan = plan_delete_rows(files, where, asked.where, engine)
         return _done(table, run_delete_rows(files, plan, where, engine))
-    return _by_condition(table, asked.alias, Clause(None, asked.where))
+    others = _others(catalog, asked.alias, full_name, asked.where)
+    return _by_condition(table, asked.alias, Clause(None, asked.where), others)
 
 
-def update(table: Table, asked: Update) -> StatementResult:
+def update(catalog: Catalog, table: Table, asked: Update, full_name: FullName) -> StatementResult:
     """Give the rows for which the condition is true new values."""
     files, engine = table.table_files, LocalEngine(env=table.table_files.env)
     columns = Assignments.of(dict(asked.values), files).of_columns
-    assignments = Assignments(columns, asked.alias)
+    texts = [text for _, text in columns]
+    others = _others(catalog, asked.alias, full_name, *texts, asked.where or "true")
+    assignments = Assignments(columns, asked.alias, others)
     where = None if asked.where is None else _filter(asked.where, table.schema)
-    if asked.where is None or where is not None:
+    if not others and (asked.where is None or where is not None):
         plan = plan_update_rows(files, assignments, where, asked.where, engine)
         return _done(table, run_update_rows(files, plan, where, engine))
-    return _by_condition(table, asked.alias, Clause(assignments, asked.where))
+    return _by_condition(table, asked.alias, Clause(assignments, asked.where), others)
 
 
 def merge(table: Table, asked: MergeInto, rows: pa.Table) -> StatementResult:
@@ -131,7 +141,22 @@ def truncate(table: Table, asked: Truncate) -> StatementResult:
     )
 
 
-def _by_condition(table: Table, alias: str, clause: Clause) -> StatementResult:
+def _others(catalog: Catalog, alias: str, full_name: FullName, *texts: str) -> Others:
+    """The tables that subqueries read, in memory.
+
+    Raises:
+        InvalidStatement: one is called as the table itself, which stands for its row there.
+    """
+    names = dict.fromkeys(name for text in texts for name in subquery_tables(text))
+    if alias.lower() in {name.lower() for name in names}:
+        raise InvalidStatement(
+            f"a subquery reads {alias}, which is the row itself; name the row by AS: "
+            f"{alias} AS x, and say x of it"
+        )
+    return tuple((name, catalog.table(full_name(name)).read()) for name in names)
+
+
+def _by_condition(table: Table, alias: str, clause: Clause, others: Others) -> StatementResult:
     """Change the rows for which DuckDB finds a condition true: those that match no row of none."""
     key = table.schema.field_names[0]
     none = table.arrow_schema.empty_table().select([key])
@@ -140,6 +165,7 @@ def _by_condition(table: Table, alias: str, clause: Clause) -> StatementResult:
         not_matched_by_source=(clause,),
         target=alias,
         source="__lakewright_none",
+        others=others,
     )
     files = table.table_files
     return _done(table, run_merge_rows(files, merging, none, LocalEngine(env=files.env)))

@@ -216,9 +216,9 @@ class Session:
         table = self._working.table(self._name(asked.table))
         match asked:
             case Delete():
-                return delete(table, asked)
+                return delete(self.catalog, table, asked, self._name)
             case Update():
-                return update(table, asked)
+                return update(self.catalog, table, asked, self._name)
             case MergeInto(source=query):
                 rows = select(self.catalog, query, self.settings, self._name).rows
                 assert rows is not None

@@ -3,7 +3,7 @@
 from lakewright.storage.sql.grammar.parse import Parsed, parse_statements
 from lakewright.storage.sql.row_queries import BATCH, COUNT_COLUMN, RowQuery, parse_row_query
 from lakewright.storage.sql.used_columns import ColumnUse, used_columns
-from lakewright.storage.sql.where import condition_of, parse_duckdb_filter, parse_where
+from lakewright.storage.sql.where import duckdb_filters, parse_where
 
 __all__ = [
     "BATCH",
@@ -11,8 +11,7 @@ __all__ = [
     "ColumnUse",
     "Parsed",
     "RowQuery",
-    "condition_of",
-    "parse_duckdb_filter",
+    "duckdb_filters",
     "parse_row_query",
     "parse_statements",
     "parse_where",

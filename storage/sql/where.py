@@ -107,35 +107,54 @@ def parse_where(text: str, schema: TableSchema) -> Predicate:
         ) from None
 
 
-def condition_of(node: exp.Expr, schema: TableSchema) -> Predicate:
-    """The filter of a parsed condition, such as the WHERE of a query.
+def duckdb_filters(text: str, fields: Mapping[str, DataField]) -> tuple[Predicate, ...]:
+    """The parts of a filter in a plan of DuckDB that are filters here; others are left out.
 
-    Raises:
-        InvalidPredicate: as `parse_where`.
-    """
-    text = node.sql(dialect=FilterDialect)
-    try:
-        return _Parser(text, schema).predicate(node)
-    except RecursionError:
-        raise InvalidPredicate(
-            f"filter {_shortened(text)!r} is nested too deeply; leave parentheses out"
-        ) from None
-
-
-def parse_duckdb_filter(
-    text: str, names: Mapping[str, str], schema: TableSchema
-) -> Predicate | None:
-    """The filter that a part of a plan of DuckDB says, None if it is beyond such filters.
-
-    `names` are the columns of the table by their names in the plan.
+    `fields` are the columns of the table by their names in the plan.
     """
     try:
-        tree = sqlglot.parse_one(text, into=exp.Condition, dialect="duckdb")
-        for column in tree.find_all(exp.Column):
-            column.set("this", exp.to_identifier(names[column.name], quoted=True))
-        return condition_of(tree, schema)
-    except (SqlglotError, InvalidPredicate, KeyError):
+        tree = sqlglot.parse_one(text, into=exp.Condition, dialect="duckdb").unnest()
+    except SqlglotError:
+        return ()
+    parts = _operands(tree) if isinstance(tree, exp.And) else [tree]
+    found = (_duckdb_part(each.unnest(), fields) for each in parts)
+    return tuple(each for each in found if each is not None)
+
+
+def _duckdb_part(tree: exp.Expr, fields: Mapping[str, DataField]) -> Predicate | None:
+    columns = [fields.get(column.name) for column in tree.find_all(exp.Column)]
+    known = [field for field in columns if field is not None]
+    # DuckDB orders NaN as a number.
+    if not known or len(known) < len(columns) or any(map(_is_floating, known)):
         return None
+    match tree:
+        # DuckDB's optimiser makes `prefix` of LIKE 'x%'.
+        case exp.Anonymous(this=str(name), expressions=[column, prefix]) if name == "prefix":
+            return _duckdb_prefix(column, prefix, known[0])
+        case exp.StartsWith(this=column, expression=prefix):
+            return _duckdb_prefix(column, prefix, known[0])
+    tree = tree.copy()
+    for node in tree.find_all(exp.Column):
+        node.set("this", exp.to_identifier(fields[node.name].name, quoted=True))
+    schema = TableSchema(id=0, fields=tuple(fields.values()), highest_field_id=0)
+    try:
+        return _Parser("", schema).predicate(tree)
+    except (InvalidPredicate, RecursionError):
+        return None
+
+
+def _duckdb_prefix(column: exp.Expr, prefix: exp.Expr, field: DataField) -> Predicate | None:
+    is_text = isinstance(field.type, AtomicType) and field.type.root.is_text
+    if not isinstance(column, exp.Column) or not is_text:
+        return None
+    return Leaf(field.name, Operator.STARTS_WITH, (prefix.this,)) if prefix.is_string else None
+
+
+def _is_floating(field: DataField) -> bool:
+    return isinstance(field.type, AtomicType) and field.type.root in (
+        TypeRoot.FLOAT,
+        TypeRoot.DOUBLE,
+    )
 
 
 def _parse(text: str) -> exp.Expr:

@@ -234,6 +234,18 @@ def test_rows_of_a_function_that_fail_or_were_not_asked_for_are_kept(
     assert told["lakewright/rejects"] == "shop.events__rejects"
 
 
+@pytest.mark.parametrize("as_arrow", [True, False])
+def test_a_function_whose_rows_are_all_bad_fails_and_keeps_nothing(
+    lake: Lake, *, as_arrow: bool
+) -> None:
+    given = [{"dt": "2024-01-01", "id": None, "amount": 1.0}]
+    lake.declare(FUNCTION.replace("HOW", "quarantine"))
+    lake.give(pa.Table.from_pylist(given) if as_arrow else given)
+    outcome = lake.materialize(partitions="2024-01-01")
+    assert "returned no rows" in outcome.failure
+    assert not lake.catalog.table_exists("shop.events__rejects")
+
+
 def test_skipped_rows_are_counted_and_not_kept(lake: Lake) -> None:
     put(lake, "a.csv", CSV)
     declare(lake, "{csv: FOLDER/a.csv, on_bad_row: skip}")

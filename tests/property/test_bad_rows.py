@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewright.platform.ingest.bad_rows import bad_rows_of
-from lakewright.platform.ingest.publication import Published
+from lakewright.platform.ingest.publication import AlreadyPublished, Published, Rejected
 from lakewright.platform.ingest.publish import WriteOrder, publish
 from lakewright.platform.ingest.rejects import rejects_of
 from lakewright.platform.ingest.replay_rejects import replay_rejects
@@ -100,7 +100,12 @@ def no_spark() -> Any:
     raise AssertionError("Spark was asked for")
 
 
-def run(catalog: Catalog, declaration: TableDeclaration, user: str) -> Published:
+def run(
+    catalog: Catalog,
+    declaration: TableDeclaration,
+    user: str,
+    kind: WriteKind = WriteKind.OVERWRITE,
+) -> Published | AlreadyPublished:
     partitions = ({"day": dt.date(2024, 1, 1)},)
     table = catalog.create_table("shop.sales", declaration.schema_spec, if_not_exists=True)
     bad = bad_rows_of(declaration.source)
@@ -117,14 +122,14 @@ def run(catalog: Catalog, declaration: TableDeclaration, user: str) -> Published
         declaration=declaration,
         partitions=partitions,
         commit_user=user,
-        kind=WriteKind.OVERWRITE,
+        kind=kind,
         allow_empty=True,
         bad_rows=bad,
         rejects=rejects_of(catalog, declaration, {}),
         session=no_spark,
     )
     outcome = publish(table, lambda: source(request), order)
-    assert isinstance(outcome, Published)
+    assert not isinstance(outcome, Rejected)
     return outcome
 
 
@@ -147,6 +152,7 @@ def check(rows: Sequence[Row], source: dict[str, Any], fixed: dict[str, Any]) ->
         good = sorted(each for each in found if each is not None)
         outcome = run(catalog, declared(**source), "run-1")
         assert amounts(catalog) == good
+        assert isinstance(outcome, Published)
         assert outcome.bad_rows == len(kept)
         assert rejected(catalog, "open") == sorted(row.text for row in kept)
         if not kept:

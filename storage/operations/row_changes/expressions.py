@@ -6,16 +6,18 @@ The connection sees the rows that it is given and nothing else: no files, networ
 from __future__ import annotations
 
 import datetime as dt
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
 from lakewright.storage.codec.arrow_types import to_arrow_schema
-from lakewright.storage.errors import InvalidRequestError, InvalidRows
+from lakewright.storage.errors import InvalidRequestError, InvalidRows, UnsupportedError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.spec.arguments import mapping_argument
 
@@ -33,12 +35,20 @@ _LOCKED: dict[str, str | bool | int | float | list[str]] = {
 }
 
 
+# Tables that subqueries read, by the names that they say.
+Others: TypeAlias = "tuple[tuple[str, pa.Table], ...]"
+
+
 @dataclass(frozen=True, slots=True)
 class Assignments:
-    """Columns and the expressions of their new values, which call the table `row`."""
+    """Columns and the expressions of their new values, which call the table `row`.
+
+    Subqueries of the expressions read the tables `others`.
+    """
 
     of_columns: tuple[tuple[str, str], ...]
     row: str = "t"
+    others: Others = ()
 
     @classmethod
     def of(cls, values: Mapping[str, object], files: TableFiles) -> Assignments:
@@ -70,29 +80,40 @@ class Assignments:
         Raises:
             InvalidRequestError: DuckDB refuses one; the message has its reason.
         """
+        check_names(files.schema.field_names, files.name)
+        for name, expression in self.of_columns:
+            check_expression(expression, f"the new value of {name}", self.others)
         empty = {name: rows.schema.empty_table() for name, rows in tables.items()}
         whole = empty or {self.row: to_arrow_schema(files.schema.fields).empty_table()}
-        self.computed(files, f"SELECT {{}} FROM {', '.join(map(quoted, whole))}", **whole)  # noqa: S608
+        query = f"SELECT {{}} FROM {', '.join(map(quoted, whole))}"  # noqa: S608
+        self.computed(files, query, 0, **whole)
 
-    def computed(self, files: TableFiles, query: str, **tables: pa.Table) -> pa.Table:
-        """The new values for each row of a query over the tables; `{}` stands for the columns.
+    def computed(self, files: TableFiles, query: str, count: int, **tables: pa.Table) -> pa.Table:
+        """The new values for each of `count` rows of a query; `{}` stands for the columns.
 
         Raises:
-            InvalidRequestError: an expression is wrong.
+            InvalidRequestError: an expression is wrong, or gives no single value for each row.
             InvalidRows: a value does not fit the type of its column.
         """
-        with sql_over(**tables) as connection:
+        with sql_over(self.others, **tables) as connection:
             types = _types(connection, files, self.columns)
             columns = ", ".join(
-                f"CAST(({expression}) AS {types[name]}) AS {quoted(name)}"
+                f"CAST(({expression}\n) AS {types[name]}) AS {quoted(name)}"
                 for name, expression in self.of_columns
             )
-            return run_query(connection, query.replace("{}", columns, 1), files.name)
+            values = run_query(connection, query.replace("{}", columns, 1), files.name)
+        if values.num_rows != count:
+            raise InvalidRequestError(
+                f"the new values of {', '.join(self.columns)} of {files.name} are not one for each "
+                "row; an expression sees a row alone, without sum() or unnest()",
+                table=files.name,
+            )
+        return values
 
     def applied(self, files: TableFiles, rows: pa.Table) -> pa.Table:
         """The rows with the new values; the other columns stay."""
         query = f"SELECT {{}} FROM {quoted(self.row)}"  # noqa: S608
-        return with_values(rows, self.computed(files, query, **{self.row: rows}))
+        return with_values(rows, self.computed(files, query, rows.num_rows, **{self.row: rows}))
 
 
 def with_values(rows: pa.Table, values: pa.Table) -> pa.Table:
@@ -139,12 +160,112 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def check_names(names: Iterable[str], table: str) -> None:
+    """Check that SQL tells columns apart.
+
+    Raises:
+        UnsupportedError: two of them differ by case alone.
+    """
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.setdefault(name.lower(), name)
+        if other != name:
+            raise UnsupportedError(
+                f"{table} has columns {other} and {name}, which expressions of SQL do not tell "
+                "apart; rename one",
+                table=table,
+            )
+
+
+def check_expression(text: str, what: str, others: Others = ()) -> None:
+    """Check that a text is one expression over a row, and reads no tables but `others`.
+
+    Raises:
+        InvalidRequestError: it is not; the message begins with `what` it is.
+    """
+    tree = _parsed(text)
+    statements = tree.get("statements", ())
+    node = statements[0]["node"] if len(statements) == 1 else {}
+    if tree["error"] or len(node.get("select_list", ())) != 1:
+        why = tree.get("error_message") or "it is not one expression"
+        raise InvalidRequestError(f"{what} is {text.strip()!r:.100}: {why}")
+    if node["from_table"]["type"] != "EMPTY" or node["where_clause"] or node["modifiers"]:
+        raise InvalidRequestError(f"{what} is {text.strip()!r:.100}: it is not one expression")
+    names = {name.lower() for name, _ in others}
+    nodes = list(_nodes(tree))
+    own = _own_names(nodes)
+    for each in nodes:
+        if each.get("class") == "WINDOW":
+            raise InvalidRequestError(
+                f"{what} is {text.strip()!r:.100}: it sees a row alone, and no window of rows; "
+                "write MERGE INTO … USING (SELECT …)"
+            )
+        if each.get("type") == "BASE_TABLE":
+            name = ".".join(filter(None, (each["schema_name"], each["table_name"])))
+            if name.lower() not in names | own:
+                raise InvalidRequestError(
+                    f"{what} is {text.strip()!r:.100}: it sees a row alone, and not the table "
+                    f"{name}; write MERGE INTO … USING (SELECT …)"
+                )
+
+
+def subquery_tables(text: str) -> tuple[str, ...]:
+    """The tables that the subqueries of an expression name; none if it cannot be parsed."""
+    nodes = list(_nodes(_parsed(text)))
+    own = _own_names(nodes)
+    names = (
+        ".".join(filter(None, (each["schema_name"], each["table_name"])))
+        for each in nodes
+        if each.get("type") == "BASE_TABLE"
+    )
+    return tuple(dict.fromkeys(name for name in names if name.lower() not in own))
+
+
+@cache
+def _parsed(text: str) -> dict[str, Any]:
+    """An expression as DuckDB parses it."""
+    import duckdb  # noqa: PLC0415
+
+    with duckdb.connect(":memory:", config=_LOCKED) as connection:
+        asked = [f"SELECT ({text}\n)"]
+        found = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", asked).fetchone()
+    assert found is not None
+    tree: dict[str, Any] = json.loads(found[0])
+    return tree
+
+
+def _own_names(nodes: Sequence[dict[str, Any]]) -> set[str]:
+    """The names that an expression gives parts of its subqueries."""
+    maps = (node.get("cte_map", {}).get("map", ()) for node in nodes)
+    return {each["key"].lower() for found in maps for each in found}
+
+
+def _nodes(tree: object) -> Iterator[dict[str, Any]]:
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            yield node
+            waiting += node.values()
+        elif isinstance(node, list):
+            waiting += node
+
+
 @contextmanager
-def sql_over(**tables: pa.Table) -> Iterator[duckdb.DuckDBPyConnection]:
+def sql_over(others: Others, **tables: pa.Table) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection of DuckDB that sees these tables, and nothing of the machine."""
     import duckdb  # noqa: PLC0415  # half of the time of a small command
 
     with duckdb.connect(":memory:", config=_LOCKED) as connection:
+        for number, (name, rows) in enumerate(others):
+            database, _, table = name.rpartition(".")
+            held = f"__lakewright_other_{number}"
+            connection.register(held, rows)
+            view = quoted(table)
+            if database:
+                connection.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(database)}")
+                view = f"{quoted(database)}.{view}"
+            connection.execute(f"CREATE VIEW {view} AS SELECT * FROM {held}")  # noqa: S608
         for name, rows in tables.items():
             connection.register(name, rows)
         yield connection

@@ -35,6 +35,9 @@ from lakewright.storage.operations.row_changes.accepted import (
 )
 from lakewright.storage.operations.row_changes.expressions import (
     Assignments,
+    Others,
+    check_expression,
+    check_names,
     quoted,
     run_query,
     sql_over,
@@ -84,6 +87,8 @@ class Clause:
 class Merge:
     """The clauses of a merge; of each kind, the first whose condition is true counts.
 
+    Subqueries of conditions read the tables `others`.
+
     `on` pairs columns of the table with columns of the source; a condition `and_on` may hold of the
     rows besides. Expressions call the table `target` and the source `source`.
     """
@@ -95,6 +100,7 @@ class Merge:
     target: str = "t"
     source: str = "s"
     and_on: str | None = None
+    others: Others = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,6 +217,16 @@ def _check(files: TableFiles, merge: Merge, source: pa.Table) -> None:
                 table=files.name,
                 column=of_source,
             )
+    check_names(files.schema.field_names, files.name)
+    check_names(source.column_names, "the source")
+    clauses = (*merge.matched, *merge.not_matched, *merge.not_matched_by_source)
+    for text in (*(each.condition for each in clauses), merge.and_on):
+        if text is not None:
+            check_expression(text, "a condition", merge.others)
+    for clause in clauses:
+        if clause.values is not None:
+            for name, text in clause.values.of_columns:
+                check_expression(text, f"the new value of {name}", clause.values.others)
     # All clauses are computed over no rows, so that a wrong one is found before a file is opened.
     empty = _Merging(files, merge, source.slice(0, 0))
     empty.over(_empty(files))
@@ -332,7 +348,7 @@ class _Merging:
         left = self._numbered.filter(pa.array(~self._found))
         cases = _cases(self.merge.not_matched)
         name = self.merge.source
-        with sql_over(**{name: left}) as connection:
+        with sql_over(self.merge.others, **{name: left}) as connection:
             query = (
                 f"SELECT {quoted(_ROW)} AS {_OF_SOURCE}, {cases} AS {_CLAUSE} FROM {quoted(name)}"  # noqa: S608
             )
@@ -345,7 +361,7 @@ class _Merging:
                 f"{quoted(name)}.{quoted(_ROW)} = {_OF_SOURCE} ORDER BY {_OF_SOURCE}"
             )
             new = clause.values.computed(
-                self.files, query, **{_PAIRS: of_clause, name: self._numbered}
+                self.files, query, of_clause.num_rows, **{_PAIRS: of_clause, name: self._numbered}
             )
             self.counts["inserted"] += new.num_rows
             if new.num_rows:
@@ -357,14 +373,14 @@ class _Merging:
         equal = [
             f"{target}.{quoted(left)} = {source}.{quoted(right)}" for left, right in self.merge.on
         ]
-        on = " AND ".join([*equal, *([f"({self.merge.and_on})"] if self.merge.and_on else [])])
+        on = " AND ".join([*equal, *([f"({self.merge.and_on}\n)"] if self.merge.and_on else [])])
         what = (
             f"{target}.{quoted(_ROW)} AS {_OF_TARGET}, {source}.{quoted(_ROW)} AS {_OF_SOURCE}, "
             f"{_cases(self.merge.matched)} AS {_CLAUSE}"
         )
         query = f"SELECT {what} FROM {target} JOIN {source} ON {on} ORDER BY ALL"  # noqa: S608
         tables = {self.merge.target: rows, self.merge.source: self._numbered}
-        with sql_over(**tables) as connection:
+        with sql_over(self.merge.others, **tables) as connection:
             return run_query(connection, query, self.files.name)
 
     def _unmatched(self, rows: pa.Table) -> pa.Table:
@@ -372,7 +388,7 @@ class _Merging:
         cases = _cases(self.merge.not_matched_by_source)
         what = f"{quoted(_ROW)} AS {_OF_TARGET}, {cases} AS {_CLAUSE}"
         query = f"SELECT {what} FROM {target} ORDER BY ALL"  # noqa: S608
-        with sql_over(**{self.merge.target: rows}) as connection:
+        with sql_over(self.merge.others, **{self.merge.target: rows}) as connection:
             return run_query(connection, query, self.files.name)
 
     def _check_once(self, acted: pa.Table, rows: pa.Table) -> None:
@@ -412,7 +428,7 @@ class _Merging:
             joined += f" JOIN {quoted(source)} ON {quoted(source)}.{quoted(_ROW)} = {_OF_SOURCE}"
             tables[source] = self._numbered
         query = f"SELECT {{}} FROM {joined} ORDER BY {_OF_TARGET}"  # noqa: S608
-        values = clause.values.computed(self.files, query, **tables)
+        values = clause.values.computed(self.files, query, len(at), **tables)
         self.counts["updated"] += len(at)
         if len(at):
             after = conform(
@@ -428,7 +444,8 @@ def _numbered(rows: pa.Table) -> pa.Table:
 def _cases(clauses: Sequence[Clause]) -> str:
     """The number of the first clause whose condition is true, or -1."""
     whens = [
-        f"WHEN {'TRUE' if clause.condition is None else f'({clause.condition})'} THEN {number}"
+        # A comment may end the condition.
+        f"WHEN ({clause.condition or 'TRUE'}\n) THEN {number}"
         for number, clause in enumerate(clauses)
     ]
     return f"CASE {' '.join(whens)} ELSE -1 END" if whens else "-1"

@@ -312,7 +312,8 @@ def carried_out(
     for number in range(1, _ATTEMPTS + 1):
         try:
             check_current_schema(files)
-            _settle(files, engine)
+            # A compaction is no sign that the run has carried its statement out.
+            _settle(replace(files, run=None), engine)
             result = attempt(files)
         except (RetriesExhausted, SchemaMoved, CommitOutcomeUnknownError):
             raise

@@ -220,7 +220,15 @@ def test_a_sequence_field_that_falls_and_a_null_of_a_partial_update_are_refused(
         ({"price": "'abc'"}, 'Could not convert string "abc"'),
         ({"price": "1e12"}, "DECIMAL"),
         ({"price": "nope + 1"}, '"nope" not found'),
-        ({"price": "(SELECT max(x) FROM other)"}, "other does not exist"),
+        ({"price": "(SELECT max(x) FROM other)"}, "sees a row alone, and not the table other"),
+        # A table of the row's own name would be the rows that happen to be read together.
+        ({"price": "(SELECT max(price) FROM t)"}, "not the table t"),
+        ({"price": "sum(price)"}, "not one for each row"),
+        ({"price": "unnest([1, 2])"}, "not one for each row"),
+        ({"price": "row_number() OVER ()"}, "no window of rows"),
+        ({"price": "1), (2"}, "not one expression"),
+        ({"price": "1) FROM t WHERE (1 = 1"}, "not one expression"),
+        ({"price": "1 +"}, "syntax error"),
         ({"nope": "1"}, "has no column nope; it has id, day"),
         ({"id": "NULL"}, "id"),
         ({}, "name columns"),
@@ -251,6 +259,18 @@ def test_an_expression_reads_nothing_of_the_machine(catalog: Catalog, tmp_path: 
         with pytest.raises(InvalidRequestError):
             table.update({"v": expression})
     assert "hidden" not in "".join(content(table))
+
+
+def test_columns_that_differ_by_case_alone_have_no_expressions(catalog: Catalog) -> None:
+    table = new_table(catalog, {"a": "INT", "A": "INT"})
+    table.write(rows(table, [{"a": 1, "A": 2}]))
+    for change in (
+        lambda: table.update({"a": "5"}),
+        lambda: table.merge([{"a": 1}], on="a", when_matched="delete"),
+    ):
+        with pytest.raises(UnsupportedError, match="columns a and A"):
+            change()
+    assert table.delete("A = 2").deleted == 1
 
 
 # --- merges ----------------------------------------------------------------------------------

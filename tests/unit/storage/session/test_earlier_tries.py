@@ -49,6 +49,15 @@ def test_each_text_of_a_session_with_a_run_name_is_written(session: Session) -> 
             ),
             [(1, "1"), (2, "1"), (10, "2")],
         ),
+        ("UPDATE t SET id = id + 1 WHERE dt = '2'", [(0, "1"), (11, "2")]),
+        (
+            (
+                "INSERT INTO t VALUES (5, '3'); DELETE FROM t WHERE dt = '2'; "
+                "MERGE INTO t USING (SELECT 5 AS id) s ON t.id = s.id "
+                "WHEN MATCHED THEN UPDATE SET id = t.id * 2"
+            ),
+            [(0, "1"), (10, "3")],
+        ),
         (
             (
                 "ALTER TABLE t DROP IF EXISTS PARTITION (dt='1'); "

@@ -51,16 +51,33 @@ def held(session: Session) -> list[tuple[object, ...]]:
         ("\"day\" = 'a' AND t.id < 2", [2, 3, 4, 5]),
         ("day = 'a\\n'", [0, 1, 2, 3, 4, 5]),
         ("id IN (SELECT 3 UNION ALL SELECT 4)", [0, 1, 2, 5]),
+        ("id IN (SELECT id FROM s)", [0, 2, 3, 5]),
+        ("EXISTS (SELECT * FROM db.s WHERE s.id = t.id AND NOT gone)", [0, 2, 3, 4, 5]),
+        ("id = 2 -- the last word", [0, 1, 3, 4, 5]),
     ],
 )
 def test_a_delete_takes_the_rows_that_the_same_query_returns(
     session: Session, where: str, left: list[int]
 ) -> None:
-    rows = session.sql(f"SELECT id FROM t WHERE NOT coalesce({where}, false)").rows
+    rows = session.sql(f"SELECT id FROM t WHERE NOT coalesce({where}\n, false)").rows
     assert rows is not None
     assert sorted(rows.column("id").to_pylist()) == left
     session.sql(f"DELETE FROM t WHERE {where}")
     assert [row[0] for row in held(session)] == left
+
+
+def test_a_subquery_reads_the_table_itself_by_another_name(session: Session) -> None:
+    with pytest.raises(InvalidStatement, match="name the row by AS"):
+        session.sql("DELETE FROM t WHERE id = (SELECT max(id) FROM t)")
+    session.sql("DELETE FROM t AS x WHERE x.id = (SELECT max(id) FROM t)")
+    session.sql("UPDATE t AS x SET price = (SELECT sum(price) FROM s) WHERE x.id < 2")
+    assert held(session) == [
+        (0, "a", 179.0),
+        (1, "a", 179.0),
+        (2, "a", 20.0),
+        (3, "b", 30.0),
+        (4, "b", 40.0),
+    ]
 
 
 def test_a_delete_without_a_condition_takes_all_rows(session: Session) -> None:
