@@ -301,4 +301,4 @@ def _types(
 def _reason(error: Exception) -> str:
     # The statement that DuckDB shows is not the one that was written.
     text = str(error).split("\n\nLINE ", 1)[0]
-    return text.partition(": ")[2] or text
+    return " ".join((text.partition(": ")[2] or text).replace("!\n", "; ").split())
