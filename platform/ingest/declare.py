@@ -8,6 +8,7 @@ a comment that says from how many values.
 from __future__ import annotations
 
 import csv
+import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 import yaml
 
-from lakewright.platform.ingest.find_files import FileSearch, FoundFile
+from lakewright.platform.ingest.find_files import FileSearch, FoundFile, is_of_format
 from lakewright.platform.ingest.source_readers import opened, pieces
 from lakewright.platform.ingest.text_values import TextLayout, from_text
 from lakewright.platform.tables.partition_keys import PartitionColumn
@@ -123,12 +124,36 @@ def _without_nulls(field: pa.Field) -> pa.Field:
 # --- files ----------------------------------------------------------------------------------------
 
 
+def columns_of_files(source: SourceDeclaration) -> list[Proposed]:
+    """The columns of the first file of a source, and of its path."""
+    assert source.file_format is not None
+    path = SourcePath.parse(source.given[source.file_format])
+    file = next(_files(path, source.file_format), None)
+    if file is None:
+        raise NotFoundError(f"no file is at {path.text}, whose columns could be told")
+    return _with_keys(_columns_of(file, source)[0], path)
+
+
+def _files(path: SourcePath, file_format: str) -> Iterator[FoundFile]:
+    keys = tuple(PartitionColumn(name, STRING) for name in path.column_names)
+    search = FileSearch(table="", file_format=file_format, path=path, columns=keys)
+    return iter(search.files(None))
+
+
+def _with_keys(columns: list[Proposed], path: SourcePath) -> list[Proposed]:
+    held = {each.name for each in columns}
+    return columns + [
+        Proposed(name, "STRING NOT NULL", "from the path")
+        for name in path.column_names
+        if name not in held
+    ]
+
+
 def _of_file(path: str, table: str) -> str:
     parsed = SourcePath.parse(path)
-    keys = [PartitionColumn(name, STRING) for name in parsed.column_names]
     for file_format in _FORMATS:
-        search = FileSearch(table=table, file_format=file_format, path=parsed, columns=tuple(keys))
-        file = next((each for each in search.files(None) if search.is_of_format(each.path)), None)
+        files = _files(parsed, file_format)
+        file = next((each for each in files if is_of_format(each.path, file_format)), None)
         if file is not None:
             break
     else:
@@ -141,12 +166,9 @@ def _of_file(path: str, table: str) -> str:
         source |= _form_of_csv(file)
     form = SourceDeclaration.model_validate(source)
     columns, told = _columns_of(file, form)
-    held = {each.name for each in columns}
-    columns += [
-        Proposed(k.name, "STRING NOT NULL", "from the path") for k in keys if k.name not in held
-    ]
+    columns = _with_keys(columns, parsed)
     name = table or f"database.{_name_of(file.path)}"
-    return _yaml(name, columns, source=source, told=told, keys=[each.name for each in keys])
+    return _yaml(name, columns, source=source, told=told, keys=parsed.column_names)
 
 
 def _name_of(path: str) -> str:
@@ -155,15 +177,14 @@ def _name_of(path: str) -> str:
 
 
 def _columns_of(file: FoundFile, form: SourceDeclaration) -> tuple[list[Proposed], str]:
-    found = pieces(file, form, (), None)
+    names = () if form.csv is None or form.header else _numbered(file, form)
+    found = pieces(file, form, [DataField(0, name, STRING) for name in names], None)
     if form.file_format in ("parquet", "orc"):
         first = next(found)
         return _of_schema(first.read(0, 0, ()).schema), f"the types of {file.shown}"
     if form.file_format == "csv":
         tables = list(_first(piece.read(0, piece.row_count, ()) for piece in found))
         rows = pa.concat_tables(tables)
-        if not form.header:
-            rows = rows.rename_columns([f"column{at + 1}" for at in range(rows.num_columns)])
         columns = [_of_texts(name, rows.column(name).to_pylist()) for name in rows.column_names]
         count = rows.num_rows
     else:
@@ -172,10 +193,18 @@ def _columns_of(file: FoundFile, form: SourceDeclaration) -> tuple[list[Proposed
             records += piece.records.records if piece.records is not None else []
             if len(records) >= _MOST_ROWS:
                 break
-        names = dict.fromkeys(name for each in records for name in each)
-        columns = [_of_values(name, [each.get(name) for each in records]) for name in names]
+        found_names = dict.fromkeys(name for each in records for name in each)
+        columns = [_of_values(name, [each.get(name) for each in records]) for name in found_names]
         count = len(records)
     return columns, f"the first {counted(count, 'row')} of {file.shown}"
+
+
+def _numbered(file: FoundFile, form: SourceDeclaration) -> list[str]:
+    """Names for the columns of a file without a header."""
+    with opened(file) as stream:
+        lines = io.TextIOWrapper(stream, form.encoding, newline="")
+        first = next(csv.reader(lines, delimiter=form.delimiter), [])
+    return [f"column{at}" for at in range(1, len(first) + 1)]
 
 
 def _first(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:

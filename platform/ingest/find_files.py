@@ -47,6 +47,14 @@ class FoundFile:
         return self.path if self.fs.scheme == "file" else self.fs.uri(self.path)
 
 
+def is_of_format(name: str, file_format: str) -> bool:
+    """Whether the name of a file ends as those of a format do."""
+    packed = _PACKED if file_format in _TEXTS else ("",)
+    return name.lower().endswith(
+        tuple(f"{end}{pack}" for end in _SUFFIXES[file_format] for pack in packed)
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSearch:
     """A search for the files of a table's source."""
@@ -105,9 +113,7 @@ class FileSearch:
         return iter(() if alone is None else (_found(fs, alone, {}),))
 
     def is_of_format(self, name: str) -> bool:
-        packed = _PACKED if self.file_format in _TEXTS else ("",)
-        ends = tuple(f"{end}{pack}" for end in _SUFFIXES[self.file_format] for pack in packed)
-        return name.lower().endswith(ends)
+        return is_of_format(name, self.file_format)
 
 
 @dataclass(frozen=True, slots=True)

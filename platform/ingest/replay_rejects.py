@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from lakewright.platform.ingest.bad_rows import BadRows, RowForm, reason_of
 from lakewright.platform.ingest.find_files import FoundFile
+from lakewright.platform.ingest.inferred_columns import with_columns_of_source
 from lakewright.platform.ingest.publish import LAST_COMMIT
 from lakewright.platform.ingest.rejects import OPEN, REPLAYED, REPLAYING, Rejects
 from lakewright.platform.ingest.row_expectations import row_expectations, unmet
@@ -113,7 +114,7 @@ def replay_rejects(
 
 
 def _declared(table: str, tables: Sequence[str | Path]) -> TableDeclaration:
-    found = read_workspace(tables).declaration(table)
+    found = read_workspace(tables, infer=with_columns_of_source).declaration(table)
     if found is None:
         raise NotFoundError(
             f"{table} is not declared in {first_few([*map(str, tables)]) or 'no file'}; name the "

@@ -11,7 +11,13 @@ from lakewright.platform.documents.document_kinds import DocumentKind, kind_of
 from lakewright.platform.documents.yaml_files import Problem, WrittenText, documents_in, yaml_files
 from lakewright.platform.policies.policies import Level, PolicySet
 from lakewright.platform.policies.policy_files import read_policies
-from lakewright.platform.tables.declaration_files import Check, DeclaredTable, read_declarations
+from lakewright.platform.tables.declaration_files import (
+    Check,
+    DeclaredTable,
+    Infer,
+    no_files,
+    read_declarations,
+)
 from lakewright.platform.tables.workspace import workspace_of_declared
 
 # The keys of policies whose values are names of columns.
@@ -28,7 +34,7 @@ class CheckedFiles:
     problems: tuple[Problem, ...]
 
 
-def check_files(paths: Sequence[Path], *, check: Check) -> CheckedFiles:
+def check_files(paths: Sequence[Path], *, check: Check, infer: Infer = no_files) -> CheckedFiles:
     """Check files and folders; `check` finds what the orchestrator refuses."""
     problems: list[Problem] = []
     documents: list[WrittenText] = []
@@ -37,7 +43,7 @@ def check_files(paths: Sequence[Path], *, check: Check) -> CheckedFiles:
     kinds = [(each, kind_of(each.value) is DocumentKind.POLICY) for each in documents]
     of_policies: list[Problem] = []
     declared = read_declarations(
-        [each for each, is_policy in kinds if not is_policy], problems, check=check
+        [each for each, is_policy in kinds if not is_policy], problems, check=check, infer=infer
     )
     policies = read_policies(
         [each for each, is_policy in kinds if is_policy],

@@ -28,10 +28,22 @@ from lakewright.platform.documents.yaml_files import (
 from lakewright.platform.tables.declaration_checks import check_declaration, check_together
 from lakewright.platform.tables.declarations import TableDeclaration
 from lakewright.platform.tables.query_declarations import with_query_told
-from lakewright.storage.errors import StorageError
+from lakewright.storage.errors import InvalidRequestError, StorageError
 
 _SQL = ".sql"
 Check = Callable[[TableDeclaration], Iterable[Finding]]
+Infer = Callable[[TableDeclaration], TableDeclaration]
+
+
+def no_files(declaration: TableDeclaration) -> TableDeclaration:
+    """Refuse to infer columns: the reader of these declarations reads no source.
+
+    Raises:
+        InvalidRequestError: always.
+    """
+    raise InvalidRequestError(
+        f"the columns of {declaration.table} are not inferred here; declare them"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +58,16 @@ class DeclaredTable:
 
 
 def load_declarations(
-    paths: Sequence[str | Path], *, check: Check, others: Sequence[WrittenText] = ()
+    paths: Sequence[str | Path],
+    *,
+    check: Check,
+    others: Sequence[WrittenText] = (),
+    infer: Infer = no_files,
 ) -> tuple[DeclaredTable, ...]:
     """The declarations in files, in all YAML files of folders, and others, by table name.
 
-    `check` finds problems that the orchestrator would refuse; the error lists them too.
+    `check` finds problems that the orchestrator would refuse; the error lists them too. `infer`
+    adds the columns of the source.
 
     Raises:
         DeclarationError: something is wrong; all of it is listed.
@@ -64,14 +81,18 @@ def load_declarations(
             message = f"these are policies of upkeep; name the file in ${POLICY_VARIABLE}"
             problems.append(each.problem((), message))
     declarations = [each for each in documents if kind_of(each.value) is not DocumentKind.POLICY]
-    found = read_declarations(declarations, problems, check=check)
+    found = read_declarations(declarations, problems, check=check, infer=infer)
     if problems:
         raise DeclarationError(problems)
     return found
 
 
 def read_declarations(
-    documents: Iterable[WrittenText], problems: list[Problem], *, check: Check
+    documents: Iterable[WrittenText],
+    problems: list[Problem],
+    *,
+    check: Check,
+    infer: Infer = no_files,
 ) -> tuple[DeclaredTable, ...]:
     """The declarations in documents, by table name; adds to `problems` what is wrong."""
     found: list[DeclaredTable] = []
@@ -82,7 +103,7 @@ def read_declarations(
 
     for document in documents:
         for table in _tables(document, problems):
-            _read_table(table, found, problems)
+            _read_table(table, found, problems, infer)
     found = list(_told_by_queries(found, problems))
     for each in found:
         problems += [each.problem(*finding) for finding in whole(each.declaration)]
@@ -114,14 +135,21 @@ def _tables(document: WrittenText, problems: list[Problem]) -> Iterator[WrittenT
         yield replace(document, value=table, place=("tables", at))
 
 
-def _read_table(written: WrittenText, found: list[DeclaredTable], problems: list[Problem]) -> None:
+def _read_table(
+    written: WrittenText, found: list[DeclaredTable], problems: list[Problem], infer: Infer
+) -> None:
     try:
         declaration = TableDeclaration.model_validate(written.value)
     except ValidationError as error:
         problems += [written.problem(*each) for each in findings_of(error, TableDeclaration)]
         return
     try:
-        found.append(DeclaredTable(_from_its_file(declaration, written.folder), written))
+        declaration = _from_its_file(declaration, written.folder)
+        if declaration.schema_policy.infer:
+            declaration = infer(declaration)
+        found.append(DeclaredTable(declaration, written))
+    except StorageError as error:
+        problems.append(written.problem(("schema",), error.message))
     except (OSError, UnicodeError) as error:
         problems.append(written.problem(("source", "sql"), f"the file cannot be read: {error}"))
 

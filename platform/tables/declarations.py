@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     field_validator,
@@ -294,6 +295,10 @@ class SchemaPolicy(Declared):
     and shows the destructive ones as a plan that waits, `allow` makes them too.
     """
 
+    infer: bool = Field(
+        default=False,
+        description="whether columns that are not declared come from the source's first file",
+    )
     on_destructive: OnDestructive = OnDestructive.PLAN
     validation: SchemaValidation = SchemaValidation()
     compatibility: Compatibility = Compatibility.BACKWARD
@@ -314,6 +319,11 @@ class SchemaPolicy(Declared):
             readers=self.readers,
             waivers=tuple(Waiver(**dict(each)) for each in self.waivers),
         )
+
+
+def _schema_of_word(given: object) -> object:
+    """`schema: infer`, in short."""
+    return {"infer": True} if given == "infer" else given
 
 
 class TableDeclaration(Declared):
@@ -359,7 +369,10 @@ class TableDeclaration(Declared):
     expectations: tuple[ExpectationDeclaration, ...] = ()
     maintenance: SectionPolicy = SectionPolicy()
     # Pydantic's models have a method `schema`.
-    schema_policy: SchemaPolicy = Field(default=SchemaPolicy(), alias="schema")
+    schema_policy: Annotated[
+        SchemaPolicy,
+        BeforeValidator(_schema_of_word, json_schema_input_type=SchemaPolicy | Literal["infer"]),
+    ] = Field(default=SchemaPolicy(), alias="schema")
 
     @model_validator(mode="before")
     @classmethod

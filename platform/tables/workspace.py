@@ -10,7 +10,12 @@ from pathlib import Path
 from lakewright.platform.documents.wrong_places import Finding
 from lakewright.platform.documents.yaml_files import WrittenText
 from lakewright.platform.tables.column_lineage import Lineage
-from lakewright.platform.tables.declaration_files import DeclaredTable, load_declarations
+from lakewright.platform.tables.declaration_files import (
+    DeclaredTable,
+    Infer,
+    load_declarations,
+    no_files,
+)
 from lakewright.platform.tables.declarations import TableDeclaration
 
 _SQL = ".sql"
@@ -94,15 +99,18 @@ def read_workspace(
     sql: Sequence[str | Path] = (),
     check: Callable[[TableDeclaration], Iterable[Finding]] = lambda _: (),
     others: Sequence[WrittenText] = (),
+    infer: Infer = no_files,
 ) -> Workspace:
     """The workspace of declarations in files and folders, with the SQL files beside them.
 
-    `others` are declarations that stand elsewhere.
+    `others` are declarations that stand elsewhere. `infer` adds the columns of a source.
 
     Raises:
         DeclarationError: something is wrong with the declarations; all of it is listed.
     """
-    declared = load_declarations(paths, check=check, others=others) if paths or others else ()
+    declared: tuple[DeclaredTable, ...] = ()
+    if paths or others:
+        declared = load_declarations(paths, check=check, others=others, infer=infer)
     return workspace_of_declared(declared, (*sql_beside(paths), *map(Path, sql)))
 
 

@@ -54,6 +54,7 @@ from lakewright.platform.decide.adopted import AdoptedTable, read_adopted
 from lakewright.platform.decide.kept_tables import KeptTables
 from lakewright.platform.documents.variables import POLICY_VARIABLE, TABLES_VARIABLE
 from lakewright.platform.documents.yaml_files import WrittenText
+from lakewright.platform.ingest.inferred_columns import with_columns_of_source
 from lakewright.platform.orchestration.check_events import HEALTHY
 from lakewright.platform.orchestration.dagster_checks import check_for_dagster
 from lakewright.platform.orchestration.names import UpkeepNames, usual_key
@@ -100,7 +101,7 @@ def build_definitions(
     """
     keys, hooks = resources or ResourceKeys(), hooks or PlainHooks()
     workspace = replace(
-        read_workspace(paths, check=check_for_dagster, others=others),
+        read_workspace(paths, check=check_for_dagster, others=others, infer=with_columns_of_source),
         policy_paths=tuple(map(Path, policies)),
     )
     tables = KeptTables(

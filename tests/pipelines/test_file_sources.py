@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lakewright.platform.documents.yaml_files import DeclarationError
 from lakewright.platform.orchestration.names import TableNames
 from tests.pipelines.lake import EVENTS, Lake, events
 
@@ -496,3 +497,42 @@ def test_folders_of_three_levels_are_registered_and_written_one_by_one(lake: Lak
     emptied = lake.materialize("shop.visits", partitions=known[1], config={"allow_empty": True})
     assert emptied.success, emptied.failure
     assert [row["visitor"] for row in lake.rows("shop.visits")] == [3]
+
+
+INFERRED = """
+    table: shop.sales
+    columns: [{name: dt, type: DATE NOT NULL}]
+    schema: infer
+    partition_keys: [dt]
+    partitions:
+      daily: {column: dt, start: 2024-01-01, end: 2024-02-01}
+    source: SOURCE
+"""
+
+
+def test_columns_that_are_not_declared_come_from_the_first_file(lake: Lake) -> None:
+    put(lake, "a.csv", "amount,code,dt\n1.5,007,2024-01-01\n2.5,b,2024-01-02\n")
+    declare(lake, "{csv: FOLDER/a.csv}", INFERRED)
+    assert lake.materialize("shop.sales", partitions="2024-01-01").success
+    assert sales(lake) == [{"dt": FIRST, "amount": 1.5, "code": "007"}]
+    # The types are those of the table from here on; a file that says otherwise is told.
+    put(lake, "a.csv", "amount,code,dt\nx,007,2024-01-01\n")
+    lake.forget_what_was_read()
+    outcome = lake.materialize("shop.sales", partitions="2024-01-01")
+    assert "is not as declared" in outcome.failure
+    assert sales(lake) == [{"dt": FIRST, "amount": 1.5, "code": "007"}]
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ('{python: "tests.pipelines.sources:rows"}', "columns are inferred of files only"),
+        ("{csv: FOLDER/none.csv}", "no file is at"),
+        ("{csv: FOLDER/a.csv, header: false}", "a CSV without a header names no columns"),
+    ],
+)
+def test_columns_that_cannot_be_inferred_are_a_finding(lake: Lake, source: str, told: str) -> None:
+    put(lake, "a.csv", "1,2\n")
+    declare(lake, source, INFERRED)
+    with pytest.raises(DeclarationError, match=told):
+        _ = lake.definitions

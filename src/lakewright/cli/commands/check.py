@@ -17,6 +17,7 @@ from lakewright.cli.output.answers import Answer, Record
 from lakewright.cli.upkeep.policies import PATHS, known_tables
 from lakewright.platform.documents.variables import POLICY_VARIABLE, TABLES_VARIABLE
 from lakewright.platform.documents.yaml_files import Problem
+from lakewright.platform.ingest.inferred_columns import with_columns_of_source
 from lakewright.platform.policies.check_files import (
     CheckedFiles,
     check_files,
@@ -56,7 +57,7 @@ def check(call: Call, *, paths: tuple[Path, ...]) -> Answer:
             f"name files or folders, or set ${TABLES_VARIABLE} or ${POLICY_VARIABLE}",
             click.get_current_context(),
         )
-    checked = check_files(named, check=_check_for_dagster())
+    checked = check_files(named, check=_check_for_dagster(), infer=with_columns_of_source)
     notes = _notes(call, checked)
     return Answer(
         text=lambda: _text(checked, notes),

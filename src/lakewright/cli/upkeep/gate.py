@@ -12,6 +12,7 @@ from lakewright.cli.output.answers import Answer
 from lakewright.cli.upkeep.policies import policies_of
 from lakewright.platform.documents.variables import POLICY_VARIABLE, TABLES_VARIABLE
 from lakewright.platform.documents.yaml_files import DeclarationError
+from lakewright.platform.ingest.inferred_columns import with_columns_of_source
 from lakewright.platform.tables.workspace import Workspace, read_workspace
 from lakewright.storage.errors import InvalidRequestError
 
@@ -64,7 +65,7 @@ def workspace_of(
         if not path.exists():
             raise InvalidRequestError(f"--sql {path}: no such file or folder; name one that exists")
     try:
-        workspace = read_workspace(tables, sql=sql)
+        workspace = read_workspace(tables, sql=sql, infer=with_columns_of_source)
     except DeclarationError as error:
         raise InvalidRequestError(f"the declarations are wrong:\n{error}") from error
     policies_of(policy, workspace)

@@ -72,6 +72,12 @@ def test_a_proposal_of_a_csv_reads_it_without_a_change(
     assert rows.num_columns == 2
 
 
+def test_a_missing_header_hides_no_row_from_the_guess(tmp_path: Path) -> None:
+    text = lakewright.declare(put(tmp_path, "a.csv", "1,a\n2,b\n"))
+    assert types(text) == {"column1": "BIGINT", "column2": "STRING"}
+    assert "guessed from 2 values" in text
+
+
 def test_json_gives_nested_types_and_says_where_values_are_of_several_kinds(tmp_path: Path) -> None:
     lines = (
         '{"id": 1, "n": {"a": [1], "b": null}, "x": 1, "t": "2024-01-01"}\n{"id": 2, "x": "a"}\n'
