@@ -101,7 +101,7 @@ class Assignments:
                 f"CAST(({expression}\n) AS {types[name]}) AS {quoted(name)}"
                 for name, expression in self.of_columns
             )
-            values = run_query(connection, query.replace("{}", columns, 1), files.name)
+            values = query_rows(connection, query.replace("{}", columns, 1), files.name)
         if values.num_rows != count:
             raise InvalidRequestError(
                 f"the new values of {', '.join(self.columns)} of {files.name} are not one for each "
@@ -271,7 +271,7 @@ def sql_over(others: Others, **tables: pa.Table) -> Iterator[duckdb.DuckDBPyConn
         yield connection
 
 
-def run_query(connection: duckdb.DuckDBPyConnection, query: str, table: str) -> pa.Table:
+def query_rows(connection: duckdb.DuckDBPyConnection, query: str, table: str) -> pa.Table:
     """The rows of a query.
 
     Raises:

@@ -65,8 +65,7 @@ def test_row_groups_have_only_the_bounds_that_are_right(
         return True
 
     names = rows.column_names
-    pieces = read_pieces(
-        fs, f"{root}/f.parquet", names, expected_rows=2, wanted=WantedPieces(names, may_hold)
-    )
+    wanted = WantedPieces(bounded=names, may_hold=may_hold)
+    pieces = read_pieces(fs, f"{root}/f.parquet", names, expected_rows=2, wanted=wanted)
     assert [start for start, _ in pieces] == [0, 1]
     assert seen == [known, known]
