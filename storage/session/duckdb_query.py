@@ -188,7 +188,7 @@ class RunningQuery:
 
     def scanned_by(self, scan: PlannedScan) -> ScannedTable | None:
         """The table of a scan, None for one without a column."""
-        found = COLUMN.search(" ".join([*scan.columns, *scan.filters]))
+        found = COLUMN.search(" ".join(scan.columns))
         return None if found is None else self.scanned[int(found[2])]
 
     def reader(self) -> pa.RecordBatchReader:
