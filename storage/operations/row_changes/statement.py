@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -47,6 +48,8 @@ from lakewright.storage.spec.predicate import Predicate
 from lakewright.storage.spec.rows import RowKind
 from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import Snapshot
+
+_LOG = logging.getLogger(__name__)
 
 # A statement that others get ahead of is planned anew so many times.
 _ATTEMPTS = 5
@@ -274,7 +277,16 @@ def _compaction(
         return None
     touched = {each.partition for each in staged}
     specs = [files.partitions.of_row(row).spec for row in sorted(touched)]
-    return compact_written(files, specs, lambda _: engine)
+    compacted = compact_written(files, specs, lambda _: engine)
+    if compacted.failure is not None:
+        _LOG.warning(
+            "the changes of %s are committed, and readers see them after a compaction, which "
+            "failed (%s); run `lakewright compact %s`, and do not repeat the statement",
+            files.name,
+            compacted.failure,
+            files.name,
+        )
+    return compacted
 
 
 def _settle(files: TableFiles, engine: Engine) -> None:
