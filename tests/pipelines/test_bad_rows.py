@@ -309,3 +309,21 @@ def test_undo_of_a_run_takes_its_rejects_back(lake: Lake) -> None:
     assert lake.run_job("undo", run_undo).success
     assert sales(lake) == []
     assert rejects(lake) == []
+
+
+def test_a_replay_is_taken_back_by_the_name_that_it_tells(
+    lake: Lake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(lake, "a.csv", CSV)
+    declare(lake, KEPT)
+    assert lake.materialize("shop.sales", partitions="2024-01-01").success
+    declare(lake, '{csv: FOLDER/a.csv, on_bad_row: quarantine, nulls: [x, ""]}')
+    tables = ["shop.sales", "--tables", str(lake.folder / "tables"), "--format", "json"]
+    where = ["--warehouse", lake.warehouse.location]
+    assert main([*where, "replay-rejects", *tables]) == 0
+    run = json.loads(capsys.readouterr().out)["run"]
+    assert main([*where, "undo", run]) == 0
+    assert len(sales(lake)) == 2
+    assert states(lake)["x,b,2024-01-01"] == "open"
+    assert lakewright.replay_rejects(lake.catalog, "shop.sales", tables=tables[2:3]).appended == 1
+    assert len(sales(lake)) == 3

@@ -254,7 +254,7 @@ def test_a_word_that_is_not_what_its_place_takes_is_refused(
         (
             '{python: "a.b:c"}',
             "{csv: a, json: b}",
-            "9: source: give exactly one of python, parquet",
+            "9: source: give exactly one of python, sql, parquet",
         ),
         ('{python: "a.b:c"}', '{csv: "/a/{d}/b.csv"}', "9: source.csv: {d} is not a partition key"),
         (
@@ -298,7 +298,7 @@ def test_a_word_that_is_not_what_its_place_takes_is_refused(
         (
             '{python: "a.b:c"}',
             "{}",
-            "9: source: give exactly one of python, parquet, orc, avro",
+            "9: source: give exactly one of python, sql, parquet, orc, avro",
         ),
         (
             "column: carrier}",
