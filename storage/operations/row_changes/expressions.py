@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 
 from lakewright.storage.codec.arrow_types import to_arrow_schema
-from lakewright.storage.errors import InvalidRequestError, InvalidRows
+from lakewright.storage.errors import InvalidRequestError, InvalidRows, UnsupportedError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.spec.arguments import mapping_argument
 
@@ -80,6 +80,7 @@ class Assignments:
         Raises:
             InvalidRequestError: DuckDB refuses one; the message has its reason.
         """
+        check_names(files.schema.field_names, files.name)
         for name, expression in self.of_columns:
             check_expression(expression, f"the new value of {name}", self.others)
         empty = {name: rows.schema.empty_table() for name, rows in tables.items()}
@@ -157,6 +158,23 @@ def expression_of(name: str, value: object) -> str:
 def quoted(name: str) -> str:
     """A name as SQL of DuckDB."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def check_names(names: Iterable[str], table: str) -> None:
+    """Check that SQL tells columns apart.
+
+    Raises:
+        UnsupportedError: two of them differ by case alone.
+    """
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.setdefault(name.lower(), name)
+        if other != name:
+            raise UnsupportedError(
+                f"{table} has columns {other} and {name}, which expressions of SQL do not tell "
+                "apart; rename one",
+                table=table,
+            )
 
 
 def check_expression(text: str, what: str, others: Others = ()) -> None:

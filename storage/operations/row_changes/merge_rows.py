@@ -37,6 +37,7 @@ from lakewright.storage.operations.row_changes.expressions import (
     Assignments,
     Others,
     check_expression,
+    check_names,
     quoted,
     run_query,
     sql_over,
@@ -216,6 +217,8 @@ def _check(files: TableFiles, merge: Merge, source: pa.Table) -> None:
                 table=files.name,
                 column=of_source,
             )
+    check_names(files.schema.field_names, files.name)
+    check_names(source.column_names, "the source")
     clauses = (*merge.matched, *merge.not_matched, *merge.not_matched_by_source)
     for text in (*(each.condition for each in clauses), merge.and_on):
         if text is not None:

@@ -261,6 +261,18 @@ def test_an_expression_reads_nothing_of_the_machine(catalog: Catalog, tmp_path: 
     assert "hidden" not in "".join(content(table))
 
 
+def test_columns_that_differ_by_case_alone_have_no_expressions(catalog: Catalog) -> None:
+    table = new_table(catalog, {"a": "INT", "A": "INT"})
+    table.write(rows(table, [{"a": 1, "A": 2}]))
+    for change in (
+        lambda: table.update({"a": "5"}),
+        lambda: table.merge([{"a": 1}], on="a", when_matched="delete"),
+    ):
+        with pytest.raises(UnsupportedError, match="columns a and A"):
+            change()
+    assert table.delete("A = 2").deleted == 1
+
+
 # --- merges ----------------------------------------------------------------------------------
 
 
