@@ -193,8 +193,8 @@ def _columns_of(file: FoundFile, form: SourceDeclaration) -> tuple[list[Proposed
             records += piece.records.records if piece.records is not None else []
             if len(records) >= _MOST_ROWS:
                 break
-        names = dict.fromkeys(name for each in records for name in each)
-        columns = [_of_values(name, [each.get(name) for each in records]) for name in names]
+        members = dict.fromkeys(name for each in records for name in each)
+        columns = [_of_values(name, [each.get(name) for each in records]) for name in members]
         count = len(records)
     return columns, f"the first {counted(count, 'row')} of {file.shown}"
 
