@@ -78,6 +78,7 @@ KEPT_TOGETHER = {
     "tests/oracles/": "other clients",
     "tests/demo/": "the demo",
     "tests/packaging/": "the wheel",
+    "tests/queries/test_tpch": "TPC-H",
     "tests/unit/platform/decide/test_replay.py": "replay",
     "tests/races/": "races",
     "tests/architecture/test_laws.py": "laws",

@@ -193,8 +193,8 @@ def _columns_of(file: FoundFile, form: SourceDeclaration) -> tuple[list[Proposed
             records += piece.records.records if piece.records is not None else []
             if len(records) >= _MOST_ROWS:
                 break
-        members = dict.fromkeys(name for each in records for name in each)
-        columns = [_of_values(name, [each.get(name) for each in records]) for name in members]
+        found_names = dict.fromkeys(name for each in records for name in each)
+        columns = [_of_values(name, [each.get(name) for each in records]) for name in found_names]
         count = len(records)
     return columns, f"the first {counted(count, 'row')} of {file.shown}"
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from lakewright.storage.catalog import Catalog
 from lakewright.storage.codec.arrow_types import columns_from_arrow
 from lakewright.storage.session.results import StatementResult
@@ -53,6 +55,25 @@ def select(
         with running.told():
             fields, rows = shown_rows(reader.read_all())
     return StatementResult(fields=fields, rows=rows)
+
+
+@contextmanager
+def queried(
+    catalog: Catalog, query: Query, settings: Settings, full_name: FullName
+) -> Iterator[tuple[tuple[DataField, ...], Iterator[pa.Table]]]:
+    """The columns of a query, and its rows piece by piece; Spark's are collected."""
+    if settings.engine == SPARK:
+        result = select(catalog, query, settings, full_name)
+        assert result.rows is not None
+        yield result.fields, iter([result.rows])
+        return
+    from lakewright.storage.session.duckdb_query import shown_rows  # noqa: PLC0415
+
+    with on_duckdb(catalog, query, settings, full_name) as running:
+        reader = running.reader()
+        with running.told():
+            fields, _ = shown_rows(reader.schema.empty_table())
+            yield fields, (shown_rows(pa.Table.from_batches([each]))[1] for each in reader)
 
 
 @contextmanager

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+
+import pyarrow as pa
 
 from lakewright.storage.catalog import Catalog
 from lakewright.storage.catalog_arguments import with_defaults
@@ -45,30 +48,39 @@ def create_database(catalog: Catalog, asked: CreateDatabase) -> StatementResult:
 
 
 def create_table_as(
-    catalog: Catalog, name: str, asked: CreateTable, rows: StatementResult, settings: Settings
+    catalog: Catalog,
+    name: str,
+    asked: CreateTable,
+    fields: Sequence[DataField],
+    pieces: Iterator[pa.Table],
+    settings: Settings,
 ) -> StatementResult:
-    """A table with the columns and rows of a query."""
-    assert rows.rows is not None
+    """A table with the columns and rows of a query; one that fails leaves no table."""
     keys = {*asked.primary_keys, *_key_option(asked)}
     columns = tuple(
         Column(each.name, each.type if each.name in keys else replace(each.type, nullable=True))
-        for each in rows.fields
+        for each in fields
     )
     create_table(catalog, name, replace(asked, columns=columns), None, settings)
+    count = 0
+
+    def passing() -> Iterator[pa.Table]:
+        nonlocal count
+        for each in pieces:
+            count += each.num_rows
+            yield each
+
     table = catalog.table(name)
-    if is_format_table(table.schema):
-        catalog.format_table(name).write(rows.rows)
-    else:
-        try:
-            table.write(rows.rows)
-        except BaseException:
-            catalog.drop_table(name)
-            raise
+    try:
+        if is_format_table(table.schema):
+            catalog.format_table(name).write(passing())
+        else:
+            table.write(passing())
+    except BaseException:
+        catalog.drop_table(name)
+        raise
     return done(
-        f"{name} is created, with {counted(rows.rows.num_rows, 'row')}",
-        table=name,
-        created=True,
-        rows=rows.rows.num_rows,
+        f"{name} is created, with {counted(count, 'row')}", table=name, created=True, rows=count
     )
 
 

@@ -29,7 +29,7 @@ from lakewright.storage.session.run_partitions import (
     show_partitions,
     track_changes,
 )
-from lakewright.storage.session.run_query import check_query, on_duckdb, select
+from lakewright.storage.session.run_query import check_query, on_duckdb, queried, select
 from lakewright.storage.session.run_rows import delete, merge, truncate, update
 from lakewright.storage.session.run_tables import (
     add_primary_key,
@@ -121,7 +121,7 @@ class Session:
         if not parsed:
             raise InvalidStatement("there is no statement; write one, such as SHOW TABLES")
         for each, settings in self._with_settings(parsed):
-            if isinstance(each, (Select, Explain, Insert)):
+            if isinstance(each, (Select, Explain, Insert, CreateTable)) and each.query is not None:
                 check_query(each.query, settings)
         return self._each(parsed)
 
@@ -239,8 +239,8 @@ class Session:
         name = self._name(asked.table)
         if asked.if_not_exists and self.catalog.table_exists(name):
             return done(f"{name} exists already", table=name, created=False)
-        rows = select(self.catalog, query, self.settings, self._name)
-        return create_table_as(self._working, name, asked, rows, self.settings)
+        with queried(self.catalog, query, self.settings, self._name) as (fields, pieces):
+            return create_table_as(self._working, name, asked, fields, pieces, self.settings)
 
     def _of_partitions(
         self,

@@ -96,6 +96,11 @@ def _error_table() -> dict[tuple[str, str], tuple[str, ...]]:
     found["respec", "rollback"] += ("FilesGone", _UNKNOWN)
     # A reader of a primary-key table must know its keys, and opens it again.
     found["read", "respec"] = ("FileMissing", "SchemaMoved")
+    # What was opened or staged before has no key; a key is for all rows, or it is not given.
+    for one in (*_COMMITS, "rollback", "alter", "respec", "manifests", "read", "key"):
+        found[one, "key"] = (*_MOVED, "UnsupportedError", "FilesGone", "NotRevertible")
+        found["key", one] = ("StalePlan", "SchemaMoved", "CommitConflictError", "FilesGone")
+    found["key", "rollback"] += (_UNKNOWN, "CorruptionError")
     _add_partition_verbs(found)
     for one in _OF_ROWS:
         # The plan is of a history that is gone, or of rows with other columns.

@@ -172,6 +172,12 @@ def respec_keyed(table: Table, number: int) -> str:
     return ""
 
 
+def add_key(table: Table, number: int) -> str:
+    """A primary key for a table without one; see `test_added_primary_keys.py`."""
+    table.upkeep.add_primary_key(["day", "id", "v"], buckets=number)
+    return ""
+
+
 def _delete(table: Table, number: int) -> str:
     return f"{table.delete(f'id = {1 + number}').deleted} deleted"
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -28,9 +29,12 @@ import pyarrow.compute as pc
 
 from lakewright.storage.errors import (
     CommitConflictError,
+    CorruptionError,
+    FileMissing,
     InvalidRequestError,
     StalePlan,
     UnsupportedError,
+    VerificationFailed,
 )
 from lakewright.storage.files.spill import Spill
 from lakewright.storage.files.table_files import TableFiles
@@ -164,7 +168,8 @@ def plan_add_primary_key(
         buckets = _bucket_count(files, splits)
     buckets = whole_number(buckets, "buckets", minimum=1)
     _keyed_schema(files, keys, buckets)
-    _check_keys(files, keys, splits, engine or LocalEngine(env=files.env))
+    with _told_if_replaced(files, snapshot):
+        _check_keys(files, keys, splits, engine or LocalEngine(env=files.env))
     return AddPrimaryKeyPlan(
         table=files.name,
         snapshot_id=None if snapshot is None else snapshot.id,
@@ -229,7 +234,8 @@ def run_add_primary_key(
     work = [each for each in splits.values() if each]
     write = partial(_write_partition, files, now, run_id, verify, plan.buckets)
     try:
-        messages = [each for found in engine.map(write, work) for each in found]
+        with _told_if_replaced(files, before):
+            messages = [each for found in engine.map(write, work) for each in found]
         snapshot = _published(still, before, messages)
     except BaseException:
         sweep_after_failure(files, [run_id], since_snapshot_id=before.id)
@@ -331,6 +337,21 @@ def _stale(files: TableFiles, why: str) -> StalePlan:
         f"{files.name} changed since its primary key was planned: {why}; plan again",
         table=files.name,
     )
+
+
+@contextmanager
+def _told_if_replaced(files: TableFiles, seen: Snapshot | None) -> Iterator[None]:
+    """Tell a missing file apart from one that went since a snapshot was the latest.
+
+    Raises:
+        StalePlan: the snapshot is the latest no more.
+    """
+    try:
+        yield
+    except (CorruptionError, FileMissing) as error:
+        if isinstance(error, VerificationFailed) or is_latest(files, seen):
+            raise
+        raise _stale(files, "it was rolled back, or files of it were replaced") from error
 
 
 def _followed(files: TableFiles) -> CommitConflictError:

@@ -24,12 +24,13 @@ if TYPE_CHECKING:
     notes="""
 Statements end with `;`. All are parsed before the first runs; each is a commit of its own.
 docs/reference/sql.md lists them. Without statements, a terminal gets a shell with history and
-completion (\\? lists its commands), and a pipe is read. A query over one table needs no Spark;
-others run on Spark with --set query.engine=spark, as does SET 'query.engine' = 'spark'.
+completion (\\? lists its commands), and a pipe is read. Queries are DuckDB's SQL and run in this
+process; with --set query.engine=spark they are Spark's, and run there.
 """,
     examples="""
 lakewright sql "SHOW PARTITIONS nyc.flights"
 lakewright sql "INSERT OVERWRITE shop.views PARTITION (dt='2024-01-31') VALUES (1, 'a')"
+lakewright sql "SELECT dest, count(*) FROM nyc.flights GROUP BY dest ORDER BY 2 DESC LIMIT 5"
 lakewright sql -f changes.sql --database shop
 lakewright sql
 """,
