@@ -1,7 +1,8 @@
 """Timestamps of ORC files, decoded without the nanoseconds of Arrow's reader.
 
 Arrow's reader fails on a column with a timestamp before 1677 or after 2262. This decoder reads the
-two streams of such a column: seconds since 2015, and nanoseconds.
+two streams of such a column: seconds since 2015, and nanoseconds. It also reads the statistics of
+whole numbers, which Arrow's reader does not give.
 
 Source: Apache ORC specification v1, chapters File Tail, Run Length Encoding, Column Encodings.
 Rare encodings (run lengths of version 0, zones, members of rows) are not implemented.
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO
@@ -25,6 +26,7 @@ else:
     from backports import zstd
 
 _TIMESTAMPS = (9, 18)
+_WHOLE_NUMBERS = (1, 2, 3, 4)
 _PRESENT, _DATA, _SECONDARY = 0, 1, 5
 _DIRECT_V2 = 2
 _SECONDS_TO_2015 = 1_420_070_400
@@ -90,10 +92,43 @@ class OrcTimestamps:
         self._decompress = _codec(_number(postscript, 2))
         end = size - 1 - tail[-1]
         footer = _fields(self._plain(self._bytes(end - footer_bytes, footer_bytes)))
+        self._metadata = (end - footer_bytes - _number(postscript, 5), _number(postscript, 5))
         self._stripes = [_stripe(each) for each in footer.get(3, [])]
         types = [_fields(_message(each)) for each in footer.get(4, [])]
         self._columns = _packed(types[0])
         self._kinds = [_number(each, 1) for each in types]
+
+    @property
+    def row_counts(self) -> list[int]:
+        """The rows of each stripe."""
+        return [stripe.row_count for stripe in self._stripes]
+
+    def bounds(self, columns: Sequence[int]) -> list[dict[int, tuple[int, int]]]:
+        """For each stripe the least and the greatest whole number of columns that have some.
+
+        Raises:
+            NotDecoded: the file is damaged.
+        """
+        with _told():
+            data = self._plain(self._bytes(*self._metadata))
+            stripes = [_fields(_message(each)).get(1, []) for each in _fields(data).get(1, [])]
+            if len(stripes) != len(self._stripes):
+                return [{} for _ in self._stripes]
+            return [self._stripe_bounds(each, columns) for each in stripes]
+
+    def _stripe_bounds(
+        self, found: Sequence[int | bytes], columns: Sequence[int]
+    ) -> dict[int, tuple[int, int]]:
+        bounds = {}
+        for column in columns:
+            identity = self._columns[column]
+            told = _fields(_message(found[identity])).get(2)
+            if told is None or self._kinds[identity] not in _WHOLE_NUMBERS:
+                continue
+            numbers = _fields(_message(told[-1]))
+            if 1 in numbers and 2 in numbers:
+                bounds[column] = (_signed(_number(numbers, 1)), _signed(_number(numbers, 2)))
+        return bounds
 
     def is_timestamp(self, column: int) -> bool:
         """Whether the column at that place is a timestamp that this decoder reads.

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import IO, Protocol
+from typing import IO, Any, Protocol
 
 import pyarrow as pa
 
 from lakewright.storage.errors import UnavailableError
 from lakewright.storage.files.remote_files import StoreOutput
+
+# Bounds of some columns, by name.
+ColumnBounds = Mapping[str, tuple[Any, Any]]
 
 
 class DataFileWriter(Protocol):

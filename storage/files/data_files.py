@@ -19,10 +19,9 @@ from lakewright.storage.errors import (
     UnsupportedError,
 )
 from lakewright.storage.files.avro_files import AvroFileReader, AvroFileWriter
-from lakewright.storage.files.data_file import DataFileReader, DataFileWriter
+from lakewright.storage.files.data_file import ColumnBounds, DataFileReader, DataFileWriter
 from lakewright.storage.files.orc_files import OrcFileReader, OrcFileWriter
 from lakewright.storage.files.parquet_files import (
-    ColumnBounds,
     ParquetFileReader,
     ParquetFileWriter,
 )
@@ -136,8 +135,8 @@ def read_pieces(
 ) -> Iterator[tuple[int, pa.Table]]:
     """The pieces of a data file that may hold some rows, each with its first row's number.
 
-    A piece is a row group of a Parquet file, or a batch of one. A file of another format is read
-    whole, since it has no such bounds.
+    A piece is a row group of a Parquet file or a stripe of an ORC file, or a batch of one. An Avro
+    file is read whole, since it has no such bounds.
 
     Raises:
         FileMissing, CorruptionError, UnsupportedError: as `read_rows`.
@@ -148,7 +147,7 @@ def read_pieces(
         asked = [name for name in columns if name in held or name not in may_lack]
         _check_rows_and_columns(file, path, asked, expected_rows)
         asked = asked or list(file.column_names[:1])
-        if isinstance(file, ParquetFileReader):
+        if isinstance(file, ParquetFileReader | OrcFileReader):
             yield from file.row_groups(asked, wanted.bounded, wanted.may_hold, batch_rows)
         elif wanted.may_hold({}):
             start = 0

@@ -5,7 +5,7 @@ A time is an integer of milliseconds. The attribute `paimon.id` holds the field 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any
 
 import pyarrow as pa
@@ -20,7 +20,7 @@ from lakewright.storage.codec.arrow_types import FIELD_ID
 from lakewright.storage.codec.orc_timestamps import NotDecoded, OrcTimestamps
 from lakewright.storage.env import FileSystem
 from lakewright.storage.errors import StorageError, UnsupportedError
-from lakewright.storage.files.data_file import let_go, writing
+from lakewright.storage.files.data_file import ColumnBounds, let_go, writing
 from lakewright.storage.spec.file_format import FileEncoding, FormatTuning
 
 # A stripe is read whole, and takes several times its size in memory.
@@ -197,6 +197,41 @@ class OrcFileReader:
             for start in range(0, rows.num_rows, batch_rows):
                 yield rows.slice(start, batch_rows)
             # Dropped here, so that memory does not hold two stripes while the next is read.
+            del rows
+
+    def row_groups(
+        self,
+        columns: Sequence[str],
+        bounded: Sequence[str],
+        may_hold: Callable[[ColumnBounds], bool],
+        batch_rows: int | None,
+    ) -> Iterator[tuple[int, pa.Table]]:
+        """The stripes that `may_hold` takes, each whole or in batches, with their first rows.
+
+        `may_hold` gets the bounds of those columns `bounded` that hold whole numbers.
+        """
+        names = {
+            self.column_names.index(name): name for name in bounded if name in self.column_names
+        }
+        try:
+            decoder = OrcTimestamps(self._source)
+            counts, bounds = decoder.row_counts, decoder.bounds(list(names))
+        except NotDecoded:
+            counts, bounds = [], []
+        if sum(counts) != self.row_count:
+            start = 0
+            for rows in self.tables(columns, batch_rows):
+                yield start, rows
+                start += rows.num_rows
+            return
+        asked = None if any("." in name for name in columns) else list(columns)
+        for stripe, known in enumerate(bounds):
+            if not may_hold({names[column]: pair for column, pair in known.items()}):
+                continue
+            first = sum(counts[:stripe])
+            rows = self._stripe(stripe, columns, asked)
+            for start in range(0, rows.num_rows, batch_rows or max(1, rows.num_rows)):
+                yield first + start, rows.slice(start, batch_rows)
             del rows
 
     def _stripe(self, stripe: int, columns: Sequence[str], asked: list[str] | None) -> pa.Table:

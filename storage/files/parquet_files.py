@@ -15,16 +15,13 @@ import pyarrow.parquet as pq
 from lakewright.storage.codec.arrow_timestamps import check_fits_nanoseconds, holds_timestamps
 from lakewright.storage.env import FileSystem
 from lakewright.storage.errors import UnsupportedError
-from lakewright.storage.files.data_file import let_go, writing
+from lakewright.storage.files.data_file import ColumnBounds, let_go, writing
 from lakewright.storage.files.parquet_trust import (
     is_right_writer,
     is_signed_integer,
     names_orders,
 )
 from lakewright.storage.spec.file_format import FileEncoding, FormatTuning
-
-# Bounds of some columns, by name.
-ColumnBounds = Mapping[str, tuple[Any, Any]]
 
 # Bounds of floating numbers ignore NaN, and INT96 has no order.
 _WITHOUT_BOUNDS = ("FLOAT", "DOUBLE", "INT96")

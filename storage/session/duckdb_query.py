@@ -33,9 +33,12 @@ from lakewright.storage.session.query_source import (
     source_of,
 )
 from lakewright.storage.spec.data_types import DataField
+from lakewright.storage.spec.flink_columns import unstored_columns
+from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.sql import duckdb_filters
 from lakewright.storage.sql.grammar.moments import TimedText, with_moments
 from lakewright.storage.sql.grammar.query import Query
+from lakewright.storage.sql.grammar.unstored_columns import duckdb_expression
 
 # A query sees no file, no network, no extension and no variable of the process, and writes nowhere.
 _LOCKED = {
@@ -185,7 +188,7 @@ class RunningQuery:
 
     def scanned_by(self, scan: PlannedScan) -> ScannedTable | None:
         """The table of a scan, None for one without a column."""
-        found = COLUMN.search(" ".join([*scan.columns, *scan.filters]))
+        found = COLUMN.search(" ".join(scan.columns))
         return None if found is None else self.scanned[int(found[2])]
 
     def reader(self) -> pa.RecordBatchReader:
@@ -306,8 +309,21 @@ def _bind(bound: RunningQuery, name: TableName, scanned: ScannedTable) -> None:
     if name.database:
         bound.connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_quoted(name.database)}")
         view = f"{_quoted(name.database)}.{view}"
-    bound.connection.execute(f"CREATE VIEW {view} AS SELECT {columns} FROM {_quoted(scan)}")  # noqa: S608 - quoted
+    rows = f"SELECT {columns} FROM {_quoted(scan)}"  # noqa: S608 - quoted
+    bound.connection.execute(f"CREATE VIEW {view} AS {_with_computed(scanned.source.schema, rows)}")
     bound.scanned.append(scanned)
+
+
+def _with_computed(schema: TableSchema, rows: str) -> str:
+    """The rows of a table with its computed columns in their places, where DuckDB computes them."""
+    given = [_quoted(each) for each in schema.field_names]
+    for column in unstored_columns(schema.options):
+        found = duckdb_expression(column, schema.field_names)
+        if found is not None:
+            given.insert(column.index, f"{found} AS {_quoted(column.name)}")
+    if len(given) == len(schema.field_names):
+        return rows
+    return f"SELECT {', '.join(given)} FROM ({rows})"  # noqa: S608 - quoted
 
 
 def _quoted(name: str) -> str:

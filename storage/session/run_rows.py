@@ -51,7 +51,9 @@ _NUMBERS = (
 _TEXTS = (TypeRoot.VARCHAR, TypeRoot.DATE)
 
 
-def delete(catalog: Catalog, table: Table, asked: Delete, full_name: FullName) -> StatementResult:
+def delete_where(
+    catalog: Catalog, table: Table, asked: Delete, full_name: FullName
+) -> StatementResult:
     """Delete the rows for which the condition is true."""
     files, engine = table.table_files, LocalEngine(env=table.table_files.env)
     if asked.where is None:
@@ -65,7 +67,9 @@ def delete(catalog: Catalog, table: Table, asked: Delete, full_name: FullName) -
     return _by_condition(table, asked.alias, Clause(None, asked.where), others)
 
 
-def update(catalog: Catalog, table: Table, asked: Update, full_name: FullName) -> StatementResult:
+def update_where(
+    catalog: Catalog, table: Table, asked: Update, full_name: FullName
+) -> StatementResult:
     """Give the rows for which the condition is true new values."""
     files, engine = table.table_files, LocalEngine(env=table.table_files.env)
     columns = Assignments.of(dict(asked.values), files).of_columns
@@ -79,7 +83,7 @@ def update(catalog: Catalog, table: Table, asked: Update, full_name: FullName) -
     return _by_condition(table, asked.alias, Clause(assignments, asked.where), others)
 
 
-def merge(table: Table, asked: MergeInto, rows: pa.Table) -> StatementResult:
+def merge_into(table: Table, asked: MergeInto, rows: pa.Table) -> StatementResult:
     """Change rows by those of a query."""
     files = table.table_files
     of_key = {left for left, _ in asked.on}

@@ -30,7 +30,7 @@ from lakewright.storage.session.run_partitions import (
     track_changes,
 )
 from lakewright.storage.session.run_query import check_query, on_duckdb, queried, select
-from lakewright.storage.session.run_rows import delete, merge, truncate, update
+from lakewright.storage.session.run_rows import delete_where, merge_into, truncate, update_where
 from lakewright.storage.session.run_tables import (
     add_primary_key,
     alter_table,
@@ -216,13 +216,13 @@ class Session:
         table = self._working.table(self._name(asked.table))
         match asked:
             case Delete():
-                return delete(self.catalog, table, asked, self._name)
+                return delete_where(self.catalog, table, asked, self._name)
             case Update():
-                return update(self.catalog, table, asked, self._name)
+                return update_where(self.catalog, table, asked, self._name)
             case MergeInto(source=query):
                 rows = select(self.catalog, query, self.settings, self._name).rows
                 assert rows is not None
-                return merge(table, asked, rows)
+                return merge_into(table, asked, rows)
             case Truncate():
                 return truncate(table, asked)
             case _:

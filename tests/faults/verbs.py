@@ -869,6 +869,13 @@ READERS: dict[str, Callable[[Place], object]] = {
     "find_committed": lambda at: at.table.find_committed("maker", 1),
     "pending_batches": lambda at: at.table.pending_batches("job"),
     "streams": lambda at: at.table.history.streams(),
+    "rows of a scan": lambda at: (
+        at.table.scan().count(),
+        list(at.table.scan().to_batches()),
+        at.table.scan().to_pandas(),
+        at.table.scan().to_polars(),
+        at.table.scan().to_duckdb().fetchall(),
+    ),
     "at": lambda at: (
         at.table.at().files(),
         at.table.at().partitions(),

@@ -43,6 +43,9 @@ from tests.support.tables.landed import land_beside, landed_folder
 # What these verbs do cannot be asked of every table, or is asked for once (a name, a file); the
 # cases of `test_verb.py` have them.
 ASKED_FOR_ONCE = {
+    "add_primary_key",
+    "delete",
+    "update",
     "revert",
     "add_partitions",
     "alter",

@@ -438,7 +438,7 @@ class FileRows:
         """Rows under the file's own column names, each piece with the index of its first row."""
         fields = self.files.schema.fields
         chosen = row_group_filter(self.where, self.schemas.mapping_of(file), fields)
-        if chosen is not None and format_of_path(path) == PARQUET:
+        if chosen is not None and format_of_path(path) in (PARQUET, ORC):
             yield from read_pieces(
                 self.files.fs,
                 path,

@@ -56,7 +56,8 @@ from lakewright.storage.spec.values import order_key
 class Lookup:
     """The rows found, and the files and row groups read out of the total.
 
-    `row_groups` counts those of the files read; a file that is not Parquet counts as one.
+    `row_groups` counts those of the files read; stripes of ORC files count, and an Avro file
+    counts as one.
     """
 
     rows: pa.Table

@@ -121,7 +121,7 @@ def run_expire_consumers(files: TableFiles, plan: ExpireConsumersPlan) -> Expire
         ClockJumped: the clock of this machine is ahead of the store's, so ages are unknown.
     """
     # A store may keep times by the second, in which a consumer moved.
-    there = list_consumers(files)
+    there = list_consumers(files) if plan.consumers else ()
     still = [each.name for each in plan.consumers if each in there]
     if still:
         check_not_ahead(files)

@@ -101,7 +101,7 @@ class Assignments:
                 f"CAST(({expression}\n) AS {types[name]}) AS {quoted(name)}"
                 for name, expression in self.of_columns
             )
-            values = run_query(connection, query.replace("{}", columns, 1), files.name)
+            values = query_rows(connection, query.replace("{}", columns, 1), files.name)
         if values.num_rows != count:
             raise InvalidRequestError(
                 f"the new values of {', '.join(self.columns)} of {files.name} are not one for each "
@@ -271,7 +271,7 @@ def sql_over(others: Others, **tables: pa.Table) -> Iterator[duckdb.DuckDBPyConn
         yield connection
 
 
-def run_query(connection: duckdb.DuckDBPyConnection, query: str, table: str) -> pa.Table:
+def query_rows(connection: duckdb.DuckDBPyConnection, query: str, table: str) -> pa.Table:
     """The rows of a query.
 
     Raises:
@@ -301,4 +301,4 @@ def _types(
 def _reason(error: Exception) -> str:
     # The statement that DuckDB shows is not the one that was written.
     text = str(error).split("\n\nLINE ", 1)[0]
-    return text.partition(": ")[2] or text
+    return " ".join((text.partition(": ")[2] or text).replace("!\n", "; ").split())

@@ -38,8 +38,8 @@ from lakewright.storage.operations.row_changes.expressions import (
     Others,
     check_expression,
     check_names,
+    query_rows,
     quoted,
-    run_query,
     sql_over,
     with_values,
 )
@@ -352,7 +352,7 @@ class _Merging:
             query = (
                 f"SELECT {quoted(_ROW)} AS {_OF_SOURCE}, {cases} AS {_CLAUSE} FROM {quoted(name)}"  # noqa: S608
             )
-            chosen = run_query(connection, query, self.files.name)
+            chosen = query_rows(connection, query, self.files.name)
         for number, clause in enumerate(self.merge.not_matched):
             of_clause = chosen.filter(pc.equal(chosen.column(_CLAUSE), number))
             assert clause.values is not None
@@ -381,7 +381,7 @@ class _Merging:
         query = f"SELECT {what} FROM {target} JOIN {source} ON {on} ORDER BY ALL"  # noqa: S608
         tables = {self.merge.target: rows, self.merge.source: self._numbered}
         with sql_over(self.merge.others, **tables) as connection:
-            return run_query(connection, query, self.files.name)
+            return query_rows(connection, query, self.files.name)
 
     def _unmatched(self, rows: pa.Table) -> pa.Table:
         target = quoted(self.merge.target)
@@ -389,7 +389,7 @@ class _Merging:
         what = f"{quoted(_ROW)} AS {_OF_TARGET}, {cases} AS {_CLAUSE}"
         query = f"SELECT {what} FROM {target} ORDER BY ALL"  # noqa: S608
         with sql_over(self.merge.others, **{self.merge.target: rows}) as connection:
-            return run_query(connection, query, self.files.name)
+            return query_rows(connection, query, self.files.name)
 
     def _check_once(self, acted: pa.Table, rows: pa.Table) -> None:
         targets = acted.column(_OF_TARGET).to_numpy()

@@ -347,15 +347,15 @@ class Cursor:
         """`(a, b, …)`."""
         return self.listed(lambda: self.name(what))
 
-    def source_until(self, *ends: str) -> str:
-        """The text up to a word of `ends` outside of parentheses and <>; the cursor stops there."""
+    def source_until(self, *ends: str, opens: str = "(<", closes: str = ")>") -> str:
+        """The text up to a word of `ends` outside of brackets; the cursor stops there."""
         first, depth = self._at, 0
         while not self.is_at_end:
             word = self._words[self._at]
             if depth == 0 and any(map(word.is_word, ends)):
                 break
-            depth += sum(word.text.count(each) for each in "(<") if word.kind == _SIGN else 0
-            depth -= sum(word.text.count(each) for each in ")>") if word.kind == _SIGN else 0
+            depth += sum(word.text.count(each) for each in opens) if word.kind == _SIGN else 0
+            depth -= sum(word.text.count(each) for each in closes) if word.kind == _SIGN else 0
             self._at += 1
         if first == self._at:
             return ""

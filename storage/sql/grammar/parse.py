@@ -16,7 +16,12 @@ from lakewright.storage.sql.grammar.look import describe, show
 from lakewright.storage.sql.grammar.other_habits import INSTEAD
 from lakewright.storage.sql.grammar.partitions import repair_table
 from lakewright.storage.sql.grammar.query import FIRST_WORDS, parse_query
-from lakewright.storage.sql.grammar.rows import delete, merge, truncate, update
+from lakewright.storage.sql.grammar.rows import (
+    delete_statement,
+    merge_statement,
+    truncate_statement,
+    update_statement,
+)
 from lakewright.storage.sql.grammar.statements import (
     Analyze,
     DropDatabase,
@@ -126,10 +131,10 @@ _FAMILIES: Mapping[str, Callable[[Cursor], Statement]] = {
     **dict.fromkeys(FIRST_WORDS, _select),
     "EXPLAIN": _explain,
     "INSERT": insert,
-    "DELETE": delete,
-    "UPDATE": update,
-    "MERGE": merge,
-    "TRUNCATE": truncate,
+    "DELETE": delete_statement,
+    "UPDATE": update_statement,
+    "MERGE": merge_statement,
+    "TRUNCATE": truncate_statement,
     "SHOW": show,
     "DESCRIBE": describe,
     "DESC": describe,

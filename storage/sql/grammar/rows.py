@@ -19,7 +19,7 @@ from lakewright.storage.sql.grammar.statements import (
 _ENDS = ("WHEN", "WHERE", "THEN")
 
 
-def delete(cursor: Cursor) -> Delete:
+def delete_statement(cursor: Cursor) -> Delete:
     """`DELETE FROM t [[AS] a] [WHERE condition]`."""
     cursor.expect("DELETE")
     cursor.expect("FROM", way_out="write DELETE FROM t WHERE …")
@@ -28,7 +28,7 @@ def delete(cursor: Cursor) -> Delete:
     return Delete(table=table, alias=alias, where=_where(cursor))
 
 
-def update(cursor: Cursor) -> Update:
+def update_statement(cursor: Cursor) -> Update:
     """`UPDATE t [[AS] a] SET column = expression, … [WHERE condition]`."""
     cursor.expect("UPDATE")
     table = cursor.table_name()
@@ -37,7 +37,7 @@ def update(cursor: Cursor) -> Update:
     return Update(table=table, alias=alias, values=_values(cursor), where=_where(cursor))
 
 
-def merge(cursor: Cursor) -> MergeInto:
+def merge_statement(cursor: Cursor) -> MergeInto:
     """`MERGE INTO t [[AS] a] USING {s | (query)} [[AS] b] ON condition WHEN … THEN …`."""
     cursor.expect("MERGE")
     cursor.expect("INTO")
@@ -74,7 +74,7 @@ def merge(cursor: Cursor) -> MergeInto:
     )
 
 
-def truncate(cursor: Cursor) -> Truncate:
+def truncate_statement(cursor: Cursor) -> Truncate:
     """`TRUNCATE TABLE t [PARTITION (…)]`."""
     cursor.expect("TRUNCATE")
     cursor.expect("TABLE", way_out="write TRUNCATE TABLE t")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from sqlglot import exp, parse_one
@@ -60,7 +60,7 @@ def unstored_column(cursor: Cursor, name: str) -> UnstoredText | None:
     if cursor.take("GENERATED"):
         cursor.expect("ALWAYS")
     if cursor.take("AS"):
-        expression = cursor.source_until(*_ENDS)
+        expression = cursor.source_until(*_ENDS, opens="(", closes=")")
         if not expression:
             cursor.refuse(f"expected the expression of {name}, found {cursor.shown()}")
         cursor.take_one("STORED", "VIRTUAL")
@@ -86,7 +86,7 @@ def watermark(cursor: Cursor) -> tuple[str, str]:
     cursor.expect("FOR")
     column = cursor.path()
     cursor.expect("AS")
-    expression = cursor.source_until(",", ")")
+    expression = cursor.source_until(",", ")", opens="(", closes=")")
     if not expression:
         cursor.refuse(f"expected the expression of the watermark, found {cursor.shown()}")
     return column, expression
@@ -124,6 +124,20 @@ def kept_watermark(
             start, f"a watermark is of a TIMESTAMP column, and {column} is {kind or 'no column'}"
         )
     return Watermark(column, expression, kind.removesuffix(" NOT NULL"))
+
+
+def duckdb_expression(column: UnstoredColumn, names: Collection[str]) -> str | None:
+    """A computed column in DuckDB's words; None where engines may differ, or a name is unknown."""
+    try:
+        tree = parse_one(column.expression or "", dialect=FilterDialect)
+        kind = exp.DataType.build(column.type.removesuffix(" NOT NULL"), dialect="spark")
+    except SqlglotError:
+        return None
+    known = (*_CERTAIN, exp.Cast, exp.DataType, exp.DataTypeParam)
+    columns = {each.name for each in tree.find_all(exp.Column)}
+    if not columns <= {*names} or not all(isinstance(each, known) for each in tree.walk()):
+        return None
+    return exp.cast(exp.paren(tree), kind).sql(dialect="duckdb", identify=True)
 
 
 def type_of(expression: str, types: Mapping[str, str]) -> str | None:

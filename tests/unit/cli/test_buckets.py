@@ -77,7 +77,6 @@ def test_a_rescale_that_writers_beat_everywhere_says_so(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("rescale", "db.t"), "buckets is not given (--buckets N on"),
         (("rescale", "db.t", "--buckets", "2", "--partition", "x=1"), "not a partition key"),
         (("postpone-compact", "db.t"), "has fixed buckets and no postponed rows"),
     ],

@@ -202,7 +202,7 @@ def test_every_command_has_help_with_examples_that_parse() -> None:
         lines = command.examples.strip().replace("\\\n", "").splitlines()
         assert lines, command.name
         for line in lines:
-            call = re.sub(r'eval "\$\((.*)\)"|(.*) \| source|(.*) > [\w.]+$', r"\1\2\3", line)
+            call = re.sub(r'eval "\$\((.*)\)"|(.*) \| source|(.*) > [\w./]+$', r"\1\2\3", line)
             words = shlex.split(call, comments=True)
             parse(ROOT, words[words.index("lakewright") + 1 :])
 

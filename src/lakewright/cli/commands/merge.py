@@ -34,7 +34,7 @@ lakewright merge shop.orders --from all.csv --on day,id --missing delete
     "file",
     metavar="FILE",
     required=True,
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    type=click.Path(path_type=Path),
     help="A file that ends in .parquet, .csv or .json (a JSON object in each line).",
 )
 @click.option("--on", metavar="A,B", required=True, help="Columns of both by which rows match.")

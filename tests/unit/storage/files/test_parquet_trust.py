@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakewright.storage.files.data_files import read_pieces
+from lakewright.storage.files.data_files import WantedPieces, read_pieces
 from lakewright.storage.files.file_systems import open_file_system
 from lakewright.storage.files.parquet_trust import is_right_writer
 from tests.support.tables.footers import sign_as
@@ -65,8 +65,7 @@ def test_row_groups_have_only_the_bounds_that_are_right(
         return True
 
     names = rows.column_names
-    pieces = read_pieces(
-        fs, f"{root}/f.parquet", names, expected_rows=2, bounded=names, may_hold=may_hold
-    )
+    wanted = WantedPieces(bounded=names, may_hold=may_hold)
+    pieces = read_pieces(fs, f"{root}/f.parquet", names, expected_rows=2, wanted=wanted)
     assert [start for start, _ in pieces] == [0, 1]
     assert seen == [known, known]

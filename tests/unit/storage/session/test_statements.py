@@ -246,6 +246,11 @@ def test_columns_that_are_not_stored_and_the_watermark_are_kept_as_flink_keeps_t
     assert "cost AS price * 2,\n" in str(text)
     session.sql(f"DROP TABLE t; {text}")
     assert catalog.table("db.t").schema.options == schema.options
+    session.sql("INSERT INTO t VALUES (1, 2.5, TIMESTAMP '2024-01-31 12:00:00')")
+    found = rows_of(session, "SELECT * FROM t WHERE cost > 4")
+    moment = dt.datetime(2024, 1, 31, 12)
+    assert found == [(1, 2.5, 5.0, moment, moment.date())]
+    assert rows_of(session, "SELECT max(day) FROM t") == [(moment.date(),)]
     with pytest.raises(StorageError, match="price"):
         session.sql("ALTER TABLE t DROP COLUMN price")
     session.sql("ALTER TABLE t RENAME COLUMN price TO paid; INSERT INTO t (id, paid) VALUES (1, 2)")

@@ -51,6 +51,21 @@ def test_a_filter_decodes_the_row_groups_that_may_match(
     assert table.read(where).num_rows == expected.get(where, 0)
 
 
+def test_a_filter_on_whole_numbers_decodes_the_stripes_that_may_match(catalog: Catalog) -> None:
+    table = new_table(catalog, options={"file.format": "orc", "orc.stripe.size": "64 kb"})
+    table.write(rows(table, [*events(-60_000, 60_000), {"day": "b"}]))
+    total = _decoded(table, None)
+    assert total == 120_001
+    for where, count, is_less in (
+        ("id = -50000", 1, True), ("id BETWEEN 59000 AND 59010", 11, True), ("id > 70000", 0, True),
+        ("id IN (-60000, 59999)", 2, False), ("id IS NULL", 1, False), ("v = 'v7'", 1, False),
+        ("id < -60000 OR id > 59990", 9, True),
+    ):  # fmt: skip
+        assert table.read(where).num_rows == count, where
+        decoded = _decoded(table, parse_where(where, table.schema))
+        assert (decoded < total) is is_less, where
+
+
 def test_rows_of_other_keys_alone_are_left_out_before_a_merge(catalog: Catalog) -> None:
     table = new_table(catalog, keys=["id"], options={"bucket": "1", "file.block-size": "1 b"})
     table.write(rows(table, events(0, 10, v="old")))

@@ -18,8 +18,9 @@ from lakewright.storage.errors import (
     StorageError,
     UnsupportedError,
 )
+from lakewright.storage.operations.respec import add_primary_key
 from tests.support.stores.watched_files import Call, WatchedFiles
-from tests.support.tables.builders import content, events, new_table, rows, values_of
+from tests.support.tables.builders import content, events, expire, new_table, rows, values_of
 
 KEYS = ["day", "id"]
 
@@ -173,3 +174,51 @@ def test_history_does_not_lead_back_over_the_key(catalog: Catalog) -> None:
         with pytest.raises(UnsupportedError, match="got its primary key amid these changes"):
             table.read_changes(1, 5, mode=mode)
     assert table.read_changes(4, 5, mode="delta").num_rows == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "bucket_key"),
+    [
+        ({"deletion-vectors.enabled": "true"}, None),
+        ({"bucket": "3", "bucket-key": "v"}, None),
+        ({"bucket": "3", "bucket-key": "id"}, "id"),
+    ],
+)
+def test_deleted_rows_and_buckets_of_before_are_those_of_the_key(
+    catalog: Catalog, options: dict[str, str], bucket_key: str | None
+) -> None:
+    table = appended(catalog, **options)
+    table.delete("id = 2 AND day = 'a'")
+    before = content(catalog.table("db.t"))
+    catalog.table("db.t").upkeep.add_primary_key(KEYS)
+    keyed = catalog.table("db.t")
+    assert content(keyed) == before
+    assert keyed.schema.options.get("bucket-key") == bucket_key
+    assert keyed.options.bucket == int(options.get("bucket", 1))
+    keyed.write(rows(keyed, events(0, 1, v="new")))
+    keyed.upkeep.compact(full=True)
+    assert "new0" in values_of(keyed, "v")
+    assert keyed.read().num_rows == 11
+
+
+def test_a_run_that_died_leaves_a_table_that_is_written_compacted_and_keyed_later(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = appended(catalog)
+
+    def die(*_: object) -> bool:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(add_primary_key, "is_latest", die)
+    with pytest.raises(KeyboardInterrupt):
+        table.upkeep.add_primary_key(KEYS, buckets=2)
+    monkeypatch.undo()
+    after = catalog.table("db.t")
+    after.write(rows(after, events(10, 12)))
+    after.upkeep.compact(full=True)
+    after.delete("id = 11")
+    assert not after.schema.has_primary_key
+    assert after.read().num_rows == 13
+    expire(after, keep=1)
+    after.upkeep.add_primary_key(KEYS, buckets=3)
+    assert catalog.table("db.t").read().num_rows == 13

@@ -59,7 +59,7 @@ def test_a_row_is_there_as_often_as_it_was_added_and_not_deleted(tmp_path: Path)
     assert_sound(table)
 
 
-@pytest.mark.mission("LG8")
+@pytest.mark.mission("LG8", "RS25")
 def test_a_row_may_be_taken_back_before_it_comes(tmp_path: Path) -> None:
     table = counting_table(str(tmp_path))
     put(table, [("mon", 7, "early")], "-D")
