@@ -44,6 +44,7 @@ def build_replay_rejects_job(
         told: dict[str, Any] = {
             "lakewright/rows_replayed": found.appended,
             "lakewright/rejects": found.rejects,
+            "lakewright/run": found.run,
         }
         left = [dg.TableRecord({"id": a, "why": b}) for a, b in found.left.items()][:_MOST_SHOWN]
         schema = dg.TableSchema([dg.TableColumn("id"), dg.TableColumn("why")])

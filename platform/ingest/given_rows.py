@@ -183,13 +183,15 @@ class _FunctionRows:
         return _fitting(made, self._table, self._declaration, self._fixed)
 
     def _reject(self, part: _Part, at: int, error: InvalidRows) -> None:
-        fixed = self._wanted[0] if self._fixed and self._wanted else {}
+        fixed = dict(self._wanted[0]) if self._fixed and self._wanted else {}
         partition = None
         with suppress(InvalidRows):
             made = self._made(part, at, 1)
             if made is not None and self._table.schema.partition_keys:
                 partition = describe_partition({**fixed, **self._keys_of(made).to_pylist()[0]})
         one = _some(part, at, 1)
+        names = one[0] if isinstance(one, list) else one.column_names
+        told = {name: each for name, each in fixed.items() if name not in names}
         said = said_of_moments(error, self._table.schema.fields, self._declaration.units)
         self._bad.add(
             BadRow(
@@ -198,7 +200,7 @@ class _FunctionRows:
                 reason=reason_of(said),
                 column=column_of(error),
                 form=RowForm.READ,
-                told={name: str(value) for name, value in fixed.items()},
+                told={name: None if each is None else str(each) for name, each in told.items()},
                 partition=partition,
             )
         )

@@ -347,18 +347,19 @@ def _staged_in_turn(table: Table, rows: Any, order: WriteOrder) -> Iterator[Stag
 
 def _stage(table: Table, rows: Any, order: WriteOrder) -> Iterator[StagedWrite]:
     """Staged writes in the order in which they are to be committed."""
-    bad = order.bad_rows
+    bad, fixed = order.bad_rows, _fixed_partition(order) or {}
     rows = given_rows(
         rows,
         table=table,
         declaration=order.declaration,
-        fixed=tuple(_fixed_partition(order) or ()),
+        fixed=tuple(fixed),
         bad=bad,
         wanted=order.partitions,
     )
     judging = row_expectations(order.declaration.expectations)
     if bad is not None and judging and not is_dataframe(rows):
-        rows = meeting(arrow_tables(rows, ()), judging, bad, table.schema.partition_keys)
+        keys = table.schema.partition_keys
+        rows = meeting(arrow_tables(rows, ()), judging, bad, keys, fixed)
     main = _stage_whole(table, rows, order)
     try:
         emptied = list(_emptied(table, main, order))

@@ -4,9 +4,9 @@
 2. Read the open rows as the files that they come from, and judge them by the expectations that
    judge each row by itself.
 3. Mark the rows that fit as `replaying`, by the user of the commit that is to come. That user is
-   made of the rows, so that replays of the same rows are one commit.
-4. Append them, and mark them as `replayed`. After a crash in between, the user's commit tells
-   whether they were appended.
+   made of the rows and the state of the rejects, so that two replays of one state are one commit.
+4. Append them, and mark them as `replayed`. After a crash in between, the next replay looks for the
+   user's commit, and makes it if it is not there.
 """
 
 from __future__ import annotations
@@ -51,12 +51,16 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed:
-    """What came of a replay: how many rows were appended, and why others stay, by their ids."""
+    """What came of a replay: how many rows were appended, and why others stay, by their ids.
+
+    `run` is the user of its commits, by which undo takes it back; empty if there was none.
+    """
 
     table: str
     rejects: str
     appended: int
     left: Mapping[str, str]
+    run: str = ""
 
     @property
     def summary(self) -> str:
@@ -102,14 +106,16 @@ def replay_rejects(
     with nullcontext() if dry_run else lease:
         if not dry_run:
             replay.take_up()
+        state = kept.history.latest_snapshot()
         replay.read(rejects.rows(OPEN))
-        if not dry_run:
-            replay.append()
+        if not dry_run and state is not None:
+            replay.append(state.id)
     return Replayed(
         table=target.name,
         rejects=rejects.name,
         appended=replay.appended + (len(replay.fitting) if dry_run else 0),
         left=replay.left,
+        run=replay.run,
     )
 
 
@@ -135,6 +141,7 @@ class _Replay:
     tables: list[pa.Table] = field(default_factory=list)
     left: dict[str, str] = field(default_factory=dict)
     appended: int = 0
+    run: str = ""
 
     def take_up(self) -> None:
         """Settle what replays that died had begun, by what the table holds."""
@@ -147,7 +154,14 @@ class _Replay:
                 self.appended += len(rows)
                 continue
             self._check_history(user, rows)
-            self.rejects.settle(rows, OPEN, None)
+            # The same commit, if the process that began it is alive after all.
+            again = _Replay(self.table, self.declaration, self.rejects)
+            again.read(rows)
+            if again.left:
+                self.rejects.settle(rows, OPEN, None)
+            else:
+                again.commit(user)
+                self.appended += len(rows)
 
     def _check_history(self, user: str, rows: Sequence[Row]) -> None:
         """Check that the commit of a replay would be found.
@@ -243,19 +257,26 @@ class _Replay:
         )
         return file, begins
 
-    def append(self) -> None:
-        """Append the rows that fit, once, and settle them."""
+    def append(self, state: int) -> None:
+        """Append the rows that fit, once; `state` is the snapshot of the rejects they are of.
+
+        A replay of the same rows at a later state is another one: the first may have been undone.
+        """
         if not self.fitting:
             return
-        # A row that a later try of its run rejects again is another one.
-        ids = "\n".join(sorted(f"{row['id']} {row['rejected_at']}" for row in self.fitting))
+        ids = "\n".join([str(state), *sorted(row["id"] for row in self.fitting)])
         user = f"replay-{blake2b(ids.encode(), digest_size=16).hexdigest()}"
         self.rejects.settle(self.fitting, REPLAYING, user)
+        self.commit(user)
+        self.run = user
+        self.appended += len(self.fitting)
+
+    def commit(self, user: str) -> None:
+        """Append the rows that fit, unless the table has the commit, and settle them."""
         self.table.write(
             pa.concat_tables(self.tables), commit_user=user, commit_identifier=LAST_COMMIT
         )
         self.rejects.settle(self.fitting, REPLAYED, user)
-        self.appended += len(self.fitting)
 
 
 def _header(names: Sequence[str], source: SourceDeclaration) -> str:

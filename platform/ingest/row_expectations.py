@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -67,18 +67,22 @@ def meeting(
     expectations: Sequence[ExpectationDeclaration],
     bad: BadRows,
     partition_keys: Sequence[str],
+    fixed: Mapping[str, object],
 ) -> Iterator[pa.Table]:
-    """The rows that meet the expectations; the others are bad rows."""
+    """The rows that meet the expectations; the others are bad rows.
+
+    `fixed` are the partition columns whose value the run knows, which rows may leave out.
+    """
     waiting: list[tuple[str, pa.Table]] = []
     count = 0
     for part in parts:
         waiting.append((bad.reading, part))
         count += part.num_rows
         if count >= _ROWS_AT_ONCE:
-            yield _judged(waiting, expectations, bad, partition_keys)
+            yield _judged(waiting, expectations, bad, partition_keys, fixed)
             waiting, count = [], 0
     if waiting:
-        yield _judged(waiting, expectations, bad, partition_keys)
+        yield _judged(waiting, expectations, bad, partition_keys, fixed)
 
 
 def _judged(
@@ -86,6 +90,7 @@ def _judged(
     expectations: Sequence[ExpectationDeclaration],
     bad: BadRows,
     partition_keys: Sequence[str],
+    fixed: Mapping[str, object],
 ) -> pa.Table:
     rows = pa.concat_tables([part for _, part in parts])
     reasons = unmet(rows, expectations)
@@ -94,8 +99,10 @@ def _judged(
     sources = [source for source, part in parts for _ in range(part.num_rows)]
     places = sorted(reasons)
     failing = rows.take(pa.array(places))
-    is_known = bool(partition_keys) and {*partition_keys} <= {*rows.column_names}
-    specs = failing.select([*partition_keys]).to_pylist() if is_known else [{}] * len(places)
+    held = [name for name in partition_keys if name in rows.column_names]
+    told = {name: value for name, value in fixed.items() if name not in held}
+    is_known = bool(partition_keys) and len(held) + len(told) == len(partition_keys)
+    specs = failing.select(held).to_pylist() if held else [{}] * len(places)
     for at, text, spec in zip(places, row_texts(failing), specs, strict=True):
         bad.add(
             BadRow(
@@ -103,7 +110,8 @@ def _judged(
                 text=text,
                 reason=reasons[at],
                 form=RowForm.TYPED,
-                partition=describe_partition(spec) if is_known else None,
+                told={name: None if each is None else str(each) for name, each in told.items()},
+                partition=describe_partition({**told, **spec}) if is_known else None,
             )
         )
     kept = pa.array([at not in reasons for at in range(rows.num_rows)])

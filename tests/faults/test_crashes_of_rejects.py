@@ -18,7 +18,7 @@ from lakewright.storage import Catalog
 from lakewright.storage.errors import StorageError
 from tests.faults.trials import HOUR_MS, Disk
 from tests.property.test_bad_rows import amounts, declared, rejected, run
-from tests.support.stores.watched_files import Call, Crashed, Fault, WatchedFiles
+from tests.support.stores.watched_files import Call, Crashed, Fault, Meanwhile, WatchedFiles
 from tests.support.tables.environment import START_MS, FixedClock, FixedEnv, SeededIds
 from tests.support.tables.fixtures import empty_memory, memory_catalog
 
@@ -95,3 +95,35 @@ def test_a_replay_that_failed_anywhere_is_finished_by_the_next_one(
         assert amounts(failed) == [1, 4, None]
         assert rejected(failed, "replayed") == BAD[:1]
         assert rejected(failed, "open") == BAD[1:]
+
+
+@pytest.mark.parametrize("at", ["sales/snapshot/", "sales__rejects/snapshot/"])
+def test_a_replay_that_was_taken_for_dead_appends_nothing_twice(
+    source: dict[str, str], at: str
+) -> None:
+    catalog = memory_catalog()
+    run(catalog, declared(**source), "run-1")
+    fixed = declared(**source, nulls=["-", ""])
+
+    def other() -> None:
+        # Its lease is over, though it goes on.
+        clock = FixedClock(START_MS + 100 * HOUR_MS)
+        replay_rejects(replace(catalog, env=FixedEnv(clock, SeededIds(9))), fixed)
+
+    def commits(call: Call) -> bool:
+        return call.name == "put_if_absent" and at in call.path
+
+    meanwhile = Meanwhile(commits, other)
+    with suppress(StorageError):
+        replay_rejects(replace(catalog, fs=WatchedFiles(catalog.fs, before=meanwhile)), fixed)
+    assert meanwhile.has_happened
+    assert amounts(catalog) == [1, 4, None]
+    assert (
+        replay_rejects(
+            replace(catalog, env=FixedEnv(FixedClock(START_MS + 999 * HOUR_MS), SeededIds(8))),
+            fixed,
+        ).appended
+        == 0
+    )
+    assert amounts(catalog) == [1, 4, None]
+    assert rejected(catalog, "replayed") == BAD[:1]

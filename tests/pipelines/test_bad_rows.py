@@ -15,6 +15,7 @@ from lakewright.cli import main
 from lakewright.platform.ingest import replay_rejects as replays
 from lakewright.platform.ingest.rejects import Rejects
 from lakewright.storage import ChangeType
+from tests.pipelines import sources
 from tests.pipelines.lake import EVENTS, Lake
 from tests.pipelines.test_file_sources import DAYS, FIRST, declare, put, sale, sales
 
@@ -220,7 +221,8 @@ def test_rows_of_a_function_that_fail_or_were_not_asked_for_are_kept(
         {"dt": "2024-01-01", "id": 4, "amount": -1.0},
     ]
     lake.declare(FUNCTION.replace("HOW", "quarantine"))
-    lake.give(pa.Table.from_pylist(given) if as_arrow else given)
+    rows = pa.Table.from_pylist(given) if as_arrow else given
+    sources.give("shop.events", lambda _: rows)
     outcome = lake.materialize(partitions="2024-01-01")
     assert outcome.success
     assert [row["id"] for row in lake.rows()] == [1]
@@ -240,7 +242,8 @@ def test_a_function_whose_rows_are_all_bad_fails_and_keeps_nothing(
 ) -> None:
     given = [{"dt": "2024-01-01", "id": None, "amount": 1.0}]
     lake.declare(FUNCTION.replace("HOW", "quarantine"))
-    lake.give(pa.Table.from_pylist(given) if as_arrow else given)
+    rows = pa.Table.from_pylist(given) if as_arrow else given
+    sources.give("shop.events", lambda _: rows)
     outcome = lake.materialize(partitions="2024-01-01")
     assert "returned no rows" in outcome.failure
     assert not lake.catalog.table_exists("shop.events__rejects")
@@ -309,3 +312,92 @@ def test_undo_of_a_run_takes_its_rejects_back(lake: Lake) -> None:
     assert lake.run_job("undo", run_undo).success
     assert sales(lake) == []
     assert rejects(lake) == []
+
+
+def test_a_replay_is_taken_back_by_the_name_that_it_tells(
+    lake: Lake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(lake, "a.csv", CSV)
+    declare(lake, KEPT)
+    assert lake.materialize("shop.sales", partitions="2024-01-01").success
+    declare(lake, '{csv: FOLDER/a.csv, on_bad_row: quarantine, nulls: [x, ""]}')
+    tables = ["shop.sales", "--tables", str(lake.folder / "tables"), "--format", "json"]
+    where = ["--warehouse", lake.warehouse.location]
+    assert main([*where, "replay-rejects", *tables]) == 0
+    run = json.loads(capsys.readouterr().out)["run"]
+    assert main([*where, "undo", run]) == 0
+    assert len(sales(lake)) == 2
+    assert states(lake)["x,b,2024-01-01"] == "open"
+    assert lakewright.replay_rejects(lake.catalog, "shop.sales", tables=tables[2:3]).appended == 1
+    assert len(sales(lake)) == 3
+
+
+def test_what_the_path_tells_of_a_row_is_kept_with_it(lake: Lake) -> None:
+    put(lake, "dt=2024-01-01/a.csv", "a,1.5\nb,x\n")
+    source = "csv: 'FOLDER/dt={dt}/*.csv', header: false, on_bad_row: quarantine"
+    declare(lake, f"{{{source}}}", DAYS)
+    assert lake.materialize("shop.sales", partitions="2024-01-01").success
+    (kept,) = rejects(lake)
+    assert (kept["text"], kept["line"]) == ("b,x", 2)
+    assert kept["partition_name"] == "dt=2024-01-01"
+    declare(lake, f"{{{source}, nulls: [x]}}", DAYS)
+    assert lake.run_job("replay_rejects", config(table="shop.sales")).success
+    assert sales(lake) == [sale(FIRST, "a", "1.5"), {"dt": FIRST, "code": "b", "amount": None}]
+
+
+def test_rows_of_a_function_without_the_partition_are_replayed_into_it(lake: Lake) -> None:
+    lake.declare(FUNCTION.replace("HOW", "quarantine"))
+    given = [{"id": 1, "amount": 1.0}, {"id": 2, "amount": -1.0}, {"id": "x", "amount": 1.0}]
+    sources.give("shop.events", lambda _: iter(given))
+    assert lake.materialize(partitions="2024-01-01").success
+    assert [row["id"] for row in lake.rows()] == [1]
+    lake.declare(FUNCTION.replace("HOW", "quarantine").replace("min_value: 0", "min_value: -9"))
+    outcome = lake.run_job("replay_rejects", config(table="shop.events"))
+    assert outcome.success
+    assert sorted((row["dt"], row["id"]) for row in lake.rows()) == [
+        ("2024-01-01", 1),
+        ("2024-01-01", 2),
+    ]
+
+
+KEYED = """
+    table: shop.keyed
+    columns:
+      - {name: id, type: BIGINT NOT NULL}
+      - {name: at, type: TIMESTAMP(3)}
+      - {name: raw, type: BYTES}
+      - {name: tags, type: "MAP<STRING, INT>"}
+      - {name: amount, type: "DECIMAL(6, 2)"}
+    primary_key: [id]
+    source: {parquet: FOLDER/a.parquet, on_bad_row: quarantine}
+    expectations:
+      - {expect: expect_column_values_to_not_be_null, column: amount}
+"""
+
+
+def test_deletions_need_no_values_and_every_type_comes_back_from_its_text(lake: Lake) -> None:
+    rows = pa.table(
+        {
+            "id": pa.array([1, 2, 3, 2], pa.int64()),
+            "at": pa.array([1, None, 3, None], pa.timestamp("us")),
+            "raw": [b"\x00\xff", None, b"b", None],
+            "tags": pa.array([[("a", 1)], None, [], None], pa.map_(pa.string(), pa.int32())),
+            "amount": [Decimal("1.25"), Decimal("2.25"), Decimal("1.125"), None],
+            "_rowkind": ["+I", "+I", "+I", "-D"],
+        }
+    )
+    pq.write_table(rows, lake.folder / "a.parquet")
+    lake.declare(KEYED.replace("FOLDER", str(lake.folder)))
+    outcome = lake.materialize("shop.keyed")
+    assert outcome.success
+    assert len(lake.rows("shop.keyed__rejects")) == 2
+    assert lake.rows("shop.keyed") == []
+    wider = KEYED.replace("TIMESTAMP(3)", "TIMESTAMP(6)").replace("(6, 2)", "(7, 3)")
+    changes = [ChangeType("at", "TIMESTAMP(6)"), ChangeType("amount", "DECIMAL(7, 3)")]
+    lake.table("shop.keyed").alter(*changes)
+    lake.declare(wider.replace("FOLDER", str(lake.folder)))
+    assert lake.run_job("replay_rejects", config(table="shop.keyed")).success
+    kept = [row for row in rows.to_pylist() if row.pop("_rowkind") and row["id"] != 2]
+    assert [{**row, "tags": dict(row["tags"])} for row in lake.rows("shop.keyed")] == [
+        {**row, "tags": dict(row["tags"])} for row in kept
+    ]

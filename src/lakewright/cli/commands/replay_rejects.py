@@ -48,10 +48,16 @@ def replay_rejects(call: Call, *, tables: tuple[Path, ...]) -> Answer:
         shown = [TextTable([TextColumn("left"), TextColumn("why")], lines)] if lines else []
         more = [f"and {len(left) - len(lines):,} more"] if len(left) > len(lines) else []
         told = f"dry run: {found.summary}" if call.dry_run else found.summary
-        return [*shown, *more, told]
+        run = [f"run: {found.run}"] if found.run else []
+        return [*shown, *more, told, *run]
 
     return Answer(
         text=text,
-        value=lambda: {"table": found.table, "appended": found.appended, "left": left},
+        value=lambda: {
+            "table": found.table,
+            "run": found.run,
+            "appended": found.appended,
+            "left": left,
+        },
         records=lambda: left,
     )
