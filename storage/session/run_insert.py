@@ -195,14 +195,27 @@ def _pieces(reader: pa.RecordBatchReader, into: Sequence[DataField]) -> Iterator
     # A statement without a row is one, too: it may replace a partition by nothing.
     yield to_arrow_schema(into).empty_table()
     for batch in reader:
-        columns = [
-            # SQL's literals of fractions are decimals.
-            column.cast(to_arrow_type(field.type))
-            if pa.types.is_decimal(column.type) and pa.types.is_floating(to_arrow_type(field.type))
-            else column
-            for column, field in zip(batch.columns, into, strict=True)
-        ]
+        columns = [_filling(*each) for each in zip(batch.columns, into, strict=True)]
         yield pa.table(columns, names=names)
+
+
+def _filling(column: pa.Array, field: DataField) -> pa.Array:
+    """A column of DuckDB as the column that it fills: its sums and fractions are decimals.
+
+    Raises:
+        InvalidRows: a number does not fit.
+    """
+    target = to_arrow_type(field.type)
+    is_number = pa.types.is_floating(target) or pa.types.is_integer(target)
+    if not pa.types.is_decimal(column.type) or not is_number:
+        return column
+    try:
+        return column.cast(target)
+    except pa.ArrowInvalid as error:
+        raise InvalidRows(
+            f"column {field.name} is {field.type}, and a number of the query is not: {error}",
+            column=field.name,
+        ) from error
 
 
 def _into_folders(

@@ -256,3 +256,13 @@ def test_an_overwrite_by_rows_of_another_table_replaces_what_came_meanwhile(
     session.sql("INSERT OVERWRITE t SELECT * FROM s")
 
     assert rows_of(session, "SELECT id FROM t") == [(1,)]
+
+
+def test_sums_and_fractions_of_a_query_fill_columns_of_numbers(views: Session) -> None:
+    views.sql("CREATE TABLE sums (n BIGINT, i INT, d DOUBLE)")
+    views.sql("INSERT INTO sums SELECT sum(cnt), max(cnt) + 1.0, 0.5 FROM country_page_view_source")
+    assert rows_of(views, "SELECT * FROM sums") == [(16, 9, 0.5)]
+    for wrong in ("1.5, 1, 0", "99999999999999999999, 1, 0"):
+        with pytest.raises(InvalidRows, match="column n is BIGINT"):
+            views.sql(f"INSERT INTO sums SELECT {wrong}")
+    assert rows_of(views, "SELECT count(*) FROM sums") == [(1,)]
