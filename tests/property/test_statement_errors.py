@@ -33,6 +33,12 @@ RIGHT = [
     "ALTER TABLE t PARTITIONED BY (a, b); ALTER TABLE t SET 'a' = '1'; ALTER TABLE t RESET ('a')",
     "INSERT OVERWRITE t PARTITION (a = 'x', b) (c, d) VALUES (1, ARRAY(1, 2)), (2, MAP('a', 1))",
     "INSERT INTO t BY NAME SELECT * FROM `t$snapshots` WHERE a IN (1, 2) AND b LIKE 'x%'",
+    "DELETE FROM t; DELETE FROM a.t AS x WHERE x.id IN (SELECT id FROM s) OR (v LIKE 'x%')",
+    "UPDATE t SET a = CASE WHEN b > 1 THEN (c, d)[1] ELSE 'x' END, x.e = f(1, 2) WHERE a = 1",
+    """MERGE INTO t AS a USING (SELECT 1 AS id, 'x' AS v) b ON a.id = b.id AND a.v > 'y'
+    WHEN MATCHED AND b.v = 'd' THEN DELETE WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED BY TARGET
+    THEN INSERT (id, v) VALUES (b.id, upper(b.v)) WHEN NOT MATCHED BY SOURCE THEN UPDATE SET v = 1""",
+    "TRUNCATE TABLE t; TRUNCATE TABLE a.t PARTITION (a = 1, b = 'x')",
     "SHOW TABLES IN a LIKE 'x*'; SHOW PARTITIONS t PARTITION (a = 1); SHOW CREATE TABLE t",
     "DESCRIBE DETAIL TABLE t PARTITION (a = 1); DESCRIBE EXTENDED t c; SHOW COLUMNS IN t FROM d",
     "CALL sys.compact(`table` => 'a.t', partitions => 'x=1'); CALL sys.rollback_to('t', 1.5, true)",
