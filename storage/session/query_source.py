@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -13,8 +13,10 @@ from lakewright.storage.catalog import Catalog
 from lakewright.storage.codec.arrow_types import to_arrow_schema
 from lakewright.storage.errors import InvalidStatement, UnsupportedError
 from lakewright.storage.operations.format_tables.format_spec import TABLE_TYPES, TYPE_OPTION
+from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
 from lakewright.storage.session.pushed_filters import PushedFilter, pushed_filter
-from lakewright.storage.spec.predicate import Predicate, conjunction
+from lakewright.storage.spec.data_types import STRING, DataField
+from lakewright.storage.spec.predicate import Predicate, only_on, conjunction
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.sql.grammar.moments import Moment
 from lakewright.storage.table import Table
@@ -60,6 +62,8 @@ def source_of(catalog: Catalog, name: str, moment: Moment | None = None) -> Sour
             yield files.read(where, columns)
 
         return Source(name, found.schema, plain)
+    if moment is not None and moment.after is not None:
+        return _changes_of(found, moment.after, moment.version or "")
     state = _at(found, moment)
     return Source(
         name,
@@ -67,6 +71,23 @@ def source_of(catalog: Catalog, name: str, moment: Moment | None = None) -> Sour
         lambda where, columns: state.scan(where, columns).batches(),
         state,
     )
+
+
+def _changes_of(table: Table, after: str, until: str) -> Source:
+    """The rows that changed between two snapshots or tags, with their kinds."""
+    bounds = [int(each) if each.isdecimal() else each for each in (after, until)]
+    first, last = bounds
+    schema = table.schema
+    kind = DataField(max(field.id for field in schema.fields) + 1, ROW_KIND_COLUMN, STRING)
+
+    def pieces(where: Predicate | None, columns: Sequence[str]) -> Iterator[pa.Table]:
+        stored = [name for name in columns if name != ROW_KIND_COLUMN]
+        pruning = only_on(where, frozenset(schema.field_names))
+        # A scan reads some column.
+        changes = table.scan_changes(first, last, where=pruning, columns=stored or None)
+        yield changes.read().select(list(columns))
+
+    return Source(table.name, replace(schema, fields=(kind, *schema.fields)), pieces)
 
 
 def _at(table: Table, moment: Moment | None) -> TableAt:

@@ -1,4 +1,7 @@
-"""Tables at a moment of their history: `t VERSION AS OF 3`, `t FOR SYSTEM_TIME AS OF '…'`."""
+"""Tables at a moment of their history: `t VERSION AS OF 3`, `t FOR SYSTEM_TIME AS OF '…'`.
+
+The changes between two moments are `paimon_incremental_query('t', 3, 7)`, as in Paimon's Spark.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,20 @@ from dataclasses import dataclass
 from lakewright.storage.sql.grammar.cursor import Word, split_statements, whole
 from lakewright.storage.sql.grammar.query import Query
 
+_CHANGES = "paimon_incremental_query"
 _VERSION, _TIME = ("VERSION", "SYSTEM_VERSION"), ("TIMESTAMP", "SYSTEM_TIME")
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A state of a table: `version` is an id of a snapshot or a tag, `time` a text or seconds."""
+    """A state of a table: `version` is an id of a snapshot or a tag, `time` a text or seconds.
+
+    With `after` it is the changes after that snapshot or tag, up to the version.
+    """
 
     version: str | None = None
     time: str | int | None = None
+    after: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +59,13 @@ def with_moments(query: Query) -> TimedText:
     words = [word for cursor in split_statements(query.text) for word in cursor.words]
     databases: dict[str, tuple[str, Moment]] = {}
     edits: list[tuple[int, int, str]] = []
-    for at in range(1, len(words) - 2):
-        if not (words[at + 1].is_word("AS") and words[at + 2].is_word("OF")):
+    for at in range(len(words) - 2):
+        if words[at].is_word(_CHANGES.upper()) and words[at + 1].is_word("("):
+            label, database, moment, edit = _changes(query, words, at)
+            databases[label] = (database, moment)
+            edits.append(edit)
+            continue
+        if at == 0 or not (words[at + 1].is_word("AS") and words[at + 2].is_word("OF")):
             continue
         is_version = any(map(words[at].is_word, _VERSION))
         if not is_version and not any(map(words[at].is_word, _TIME)):
@@ -74,6 +87,23 @@ def with_moments(query: Query) -> TimedText:
     for start, end, new in reversed(edits):
         text = text[:start] + new + text[end:]
     return TimedText(text, databases, edits)
+
+
+def _changes(
+    query: Query, words: Sequence[Word], at: int
+) -> tuple[str, str, Moment, tuple[int, int, str]]:
+    """The changes that a call asks for: their label, the database, and the edit of the text."""
+    given = words[at + 2 : at + 8]
+    signs = [each.text for each in given[1::2]]
+    bounds = [each for each in given[2::2] if each.is_text or each.is_whole]
+    if len(given) < 6 or not given[0].is_text or signs != [",", ",", ")"] or len(bounds) != 2:
+        query.refuse(words[at].start, f"write {_CHANGES}('db.t', 3, 7), with ids or names of tags")
+    database, _, table = given[0].text.rpartition(".")
+    label = f"{database} changes from {bounds[0].text} to {bounds[1].text}".strip()
+    names = (each.replace('"', '""') for each in (label, table))
+    moment = Moment(version=bounds[1].text, after=bounds[0].text)
+    new = ".".join(f'"{each}"' for each in names)
+    return label, database, moment, (words[at].start, given[5].end, new)
 
 
 def _begin(words: Sequence[Word], last: int) -> int:
