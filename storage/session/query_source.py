@@ -16,7 +16,7 @@ from lakewright.storage.operations.format_tables.format_spec import TABLE_TYPES,
 from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
 from lakewright.storage.session.pushed_filters import PushedFilter, pushed_filter
 from lakewright.storage.spec.data_types import STRING, DataField
-from lakewright.storage.spec.predicate import Predicate, only_on, conjunction
+from lakewright.storage.spec.predicate import Predicate, conjunction, only_on
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.sql.grammar.moments import Moment
 from lakewright.storage.table import Table
