@@ -283,6 +283,7 @@ def running(
             connection.execute(f"SET schema = {_text(database)}")
         connection.execute("SET TimeZone = 'UTC'")
         views: dict[str, str] = {}
+        held: set[tuple[str, str]] = set()
         for name in asked.tables:
             own_database, moment = asked.timed.databases.get(name.database, (name.database, None))
             plain = TableName(own_database, name.table)
@@ -293,6 +294,11 @@ def running(
             other = views.setdefault(name.said.lower(), name.said)
             if other != name.said:
                 raise InvalidStatement(f"SQL does not tell {other} and {name.said} apart")
+            # `t` and `db.t` are one view in the database of the session.
+            view = ((name.database or database or "").lower(), name.table)
+            if view in held:
+                continue
+            held.add(view)
             source = source_of(catalog, full, moment)
             check_names(source)
             _bind(bound, name, ScannedTable(source, len(bound.scanned), bound.failures))

@@ -6,6 +6,9 @@ filters read in the same way is planned by them, so that files without a match a
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+
 import pyarrow as pa
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
@@ -41,14 +44,20 @@ from lakewright.storage.table import Table
 
 # Signs that begin a text in one of the dialects, and something else in the other.
 _QUOTES = frozenset('"`\\')
-_NUMBERS = (
-    TypeRoot.TINYINT,
-    TypeRoot.SMALLINT,
-    TypeRoot.INT,
-    TypeRoot.BIGINT,
-    TypeRoot.DECIMAL,
-)
-_TEXTS = (TypeRoot.VARCHAR, TypeRoot.DATE)
+# By type of a column, the literals that both dialects read alike, and whether these are texts. To
+# DuckDB a number with an exponent or of many digits is a DOUBLE, and a date has one form.
+_WHOLE, _FRACTION = re.compile(r"[0-9]{1,18}"), re.compile(r"[0-9]{1,9}(\.[0-9]{0,9})?")
+# Decimals of more digits are compared as DOUBLE by DuckDB, if a literal has more behind the point.
+_MOST_DIGITS = 18
+_FORMS: Mapping[TypeRoot, tuple[re.Pattern[str], bool]] = {
+    TypeRoot.TINYINT: (_WHOLE, False),
+    TypeRoot.SMALLINT: (_WHOLE, False),
+    TypeRoot.INT: (_WHOLE, False),
+    TypeRoot.BIGINT: (_WHOLE, False),
+    TypeRoot.DECIMAL: (_FRACTION, False),
+    TypeRoot.VARCHAR: (re.compile(r".*", re.DOTALL), True),
+    TypeRoot.DATE: (re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}"), True),
+}
 
 
 def delete_where(
@@ -218,7 +227,11 @@ def _same_meaning(node: exp.Expr, schema: TableSchema) -> bool:
     kind = schema.field(name).type if name in schema.field_names else None
     if not isinstance(kind, AtomicType):
         return False
-    literals = list(node.find_all(exp.Literal))
-    if kind.root in _NUMBERS:
-        return not any(each.is_string for each in literals)
-    return kind.root in _TEXTS and all(each.is_string for each in literals)
+    form = _FORMS.get(kind.root)
+    if form is None or (kind.root is TypeRoot.DECIMAL and kind.precision > _MOST_DIGITS):
+        return False
+    pattern, is_text = form
+    return all(
+        each.is_string == is_text and pattern.fullmatch(each.this)
+        for each in node.find_all(exp.Literal)
+    )

@@ -49,6 +49,7 @@ def session(catalog: Catalog) -> Session:
         ("WITH t AS (SELECT * FROM t WHERE id < 3) SELECT max(id) OVER (), id FROM t ORDER BY id",
          [(2, 0), (2, 1), (2, 2)]),
         ("SELECT id FROM t WHERE id IN (SELECT id FROM names) AND day = 'a'", [(1,)]),
+        ("SELECT count(*) FROM t WHERE id = (SELECT max(y.id) FROM db.t y)", [(1,)]),
         ("SELECT count(*) FROM t VERSION AS OF 1", [(10,)]),
         ("SELECT count(*) FROM db.t VERSION AS OF 'second' AS x WHERE x.id >= 5", [(15,)]),
         ("SELECT count(*) FROM t FOR SYSTEM_VERSION AS OF 2, names", [(40,)]),
