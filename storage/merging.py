@@ -55,9 +55,11 @@ def merge_of(
             'say what happens to rows: when_matched="update", when_not_matched="insert" or '
             'when_not_matched_by_source="delete"'
         )
-    shared = [name for name in files.schema.field_names if name in source.column_names]
     of_key = {left for left, _ in pairs}
-    every = {name: f"s.{quoted(name)}" for name in shared}
+    every = {
+        name: f"s.{quoted(given)}"
+        for name, given in shared_columns(files.schema.field_names, source.column_names).items()
+    }
     known_columns = {"update": {n: e for n, e in every.items() if n not in of_key}, "insert": every}
     return Merge(
         on=pairs,
@@ -69,6 +71,12 @@ def merge_of(
             files, when_not_matched_by_source, "when_not_matched_by_source", ("delete",), {}
         ),
     )
+
+
+def shared_columns(names: Sequence[str], given: Sequence[str]) -> dict[str, str]:
+    """Columns of a table that a source gives, with their names there; SQL ignores their case."""
+    by_lower = {name.lower(): name for name in given}
+    return {name: by_lower[name.lower()] for name in names if name.lower() in by_lower}
 
 
 def _pairs(on: On, files: TableFiles) -> tuple[tuple[str, str], ...]:

@@ -105,7 +105,10 @@ def duck_query(query: Query) -> DuckQuery:
     with _connected({}) as connection:
         found = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [timed.text]).fetchone()
     assert found is not None
-    tree = json.loads(found[0])
+    try:
+        tree = json.loads(found[0])
+    except RecursionError:
+        query.refuse(0, "the query is nested too deeply")
     if tree["error"]:
         offset = _characters(timed.text, int(tree.get("position") or 0))
         query.refuse(

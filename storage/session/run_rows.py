@@ -15,6 +15,7 @@ from sqlglot.errors import SqlglotError
 
 from lakewright.storage.catalog import Catalog
 from lakewright.storage.errors import InvalidPredicate, InvalidStatement
+from lakewright.storage.merging import shared_columns
 from lakewright.storage.operations.row_changes.delete_rows import plan_delete_rows, run_delete_rows
 from lakewright.storage.operations.row_changes.expressions import (
     Assignments,
@@ -96,7 +97,7 @@ def merge_into(table: Table, asked: MergeInto, rows: pa.Table) -> StatementResul
     """Change rows by those of a query."""
     files = table.table_files
     of_key = {left for left, _ in asked.on}
-    shared = [name for name in table.schema.field_names if name in rows.column_names]
+    shared = shared_columns(table.schema.field_names, rows.column_names)
 
     def clauses(kind: str) -> tuple[Clause, ...]:
         return tuple(_clause(each) for each in asked.clauses if each.kind == kind)
@@ -105,8 +106,8 @@ def merge_into(table: Table, asked: MergeInto, rows: pa.Table) -> StatementResul
         if each.action == "delete":
             return Clause(None, each.condition)
         values = each.values or tuple(
-            (name, f"{quoted(asked.source_alias)}.{quoted(name)}")
-            for name in shared
+            (name, f"{quoted(asked.source_alias)}.{quoted(given)}")
+            for name, given in shared.items()
             if each.action == "insert" or name not in of_key
         )
         return Clause(Assignments.of(dict(values), files), each.condition)

@@ -34,7 +34,7 @@ RIGHT = [
     "INSERT OVERWRITE t PARTITION (a = 'x', b) (c, d) VALUES (1, ARRAY(1, 2)), (2, MAP('a', 1))",
     "INSERT INTO t BY NAME SELECT * FROM `t$snapshots` WHERE a IN (1, 2) AND b LIKE 'x%'",
     "DELETE FROM t; DELETE FROM a.t AS x WHERE x.id IN (SELECT id FROM s) OR (v LIKE 'x%')",
-    "UPDATE t SET a = CASE WHEN b > 1 THEN (c, d)[1] ELSE 'x' END, x.e = f(1, 2) WHERE a = 1",
+    "UPDATE t SET a = CASE WHEN b > 1 THEN (c, d)[1] ELSE 'x' END, t.e = f(1, 2) WHERE a = 1",
     """MERGE INTO t AS a USING (SELECT 1 AS id, 'x' AS v) b ON a.id = b.id AND a.v > 'y'
     WHEN MATCHED AND b.v = 'd' THEN DELETE WHEN MATCHED THEN UPDATE SET *
     WHEN NOT MATCHED BY TARGET THEN INSERT (id, v) VALUES (b.id, upper(b.v))

@@ -29,7 +29,8 @@ _LOCKED: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
     "python_enable_replacements": "false",
-    "lock_configuration": "true",
+    "temp_directory": "",
+    "memory_limit": "60%",
     # Python runs several at once.
     "threads": "1",
 }
@@ -74,7 +75,7 @@ class Assignments:
     def columns(self) -> tuple[str, ...]:
         return tuple(name for name, _ in self.of_columns)
 
-    def check(self, files: TableFiles, **tables: pa.Table) -> None:
+    def check(self, files: TableFiles) -> None:
         """Check that the expressions can be computed.
 
         Raises:
@@ -83,26 +84,27 @@ class Assignments:
         check_names(files.schema.field_names, files.name)
         for name, expression in self.of_columns:
             check_expression(expression, f"the new value of {name}", self.others)
-        empty = {name: rows.schema.empty_table() for name, rows in tables.items()}
-        whole = empty or {self.row: to_arrow_schema(files.schema.fields).empty_table()}
-        query = f"SELECT {{}} FROM {', '.join(map(quoted, whole))}"  # noqa: S608
-        self.computed(files, query, 0, **whole)
+        empty = to_arrow_schema(files.schema.fields).empty_table()
+        query = f"SELECT {{}} FROM {quoted(self.row)}"  # noqa: S608
+        self.computed(files, query, 0, {self.row: empty})
 
-    def computed(self, files: TableFiles, query: str, count: int, **tables: pa.Table) -> pa.Table:
+    def computed(
+        self, files: TableFiles, query: str, count: int, tables: Mapping[str, pa.Table]
+    ) -> pa.Table:
         """The new values for each of `count` rows of a query; `{}` stands for the columns.
 
         Raises:
             InvalidRequestError: an expression is wrong, or gives no single value for each row.
             InvalidRows: a value does not fit the type of its column.
         """
-        with sql_over(self.others, **tables) as connection:
+        with sql_over(self.others, tables) as connection:
             types = _types(connection, files, self.columns)
             columns = ", ".join(
                 f"CAST(({expression}\n) AS {types[name]}) AS {quoted(name)}"
                 for name, expression in self.of_columns
             )
             values = query_rows(connection, query.replace("{}", columns, 1), files.name)
-        if values.num_rows != count:
+        if values.num_rows != count or values.column_names != list(self.columns):
             raise InvalidRequestError(
                 f"the new values of {', '.join(self.columns)} of {files.name} are not one for each "
                 "row; an expression sees a row alone, without sum() or unnest()",
@@ -113,7 +115,7 @@ class Assignments:
     def applied(self, files: TableFiles, rows: pa.Table) -> pa.Table:
         """The rows with the new values; the other columns stay."""
         query = f"SELECT {{}} FROM {quoted(self.row)}"  # noqa: S608
-        return with_values(rows, self.computed(files, query, rows.num_rows, **{self.row: rows}))
+        return with_values(rows, self.computed(files, query, rows.num_rows, {self.row: rows}))
 
 
 def with_values(rows: pa.Table, values: pa.Table) -> pa.Table:
@@ -230,7 +232,10 @@ def _parsed(text: str) -> dict[str, Any]:
         asked = [f"SELECT ({text}\n)"]
         found = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", asked).fetchone()
     assert found is not None
-    tree: dict[str, Any] = json.loads(found[0])
+    try:
+        tree: dict[str, Any] = json.loads(found[0])
+    except RecursionError:
+        return {"error": True, "error_message": "it is nested too deeply"}
     return tree
 
 
@@ -252,7 +257,7 @@ def _nodes(tree: object) -> Iterator[dict[str, Any]]:
 
 
 @contextmanager
-def sql_over(others: Others, **tables: pa.Table) -> Iterator[duckdb.DuckDBPyConnection]:
+def sql_over(others: Others, tables: Mapping[str, pa.Table]) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection of DuckDB that sees these tables, and nothing of the machine."""
     import duckdb  # noqa: PLC0415  # half of the time of a small command
 
@@ -268,6 +273,9 @@ def sql_over(others: Others, **tables: pa.Table) -> Iterator[duckdb.DuckDBPyConn
             connection.execute(f"CREATE VIEW {view} AS SELECT * FROM {held}")  # noqa: S608
         for name, rows in tables.items():
             connection.register(name, rows)
+        # As queries have it; the zone of the machine is nobody's.
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.execute("SET lock_configuration = true")
         yield connection
 
 

@@ -59,6 +59,7 @@ from lakewright.storage.operations.row_changes.update_rows import replaced_rows
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.state.latest import read_latest
 from lakewright.storage.operations.state.rewrite_schema import check_rewritable
+from lakewright.storage.operations.write.default_values import with_defaults, with_left_out_columns
 from lakewright.storage.operations.write.write import StagingWriter
 from lakewright.storage.spec.data_types import AtomicType, TypeRoot
 from lakewright.storage.spec.predicate import Leaf, Operator, Predicate, conjunction
@@ -348,7 +349,7 @@ class _Merging:
         left = self._numbered.filter(pa.array(~self._found))
         cases = _cases(self.merge.not_matched)
         name = self.merge.source
-        with sql_over(self.merge.others, **{name: left}) as connection:
+        with sql_over(self.merge.others, {name: left}) as connection:
             query = (
                 f"SELECT {quoted(_ROW)} AS {_OF_SOURCE}, {cases} AS {_CLAUSE} FROM {quoted(name)}"  # noqa: S608
             )
@@ -361,11 +362,13 @@ class _Merging:
                 f"{quoted(name)}.{quoted(_ROW)} = {_OF_SOURCE} ORDER BY {_OF_SOURCE}"
             )
             new = clause.values.computed(
-                self.files, query, of_clause.num_rows, **{_PAIRS: of_clause, name: self._numbered}
+                self.files, query, of_clause.num_rows, {_PAIRS: of_clause, name: self._numbered}
             )
             self.counts["inserted"] += new.num_rows
             if new.num_rows:
-                yield new
+                new = with_left_out_columns(new, self.files)
+                new = conform(new, self.files.schema.fields, table=self.files.name)
+                yield with_defaults(new, self.files)
 
     def _pairs(self, rows: pa.Table) -> pa.Table:
         """Rows of both sides that match, with the number of the clause for them, or -1."""
@@ -380,7 +383,7 @@ class _Merging:
         )
         query = f"SELECT {what} FROM {target} JOIN {source} ON {on} ORDER BY ALL"  # noqa: S608
         tables = {self.merge.target: rows, self.merge.source: self._numbered}
-        with sql_over(self.merge.others, **tables) as connection:
+        with sql_over(self.merge.others, tables) as connection:
             return query_rows(connection, query, self.files.name)
 
     def _unmatched(self, rows: pa.Table) -> pa.Table:
@@ -388,7 +391,7 @@ class _Merging:
         cases = _cases(self.merge.not_matched_by_source)
         what = f"{quoted(_ROW)} AS {_OF_TARGET}, {cases} AS {_CLAUSE}"
         query = f"SELECT {what} FROM {target} ORDER BY ALL"  # noqa: S608
-        with sql_over(self.merge.others, **{self.merge.target: rows}) as connection:
+        with sql_over(self.merge.others, {self.merge.target: rows}) as connection:
             return query_rows(connection, query, self.files.name)
 
     def _check_once(self, acted: pa.Table, rows: pa.Table) -> None:
@@ -428,7 +431,7 @@ class _Merging:
             joined += f" JOIN {quoted(source)} ON {quoted(source)}.{quoted(_ROW)} = {_OF_SOURCE}"
             tables[source] = self._numbered
         query = f"SELECT {{}} FROM {joined} ORDER BY {_OF_TARGET}"  # noqa: S608
-        values = clause.values.computed(self.files, query, len(at), **tables)
+        values = clause.values.computed(self.files, query, len(at), tables)
         self.counts["updated"] += len(at)
         if len(at):
             after = conform(

@@ -165,6 +165,7 @@ def job_on(files: TableFiles, snapshot: Snapshot | None) -> StagingJob:
         job,
         base_snapshot_id=None if snapshot is None else snapshot.id,
         base_commit=None if snapshot is None else snapshot.delta_manifest_list,
+        keeps_nulls=True,
     )
 
 

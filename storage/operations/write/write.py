@@ -68,7 +68,11 @@ class WriteRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class StagingJob:
-    """Everything that a task needs to write its share of the rows; picklable."""
+    """Everything that a task needs to write its share of the rows; picklable.
+
+    Nulls become the defaults of their columns, unless the job `keeps_nulls`: rows that a table held
+    keep theirs.
+    """
 
     files: TableFiles
     request: WriteRequest
@@ -76,6 +80,7 @@ class StagingJob:
     base_snapshot_id: int | None
     base_commit: str | None
     write_id: str
+    keeps_nulls: bool = False
 
     @property
     def partition_keys(self) -> tuple[str, ...]:
@@ -253,7 +258,9 @@ class StagingWriter:
             kinds = rows.column(ROW_KIND_COLUMN)
             rows = rows.drop_columns([ROW_KIND_COLUMN])
         rows = with_left_out_columns(self._with_static_partition(rows), files)
-        rows = with_defaults(conform(rows, files.schema.fields, table=files.name), files)
+        rows = conform(rows, files.schema.fields, table=files.name)
+        if not self.job.keeps_nulls:
+            rows = with_defaults(rows, files)
         refuse_blank_keys(rows, files)
         return with_row_kinds(files, rows, kinds)
 

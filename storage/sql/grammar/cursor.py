@@ -163,8 +163,8 @@ class Cursor:
             word = self._words[self._at]
             if not depth and any(self.peek(each) for each in (*ends, ",", ")")):
                 break
-            depth += word.is_word("(") + word.is_word("CASE")
-            depth -= word.is_word(")") + word.is_word("END")
+            depth += any(map(word.is_word, ("(", "[", "{", "CASE")))
+            depth -= any(map(word.is_word, (")", "]", "}", "END")))
             self._at += 1
         if start == self._at:
             self.refuse(f"expected an expression, found {self.shown()}")

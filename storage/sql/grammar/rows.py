@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sqlglot import exp, parse_one
-from sqlglot.errors import SqlglotError
+from sqlglot.errors import ParseError, SqlglotError
 
 from lakewright.storage.sql.grammar.cursor import Cursor
 from lakewright.storage.sql.grammar.partitions import partition_clause
@@ -34,7 +34,7 @@ def update_statement(cursor: Cursor) -> Update:
     table = cursor.table_name()
     alias = _alias(cursor, table, "SET")
     cursor.expect("SET")
-    return Update(table=table, alias=alias, values=_values(cursor), where=_where(cursor))
+    return Update(table=table, alias=alias, values=_values(cursor, alias), where=_where(cursor))
 
 
 def merge_statement(cursor: Cursor) -> MergeInto:
@@ -60,7 +60,7 @@ def merge_statement(cursor: Cursor) -> MergeInto:
     pairs, rest = _pairs(cursor, at, on, alias, source_alias)
     clauses = []
     while cursor.take("WHEN"):
-        clauses.append(_clause(cursor))
+        clauses.append(_clause(cursor, alias))
     if not clauses:
         cursor.refuse(f"expected WHEN MATCHED or WHEN NOT MATCHED, found {cursor.shown()}")
     return MergeInto(
@@ -100,12 +100,17 @@ def _where(cursor: Cursor) -> str | None:
     return cursor.rest()
 
 
-def _values(cursor: Cursor) -> tuple[tuple[str, str], ...]:
+def _values(cursor: Cursor, alias: str) -> tuple[tuple[str, str], ...]:
     found: dict[str, str] = {}
     while True:
         name = cursor.name("a column")
         if cursor.take("."):
-            # SQL allows the name of the table before it.
+            if name.lower() != alias.lower():
+                cursor.refuse(
+                    f"{name} is not {alias}, the table that changes; a member of a column is set "
+                    "with the whole column: {'i': 1, …}",
+                    back=2,
+                )
             name = cursor.name("a column")
         if name in found:
             cursor.refuse(f"{name} gets two values; give it one", back=1)
@@ -115,7 +120,7 @@ def _values(cursor: Cursor) -> tuple[tuple[str, str], ...]:
             return tuple(found.items())
 
 
-def _clause(cursor: Cursor) -> MergeClause:
+def _clause(cursor: Cursor, alias: str) -> MergeClause:
     kind = "matched"
     if cursor.take("NOT"):
         kind = "not_matched"
@@ -138,7 +143,7 @@ def _clause(cursor: Cursor) -> MergeClause:
         if kind == "not_matched_by_source":
             cursor.refuse("no row of the source has values for *; write SET column = …", back=1)
         return MergeClause(kind, condition, "update")
-    return MergeClause(kind, condition, "update", _values(cursor))
+    return MergeClause(kind, condition, "update", _values(cursor, alias))
 
 
 def _inserted(cursor: Cursor) -> tuple[str, tuple[tuple[str, str], ...]]:
@@ -177,14 +182,15 @@ def _pairs(
     try:
         tree = parse_one(on, read="duckdb")
     except (SqlglotError, RecursionError) as error:
-        cursor.refuse_at(at, f"the condition cannot be parsed: {error}")
+        found = error.errors[0]["description"] if isinstance(error, ParseError) else "too deep"
+        cursor.refuse_at(at, f"the condition cannot be parsed: {found}")
     pairs, rest = [], []
     for part in tree.flatten() if isinstance(tree, exp.And) else [tree]:
         inner = part.unnest()
         sides = [inner.this, inner.expression] if isinstance(inner, exp.EQ) else []
-        named = {each.table: each.name for each in sides if isinstance(each, exp.Column)}
-        if set(named) == {target, source}:
-            pairs.append((named[target], named[source]))
+        named = {each.table.lower(): each.name for each in sides if isinstance(each, exp.Column)}
+        if set(named) == {target.lower(), source.lower()} and len(named) == 2:
+            pairs.append((named[target.lower()], named[source.lower()]))
         else:
             rest.append(part.sql(dialect="duckdb"))
     if not pairs:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lakewright.storage import Catalog, Table
+from lakewright.storage import Catalog, ChangeDefault, Table
 from lakewright.storage.errors import (
     CommitConflictError,
     InvalidRequestError,
@@ -229,6 +231,7 @@ def test_a_sequence_field_that_falls_and_a_null_of_a_partial_update_are_refused(
         ({"price": "1), (2"}, "not one expression"),
         ({"price": "1) FROM t WHERE (1 = 1"}, "not one expression"),
         ({"price": "1 +"}, "syntax error"),
+        ({"price": "1" + " + 1" * 900}, "nested too deeply|depth"),
         ({"nope": "1"}, "has no column nope; it has id, day"),
         ({"id": "NULL"}, "id"),
         ({}, "name columns"),
@@ -271,6 +274,45 @@ def test_columns_that_differ_by_case_alone_have_no_expressions(catalog: Catalog)
         with pytest.raises(UnsupportedError, match="columns a and A"):
             change()
     assert table.delete("A = 2").deleted == 1
+
+
+def test_a_null_that_was_there_does_not_become_the_default(catalog: Catalog) -> None:
+    table = new_table(catalog, {"id": "INT", "a": "INT", "b": "STRING"})
+    table.write(rows(table, [{"id": 1}, {"id": 2}]))
+    table = table.alter(ChangeDefault("a", "7"))
+    table.update({"b": "'x'"}, "id = 1")
+    table.merge(
+        [{"id": 2, "b": "y"}, {"id": 3, "b": "z"}],
+        on="id",
+        when_matched="update",
+        when_not_matched="insert",
+    )
+    found = {row["id"]: row["a"] for row in table.read().to_pylist()}
+    assert found == {1: None, 2: None, 3: 7}
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "UTC"])
+def test_expressions_read_moments_in_utc(
+    catalog: Catalog, zone: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    table = new_table(
+        catalog, {"id": "INT", "moment": "TIMESTAMP(6) WITH LOCAL TIME ZONE", "v": "STRING"}
+    )
+    moment = dt.datetime(2024, 1, 1, 3, tzinfo=dt.UTC)
+    table.write(rows(table, [{"id": 1, "moment": moment}]))
+    table.update({"v": "CAST(hour(moment) AS VARCHAR)"})
+    assert table.read().to_pylist()[0]["v"] == "3"
+    monkeypatch.undo()
+    time.tzset()
+
+
+def test_columns_of_a_source_match_in_any_case(catalog: Catalog) -> None:
+    table = new_table(catalog, {"id": "INT", "i": "INT"})
+    done = table.merge([{"ID": 2, "I": 5}], on={"id": "ID"}, when_not_matched="insert")
+    assert done.inserted == 1
+    assert table.read().to_pylist() == [{"id": 2, "i": 5}]
 
 
 # --- merges ----------------------------------------------------------------------------------

@@ -134,6 +134,21 @@ def test_a_merge_takes_a_query_and_the_columns_by_name(session: Session) -> None
     ]
 
 
+@pytest.mark.parametrize("alias", ["others", "files", "query", "count", "self"])
+def test_a_table_may_have_any_name(session: Session, alias: str) -> None:
+    session.sql(f"UPDATE t AS {alias} SET price = {alias}.price + 1 WHERE {alias}.id % 2 = 0")
+    session.sql(
+        f"MERGE INTO t AS {alias} USING s AS tables ON {alias}.id = TABLES.id "
+        "WHEN MATCHED THEN DELETE"
+    )
+    assert [row[::2] for row in held(session)] == [(0, 1.0), (2, 21.0), (3, 30.0), (5, 50.0)]
+
+
+def test_brackets_hold_commas(session: Session) -> None:
+    session.sql("UPDATE t SET price = [1, 2][2], day = {'a': 'x', 'b': 'y'}['b'] WHERE id = 0")
+    assert held(session)[0] == (0, "y", 2.0)
+
+
 @pytest.mark.mission("MT18")
 def test_a_truncate_empties_a_table_or_a_partition(session: Session, catalog: Catalog) -> None:
     session.sql("TRUNCATE TABLE t PARTITION (day = 'a')")
@@ -153,6 +168,7 @@ def test_a_truncate_empties_a_table_or_a_partition(session: Session, catalog: Ca
         ("UPDATE t SET price = ", "expected an expression"),
         ("UPDATE t SET price = 1, price = 2", "price gets two values"),
         ("UPDATE t SET price = 'x'", "Could not convert"),
+        ("UPDATE t SET day.price = 1", "day is not t, the table that changes"),
         ("DELETE FROM t WHERE price = '1,5'", "Could not convert"),
         ("MERGE INTO t USING s ON t.id > s.id WHEN MATCHED THEN DELETE", "an equality of both"),
         ("MERGE INTO t USING s ON t.id = s.id", "expected WHEN"),
