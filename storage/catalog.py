@@ -2,7 +2,8 @@
 
 A database is a folder `name.db`, and a table is a folder inside it with a schema file. The names
 are those of the folders, or the rows of a database that Paimon's JDBC catalog shares, or those that
-Hive's metastore keeps, which also says where each lies.
+Hive's metastore keeps, which also says where each lies. It is
+long since it is the face of all names: what it does stands in the modules that it calls.
 """
 
 from __future__ import annotations

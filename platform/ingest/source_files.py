@@ -3,6 +3,8 @@
 The declaration decides the types, not the file's content: the text of a CSV is parsed as the
 declared type, and numbers of another width are cast if the cast is lossless. One function reads a
 file here and in Spark's tasks, so that both engines see the same rows.
+
+It is long since each format refuses a file, and keeps or leaves out a bad row, in its own way.
 """
 
 from __future__ import annotations

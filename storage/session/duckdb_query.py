@@ -26,6 +26,7 @@ from lakewright.storage.errors import (
     InvalidStatement,
     UnsupportedError,
 )
+from lakewright.storage.operations.row_changes.expressions import LOCKED, tree_nodes
 from lakewright.storage.session.duckdb_plan import DuckPlan, PlannedScan, plan_of
 from lakewright.storage.session.query_source import (
     ScannedTable,
@@ -40,15 +41,6 @@ from lakewright.storage.sql.grammar.moments import TimedText, with_moments
 from lakewright.storage.sql.grammar.query import Query
 from lakewright.storage.sql.grammar.unstored_columns import duckdb_expression
 
-# A query sees no file, no network, no extension and no variable of the process, and writes nowhere.
-_LOCKED = {
-    "enable_external_access": "false",
-    "autoload_known_extensions": "false",
-    "autoinstall_known_extensions": "false",
-    "allow_community_extensions": "false",
-    "python_enable_replacements": "false",
-    "temp_directory": "",
-}
 _SHARE_OF_MEMORY = "60%"
 _TO_SPARK = "or let Spark run it: SET 'query.engine' = 'spark'"
 
@@ -118,7 +110,7 @@ def duck_query(query: Query) -> DuckQuery:
         query.refuse(0, "expected one query: SELECT … or VALUES (…), (…)")
     tables: list[TableName] = []
     own: set[str] = set()
-    for node in _nodes(tree):
+    for node in tree_nodes(tree):
         if node.get("type") == "BASE_TABLE":
             _check_parts(node, query, timed)
             tables.append(TableName(node["schema_name"], node["table_name"]))
@@ -140,17 +132,6 @@ def _check_parts(node: dict[str, Any], query: Query, timed: TimedText) -> None:
         query.refuse(offset, "a query reads tables of the warehouse, and no files: write db.table")
 
 
-def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
-    waiting = [tree]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, dict):
-            yield node
-            waiting += node.values()
-        elif isinstance(node, list):
-            waiting += node
-
-
 def _characters(text: str, position: int) -> int:
     """A place in a text, from its place in UTF-8."""
     return len(text.encode()[:position].decode(errors="ignore"))
@@ -158,7 +139,7 @@ def _characters(text: str, position: int) -> int:
 
 @contextmanager
 def _connected(settings: dict[str, str]) -> Iterator[duckdb.DuckDBPyConnection]:
-    connection = duckdb.connect(":memory:", config={**_LOCKED, **settings})
+    connection = duckdb.connect(":memory:", config={**LOCKED, **settings})
     try:
         yield connection
     finally:

@@ -24,17 +24,21 @@ from lakewright.storage.spec.arguments import mapping_argument
 if TYPE_CHECKING:
     import duckdb
 
-_LOCKED: dict[str, str | bool | int | float | list[str]] = {
+# SQL sees no file, no network, no extension and no variable of the process, and writes nowhere.
+LOCKED = {
     "enable_external_access": "false",
-    "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
+    "autoinstall_known_extensions": "false",
+    "allow_community_extensions": "false",
     "python_enable_replacements": "false",
     "temp_directory": "",
+}
+# Python runs several at once.
+_OWN: dict[str, str | bool | int | float | list[str]] = {
+    **LOCKED,
     "memory_limit": "60%",
-    # Python runs several at once.
     "threads": "1",
 }
-
 
 # Tables that subqueries read, by the names that they say.
 Others: TypeAlias = "tuple[tuple[str, pa.Table], ...]"
@@ -194,7 +198,7 @@ def check_expression(text: str, what: str, others: Others = ()) -> None:
     if node["from_table"]["type"] != "EMPTY" or node["where_clause"] or node["modifiers"]:
         raise InvalidRequestError(f"{what} is {text.strip()!r:.100}: it is not one expression")
     names = {name.lower() for name, _ in others}
-    nodes = list(_nodes(tree))
+    nodes = list(tree_nodes(tree))
     own = _own_names(nodes)
     for each in nodes:
         if each.get("class") == "WINDOW":
@@ -213,7 +217,7 @@ def check_expression(text: str, what: str, others: Others = ()) -> None:
 
 def subquery_tables(text: str) -> tuple[str, ...]:
     """The tables that the subqueries of an expression name; none if it cannot be parsed."""
-    nodes = list(_nodes(_parsed(text)))
+    nodes = list(tree_nodes(_parsed(text)))
     own = _own_names(nodes)
     names = (
         ".".join(filter(None, (each["schema_name"], each["table_name"])))
@@ -228,7 +232,7 @@ def _parsed(text: str) -> dict[str, Any]:
     """An expression as DuckDB parses it."""
     import duckdb  # noqa: PLC0415
 
-    with duckdb.connect(":memory:", config=_LOCKED) as connection:
+    with duckdb.connect(":memory:", config=_OWN) as connection:
         asked = [f"SELECT ({text}\n)"]
         found = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", asked).fetchone()
     assert found is not None
@@ -245,7 +249,8 @@ def _own_names(nodes: Sequence[dict[str, Any]]) -> set[str]:
     return {each["key"].lower() for found in maps for each in found}
 
 
-def _nodes(tree: object) -> Iterator[dict[str, Any]]:
+def tree_nodes(tree: object) -> Iterator[dict[str, Any]]:
+    """The nodes of a tree that DuckDB parsed."""
     waiting = [tree]
     while waiting:
         node = waiting.pop()
@@ -261,7 +266,7 @@ def sql_over(others: Others, tables: Mapping[str, pa.Table]) -> Iterator[duckdb.
     """A connection of DuckDB that sees these tables, and nothing of the machine."""
     import duckdb  # noqa: PLC0415  # half of the time of a small command
 
-    with duckdb.connect(":memory:", config=_LOCKED) as connection:
+    with duckdb.connect(":memory:", config=_OWN) as connection:
         for number, (name, rows) in enumerate(others):
             database, _, table = name.rpartition(".")
             held = f"__lakewright_other_{number}"
