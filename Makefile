@@ -106,7 +106,7 @@ clean: ## Remove the demo's warehouse, run history, caches and the site; .venv a
 	rm -rf warehouse spark-warehouse metastore_db derby.log build dist site $(DOCS)
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find dagster_home -mindepth 1 -maxdepth 1 ! -name dagster.yaml -exec rm -rf {} +
-	find assets benchmarks jobs platform src storage tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
+	find assets benchmarks connectors jobs platform session src storage tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # ------------------------------------------------------------------------------ behind them
 

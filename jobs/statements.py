@@ -38,8 +38,8 @@ def build_statements_job(
 
 def _run(context: dg.OpExecutionContext, catalog: Catalog, config: StatementsConfig) -> None:
     # A process that runs no statement does not load the parser.
-    from lakewright.storage.session import Session  # noqa: PLC0415
-    from lakewright.storage.session.settings import DATABASE, Settings  # noqa: PLC0415
+    from lakewright.session import Session  # noqa: PLC0415
+    from lakewright.session.settings import DATABASE, Settings  # noqa: PLC0415
 
     settings = Settings()
     given = {DATABASE: config.database} if config.database else {}

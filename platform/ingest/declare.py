@@ -93,7 +93,7 @@ def _schema_of(rows: Any) -> pa.Schema:
 
 def _of_query(query: str, table: str, catalog: Catalog) -> str:
     # The parser is large, and the other proposals do without it.
-    from lakewright.storage.session import Session  # noqa: PLC0415
+    from lakewright.session import Session  # noqa: PLC0415
 
     result = Session(catalog).sql(query)
     columns = [Proposed(each.name, str(each.type)) for each in result.fields]

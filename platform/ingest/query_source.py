@@ -59,9 +59,9 @@ def _query(text: str) -> Query:
 
 def _on_duckdb(text: str, catalog: Catalog, declaration: TableDeclaration) -> Iterator[pa.Table]:
     # Loaded by a query alone: the library is large.
-    from lakewright.storage.session.duckdb_query import shown_rows  # noqa: PLC0415
-    from lakewright.storage.session.run_query import on_duckdb  # noqa: PLC0415
-    from lakewright.storage.session.settings import Settings  # noqa: PLC0415
+    from lakewright.session.duckdb_query import shown_rows  # noqa: PLC0415
+    from lakewright.session.run_query import on_duckdb  # noqa: PLC0415
+    from lakewright.session.settings import Settings  # noqa: PLC0415
 
     with on_duckdb(catalog, _query(text), Settings(), lambda name: name) as running:
         reader = running.reader()

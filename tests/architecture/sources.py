@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("src/lakewright", "storage", "platform", "assets", "jobs")
+ROOMS = ("src/lakewright", "storage", "connectors", "session", "platform", "assets", "jobs")
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -16,7 +16,7 @@ _PATH = re.compile(r"`((?:storage|platform|assets|jobs|tests|tools|docs|benchmar
 # Written by a command that a document describes, and not kept.
 _MADE = {"benchmarks/results.jsonl"}
 LONGEST_CELL = 200
-ROOMS = ("assets", "jobs", "platform", "storage")
+ROOMS = ("assets", "connectors", "jobs", "platform", "session", "storage")
 _MODULE = re.compile(rf"\blakewright\.(?:{'|'.join(ROOMS)})(?:\.\w+)+")
 DOCUMENTS = sorted(
     path.relative_to(ROOT).as_posix()

@@ -11,7 +11,7 @@ import pytest
 
 from tests.architecture.sources import ROOT
 
-LINKED_ROOMS = ("storage", "platform", "assets", "jobs")
+LINKED_ROOMS = ("storage", "connectors", "session", "platform", "assets", "jobs")
 LOCKS = sorted([*ROOT.glob("*.lock"), *ROOT.glob("tests/oracles/*.lock")])
 
 

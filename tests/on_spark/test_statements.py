@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
+from lakewright.session import Session
 from lakewright.storage import Catalog
 from lakewright.storage.errors import InvalidStatement
-from lakewright.storage.session import Session
 
 
 @pytest.mark.mission("PT24", "SQ4", "SQ24")

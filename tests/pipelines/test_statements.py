@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakewright.platform.orchestration.run_identity import commit_user
-from lakewright.storage.session import Session
+from lakewright.session import Session
 from tests.pipelines.lake import EVENTS, Lake, Outcome, events
 
 

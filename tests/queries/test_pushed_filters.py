@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakewright.session import Session
 from lakewright.storage import Catalog
-from lakewright.storage.session import Session
 from tests.support.tables.builders import comparable, rows, spec
 from tests.support.tables.environment import FixedEnv
 from tests.support.tables.fixtures import empty_memory, memory_uri

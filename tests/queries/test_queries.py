@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from lakewright.session import Session, duckdb_query
 from lakewright.storage import Catalog
 from lakewright.storage.errors import (
     InvalidStatement,
@@ -16,10 +17,9 @@ from lakewright.storage.errors import (
     StorageError,
     UnsupportedError,
 )
-from lakewright.storage.session import Session, duckdb_query
 from tests.support.stores.watched_files import watched_catalog
 from tests.support.tables.builders import events, new_table, rows
-from tests.unit.storage.session.conftest import first_column, rows_of
+from tests.unit.session.conftest import first_column, rows_of
 
 
 @pytest.fixture
@@ -173,7 +173,7 @@ def test_an_error_of_a_file_is_raised_as_it_is(unchecked_catalog: Catalog) -> No
 def test_duckdb_is_loaded_by_a_query_alone(tmp_path: Path) -> None:
     text = (
         "import sys; from lakewright.storage import Catalog; "
-        "from lakewright.storage.session import Session; "
+        "from lakewright.session import Session; "
         f'Session(Catalog.open({str(tmp_path)!r})).sql("CREATE DATABASE d; USE d; '
         'CREATE TABLE t (a INT); INSERT INTO t VALUES (1); SHOW TABLES"); '
         "sys.exit('duckdb' in sys.modules)"

@@ -11,9 +11,9 @@ import duckdb
 import pytest
 from benchmarks.tpch import all_tables
 
+from lakewright.session import Session
 from lakewright.storage import Catalog, SchemaSpec
 from lakewright.storage.codec.arrow_types import columns_from_arrow
-from lakewright.storage.session import Session
 
 ROOT = Path(__file__).parents[2]
 _TEXT = Path(__file__).with_name("tpch.sql").read_text()

@@ -18,7 +18,7 @@ import click
 from lakewright.cli.grammar.call import Form
 
 if TYPE_CHECKING:
-    from lakewright.storage.session import Session, StatementResult
+    from lakewright.session import Session, StatementResult
 
 _PROMPT, _MORE = "lakewright> ", "        ..> "
 _HELP = """\

@@ -9,8 +9,8 @@ import click
 import pytest
 
 from lakewright.cli.shell import Shell
+from lakewright.session import Session
 from lakewright.storage import Catalog
-from lakewright.storage.session import Session
 from tests.unit.cli.conftest import Lakewright
 
 CHANGES = """

@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from lakewright.session.session import Session
 from lakewright.storage import Catalog, FormatTable
 from lakewright.storage.errors import InvalidRequestError, UnsupportedError
-from lakewright.storage.session.session import Session
 from tests.support.tables.builders import content, events, new_table, rows
 from tests.support.tables.landed import LANDED, land, land_days, rows_of
 

@@ -15,7 +15,7 @@ from lakewright.cli.grammar.call import Call, Form, check_one_of
 from lakewright.cli.grammar.command import command
 
 if TYPE_CHECKING:
-    from lakewright.storage.session import StatementResult
+    from lakewright.session import StatementResult
 
 
 @command(
@@ -64,10 +64,10 @@ def sql(
 ) -> None:
     """Run SQL statements."""
     from lakewright.cli.shell import Shell, run_shell
+    from lakewright.session import Session
+    from lakewright.session.settings import DATABASE, Settings
     from lakewright.storage import Catalog
     from lakewright.storage.errors import StorageError
-    from lakewright.storage.session import Session
-    from lakewright.storage.session.settings import DATABASE, Settings
 
     check_one_of(needed=False, statements=statements, file=source, execute=executed)
     given = Settings()

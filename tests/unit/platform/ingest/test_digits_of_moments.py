@@ -17,8 +17,8 @@ from pyarrow import orc
 
 from lakewright.platform.ingest.source_files import read_in_turn, source_files
 from lakewright.platform.tables.declarations import TableDeclaration
+from lakewright.session import Session
 from lakewright.storage import Catalog, StorageError, Table
-from lakewright.storage.session import Session
 
 TEXT = "2024-01-31 10:00:00.123456789"
 # By type, the digits of its unit: the format stores milli-, micro- or nanoseconds.

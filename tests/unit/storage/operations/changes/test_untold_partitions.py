@@ -6,10 +6,10 @@ import logging
 
 import pytest
 
+from lakewright.session import Session
 from lakewright.storage import Catalog, SetOption, Table
 from lakewright.storage.errors import InvalidOption
 from lakewright.storage.operations.changes.stream_plan import plan_stream
-from lakewright.storage.session import Session
 from tests.support.tables.builders import compact, events, new_table, rows
 
 pytestmark = pytest.mark.mission("MT6", "MT7", "SQ17", "RS24")

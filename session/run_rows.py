@@ -13,6 +13,9 @@ import pyarrow as pa
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
+from lakewright.session.results import StatementResult, counted, done
+from lakewright.session.run_partitions import clause_values
+from lakewright.session.run_query import FullName
 from lakewright.storage.catalog import Catalog
 from lakewright.storage.errors import InvalidPredicate, InvalidStatement
 from lakewright.storage.merging import shared_columns
@@ -27,9 +30,6 @@ from lakewright.storage.operations.row_changes.merge_rows import Clause, Merge, 
 from lakewright.storage.operations.row_changes.statement import RowChangeResult
 from lakewright.storage.operations.row_changes.update_rows import plan_update_rows, run_update_rows
 from lakewright.storage.operations.running.engine import LocalEngine
-from lakewright.storage.session.results import StatementResult, counted, done
-from lakewright.storage.session.run_partitions import clause_values
-from lakewright.storage.session.run_query import FullName
 from lakewright.storage.spec.data_types import AtomicType, TypeRoot
 from lakewright.storage.spec.predicate import Predicate
 from lakewright.storage.spec.schema import TableSchema

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from lakewright.session import Session
 from lakewright.storage import Catalog
 from lakewright.storage.errors import InvalidRequestError, StorageError
-from lakewright.storage.session import Session
 from tests.support.tables.fixtures import memory_uri
 
 MANY = "9" * 4400

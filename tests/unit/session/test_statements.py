@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from lakewright.session import Session
 from lakewright.storage import Catalog, StorageError
 from lakewright.storage.errors import (
     AlreadyExistsError,
@@ -17,13 +18,12 @@ from lakewright.storage.errors import (
     InvalidStatement,
     UnsupportedError,
 )
-from lakewright.storage.session import Session
 from lakewright.storage.sql import parse_statements
 from tests.support.tables.fixtures import memory_catalog
 from tests.support.tables.landed import land_days
-from tests.unit.storage.session.conftest import first_column, rows_of
+from tests.unit.session.conftest import first_column, rows_of
 
-PAGE = Path(__file__).parents[4] / "docs" / "reference" / "sql.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "sql.md"
 
 
 @pytest.mark.mission(

@@ -19,6 +19,12 @@ from typing import Any, NoReturn
 import duckdb
 import pyarrow as pa
 
+from lakewright.session.duckdb_plan import DuckPlan, PlannedScan, plan_of
+from lakewright.session.query_source import (
+    ScannedTable,
+    check_names,
+    source_of,
+)
 from lakewright.storage.catalog import Catalog
 from lakewright.storage.codec.arrow_types import columns_from_arrow
 from lakewright.storage.errors import (
@@ -27,12 +33,6 @@ from lakewright.storage.errors import (
     UnsupportedError,
 )
 from lakewright.storage.operations.row_changes.expressions import LOCKED, tree_nodes
-from lakewright.storage.session.duckdb_plan import DuckPlan, PlannedScan, plan_of
-from lakewright.storage.session.query_source import (
-    ScannedTable,
-    check_names,
-    source_of,
-)
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.flink_columns import unstored_columns
 from lakewright.storage.spec.schema import TableSchema

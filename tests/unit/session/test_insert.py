@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from lakewright.session import Session
 from lakewright.storage.errors import InvalidRows, InvalidStatement, StalePlan
-from lakewright.storage.session import Session
 from lakewright.storage.spec.commit import StagedWrite
 from lakewright.storage.table import Table
-from tests.unit.storage.session.conftest import first_column, rows_of
+from tests.unit.session.conftest import first_column, rows_of
 
 CHINA = "date='2019-8-30',country='china'"
 PERU = "date='2019-8-30',country='peru'"

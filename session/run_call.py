@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from difflib import get_close_matches
 
+from lakewright.session.results import StatementResult, done
 from lakewright.storage.catalog import Catalog
 from lakewright.storage.errors import InvalidStatement
 from lakewright.storage.operations.state.time_travel import time_ms
-from lakewright.storage.session.results import StatementResult, done
 from lakewright.storage.spec.option_values import parse_duration_ms
 from lakewright.storage.sql.grammar.statements import Call
 from lakewright.storage.table import Table

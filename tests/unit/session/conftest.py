@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from lakewright.session import Session, StatementResult
 from lakewright.storage import Catalog
-from lakewright.storage.session import Session, StatementResult
 
 VIEWS = """
 USE db;

@@ -6,12 +6,12 @@ import datetime as dt
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
+from lakewright.session.results import StatementResult, table_of
+from lakewright.session.run_partitions import clause_text, clause_values, is_format_table
 from lakewright.storage.catalog import Catalog
 from lakewright.storage.codec.default_values import unquoted
 from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.operations.state.table_stats import PartitionStats
-from lakewright.storage.session.results import StatementResult, table_of
-from lakewright.storage.session.run_partitions import clause_text, clause_values, is_format_table
 from lakewright.storage.spec.data_types import DataField, quote_name
 from lakewright.storage.spec.flink_columns import (
     UnstoredColumn,

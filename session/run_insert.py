@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from lakewright.session.insert_columns import filled_columns
+from lakewright.session.results import StatementResult, counted, done
+from lakewright.session.run_partitions import clause_values
+from lakewright.session.run_query import FullName, names_of, on_duckdb, spark_frame
+from lakewright.session.settings import SPARK, Settings
 from lakewright.storage.catalog import Catalog
 from lakewright.storage.codec.arrow_types import to_arrow_schema, to_arrow_type
 from lakewright.storage.errors import InvalidRequestError, InvalidRows, InvalidStatement
 from lakewright.storage.operations.commit.pending import commit_or_abort
 from lakewright.storage.operations.format_tables.format_spec import TABLE_TYPES, TYPE_OPTION
 from lakewright.storage.rows import Rows, is_dataframe
-from lakewright.storage.session.insert_columns import filled_columns
-from lakewright.storage.session.results import StatementResult, counted, done
-from lakewright.storage.session.run_partitions import clause_values
-from lakewright.storage.session.run_query import FullName, names_of, on_duckdb, spark_frame
-from lakewright.storage.session.settings import SPARK, Settings
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.sql.grammar.spark_query import spark_query

@@ -7,20 +7,18 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
-from lakewright.storage.catalog import Catalog
-from lakewright.storage.errors import DatabaseNotFound, InvalidStatement, StorageError
-from lakewright.storage.session.earlier_tries import EarlierTries, changed_tables, statement_user
-from lakewright.storage.session.results import StatementResult, done, table_of
-from lakewright.storage.session.run_call import call, check_call
-from lakewright.storage.session.run_insert import run_insert
-from lakewright.storage.session.run_look import (
+from lakewright.session.earlier_tries import EarlierTries, changed_tables, statement_user
+from lakewright.session.results import StatementResult, done, table_of
+from lakewright.session.run_call import call, check_call
+from lakewright.session.run_insert import run_insert
+from lakewright.session.run_look import (
     describe,
     show_columns,
     show_create_table,
     show_databases,
     show_tables,
 )
-from lakewright.storage.session.run_partitions import (
+from lakewright.session.run_partitions import (
     add_partitions,
     drop_partitions,
     exchange_partitions,
@@ -29,9 +27,9 @@ from lakewright.storage.session.run_partitions import (
     show_partitions,
     track_changes,
 )
-from lakewright.storage.session.run_query import check_query, on_duckdb, queried, select
-from lakewright.storage.session.run_rows import delete_where, merge_into, truncate, update_where
-from lakewright.storage.session.run_tables import (
+from lakewright.session.run_query import check_query, on_duckdb, queried, select
+from lakewright.session.run_rows import delete_where, merge_into, truncate, update_where
+from lakewright.session.run_tables import (
     add_primary_key,
     alter_table,
     analyze,
@@ -45,7 +43,9 @@ from lakewright.storage.session.run_tables import (
     rescale,
     respec,
 )
-from lakewright.storage.session.settings import DATABASE, Settings
+from lakewright.session.settings import DATABASE, Settings
+from lakewright.storage.catalog import Catalog
+from lakewright.storage.errors import DatabaseNotFound, InvalidStatement, StorageError
 from lakewright.storage.sql import Parsed, parse_statements
 from lakewright.storage.sql.grammar.query import Query
 from lakewright.storage.sql.grammar.statements import (
@@ -229,7 +229,7 @@ class Session:
                 assert_never(asked)
 
     def _explain(self, query: Query) -> StatementResult:
-        from lakewright.storage.session.explain_query import explained  # noqa: PLC0415
+        from lakewright.session.explain_query import explained  # noqa: PLC0415
 
         with on_duckdb(self.catalog, query, self.settings, self._name) as running:
             return explained(running)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from lakewright.storage.session.duckdb_query import RunningQuery, named
-from lakewright.storage.session.query_source import ScannedTable
-from lakewright.storage.session.results import StatementResult, table_of
+from lakewright.session.duckdb_query import RunningQuery, named
+from lakewright.session.query_source import ScannedTable
+from lakewright.session.results import StatementResult, table_of
 from lakewright.storage.spec.predicate import conjunction
 from lakewright.storage.sql import duckdb_filters
 

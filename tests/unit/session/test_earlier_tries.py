@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from lakewright.session import Session
 from lakewright.storage import Catalog, StorageError
 from lakewright.storage.errors import InvalidRequestError
-from lakewright.storage.session import Session
-from tests.unit.storage.session.conftest import rows_of
+from tests.unit.session.conftest import rows_of
 
 FAILS_ONCE = "SELECT * FROM later"
 RUN = "nightly-2024-01-31"

@@ -6,10 +6,10 @@ import datetime as dt
 
 import pytest
 
+from lakewright.session import Session
 from lakewright.storage import StorageError
 from lakewright.storage.errors import InvalidRows, InvalidStatement
-from lakewright.storage.session import Session
-from tests.unit.storage.session.conftest import rows_of
+from tests.unit.session.conftest import rows_of
 
 
 @pytest.fixture

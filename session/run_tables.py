@@ -7,6 +7,9 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from lakewright.session.results import StatementResult, counted, done
+from lakewright.session.run_partitions import clause_values
+from lakewright.session.settings import Settings
 from lakewright.storage.catalog import Catalog
 from lakewright.storage.catalog_arguments import with_defaults
 from lakewright.storage.errors import DatabaseNotFound, InvalidRequestError, InvalidStatement
@@ -17,9 +20,6 @@ from lakewright.storage.operations.format_tables.format_spec import (
     TYPE_OPTION,
     is_format_table,
 )
-from lakewright.storage.session.results import StatementResult, counted, done
-from lakewright.storage.session.run_partitions import clause_values
-from lakewright.storage.session.settings import Settings
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.schema import Column, SchemaSpec
 from lakewright.storage.spec.schema_change_text import shown

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from lakewright.session import Session
+from lakewright.session.settings import Settings
 from lakewright.storage import Catalog
 from lakewright.storage.errors import InvalidRequestError, InvalidStatement, StorageError
-from lakewright.storage.session import Session
-from lakewright.storage.session.settings import Settings
 from tests.support.tables.invariants import assert_only_reachable_files
 
 ROWS = "SELECT id, day, price FROM t ORDER BY ALL"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from decimal import Decimal
 
+from lakewright.session.results import StatementResult, counted, done, table_of
+from lakewright.session.settings import Settings
 from lakewright.storage.catalog import Catalog
 from lakewright.storage.errors import InvalidRequestError, InvalidStatement, PartitionExists
 from lakewright.storage.format_table import FormatTable
 from lakewright.storage.operations.format_tables.format_spec import TABLE_TYPES, TYPE_OPTION
-from lakewright.storage.session.results import StatementResult, counted, done, table_of
-from lakewright.storage.session.settings import Settings
 from lakewright.storage.spec.data_types import AtomicType, DataType, quote_name
 from lakewright.storage.spec.partition_text import value_text
 from lakewright.storage.spec.schema_change import ResetOption, SetOption

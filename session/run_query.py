@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from lakewright.session.results import StatementResult
+from lakewright.session.settings import SPARK, Settings
 from lakewright.storage.catalog import Catalog
 from lakewright.storage.codec.arrow_types import columns_from_arrow
-from lakewright.storage.session.results import StatementResult
-from lakewright.storage.session.settings import SPARK, Settings
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.sql.grammar.query import Query
 from lakewright.storage.sql.grammar.spark_query import SparkQuery, spark_query
 
 if TYPE_CHECKING:
-    from lakewright.storage.session.duckdb_query import RunningQuery
+    from lakewright.session.duckdb_query import RunningQuery
     from lakewright.storage.spark import DataFrame
 
 # Adds the database of the session to the name of a table.
@@ -36,7 +36,7 @@ def check_query(query: Query, settings: Settings) -> None:
         spark_query(query)
         return
     # Loaded by a query alone: the library is large.
-    from lakewright.storage.session.duckdb_query import duck_query  # noqa: PLC0415
+    from lakewright.session.duckdb_query import duck_query  # noqa: PLC0415
 
     duck_query(query)
 
@@ -48,7 +48,7 @@ def select(
     if settings.engine == SPARK:
         parsed = spark_query(query)
         return _spark_answer(spark_frame(catalog, parsed, names_of(parsed, full_name)))
-    from lakewright.storage.session.duckdb_query import shown_rows  # noqa: PLC0415
+    from lakewright.session.duckdb_query import shown_rows  # noqa: PLC0415
 
     with on_duckdb(catalog, query, settings, full_name) as running:
         reader = running.reader()
@@ -67,7 +67,7 @@ def queried(
         assert result.rows is not None
         yield result.fields, iter([result.rows])
         return
-    from lakewright.storage.session.duckdb_query import shown_rows  # noqa: PLC0415
+    from lakewright.session.duckdb_query import shown_rows  # noqa: PLC0415
 
     with on_duckdb(catalog, query, settings, full_name) as running:
         reader = running.reader()
@@ -81,7 +81,7 @@ def on_duckdb(
     catalog: Catalog, query: Query, settings: Settings, full_name: FullName
 ) -> Iterator[RunningQuery]:
     """A query bound to its tables on DuckDB."""
-    from lakewright.storage.session.duckdb_query import duck_query, running  # noqa: PLC0415
+    from lakewright.session.duckdb_query import duck_query, running  # noqa: PLC0415
 
     with running(catalog, duck_query(query), settings.database, full_name) as found:
         yield found

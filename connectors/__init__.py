@@ -1,0 +1,1 @@
+"""Connectors: external tables, from a definition to what reads and writes them."""
