@@ -1,0 +1,1 @@
+"""What a table is before anything is opened: its definition, and the changes that its rows are."""
