@@ -1,0 +1,3 @@
+"""The formats of this package: identifier → the place of its factory."""
+
+FORMATS: dict[str, str] = {}
