@@ -31,6 +31,7 @@ from lakewright.session.run_query import check_query, on_duckdb, queried, select
 from lakewright.session.run_rows import delete_where, merge_into, truncate, update_where
 from lakewright.session.run_tables import (
     add_primary_key,
+    alter_distribution,
     alter_table,
     analyze,
     compact,
@@ -51,6 +52,7 @@ from lakewright.storage.sql.grammar.query import Query
 from lakewright.storage.sql.grammar.statements import (
     AddPartitions,
     AddPrimaryKey,
+    AlterDistribution,
     AlterTable,
     Analyze,
     Call,
@@ -134,8 +136,17 @@ class Session:
             self._tries.look_at(self.catalog, self._tables_of(parsed))
         for each in parsed:
             self._number += 1
-            result = self._found(each.statement) or self._ran(each.statement)
+            result = (
+                self._of_no_table(each) or self._found(each.statement) or self._ran(each.statement)
+            )
             yield replace(result, statement=each.text)
+
+    def _of_no_table(self, asked: Parsed) -> StatementResult | None:
+        """The result of `IF EXISTS` where the table is not there."""
+        for name in map(self._name, changed_tables(asked.statement)) if asked.if_exists else ():
+            if not self.catalog.table_exists(name):
+                return done(f"there is no {name}", table=name)
+        return None
 
     def _tables_of(self, parsed: Sequence[Parsed]) -> Iterator[str]:
         """The tables that statements may commit to, as the database will be when they run."""
@@ -207,7 +218,7 @@ class Session:
                 return call(self._working, self._name(table), given)
             case CreateTable() | DropTable() | RenameTable() | AlterTable() | Analyze():
                 return self._of_table(statement)
-            case Compact() | Rescale() | Respec() | AddPrimaryKey():
+            case Compact() | Rescale() | AlterDistribution() | Respec() | AddPrimaryKey():
                 return self._kept(statement)
             case _:
                 return self._of_partitions(statement)
@@ -309,13 +320,17 @@ class Session:
             case _:
                 assert_never(asked)
 
-    def _kept(self, asked: Compact | Rescale | Respec | AddPrimaryKey) -> StatementResult:
+    def _kept(
+        self, asked: Compact | Rescale | AlterDistribution | Respec | AddPrimaryKey
+    ) -> StatementResult:
         name = self._name(asked.table)
         match asked:
             case Compact():
                 return compact(self._working, name, asked)
             case Rescale():
                 return rescale(self._working, name, asked)
+            case AlterDistribution():
+                return alter_distribution(self._working, name, asked)
             case Respec():
                 return respec(self._working, name, asked)
             case AddPrimaryKey():
