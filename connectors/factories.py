@@ -32,7 +32,8 @@ class DynamicTableFactory:
     """What every factory says of itself.
 
     `format_options` are the options whose values are names of formats: the options of `csv` are
-    then found behind `csv.`, those of a `value.format` behind `value.csv.`.
+    then found behind `csv.`, those of a `value.format` behind `value.csv.`. Options that begin
+    with one of `option_prefixes` are read by the factory itself, in `context.table.options`.
     """
 
     identifier: str
@@ -40,6 +41,7 @@ class DynamicTableFactory:
     required_options: Sequence[Option] = ()
     optional_options: Sequence[Option] = ()
     format_options: Sequence[str] = ()
+    option_prefixes: Sequence[str] = ()
 
 
 @runtime_checkable
@@ -149,5 +151,5 @@ def connector_options(factory: Any, table: ResolvedCatalogTable) -> ReadOptions:
         required=getattr(factory, "required_options", ()),
         optional=getattr(factory, "optional_options", ()),
         owner=f"connector {factory.identifier} of {table.name}",
-        prefixes=prefixes,
+        prefixes=[*prefixes, *getattr(factory, "option_prefixes", ())],
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module
 from importlib.metadata import distributions
 from typing import Any
@@ -181,6 +181,12 @@ class Registry:
             group: {name: tuple(entries) for name, entries in names.items()}
             for group, names in found.items()
         }
+
+
+@cache
+def installed() -> Registry:
+    """The connectors and formats of this environment; walked once in a process."""
+    return Registry()
 
 
 def _group(factory: Any) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -30,7 +30,7 @@ class Scan(ABC):
     """
 
     # Whether the rows end: `latest` without a limit is then the end.
-    is_bounded: ClassVar[bool] = True
+    is_bounded: bool = True
 
     @abstractmethod
     def earliest(self) -> Offset:

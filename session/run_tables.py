@@ -116,7 +116,9 @@ def create_table(
     if spec.options.get(TYPE_OPTION) in TABLE_TYPES:
         return _create_format_table(catalog, name, spec)
     spec = with_defaults(spec, settings.table_options)
-    created = catalog.create_table(name, spec, if_not_exists=asked.if_not_exists)
+    created = catalog.create_table(
+        name, spec, if_not_exists=asked.if_not_exists, temporary=asked.temporary
+    )
     return done(f"{name} is created at {created.location}", table=name, created=True)
 
 

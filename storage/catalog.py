@@ -79,6 +79,8 @@ class Catalog:
     run: str | None = None  # See TableFiles.
     # Options that new tables get, unless theirs say otherwise.
     table_defaults: Mapping[str, str] = field(default_factory=dict)
+    # Factories of connectors and formats that the catalog brings, before installed ones.
+    factories: tuple[object, ...] = ()
 
     @classmethod
     def open(

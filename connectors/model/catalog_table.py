@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from lakewright.connectors.model.written_options import modern_options
 from lakewright.storage.errors import CorruptionError, InvalidSchema
 from lakewright.storage.spec.data_types import DataField, DataType, parse_data_type
 from lakewright.storage.spec.flink_columns import UnstoredColumn, Watermark
@@ -46,7 +47,7 @@ class CatalogTable:
     @property
     def connector(self) -> str | None:
         """The identifier of its connector; None for a managed table."""
-        return self.options.get(CONNECTOR)
+        return modern_options(self.options).get(CONNECTOR)
 
     def copy(self, options: Mapping[str, str]) -> CatalogTable:
         """The table with other options."""
@@ -63,7 +64,7 @@ class CatalogTable:
             columns=self.columns,
             partition_keys=self.partition_keys,
             primary_keys=self.primary_keys,
-            options=self.options,
+            options={**self.options, **self._unstored_options()},
             comment=self.comment,
         )
         schema = new_schema(spec, time_millis=0)
@@ -82,6 +83,11 @@ class CatalogTable:
                     table=name,
                 )
         return ResolvedCatalogTable(name, self, schema)
+
+    def _unstored_options(self) -> dict[str, str]:
+        """Columns that are not stored and the watermark, as options of a schema hold them."""
+        found = {name: text for each in self.unstored for name, text in each.options()}
+        return found if self.watermark is None else found | dict(self.watermark.options())
 
     def to_json(self) -> dict[str, Any]:
         found: dict[str, Any] = {
@@ -156,9 +162,10 @@ class ResolvedCatalogTable:
         """The physical columns."""
         return self.schema.fields
 
-    @property
+    @cached_property
     def options(self) -> Mapping[str, str]:
-        return self.definition.options
+        """The options by their present names."""
+        return modern_options(self.definition.options)
 
     @property
     def distribution(self) -> TableDistribution | None:

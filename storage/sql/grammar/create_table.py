@@ -43,8 +43,7 @@ def create(cursor: Cursor) -> Statement:
     if cursor.take_one("DATABASE", "SCHEMA"):
         if_not_exists = cursor.take("IF", "NOT", "EXISTS")
         return CreateDatabase(cursor.name("a database"), if_not_exists)
-    if cursor.take_one("TEMPORARY", "TEMP"):
-        cursor.refuse("temporary tables are made in a temporary warehouse: Catalog.temporary()")
+    temporary = cursor.take_one("TEMPORARY", "TEMP") is not None
     if cursor.peek("VIEW") or cursor.peek("OR", "REPLACE"):
         cursor.refuse(
             "catalogs of folders and of databases keep no views; write the query in WITH v AS (…) "
@@ -82,6 +81,7 @@ def create(cursor: Cursor) -> Statement:
     return CreateTable(
         table=table,
         if_not_exists=if_not_exists,
+        temporary=temporary,
         columns=tuple(found.columns),
         partition_keys=found.partition_keys,
         primary_keys=found.primary_keys,

@@ -229,11 +229,13 @@ class DropDatabase:
 class CreateTable:
     """A table; `like` names one whose columns, keys and options it takes, but for parts of it.
 
-    With a `query` it has the columns of that, and its rows.
+    With a `query` it has the columns of that, and its rows. A `temporary` one goes with the
+    session.
     """
 
     table: str
     if_not_exists: bool
+    temporary: bool = False
     columns: tuple[Column, ...] = ()
     partition_keys: tuple[str, ...] = ()
     primary_keys: tuple[str, ...] = ()
