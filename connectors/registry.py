@@ -28,6 +28,7 @@ _BUILT_IN = {
         "_default": "lakewright.connectors.managed:ManagedTables",
         "blackhole": "lakewright.connectors.blackhole:Blackhole",
         "datagen": "lakewright.connectors.datagen:Datagen",
+        "jdbc": "lakewright.connectors.jdbc.connector:Jdbc",
         "print": "lakewright.connectors.printing:Print",
     },
     FORMAT_GROUP: FORMATS,
