@@ -140,11 +140,15 @@ def _check_type(
             return
 
 
-def null_problem(columns: Sequence[pa.Array], fields: Sequence[DataField]) -> tuple[int, str] | None:
+def null_problem(
+    columns: Sequence[pa.Array], fields: Sequence[DataField]
+) -> tuple[int, str] | None:
     """The first row with null in a column that is NOT NULL, and which column it is."""
     for column, field in zip(columns, fields, strict=True):
         if not field.type.nullable and column.null_count:
-            return column.is_null().index(True).as_py(), f"column {field.name} is NOT NULL, and null"
+            return column.is_null().index(
+                True
+            ).as_py(), f"column {field.name} is NOT NULL, and null"
     return None
 
 

@@ -165,23 +165,19 @@ def _read_atoms(
     read = reading.reader(data_type)
     if read is None:
         return values
-    found: list[object] = []
     try:
-        for value in values:
-            found.append(None if value is None else read(value))
-        return found
-    except ValueError as error:
-        if not reading.unfit_is_null:
-            at = rows[len(found)]
-            raise UnfitValueError(at, path, f"is {data_type}, and {error}") from error
-    return [_read_or_null(value, read) for value in values]
-
-
-def _read_or_null(value: object, read: ReadAtom) -> object:
-    try:
-        return None if value is None else read(value)
+        return [None if value is None else read(value) for value in values]
     except ValueError:
-        return None
+        pass
+    found: list[object] = []
+    for value, at in zip(values, rows, strict=True):
+        try:
+            found.append(None if value is None else read(value))
+        except ValueError as error:
+            if not reading.unfit_is_null:
+                raise UnfitValueError(at, path, f"is {data_type}, and {error}") from error
+            found.append(None)
+    return found
 
 
 def _atom(value: object, data_type: AtomicType) -> Value:
@@ -245,7 +241,8 @@ def _map(
     for each, at in zip(maps, rows, strict=True):
         if None in (each or ()):
             raise UnfitValueError(at, path, f"is {data_type}, and a key of it is null")
-    keys = _array([key for each in maps for key in each or ()], types[0], f"{path}.key", owners, reading)
+    names = [key for each in maps for key in each or ()]
+    keys = _array(names, types[0], f"{path}.key", owners, reading)
     items = [item for each in maps for item in (each or {}).values()]
     inner = _array(items, types[1], f"{path}.value", owners, reading)
     target = to_arrow_type(data_type)
