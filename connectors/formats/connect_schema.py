@@ -22,7 +22,7 @@ from lakewright.storage.spec.data_types import (
     RowType,
     TypeRoot,
 )
-from lakewright.storage.spec.values import EXACT_DECIMALS, StoredNumber
+from lakewright.storage.spec.values import EXACT_DECIMALS, StoredNumber, from_python
 
 Schema = Mapping[str, Any]
 
@@ -38,6 +38,7 @@ _UNITS = {
     "io.debezium.time.NanoTimestamp": 1,
 }
 _DATES = ("org.apache.kafka.connect.data.Date", "io.debezium.time.Date")
+_ZONED = "io.debezium.time.ZonedTimestamp"
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
 _VARIABLE_DECIMAL = "io.debezium.data.VariableScaleDecimal"
 
@@ -114,6 +115,8 @@ def _atom(value: Any, kind: Schema, data_type: AtomicType) -> object:
         return _unscaled(value["value"], value["scale"])
     if root is TypeRoot.DATE and name in _DATES:
         return StoredNumber(value)
+    if root is TypeRoot.TIMESTAMP_LTZ and name == _ZONED:
+        return StoredNumber(from_python(value, data_type))
     if root.is_timestamp and name in _DATES:
         return StoredNumber(value * 86_400_000_000_000)
     if name in _UNITS and root.is_timestamp:

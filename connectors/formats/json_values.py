@@ -244,7 +244,11 @@ def _base64(value: object) -> object:
 
 def _moment_reader(other: str, name: str) -> ReadAtom:
     def read(value: object) -> object:
-        if isinstance(value, str) and value[10:11] == other and type(value) is str:
+        if type(value) is int or type(value) is Number:
+            raise ValueError(
+                f"{value} is a number of unknown unit; make the column BIGINT and convert it"
+            )
+        if isinstance(value, str) and value[10:11] == other:
             raise ValueError(
                 f"{cut(repr(value))} is not written as {TIMESTAMP_FORMAT.name} {name} says; "
                 f"the other standard has {other!r} between date and time"
@@ -263,7 +267,7 @@ def _readers(moment: ReadAtom) -> Callable[[AtomicType], ReadAtom | None]:
             return _base64
         if root.is_floating:
             return _floating
-        if root.is_timestamp:
+        if root.is_timestamp or root is TypeRoot.DATE:
             return moment
         return _decimal if root is TypeRoot.DECIMAL or root.is_integer else None
 

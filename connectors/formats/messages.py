@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -26,7 +27,7 @@ _MOST_SHOWN = 80
 _KINDS = pa.array([kind.short for kind in RowKind], pa.string())
 KIND_OF = {kind.short: kind for kind in RowKind}
 # A message, and its number among those given, from 0.
-Numbered = tuple[int, bytes]
+Numbered = tuple[int, Any]
 
 
 class BadMessageError(ValueError):
@@ -42,16 +43,15 @@ class MessageDecoder(ABC):
     """Decodes messages together, and searches for bad ones only if there are any."""
 
     format_name: str
-    # Whether a message without a value, or without bytes, is a row.
-    empty_is_row = False
+    # Whether a message without a value, or without bytes, is handed on; else it is no row.
+    takes_none = False
 
     def decode(
         self, messages: Sequence[bytes | None], on_bad: OnBadRecord | None = None
     ) -> pa.RecordBatch:
-        if self.empty_is_row:
-            numbered = [(number, each or b"") for number, each in enumerate(messages)]
-        else:
-            numbered = [(number, each) for number, each in enumerate(messages) if each]
+        numbered = [
+            (number, each) for number, each in enumerate(messages) if each or self.takes_none
+        ]
         if on_bad is not None:
             return pa.concat_batches([self.rows(()), *self._good(numbered, on_bad)])
         try:
