@@ -9,7 +9,8 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Callable, Mapping, Sequence, Sized
+from dataclasses import dataclass
 from decimal import Decimal
 from itertools import accumulate
 from typing import cast
@@ -19,7 +20,6 @@ import pyarrow.compute as pc
 
 from lakewright.storage.codec.arrow_types import to_arrow_type
 from lakewright.storage.codec.arrow_values import array_of
-from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.spec.data_types import (
     ArrayType,
     AtomicType,
@@ -31,7 +31,7 @@ from lakewright.storage.spec.data_types import (
     TypeRoot,
     not_null,
 )
-from lakewright.storage.spec.values import from_python
+from lakewright.storage.spec.values import Value, from_python
 
 _COUNT = not_null(AtomicType(TypeRoot.INT))
 _ZONE = re.compile(r"(Z|[+-]\d\d(:?\d\d)?)\s*$")
@@ -68,40 +68,72 @@ class UnfitValueError(ValueError):
         self.why = why
 
 
-def python_column(values: Sequence[object], field: DataField) -> pa.Array:
+# From a value of an atomic type, not null, to one that `from_python` takes; raises a ValueError.
+ReadAtom = Callable[[object], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a format's values become columns, where it is not as with values of a caller."""
+
+    # None for a type whose values are taken as they are.
+    reader: Callable[[AtomicType], ReadAtom | None] = lambda _: None
+    # Members that a ROW has not are passed over.
+    ignores_unknown: bool = False
+    # A member that a mapping lacks is an error; null is a value.
+    requires_members: bool = False
+    # A value that does not fit is null.
+    unfit_is_null: bool = False
+
+
+_AS_CALLERS_GIVE = Reading()
+
+
+def python_column(
+    values: Sequence[object], field: DataField, reading: Reading = _AS_CALLERS_GIVE
+) -> pa.Array:
     """The values of a column.
 
     Raises:
         UnfitValueError: one is not of the column's type.
     """
-    return _array(values, field.type, field.name, range(len(values)))
+    return _array(values, field.type, field.name, range(len(values)), reading)
 
 
 def _array(
-    values: Sequence[object], data_type: DataType, path: str, rows: Sequence[int]
+    values: Sequence[object],
+    data_type: DataType,
+    path: str,
+    rows: Sequence[int],
+    reading: Reading,
 ) -> pa.Array:
     """Values in a type; `rows` has the row of each, for the message about one that does not fit."""
     match data_type:
         case AtomicType():
-            return _atoms(values, data_type, path, rows)
+            return _atoms(values, data_type, path, rows, reading)
         case ArrayType(element=element):
-            lists = _lists(values, path, rows)
+            lists = _lists(values, path, rows, reading)
             items = [item for each in lists for item in each or ()]
-            inner = _array(items, element, f"{path}[]", _repeated(lists, rows))
+            inner = _array(items, element, f"{path}[]", _repeated(lists, rows), reading)
             return pa.ListArray.from_arrays(
                 _offsets(lists), inner, type=to_arrow_type(data_type), mask=_nulls(lists)
             )
         case MapType(key=key, value=value):
-            return _map(values, (key, value), data_type, path, rows)
+            return _map(values, (key, value), data_type, path, rows, reading)
         case MultisetType(element=element):
-            return _map(values, (element, _COUNT), data_type, path, rows)
+            return _map(values, (element, _COUNT), data_type, path, rows, reading)
         case RowType(fields=fields):
-            return _rows(values, fields, data_type, path, rows)
+            return _rows(values, fields, data_type, path, rows, reading)
 
 
 def _atoms(
-    values: Sequence[object], data_type: AtomicType, path: str, rows: Sequence[int]
+    values: Sequence[object],
+    data_type: AtomicType,
+    path: str,
+    rows: Sequence[int],
+    reading: Reading,
 ) -> pa.Array:
+    values = _read_atoms(values, data_type, path, rows, reading)
     if set(map(type, values)) <= _ALIKE.get(data_type.root, frozenset()):
         try:
             return pa.array(values, to_arrow_type(data_type))
@@ -115,16 +147,47 @@ def _atoms(
     found = []
     for value, at in zip(values, rows, strict=True):
         try:
-            found.append(from_python(value, data_type))
-        except InvalidRequestError as error:
-            raise UnfitValueError(at, path, f"is {data_type}, and {error.message}") from error
-        if found[-1] in _INFINITIES and _is_finite(value):
-            raise UnfitValueError(at, path, f"is {data_type}, and {_shown(value)} is too large")
-        if data_type.root is TypeRoot.TIMESTAMP_LTZ and not _has_zone(value):
-            raise UnfitValueError(
-                at, path, f"is {data_type}, and {_shown(value)} has no zone; give it one"
-            )
+            found.append(_atom(value, data_type))
+        except ValueError as error:
+            if not reading.unfit_is_null:
+                raise UnfitValueError(at, path, f"is {data_type}, and {error}") from error
+            found.append(None)
     return array_of(found, data_type)
+
+
+def _read_atoms(
+    values: Sequence[object],
+    data_type: AtomicType,
+    path: str,
+    rows: Sequence[int],
+    reading: Reading,
+) -> Sequence[object]:
+    read = reading.reader(data_type)
+    if read is None:
+        return values
+    try:
+        return [None if value is None else read(value) for value in values]
+    except ValueError:
+        pass
+    found: list[object] = []
+    for value, at in zip(values, rows, strict=True):
+        try:
+            found.append(None if value is None else read(value))
+        except ValueError as error:
+            if not reading.unfit_is_null:
+                raise UnfitValueError(at, path, f"is {data_type}, and {error}") from error
+            found.append(None)
+    return found
+
+
+def _atom(value: object, data_type: AtomicType) -> Value:
+    """A value in its internal form; raises a ValueError."""
+    found = from_python(value, data_type)
+    if found in _INFINITIES and _is_finite(value):
+        raise ValueError(f"{_shown(value)} is too large")
+    if data_type.root is TypeRoot.TIMESTAMP_LTZ and not _has_zone(value):
+        raise ValueError(f"{_shown(value)} has no zone; give it one")
+    return found
 
 
 def _is_finite(value: object) -> bool:
@@ -171,15 +234,17 @@ def _map(
     data_type: DataType,
     path: str,
     rows: Sequence[int],
+    reading: Reading,
 ) -> pa.Array:
-    maps = _mappings(values, path, rows)
+    maps = _mappings(values, path, rows, reading)
     owners = _repeated(maps, rows)
     for each, at in zip(maps, rows, strict=True):
         if None in (each or ()):
             raise UnfitValueError(at, path, f"is {data_type}, and a key of it is null")
-    keys = _array([key for each in maps for key in each or ()], types[0], f"{path}.key", owners)
+    names = [key for each in maps for key in each or ()]
+    keys = _array(names, types[0], f"{path}.key", owners, reading)
     items = [item for each in maps for item in (each or {}).values()]
-    inner = _array(items, types[1], f"{path}.value", owners)
+    inner = _array(items, types[1], f"{path}.value", owners, reading)
     target = to_arrow_type(data_type)
     made = pa.MapArray.from_arrays(_offsets(maps), keys, inner, type=target)
     if None not in maps:
@@ -196,21 +261,20 @@ def _rows(
     data_type: DataType,
     path: str,
     rows: Sequence[int],
+    reading: Reading,
 ) -> pa.Array:
-    held = _mappings(values, path, rows)
-    names = {field.name for field in fields}
-    for each, at in zip(held, rows, strict=True):
-        unknown = [str(name) for name in each or () if name not in names]
-        if unknown:
-            raise UnfitValueError(
-                at, path, f"is {data_type}, and holds the unknown member {', '.join(unknown)}"
-            )
+    held = _mappings(values, path, rows, reading)
+    if not reading.ignores_unknown:
+        _check_known(held, fields, data_type, path, rows)
+    if reading.requires_members:
+        _check_present(held, fields, path, rows)
     members = [
         _array(
             [None if each is None else each.get(field.name) for each in held],
             field.type,
-            f"{path}.{field.name}",
+            f"{path}.{field.name}" if path else field.name,
             rows,
+            reading,
         )
         for field in fields
     ]
@@ -218,9 +282,40 @@ def _rows(
     return pa.StructArray.from_arrays(members, fields=list(target), mask=_nulls(held))
 
 
+def _check_known(
+    held: Sequence[Mapping[str, object] | None],
+    fields: Sequence[DataField],
+    data_type: DataType,
+    path: str,
+    rows: Sequence[int],
+) -> None:
+    names = {field.name for field in fields}
+    for each, at in zip(held, rows, strict=True):
+        unknown = [str(name) for name in each or () if name not in names]
+        if unknown:
+            raise UnfitValueError(
+                at, path, f"is {data_type}, and holds the unknown member {', '.join(unknown)}"
+            )
+
+
+def _check_present(
+    held: Sequence[Mapping[str, object] | None],
+    fields: Sequence[DataField],
+    path: str,
+    rows: Sequence[int],
+) -> None:
+    for each, at in zip(held, rows, strict=True):
+        for field in fields:
+            if each is not None and field.name not in each:
+                place = f"{path}.{field.name}" if path else field.name
+                raise UnfitValueError(at, place, "is missing")
+
+
 def _lists(
-    values: Sequence[object], path: str, rows: Sequence[int]
+    values: Sequence[object], path: str, rows: Sequence[int], reading: Reading
 ) -> list[Sequence[object] | None]:
+    if reading.unfit_is_null:
+        values = [each if isinstance(each, (list, tuple)) else None for each in values]
     for value, at in zip(values, rows, strict=True):
         if value is not None and not isinstance(value, (list, tuple)):
             raise UnfitValueError(at, path, f"needs a list, and holds {_shown(value)}")
@@ -228,8 +323,10 @@ def _lists(
 
 
 def _mappings(
-    values: Sequence[object], path: str, rows: Sequence[int]
+    values: Sequence[object], path: str, rows: Sequence[int], reading: Reading
 ) -> list[Mapping[str, object] | None]:
+    if reading.unfit_is_null:
+        values = [each if isinstance(each, Mapping) else None for each in values]
     for value, at in zip(values, rows, strict=True):
         if value is not None and not isinstance(value, Mapping):
             raise UnfitValueError(at, path, f"needs a mapping, and holds {_shown(value)}")

@@ -1,0 +1,134 @@
+"""Schemas that Kafka Connect writes beside values: what their numbers and texts stand for.
+
+A decimal is base64 of its unscaled digits, a date a number of days, a time or a timestamp a number
+of a unit that its logical type names. Only columns of such types are restored: a column of whole
+numbers gets the number itself.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from lakewright.storage.spec.data_types import (
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    MapType,
+    RowType,
+    TypeRoot,
+)
+from lakewright.storage.spec.values import EXACT_DECIMALS, StoredNumber, from_python
+
+Schema = Mapping[str, Any]
+
+_EPOCH = dt.datetime(1970, 1, 1)
+_UNITS = {
+    "org.apache.kafka.connect.data.Time": 1_000_000,
+    "io.debezium.time.Time": 1_000_000,
+    "io.debezium.time.MicroTime": 1_000,
+    "io.debezium.time.NanoTime": 1,
+    "org.apache.kafka.connect.data.Timestamp": 1_000_000,
+    "io.debezium.time.Timestamp": 1_000_000,
+    "io.debezium.time.MicroTimestamp": 1_000,
+    "io.debezium.time.NanoTimestamp": 1,
+}
+_DATES = ("org.apache.kafka.connect.data.Date", "io.debezium.time.Date")
+_ZONED = "io.debezium.time.ZonedTimestamp"
+_DECIMAL = "org.apache.kafka.connect.data.Decimal"
+_VARIABLE_DECIMAL = "io.debezium.data.VariableScaleDecimal"
+
+
+def row_schema(schema: object) -> Mapping[str, Schema]:
+    """The schema of each column of the rows that an event holds.
+
+    Raises:
+        ValueError: the event has no such schema.
+    """
+    members = _members(schema)
+    row = members.get("after") or members.get("before")
+    if row is None:
+        raise ValueError("the message has no schema of its rows beside its payload")
+    return _members(row)
+
+
+def restored(
+    row: Mapping[str, object], schema: Mapping[str, Schema], fields: Sequence[DataField]
+) -> Mapping[str, object]:
+    """A row whose moments and decimals are values, not numbers and texts that stand for them.
+
+    Raises:
+        ValueError: a value is not of the form that its schema says.
+    """
+    made = dict(row)
+    for field in fields:
+        kind = schema.get(field.name)
+        value = made.get(field.name)
+        if kind is not None and value is not None:
+            try:
+                made[field.name] = _restored(value, kind, field.type)
+            except (ValueError, TypeError, KeyError, OverflowError) as error:
+                raise ValueError(
+                    f"field {field.name} is not what its schema says "
+                    f"({kind.get('name') or kind.get('type')}): {error}"
+                ) from None
+    return made
+
+
+def _members(schema: object) -> dict[str, Schema]:
+    fields = schema.get("fields") if isinstance(schema, dict) else None
+    return {
+        each["field"]: each
+        for each in fields or ()
+        if isinstance(each, dict) and isinstance(each.get("field"), str)
+    }
+
+
+def _restored(value: object, kind: Schema, data_type: DataType) -> object:
+    match data_type:
+        case AtomicType():
+            return _atom(value, kind, data_type)
+        case ArrayType(element=element) if isinstance(value, list):
+            return [_or_null(each, kind["items"], element) for each in value]
+        case MapType(value=inner) if isinstance(value, dict):
+            return {name: _or_null(each, kind["values"], inner) for name, each in value.items()}
+        case RowType(fields=fields) if isinstance(value, dict):
+            return restored(value, _members(kind), fields)
+        case _:
+            return value
+
+
+def _or_null(value: object, kind: Schema, data_type: DataType) -> object:
+    return None if value is None else _restored(value, kind, data_type)
+
+
+def _atom(value: Any, kind: Schema, data_type: AtomicType) -> object:
+    name = kind.get("name")
+    root = data_type.root
+    if root is TypeRoot.DECIMAL and name == _DECIMAL:
+        return _unscaled(value, int(kind["parameters"]["scale"]))
+    if root is TypeRoot.DECIMAL and name == _VARIABLE_DECIMAL:
+        return _unscaled(value["value"], value["scale"])
+    if root is TypeRoot.DATE and name in _DATES:
+        return StoredNumber(value)
+    if root is TypeRoot.TIMESTAMP_LTZ and name == _ZONED:
+        return StoredNumber(from_python(value, data_type))
+    if root.is_timestamp and name in _DATES:
+        return StoredNumber(value * 86_400_000_000_000)
+    if name in _UNITS and root.is_timestamp:
+        return StoredNumber(value * _UNITS[name])
+    if name in _UNITS and root is TypeRoot.TIME:
+        micros, rest = divmod(value * _UNITS[name], 1000)
+        if rest:
+            raise ValueError("it is finer than milliseconds")
+        return (_EPOCH + dt.timedelta(microseconds=micros)).time()
+    return value
+
+
+def _unscaled(text: str, scale: int) -> Decimal:
+    digits = int.from_bytes(base64.b64decode(text, validate=True), "big", signed=True)
+    return Decimal(digits).scaleb(-scale, EXACT_DECIMALS)

@@ -1,0 +1,227 @@
+"""Texts between delimiters as columns, and columns as such texts: for `csv` and `changelog-csv`."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakewright.connectors.formats.json_values import atom_texts
+from lakewright.connectors.formats.messages import BadMessageError, cut
+from lakewright.storage.codec.arrow_types import to_arrow_type
+from lakewright.storage.codec.python_columns import (
+    ReadAtom,
+    Reading,
+    UnfitValueError,
+    python_column,
+)
+from lakewright.storage.errors import InvalidRows
+from lakewright.storage.spec.data_types import (
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    RowType,
+    TypeRoot,
+)
+
+_INTEGER = r"^\s*-?[0-9]{1,18}\s*$"
+_DECIMAL = r"^-?[0-9]+(\.[0-9]+)?$"
+_NUMBER = r"^\s*-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?\s*$"
+
+
+def type_problem(data_type: DataType) -> str | None:
+    """Why a type has no form between delimiters; None if it has one."""
+    match data_type:
+        case AtomicType():
+            return None
+        case ArrayType(element=element):
+            parts = [element]
+        case RowType(fields=fields):
+            parts = [each.type for each in fields]
+        case _:
+            return "texts have no form for maps; use the format json"
+    if all(isinstance(each, AtomicType) for each in parts):
+        return None
+    return "its parts are parted by one delimiter, so they have no parts; use the format json"
+
+
+@dataclass(frozen=True, slots=True)
+class TextForm:
+    """How values are written between delimiters."""
+
+    null_literal: str | None = None
+    element_delimiter: str = ";"
+    ignores_errors: bool = False
+    plain_decimals: bool = False
+
+    def column(self, texts: pa.Array, field: DataField, numbers: Sequence[int]) -> pa.Array:
+        """Texts as the values of a column; `numbers` has the message of each.
+
+        Raises:
+            BadMessageError: a text is no value of the column's type.
+        """
+        if self.null_literal is not None:
+            is_null = pc.equal(texts, self.null_literal)
+            texts = pc.if_else(is_null, pa.scalar(None, pa.string()), texts)
+        made = _converted(texts, field.type) if isinstance(field.type, AtomicType) else None
+        if made is not None:
+            return made
+        values: list[object] = texts.to_pylist()
+        try:
+            return python_column(
+                self._split(values, field, numbers),
+                field,
+                Reading(_reader, unfit_is_null=self.ignores_errors),
+            )
+        except UnfitValueError as error:
+            hint = "; for null, set null-literal" if values[error.at] == "" else ""
+            raise BadMessageError(
+                numbers[error.at], f"field {error.path} {error.why}{hint}"
+            ) from None
+
+    def _split(
+        self, values: list[object], field: DataField, numbers: Sequence[int]
+    ) -> list[object]:
+        """Arrays and rows as lists and mappings of the texts of their parts."""
+        match field.type:
+            case ArrayType():
+                return [each if each is None else self._parts(each) for each in values]
+            case RowType(fields=fields):
+                rows: list[object] = []
+                for value, number in zip(values, numbers, strict=True):
+                    parts = [] if value is None else self._parts(value)
+                    is_fitting = len(parts) == len(fields)
+                    if value is not None and not is_fitting and not self.ignores_errors:
+                        raise BadMessageError(
+                            number,
+                            f"field {field.name} is {field.type}, and has {len(parts)} parts: "
+                            f"{cut(repr(value))}",
+                        )
+                    names = [each.name for each in fields]
+                    rows.append(dict(zip(names, parts, strict=True)) if is_fitting else None)
+                return rows
+            case _:
+                return values
+
+    def _parts(self, text: object) -> list[str | None]:
+        if text == "":
+            return []
+        parts = str(text).split(self.element_delimiter)
+        return [None if each == self.null_literal else each for each in parts]
+
+    def texts(self, array: pa.Array, field: DataField) -> list[str | None]:
+        """The text of each value; None is null.
+
+        Raises:
+            InvalidRows: a part of an array or a row holds the delimiter of parts.
+        """
+        match field.type:
+            case AtomicType() as atom:
+                return self._atoms(array, atom)
+            case ArrayType(element=AtomicType() as element):
+                parts = self._atoms(array.flatten(), element)
+                lengths = pc.list_value_length(array).to_pylist()
+                lists: list[list[str | None] | None] = []
+                at = 0
+                for length in lengths:
+                    lists.append(None if length is None else parts[at : at + length])
+                    at += length or 0
+            case RowType(fields=fields):
+                members = [
+                    self.texts(part, each)
+                    for part, each in zip(array.flatten(), fields, strict=True)
+                ]
+                valid = array.is_valid().to_pylist()
+                rows = zip(*members, strict=True)
+                lists = [
+                    list(row) if there else None for row, there in zip(rows, valid, strict=True)
+                ]
+            case _:
+                raise AssertionError(field.type)
+        return [None if each is None else self._joined(each, field) for each in lists]
+
+    def _joined(self, parts: Sequence[str | None], field: DataField) -> str:
+        texts = [self.null_literal or "" if each is None else each for each in parts]
+        for text in texts:
+            if self.element_delimiter in text:
+                raise InvalidRows(
+                    f"column {field.name}: {cut(repr(text))} holds {self.element_delimiter!r}, "
+                    "which parts elements; set another array-element-delimiter",
+                    column=field.name,
+                )
+        return self.element_delimiter.join(texts)
+
+    def _atoms(self, array: pa.Array, data_type: AtomicType) -> list[str | None]:
+        root = data_type.root
+        values: list[str | None]
+        if root.is_text:
+            values = array.to_pylist()
+        elif root.is_bytes:
+            values = [
+                each if each is None else base64.b64encode(each).decode()
+                for each in array.to_pylist()
+            ]
+        elif root is TypeRoot.DECIMAL and self.plain_decimals:
+            values = [each if each is None else f"{each:f}" for each in array.to_pylist()]
+        else:
+            values = atom_texts(array, data_type, " ").to_pylist()
+        return values
+
+
+def _reader(data_type: AtomicType) -> ReadAtom | None:
+    if data_type.root.is_bytes:
+        return _base64
+    return _moment if data_type.root.is_timestamp else None
+
+
+def _base64(value: object) -> object:
+    try:
+        return base64.b64decode(str(value), validate=True)
+    except ValueError:
+        raise ValueError(f"{cut(repr(value))} is no text in base64") from None
+
+
+def _moment(value: object) -> object:
+    if isinstance(value, str) and value[10:11] == "T":
+        raise ValueError(f"{cut(repr(value))} has T, not a blank, between date and time")
+    return value
+
+
+def _converted(texts: pa.Array, data_type: AtomicType) -> pa.Array | None:
+    """Texts as numbers, if all are written in the usual form; None if another way must decide."""
+    root = data_type.root
+    if root.is_text:
+        return texts
+    usual = _INTEGER if root.is_integer else _NUMBER if root.is_floating else _DECIMAL
+    if not (root.is_integer or root.is_floating or root is TypeRoot.DECIMAL):
+        return None
+    if pc.all(pc.match_substring_regex(texts, usual)).as_py() is False:
+        return None
+    try:
+        numbers = pc.utf8_trim_whitespace(texts).cast(to_arrow_type(data_type))
+    except pa.ArrowException:
+        return None
+    if root.is_floating and pc.any(pc.is_inf(numbers)).as_py():
+        return None
+    return numbers
+
+
+Quote = Callable[[str], str]
+
+
+def joined(
+    columns: Sequence[Sequence[str | None]], delimiter: str, null: str, quotes: Mapping[int, Quote]
+) -> list[bytes | None]:
+    """Texts of columns as messages; `quotes` has what a column's texts go through."""
+    parts = []
+    for at, texts in enumerate(columns):
+        quote = quotes.get(at)
+        if quote is None:
+            parts.append([null if each is None else each for each in texts])
+        else:
+            parts.append([null if each is None else quote(each) for each in texts])
+    return [delimiter.join(row).encode() for row in zip(*parts, strict=True)]

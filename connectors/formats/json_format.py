@@ -1,0 +1,94 @@
+"""The format `json`: an object with a member for each column."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lakewright.connectors.formats import json_values
+from lakewright.connectors.formats.json_values import JsonForm, encoded_rows, type_problem
+from lakewright.connectors.formats.messages import (
+    BadMessageError,
+    MessageDecoder,
+    Numbered,
+    batch_of,
+    check_types,
+    null_problem,
+)
+from lakewright.connectors.formats.model import (
+    Decoder,
+    DecodingFormat,
+    Encoder,
+    EncodingFormat,
+    FormatFactory,
+)
+from lakewright.connectors.model.changelog_mode import ChangelogMode
+from lakewright.connectors.options import Option, OptionKind, ReadOptions
+from lakewright.storage.spec.data_types import DataField
+
+_NAME = "json"
+
+
+class JsonFormat(FormatFactory):
+    """Makes the format of an object per message."""
+
+    identifier = _NAME
+    optional_options = (
+        json_values.FAIL_ON_MISSING_FIELD,
+        *json_values.DECODE_OPTIONS,
+        *json_values.ENCODE_OPTIONS,
+        Option(
+            name="decode.json-parser.enabled",
+            kind=OptionKind.BOOLEAN,
+            default=True,
+            description="accepted, and without effect: there is one parser",
+        ),
+    )
+
+    def decoding_format(self, options: ReadOptions) -> DecodingFormat:
+        return _Json(JsonForm.of(options))
+
+    def encoding_format(self, options: ReadOptions) -> EncodingFormat:
+        return _Json(JsonForm.of(options))
+
+
+@dataclass(frozen=True)
+class _Json(DecodingFormat, EncodingFormat):
+    form: JsonForm
+
+    def changelog_mode(self) -> ChangelogMode:
+        return ChangelogMode.insert_only()
+
+    def decoder(self, fields: Sequence[DataField]) -> Decoder:
+        check_types(fields, _NAME, type_problem)
+        return _JsonDecoder(tuple(fields), self.form)
+
+    def encoder(self, fields: Sequence[DataField]) -> Encoder:
+        check_types(fields, _NAME, type_problem)
+        return _JsonEncoder(tuple(fields), self.form)
+
+
+@dataclass(frozen=True)
+class _JsonDecoder(MessageDecoder):
+    fields: tuple[DataField, ...]
+    form: JsonForm
+    format_name = _NAME
+
+    def rows(self, messages: Sequence[Numbered]) -> pa.RecordBatch:
+        objects, numbers = self.form.objects(messages)
+        columns = self.form.columns(objects, self.fields, numbers)
+        problem = null_problem(columns, self.fields)
+        if problem is not None:
+            raise BadMessageError(numbers[problem[0]], problem[1])
+        return batch_of(columns, self.fields, None)
+
+
+@dataclass(frozen=True)
+class _JsonEncoder:
+    fields: tuple[DataField, ...]
+    form: JsonForm
+
+    def encode(self, rows: pa.RecordBatch) -> list[bytes | None]:
+        return [text.encode() for text in encoded_rows(rows, self.fields, self.form)]

@@ -1,0 +1,414 @@
+"""JSON values as columns, and columns as the texts of JSON values, for every format over JSON."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import pairwise
+from json.encoder import encode_basestring
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakewright.connectors.formats.messages import BadMessageError, Numbered, cut
+from lakewright.connectors.options import Option, OptionKind, ReadOptions
+from lakewright.storage.codec.python_columns import (
+    ReadAtom,
+    Reading,
+    UnfitValueError,
+    python_column,
+)
+from lakewright.storage.errors import InvalidOption
+from lakewright.storage.spec.data_types import (
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+    TypeRoot,
+)
+
+FAIL_ON_MISSING_FIELD = Option(
+    name="fail-on-missing-field",
+    kind=OptionKind.BOOLEAN,
+    default=False,
+    description="refuse a message that lacks a column, instead of reading null",
+)
+IGNORE_PARSE_ERRORS = Option(
+    name="ignore-parse-errors",
+    kind=OptionKind.BOOLEAN,
+    default=False,
+    description="read a value that does not fit as null, and leave out a message that is broken",
+)
+TIMESTAMP_FORMAT = Option(
+    name="timestamp-format.standard",
+    default="SQL",
+    choices=("SQL", "ISO-8601"),
+    description="whether a date and a time are parted by a blank (SQL) or by T (ISO-8601)",
+)
+MAP_NULL_KEY_MODE = Option(
+    name="map-null-key.mode",
+    default="FAIL",
+    choices=("FAIL", "DROP", "LITERAL"),
+    description="accepted, and without effect: no key of a map is null here",
+)
+MAP_NULL_KEY_LITERAL = Option(
+    name="map-null-key.literal", default="null", description="accepted, and without effect"
+)
+PLAIN_DECIMALS = Option(
+    name="encode.decimal-as-plain-number",
+    kind=OptionKind.BOOLEAN,
+    default=False,
+    description="write 0.000000027 instead of 2.7E-8",
+)
+IGNORE_NULL_FIELDS = Option(
+    name="encode.ignore-null-fields",
+    kind=OptionKind.BOOLEAN,
+    default=False,
+    description="write no member for a column that is null",
+)
+# What each format over JSON reads beside options of its own.
+DECODE_OPTIONS = (IGNORE_PARSE_ERRORS, TIMESTAMP_FORMAT)
+ENCODE_OPTIONS = (MAP_NULL_KEY_MODE, MAP_NULL_KEY_LITERAL, PLAIN_DECIMALS, IGNORE_NULL_FIELDS)
+
+_NUMBERS = ("NaN", "Infinity", "-Infinity")
+
+
+def type_problem(data_type: DataType) -> str | None:
+    """Why JSON has no form for a type; None if it has one."""
+    keys = {MapType: "key", MultisetType: "element"}.get(type(data_type))
+    if keys is None:
+        return None
+    key = getattr(data_type, keys)
+    if isinstance(key, AtomicType) and key.root.is_text:
+        return None
+    return f"members of a JSON object have texts as names; make the {keys} a STRING"
+
+
+# --- decoding -------------------------------------------------------------------------------------
+
+
+class Number(str):
+    """A number of JSON that has a fraction or an exponent, with all its digits."""
+
+    __slots__ = ()
+
+
+def _no_constant(text: str) -> object:
+    raise ValueError(f'{text} is no number of JSON; write it in quotes: "{text}"')
+
+
+_DECODER = json.JSONDecoder(parse_float=Number, parse_constant=_no_constant)
+
+
+def json_object(message: bytes, number: int) -> dict[str, Any]:
+    """The one object that a message holds.
+
+    Raises:
+        BadMessageError: it is not JSON, or another value.
+    """
+    try:
+        value = _DECODER.decode(message.decode())
+    except UnicodeDecodeError as error:
+        raise BadMessageError(number, f"it is not text in UTF-8: {error}") from None
+    except RecursionError:
+        raise BadMessageError(number, "it is nested too deeply") from None
+    except ValueError as error:
+        text = cut(message.decode(errors="replace"))
+        raise BadMessageError(number, f"it is not JSON: {error}: {text!r}") from None
+    if not isinstance(value, dict):
+        raise BadMessageError(number, f"it is not an object: {cut(message.decode())!r}")
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class JsonForm:
+    """How values are written in JSON, as the options say."""
+
+    is_iso: bool = False
+    ignores_errors: bool = False
+    requires_members: bool = False
+    plain_decimals: bool = False
+    ignores_nulls: bool = False
+
+    @classmethod
+    def of(cls, options: ReadOptions) -> JsonForm:
+        ignores = bool(options[IGNORE_PARSE_ERRORS.name])
+        requires = bool(options.get(FAIL_ON_MISSING_FIELD.name))
+        if ignores and requires:
+            raise InvalidOption(
+                f"{FAIL_ON_MISSING_FIELD.name} and {IGNORE_PARSE_ERRORS.name} contradict each "
+                "other; leave one out",
+                option=FAIL_ON_MISSING_FIELD.name,
+            )
+        return cls(
+            is_iso=options[TIMESTAMP_FORMAT.name] == "ISO-8601",
+            ignores_errors=ignores,
+            requires_members=requires,
+            plain_decimals=bool(options.get(PLAIN_DECIMALS.name)),
+            ignores_nulls=bool(options.get(IGNORE_NULL_FIELDS.name)),
+        )
+
+    def objects(self, messages: Sequence[Numbered]) -> tuple[list[dict[str, Any]], list[int]]:
+        """The objects of messages, and the number of each."""
+        objects, numbers = [], []
+        for number, message in messages:
+            try:
+                objects.append(json_object(message, number))
+            except BadMessageError:
+                if self.ignores_errors:
+                    continue
+                raise
+            numbers.append(number)
+        return objects, numbers
+
+    def columns(
+        self,
+        objects: Sequence[object],
+        fields: Sequence[DataField],
+        numbers: Sequence[int],
+        texts: Sequence[Numbered] = (),
+    ) -> list[pa.Array]:
+        """Objects as columns; `numbers` has the message of each.
+
+        Raises:
+            BadMessageError: a value does not fit its column.
+        """
+        try:
+            return list(python_column(objects, _record(fields), self._reading).flatten())
+        except UnfitValueError as error:
+            raise BadMessageError(numbers[error.at], f"field {error.path} {error.why}") from None
+
+    @property
+    def _reading(self) -> Reading:
+        return Reading(
+            _ISO_READER if self.is_iso else _SQL_READER,
+            ignores_unknown=True,
+            requires_members=self.requires_members,
+            unfit_is_null=self.ignores_errors,
+        )
+
+
+def _record(fields: Sequence[DataField]) -> DataField:
+    return DataField(-1, "", RowType(tuple(fields)))
+
+
+def _decimal(value: object) -> object:
+    return Decimal(value) if type(value) is Number else value
+
+
+def _floating(value: object) -> object:
+    if type(value) is not Number:
+        return value
+    number = float(value)
+    if math.isinf(number):
+        raise ValueError(f"{cut(value)} is too large")
+    return number
+
+
+def _text(value: object) -> object:
+    return value if type(value) is str else json_text(value)
+
+
+def json_text(value: object) -> str:
+    """A value that was read from JSON as JSON again, a number with the digits that it had."""
+    match value:
+        case Number():
+            return str(value)
+        case dict():
+            members = (f"{encode_basestring(key)}:{_inner(each)}" for key, each in value.items())
+            return "{" + ",".join(members) + "}"
+        case list():
+            return "[" + ",".join(map(_inner, value)) + "]"
+        case _:
+            return json.dumps(value, ensure_ascii=False)
+
+
+def _inner(value: object) -> str:
+    return encode_basestring(value) if type(value) is str else json_text(value)
+
+
+def _base64(value: object) -> object:
+    try:
+        return base64.b64decode(value if isinstance(value, str) else "?", validate=True)
+    except ValueError:
+        raise ValueError(f"{cut(repr(value))} is no text in base64") from None
+
+
+def _moment_reader(other: str, name: str) -> ReadAtom:
+    def read(value: object) -> object:
+        if type(value) is int or type(value) is Number:
+            raise ValueError(
+                f"{value} is a number of unknown unit; make the column BIGINT and convert it"
+            )
+        if isinstance(value, str) and value[10:11] == other:
+            raise ValueError(
+                f"{cut(repr(value))} is not written as {TIMESTAMP_FORMAT.name} {name} says; "
+                f"the other standard has {other!r} between date and time"
+            )
+        return value
+
+    return read
+
+
+def _readers(moment: ReadAtom) -> Callable[[AtomicType], ReadAtom | None]:
+    def reader(data_type: AtomicType) -> ReadAtom | None:
+        root = data_type.root
+        if root.is_text:
+            return _text
+        if root.is_bytes:
+            return _base64
+        if root.is_floating:
+            return _floating
+        if root.is_timestamp or root is TypeRoot.DATE:
+            return moment
+        return _decimal if root is TypeRoot.DECIMAL or root.is_integer else None
+
+    return reader
+
+
+_SQL_READER = _readers(_moment_reader("T", "SQL"))
+_ISO_READER = _readers(_moment_reader(" ", "ISO-8601"))
+
+
+# --- encoding -------------------------------------------------------------------------------------
+
+
+def encoded_rows(rows: pa.RecordBatch, fields: Sequence[DataField], form: JsonForm) -> list[str]:
+    """The columns named by the fields as a JSON object for each row."""
+    members = [_texts(rows.column(each.name), each.type, form) for each in fields]
+    return _objects([each.name for each in fields], members, rows.num_rows, form)
+
+
+def _objects(
+    names: Sequence[str], members: Sequence[Sequence[str]], count: int, form: JsonForm
+) -> list[str]:
+    keys = [f"{encode_basestring(name)}:" for name in names]
+    if not members:
+        return ["{}"] * count
+    if form.ignores_nulls:
+        return [
+            "{" + ",".join(k + v for k, v in zip(keys, row, strict=True) if v != "null") + "}"
+            for row in zip(*members, strict=True)
+        ]
+    layout = (
+        "{{" + ",".join(key.replace("{", "{{").replace("}", "}}") + "{}" for key in keys) + "}}"
+    )
+    return list(map(layout.format, *members))
+
+
+def _texts(array: pa.Array, data_type: DataType, form: JsonForm) -> list[str]:
+    """The JSON of each value."""
+    match data_type:
+        case AtomicType():
+            return _atom_texts(array, data_type, form)
+        case ArrayType(element=element):
+            inner = _texts(array.flatten(), element, form)
+            return [
+                "null" if each is None else f"[{','.join(each)}]" for each in _parts(array, inner)
+            ]
+        case MapType(key=key, value=value):
+            return _map_texts(array, key, value, form)
+        case MultisetType(element=element):
+            return _map_texts(array, element, AtomicType(TypeRoot.INT), form)
+        case RowType(fields=fields):
+            members = [_texts(each, field.type, form) for each, field in _members(array, fields)]
+            made = _objects([each.name for each in fields], members, len(array), form)
+            return _with_nulls(array, made)
+
+
+def _members(
+    array: pa.StructArray, fields: Sequence[DataField]
+) -> list[tuple[pa.Array, DataField]]:
+    return list(zip(array.flatten(), fields, strict=True))
+
+
+def _with_nulls(array: pa.Array, made: list[str]) -> list[str]:
+    if not array.null_count:
+        return made
+    valid = array.is_valid().to_pylist()
+    return [text if is_valid else "null" for text, is_valid in zip(made, valid, strict=True)]
+
+
+def _map_texts(array: pa.Array, key: DataType, value: DataType, form: JsonForm) -> list[str]:
+    present = array.filter(array.is_valid())
+    names, values = _texts(present.keys, key, form), _texts(present.items, value, form)
+    inner = [f"{name}:{text}" for name, text in zip(names, values, strict=True)]
+    return ["null" if each is None else "{" + ",".join(each) + "}" for each in _parts(array, inner)]
+
+
+def _parts(array: pa.Array, inner: Sequence[str]) -> list[Sequence[str] | None]:
+    """The elements of each list or map, of those that are not in nulls."""
+    bounds = array.offsets.to_pylist()
+    valid = array.is_valid().to_pylist()
+    parts: list[Sequence[str] | None] = []
+    at = 0
+    for (start, end), is_valid in zip(pairwise(bounds), valid, strict=True):
+        size = end - start if is_valid else 0
+        parts.append(inner[at : at + size] if is_valid else None)
+        at += size
+    return parts
+
+
+def _atom_texts(array: pa.Array, data_type: AtomicType, form: JsonForm) -> list[str]:
+    root = data_type.root
+    if root.is_text:
+        return ["null" if each is None else encode_basestring(each) for each in array.to_pylist()]
+    if root.is_bytes:
+        return [
+            "null" if each is None else f'"{base64.b64encode(each).decode()}"'
+            for each in array.to_pylist()
+        ]
+    texts = atom_texts(array, data_type, "T" if form.is_iso else " ")
+    if root is TypeRoot.DECIMAL and form.plain_decimals:
+        texts = pa.array([None if each is None else f"{each:f}" for each in array.to_pylist()])
+    if root.is_floating:
+        quoted = pc.is_in(texts, pa.array(_NUMBERS))
+        texts = pc.if_else(quoted, _quoted(texts), texts)
+    elif root is TypeRoot.DATE or root is TypeRoot.TIME or root.is_timestamp:
+        texts = _quoted(texts)
+    return list(pc.fill_null(texts, "null").to_pylist())
+
+
+def _quoted(texts: pa.Array) -> pa.Array:
+    return pc.binary_join_element_wise('"', texts, '"', "")
+
+
+def atom_texts(array: pa.Array, data_type: AtomicType, mark: str) -> pa.Array:
+    """Values that are neither text nor bytes, as text; `mark` parts a date from a time."""
+    root = data_type.root
+    if root.is_floating:
+        return _float_texts(array)
+    if root is TypeRoot.TIME:
+        return _without_zeros(array.cast(pa.string()))
+    if not root.is_timestamp:
+        return array.cast(pa.string())
+    is_moment = root is TypeRoot.TIMESTAMP_LTZ
+    local = array.cast(pa.timestamp(array.type.unit)) if is_moment else array
+    texts = _without_zeros(local.cast(pa.string()))
+    if mark != " ":
+        texts = pc.replace_substring(texts, " ", mark, max_replacements=1)
+    return pc.binary_join_element_wise(texts, "Z", "") if is_moment else texts
+
+
+def _float_texts(array: pa.Array) -> pa.Array:
+    """Numbers in the fewest digits that read as the same number, as Java's names if not finite."""
+    texts = array.cast(pa.string())
+    finite = pc.is_finite(array)
+    if pc.all(finite).as_py() in (True, None):
+        return texts
+    infinite = pc.if_else(pc.greater(array, 0), "Infinity", "-Infinity")
+    return pc.if_else(finite, texts, pc.if_else(pc.is_nan(array), "NaN", infinite))
+
+
+def _without_zeros(texts: pa.Array) -> pa.Array:
+    """Times without zeros at the end of their fraction."""
+    shorter = pc.replace_substring_regex(texts, r"\.0+$", "")
+    return pc.replace_substring_regex(shorter, r"(\.\d*[1-9])0+$", r"\1")
