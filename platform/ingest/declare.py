@@ -20,6 +20,7 @@ import pyarrow as pa
 import yaml
 
 from lakewright.platform.ingest.find_files import FileSearch, FoundFile, is_of_format
+from lakewright.platform.ingest.given_file import FORMATS
 from lakewright.platform.ingest.source_files import SourceFile
 from lakewright.platform.ingest.source_readers import UnreadRows, opened
 from lakewright.platform.ingest.text_values import TextLayout, from_text
@@ -34,7 +35,6 @@ from lakewright.storage.rows import arrow_tables, is_dataframe
 from lakewright.storage.spec.data_types import STRING, DataField, parse_data_type
 
 _MOST_ROWS = 10_000
-_FORMATS = ("csv", "json", "parquet", "orc", "avro")
 _DELIMITERS = ",;\t|"
 _QUERY = re.compile(r"\s*(SELECT|WITH)\b", re.IGNORECASE)
 # Zeros and ones are numbers before they are truth values.
@@ -154,15 +154,13 @@ def _with_keys(columns: list[Proposed], path: SourcePath) -> list[Proposed]:
 
 def _of_file(path: str, table: str) -> str:
     parsed = SourcePath.parse(path)
-    for file_format in _FORMATS:
+    for file_format in FORMATS:
         files = _files(parsed, file_format)
         file = next((each for each in files if is_of_format(each.path, file_format)), None)
         if file is not None:
             break
     else:
-        raise NotFoundError(
-            f"no file at {path} ends as one of {', '.join(_FORMATS)} does; name one"
-        )
+        raise NotFoundError(f"no file at {path} ends as one of {', '.join(FORMATS)} does; name one")
     # The declaration may lie in another folder, to which its paths are relative.
     source: dict[str, Any] = {file_format: path if "://" in path else str(Path(path).absolute())}
     if file_format == "csv":
