@@ -34,7 +34,7 @@ from lakewright.storage.operations.row_changes.matches import Match, Matches
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.running.plan import Plan, ResultT
 from lakewright.storage.operations.state.latest import read_latest
-from lakewright.storage.operations.state.live_files import live_entries
+from lakewright.storage.operations.state.live_files import level_0_waits, live_entries
 from lakewright.storage.operations.state.rewrite_schema import check_current_schema
 from lakewright.storage.operations.write.write import (
     StagingJob,
@@ -265,16 +265,11 @@ def publish(
     )
 
 
-def _sees_after_compaction(files: TableFiles) -> bool:
-    """Whether readers see new rows after a compaction only."""
-    return files.schema.is_keyed and files.options.deletion_vectors_enabled
-
-
 def _compaction(
     files: TableFiles, staged: Sequence[CommitMessage], engine: Engine
 ) -> WriterCompaction | None:
-    """The compaction without which readers of deletion vectors do not see rows of level 0."""
-    if not staged or not _sees_after_compaction(files):
+    """The compaction without which readers do not see rows of level 0, if the table needs it."""
+    if not staged or not level_0_waits(files):
         return None
     touched = {each.partition for each in staged}
     specs = [files.partitions.of_row(row).spec for row in sorted(touched)]
@@ -296,13 +291,13 @@ def _settle(files: TableFiles, engine: Engine) -> None:
     Raises:
         UnsupportedError: the table forbids writers to compact.
     """
-    if not _sees_after_compaction(files):
+    if not level_0_waits(files):
         return
     if files.options.write_only:
         raise UnsupportedError(
-            f"rows that are written to {files.name} are seen after a compaction, since it has "
-            "deletion vectors, and write-only=true forbids writers to compact; write rows with "
-            "the kind -D, or set write-only=false",
+            f"rows that are written to {files.name} are seen after a compaction, which "
+            "write-only=true forbids to writers; write rows with their kinds, or set "
+            "write-only=false",
             table=files.name,
         )
     _, waits = read_latest(
