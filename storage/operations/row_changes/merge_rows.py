@@ -144,7 +144,7 @@ def plan_merge_rows(files: TableFiles, merge: Merge, source: pa.Table) -> MergeR
         files_opened=sum(len(each.files) for each in splits),
         bytes_opened=sum(file.file_size for each in splits for file in each.files),
         rows=sum(counts.values()),
-        buckets=planned_buckets(files, found, rewrites=True),
+        buckets=planned_buckets(files, found),
         deleted=counts["deleted"],
         updated=counts["updated"],
         inserted=counts["inserted"],
