@@ -64,7 +64,9 @@ def create_table_as(
         Column(each.name, each.type if each.name in keys else replace(each.type, nullable=True))
         for each in fields
     )
-    create_table(catalog, name, replace(asked, columns=columns), None, settings)
+    # A table that another process makes meanwhile is not filled a second time.
+    made_here = replace(asked, columns=columns, if_not_exists=False)
+    create_table(catalog, name, made_here, None, settings)
     count = 0
 
     def passing() -> Iterator[pa.Table]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -226,7 +227,10 @@ class _Replay:
         self.tables.append(made.filter(pa.array([at not in unfit for at in range(len(fitting))])))
 
     def _leave(self, row: Row, why: str, path: str) -> None:
-        self.left[row["id"]] = why.removeprefix(f"{path}: ").replace(path, self.rejects.name)
+        why = why.removeprefix(f"{path}: ").replace(path, self.rejects.name)
+        # The number is that of the row among the rejects.
+        why = re.sub(r"\brow \d+\b", "the row", why)
+        self.left[row["id"]] = why if row["line"] is None else f"line {row['line']}: {why}"
 
     def _file(
         self, reading: Mapping[str, Any], rows: Sequence[Row], path: str
