@@ -20,7 +20,7 @@ from lakewright.storage.operations.commit.pending import pending_batches
 from lakewright.storage.operations.references.branches import branch_names
 from lakewright.storage.operations.rewrite.rescale import plan_rescale, run_rescale
 from lakewright.storage.operations.running.engine import Engine
-from lakewright.storage.spec.bucketing import distributed, said_bucket_keys
+from lakewright.storage.spec.bucketing import BUCKET, BUCKET_KEY, distributed, said_bucket_keys
 from lakewright.storage.spec.client_rules import check_clients_open
 from lakewright.storage.spec.options import BucketMode, read_options
 from lakewright.storage.spec.schema import TableSchema
@@ -56,11 +56,11 @@ def distribute(
     for use in (Use.READ, Use.WRITE):
         check_supported(wanted, use, table=files.name)
     check_clients_open(wanted, table=files.name, before=files.schema)
-    if wanted.options == files.schema.options:
-        return DistributeResult(schema=files.schema, partitions=0)
-    if files.snapshots.latest_id() is None:
-        return DistributeResult(schema=_changed(files, wanted.options).schema, partitions=0)
     now, then = files.options, read_options(wanted, table=files.name)
+    is_same = wanted.options == files.schema.options
+    if files.snapshots.latest_id() is None or (is_same and now.bucket_mode is not BucketMode.FIXED):
+        changed = files if is_same else _changed(files, wanted.options)
+        return DistributeResult(schema=changed.schema, partitions=0)
     if now.bucket_mode is not BucketMode.FIXED or then.bucket_mode is not BucketMode.FIXED:
         raise UnsupportedError(
             f"{files.name} has rows with bucket={now.bucket}, and they cannot go to "
@@ -68,16 +68,19 @@ def distribute(
             "this distribution from a query of this one, and rename it",
             table=files.name,
         )
-    if now.bucket_keys == then.bucket_keys:
-        return _rescaled(files, then.bucket, engine)
-    _check_rekeyed(files)
-    first = _rescaled(files, 1, engine)
-    files = replace(files, schema=first.schema)
-    if plan_rescale(files, 1).tasks:
-        raise _followed(files)
-    files = _changed(files, {**wanted.options, "bucket": "1"})
+    moved = 0
+    if now.bucket_keys != then.bucket_keys:
+        _check_rekeyed(files)
+        first = _rescaled(files, 1, engine)
+        files, moved = replace(files, schema=first.schema), first.partitions
+    if files.schema.options.get(BUCKET_KEY) != wanted.options.get(BUCKET_KEY):
+        files = _changed(files, {**wanted.options, BUCKET: str(files.options.bucket)})
+    if now.bucket_keys != then.bucket_keys:
+        # A writer that has another schema may have begun a partition meanwhile. From here on, our
+        # committers see the new schema.
+        _rescaled(files, 1, engine)
     last = _rescaled(files, then.bucket, engine)
-    return DistributeResult(schema=last.schema, partitions=max(first.partitions, last.partitions))
+    return replace(last, partitions=max(moved, last.partitions))
 
 
 def _check_rekeyed(files: TableFiles) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.spec.bucketing import said_bucket_keys
+from lakewright.storage.spec.bucketing import have_same_bucket_keys
 
 
 def are_hashed_alike(files: TableFiles, schema_ids: Iterable[int]) -> bool:
@@ -14,5 +14,5 @@ def are_hashed_alike(files: TableFiles, schema_ids: Iterable[int]) -> bool:
     Rows that are hashed by others than the key have a schema of their own: a change of the bucket
     keys leaves rows of earlier schemas in one bucket alone, and then writes them anew.
     """
-    own = said_bucket_keys(files.schema)
-    return all(said_bucket_keys(files.at_schema(each).schema) == own for each in schema_ids)
+    own = files.schema
+    return all(have_same_bucket_keys(files.at_schema(each).schema, own) for each in schema_ids)
