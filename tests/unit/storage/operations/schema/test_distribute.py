@@ -101,7 +101,7 @@ def test_what_lies_in_buckets_of_the_former_keys_is_in_the_way_until_it_is_gone(
     with pytest.raises(UnsupportedError, match="in tag t"):
         table.distribute(BY_K)
     table.history.delete_tags("t")
-    table.history.create_branch("b")
+    table.history.create_branch("b", snapshot=table.table_files.snapshots.latest_id())
     with pytest.raises(UnsupportedError, match="in branch b"):
         table.distribute(BY_K)
     table.history.delete_branch("b")
