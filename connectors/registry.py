@@ -16,14 +16,14 @@ from importlib.metadata import distributions
 from typing import Any
 
 from lakewright.connectors.factories import DynamicTableSinkFactory, DynamicTableSourceFactory
-from lakewright.connectors.formats.built_in import FORMATS
+from lakewright.connectors.formats.built_in import BUILT_IN_FORMATS
 from lakewright.connectors.formats.model import DecodingFormatFactory, EncodingFormatFactory
 from lakewright.storage.errors import InvalidRequestError, NotFoundError
 
 CONNECTORS = "lakewright.connectors"
 FORMAT_GROUP = "lakewright.formats"
 OWN = "lakewright"
-_BUILT_IN = {
+_BUILT_IN: Mapping[str, Mapping[str, str]] = {
     CONNECTORS: {
         "_default": "lakewright.connectors.managed:ManagedTables",
         "blackhole": "lakewright.connectors.blackhole:Blackhole",
@@ -31,7 +31,7 @@ _BUILT_IN = {
         "jdbc": "lakewright.connectors.jdbc.connector:Jdbc",
         "print": "lakewright.connectors.printing:Print",
     },
-    FORMAT_GROUP: FORMATS,
+    FORMAT_GROUP: BUILT_IN_FORMATS,
 }
 _ROLES: Mapping[type, str] = {
     DynamicTableSourceFactory: "source",

@@ -152,6 +152,7 @@ def describe(catalog: Catalog, name: str, asked: Describe) -> StatementResult:
         ("table", "location", table.location),
         ("table", "comment", schema.comment),
         ("table", "primary key", ", ".join(schema.primary_keys)),
+        ("table", "distribution", "" if is_format_table(table) else table.distribution),
         ("table", "schema", schema.id),
     ]
     rows += [("option", each, schema.options[each]) for each in sorted(schema.options)]

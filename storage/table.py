@@ -141,8 +141,8 @@ class Table(Readable):
     ) -> Table:
         """Distribute rows over buckets as asked, or with None by the default; returns the table.
 
-        Rows that are there move: with the same bucket keys they are written anew once, and with
-        others twice, by way of one bucket. Stop writers of other clients before.
+        Rows that are there move to their new buckets. Other bucket keys are for tables whose rows
+        lie in one bucket, in every snapshot and tag that is kept.
 
         Raises:
             InvalidSchema: a bucket key is no stored column, or not in the primary key.
@@ -156,8 +156,8 @@ class Table(Readable):
         )
 
         files = self.table_files
-        result = distribute(files, distribution, engine or LocalEngine(env=files.env))
-        return replace(self, table_files=replace(files, schema=result.schema))
+        schema = distribute(files, distribution, engine or LocalEngine(env=files.env))
+        return replace(self, table_files=replace(files, schema=schema))
 
     def plan_alter(
         self,

@@ -34,11 +34,16 @@ class HashBuckets:
         return False
 
 
-def said_bucket_keys(schema: TableSchema) -> tuple[str, ...] | None:
-    """The columns that the option `bucket-key` names; None if they are the whole key."""
+def said_bucket_keys(schema: TableSchema) -> tuple[str, ...]:
+    """The columns that the option `bucket-key` names; none for the whole key."""
     said = trimmed(schema.options).get(BUCKET_KEY, "")
-    keys = tuple(key.strip() for key in said.split(",") if key.strip())
-    return None if keys in ((), schema.key_names) else keys
+    return tuple(key.strip() for key in said.split(",") if key.strip())
+
+
+def have_same_bucket_keys(one: TableSchema, other: TableSchema) -> bool:
+    """Whether rows are hashed by the same columns, but for a change of the partition keys."""
+    first, second = said_bucket_keys(one), said_bucket_keys(other)
+    return first == second or (first or one.key_names) == (second or other.key_names)
 
 
 def distribution_of(schema: TableSchema) -> TableDistribution | None:

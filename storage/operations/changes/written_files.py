@@ -15,7 +15,6 @@ from lakewright.storage.operations.changes.change_plan import (
 )
 from lakewright.storage.operations.read.expired_reads import told_if_expired
 from lakewright.storage.operations.read.scan import DataSplit
-from lakewright.storage.operations.state.hashed_alike import are_hashed_alike
 from lakewright.storage.operations.state.live_files import grouped_by_bucket
 from lakewright.storage.operations.state.partition_filter import PartitionFilter
 from lakewright.storage.spec.manifest import DataFileMeta, FileKind, ManifestEntry
@@ -114,18 +113,11 @@ def warn_of_untold(files: TableFiles, untold: Collection[str]) -> None:
 
 
 def check_key_stands(files: TableFiles, schema_ids: Iterable[int]) -> None:
-    """Check that rows of these schemas have the bucket keys of the table, and a key if it has one.
+    """Check that rows of these schemas have a primary key if the table has one.
 
     Raises:
-        UnsupportedError: the table got its primary key, or other bucket keys, since.
+        UnsupportedError: the table got its primary key since.
     """
-    schema_ids = tuple(schema_ids)
-    if not are_hashed_alike(files, schema_ids):
-        raise UnsupportedError(
-            f"{files.name} got other bucket keys amid these changes, or after them, so rows of one "
-            "key lie in other buckets; read what came before by a snapshot, and later changes",
-            table=files.name,
-        )
     if any(files.at_schema(each).schema.is_keyed != files.schema.is_keyed for each in schema_ids):
         raise UnsupportedError(
             f"{files.name} got its primary key amid these changes, and rows of before have none; "

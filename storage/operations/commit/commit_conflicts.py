@@ -21,7 +21,7 @@ from lakewright.storage.operations.state.live_files import (
     grouped_by_bucket,
     index_entries,
 )
-from lakewright.storage.spec.bucketing import said_bucket_keys
+from lakewright.storage.spec.bucketing import have_same_bucket_keys
 from lakewright.storage.spec.commit import Change, CommitMessage, Committable, StagedWrite
 from lakewright.storage.spec.index import DeletionVectorRange, IndexEntry, IndexFileMeta
 from lakewright.storage.spec.manifest import (
@@ -47,11 +47,10 @@ def check_schema(files: TableFiles, staged: StagedWrite) -> None:
     if staged.schema_id == files.schema.id:
         return
     written_with = files.schemas.read(staged.schema_id)
-    kept = [
-        (each.partition_keys, each.primary_keys, said_bucket_keys(each))
-        for each in (written_with, files.schema)
-    ]
-    if kept[0] != kept[1]:
+    if (written_with.partition_keys, written_with.primary_keys) != (
+        files.schema.partition_keys,
+        files.schema.primary_keys,
+    ) or not have_same_bucket_keys(written_with, files.schema):
         raise SchemaMoved(
             f"the keys of {files.name} changed between schema {staged.schema_id}, which the rows "
             f"were staged with, and schema {files.schema.id}; stage the rows again",

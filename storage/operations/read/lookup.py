@@ -35,7 +35,6 @@ from lakewright.storage.operations.state.assign_buckets import (
     rows_by_code,
 )
 from lakewright.storage.operations.state.bridged_files import check_looked_up
-from lakewright.storage.operations.state.hashed_alike import are_hashed_alike
 from lakewright.storage.operations.state.keys import key_decoder
 from lakewright.storage.operations.state.live_files import (
     deletions_by_bucket,
@@ -162,10 +161,7 @@ def _keys_of_bucket(
 ) -> pa.Table:
     """The keys of a partition that a bucket may hold."""
     bucket, count = entries[0].bucket, entries[0].total_buckets
-    schema_ids = {each.file.schema_id for each in entries}
-    if hashed_with_blanks(entries, files.schema.key_fields) or not are_hashed_alike(
-        files, schema_ids
-    ):
+    if hashed_with_blanks(entries, files.schema.key_fields):
         return keys
     if count > 0:
         fields = files.schema.fields_of(files.options.bucket_keys)

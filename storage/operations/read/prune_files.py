@@ -31,7 +31,6 @@ from lakewright.storage.files.data_files import format_of_path
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.read.blank_keys import first_key_read, hashed_with_blanks
 from lakewright.storage.operations.state.file_schemas import FileSchemas
-from lakewright.storage.operations.state.hashed_alike import are_hashed_alike
 from lakewright.storage.operations.state.live_columns import LiveColumns
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.file_format import ORC
@@ -75,9 +74,6 @@ class FilePruner:
             asked = self._buckets_asked_for(total) if total > 0 else None
             if asked is not None:
                 taken &= (total_buckets != total) | np.isin(buckets, list(asked))
-        schema_ids = np.unique(self._live.numbers("_FILE._SCHEMA_ID", self._live.rows)).tolist()
-        if not taken.all() and not are_hashed_alike(self._files, schema_ids):
-            return np.ones(len(buckets), bool)
         if any(is_char(field.type) for field in self._bucket_fields):
             for place in np.flatnonzero(~taken).tolist():
                 entries = [self._live.entry(row) for row in rows_of(place).tolist()]

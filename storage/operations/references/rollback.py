@@ -56,7 +56,6 @@ from lakewright.storage.operations.references.stale_roots import stale_when_root
 from lakewright.storage.operations.references.whole_snapshots import check_whole, is_kept, is_same
 from lakewright.storage.operations.running.delete_files import delete_files, take_files
 from lakewright.storage.operations.running.plan import DeletionPlan, UnreachableFile
-from lakewright.storage.operations.state.hashed_alike import are_hashed_alike
 from lakewright.storage.operations.state.latest import ROLLBACK_PIN
 from lakewright.storage.operations.state.time_travel import Time, choose_snapshot, time_ms
 from lakewright.storage.spec.shown import Shown
@@ -168,7 +167,7 @@ def _check_target(files: TableFiles, target: Snapshot) -> None:
 
     Raises:
         SnapshotNotFound: an expiry has begun to delete it, and no tag holds it.
-        UnsupportedError: the table has got its primary key, or other bucket keys, since.
+        UnsupportedError: the table has got its primary key since.
         CorruptionError: some of its files are missing.
     """
     if not is_kept(files, target, beside=_pins(files)):
@@ -186,13 +185,6 @@ def _check_target(files: TableFiles, target: Snapshot) -> None:
             f"snapshot {target.id} of {files.name} is of the time before the table got its primary "
             "key, and its files have no keys; read it (--snapshot), or INSERT its rows into "
             "another table",
-            table=files.name,
-        )
-    if not are_hashed_alike(files, [target.schema_id]):
-        raise UnsupportedError(
-            f"snapshot {target.id} of {files.name} is of the time before the table got its bucket "
-            "keys, and its rows lie in buckets by others; read it (--snapshot), or INSERT its rows "
-            "into another table",
             table=files.name,
         )
     check_whole(files, target, f"rollback to snapshot {target.id}")

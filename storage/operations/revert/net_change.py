@@ -23,7 +23,6 @@ from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.references.expiry_mark import marked_as_expiring
 from lakewright.storage.operations.respec.keyed_checks import respec_command
 from lakewright.storage.operations.revert.copies import first_identity, indexes_by_first
-from lakewright.storage.operations.state.hashed_alike import are_hashed_alike
 from lakewright.storage.operations.state.live_files import index_entries, live_entries
 from lakewright.storage.spec.arguments import whole_number
 from lakewright.storage.spec.index import IndexEntry
@@ -184,8 +183,6 @@ def _delta(files: TableFiles, snapshot: Snapshot) -> list[ManifestEntry]:
     keys = then.partition_keys
     if then.has_primary_key != files.schema.has_primary_key:
         raise _refused(files, snapshot, "the table has got its primary key since")
-    if not are_hashed_alike(files, [snapshot.schema_id]):
-        raise _refused(files, snapshot, "the table has got other bucket keys since")
     if keys != files.schema.partition_keys:
         primary = None if then.primary_keys == files.schema.primary_keys else then.primary_keys
         command = respec_command(files.name, keys, primary)

@@ -1,46 +1,36 @@
 """Changes how a table distributes its rows over buckets.
 
 1. A table without snapshots gets other options. One whose bucket keys stay is rescaled.
-2. Other bucket keys go by way of one bucket, in which every row lies by any bucket key: rescale to
-   one bucket, change the option `bucket-key`, and rescale to the number of buckets asked for.
-
-At each moment every client finds each row. A run that stops leaves a table with one bucket, and
-another run goes on. What another client opened the table for before, and commits after step 2,
-lies in buckets of the former keys.
+2. One that gets other bucket keys must have one bucket, in each state that is kept: clients find
+   buckets of the past, too, by the present bucket keys, and in one bucket every row lies by any.
+   The option `bucket-key` changes first, then the table is rescaled.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from lakewright.storage.errors import CommitConflictError, SchemaMoved, UnsupportedError
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.commit.pending import pending_batches
-from lakewright.storage.operations.references.branches import branch_names
+from lakewright.storage.operations.references.roots import RootKind, all_roots
 from lakewright.storage.operations.rewrite.rescale import plan_rescale, run_rescale
 from lakewright.storage.operations.running.engine import Engine
-from lakewright.storage.spec.bucketing import distributed, said_bucket_keys
+from lakewright.storage.operations.state.live_files import live_entries
+from lakewright.storage.spec.bucketing import BUCKET, BUCKET_KEY, distributed, said_bucket_keys
 from lakewright.storage.spec.client_rules import check_clients_open
 from lakewright.storage.spec.options import BucketMode, read_options
 from lakewright.storage.spec.schema import TableSchema
-from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.supported_options import Use, check_supported
 from lakewright.storage.spec.table_distribution import Kind, TableDistribution
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DistributeResult(Shown):
-    """The schema as it is then, and how many partitions were written anew."""
-
-    schema: TableSchema
-    partitions: int
-
-
 def distribute(
     files: TableFiles, distribution: TableDistribution | None, engine: Engine
-) -> DistributeResult:
+) -> TableSchema:
     """Distribute rows as asked, or by the store's default; rows that are there move.
+
+    Returns the schema as it is then.
 
     Raises:
         InvalidSchema: a bucket key is no stored column, or not in the primary key.
@@ -56,11 +46,10 @@ def distribute(
     for use in (Use.READ, Use.WRITE):
         check_supported(wanted, use, table=files.name)
     check_clients_open(wanted, table=files.name, before=files.schema)
-    if wanted.options == files.schema.options:
-        return DistributeResult(schema=files.schema, partitions=0)
-    if files.snapshots.latest_id() is None:
-        return DistributeResult(schema=_changed(files, wanted.options).schema, partitions=0)
     now, then = files.options, read_options(wanted, table=files.name)
+    is_same = wanted.options == files.schema.options
+    if files.snapshots.latest_id() is None or (is_same and now.bucket_mode is not BucketMode.FIXED):
+        return files.schema if is_same else _changed(files, wanted.options).schema
     if now.bucket_mode is not BucketMode.FIXED or then.bucket_mode is not BucketMode.FIXED:
         raise UnsupportedError(
             f"{files.name} has rows with bucket={now.bucket}, and they cannot go to "
@@ -68,35 +57,34 @@ def distribute(
             "this distribution from a query of this one, and rename it",
             table=files.name,
         )
-    if now.bucket_keys == then.bucket_keys:
-        return _rescaled(files, then.bucket, engine)
-    _check_rekeyed(files)
-    first = _rescaled(files, 1, engine)
-    files = replace(files, schema=first.schema)
-    if plan_rescale(files, 1).tasks:
-        raise _followed(files)
-    files = _changed(files, {**wanted.options, "bucket": "1"})
-    last = _rescaled(files, then.bucket, engine)
-    return DistributeResult(schema=last.schema, partitions=max(first.partitions, last.partitions))
+    if now.bucket_keys != then.bucket_keys:
+        _check_one_bucket(files)
+    if files.schema.options.get(BUCKET_KEY) != wanted.options.get(BUCKET_KEY):
+        files = _changed(files, {**wanted.options, BUCKET: str(now.bucket)})
+    return _rescaled(files, then.bucket, engine)
 
 
-def _check_rekeyed(files: TableFiles) -> None:
-    """Refuse what keeps rows in buckets of the former keys."""
-    if branches := branch_names(files):
+def _check_one_bucket(files: TableFiles) -> None:
+    """Check that rows lie in one bucket in every state that can be read, or come back."""
+    for root in all_roots(files):
+        name = f"{root.kind.value} {root.label}"
+        if root.branch != files.paths.branch:
+            name = f"branch {root.branch or 'main'}"
+        elif root.kind is not RootKind.CHANGELOG and all(
+            each.total_buckets == 1 for each in live_entries(root.files, root.snapshot)
+        ):
+            continue
+        keys = ", ".join(files.options.bucket_keys)
         raise UnsupportedError(
-            f"{files.name} has branch {branches[0]}, whose rows lie by the present bucket keys; "
-            f"delete it first (lakewright branch delete {files.name} {branches[0]})",
+            f"rows of {files.name} lie by other bucket keys ({keys}) in {name}, in which clients "
+            "would look for them by the new ones; distribute the table into one bucket, and expire "
+            "or delete all snapshots, tags, branches and changelogs of before; or create a table "
+            "with this distribution from a query, and rename it",
             table=files.name,
         )
-    if waiting := pending_batches(files):
-        raise UnsupportedError(
-            f"{files.name} has {len(waiting)} pending batches, whose rows lie by the present "
-            "bucket keys; commit or abort them first (lakewright pending)",
-            table=files.name,
-        )
 
 
-def _rescaled(files: TableFiles, buckets: int, engine: Engine) -> DistributeResult:
+def _rescaled(files: TableFiles, buckets: int, engine: Engine) -> TableSchema:
     """The whole table in so many buckets.
 
     Raises:
@@ -104,8 +92,12 @@ def _rescaled(files: TableFiles, buckets: int, engine: Engine) -> DistributeResu
     """
     done = run_rescale(files, plan_rescale(files, buckets), engine)
     if done.dropped:
-        raise _followed(files)
-    return DistributeResult(schema=files.schemas.read(done.schema_id), partitions=done.partitions)
+        raise CommitConflictError(
+            f"other clients wrote to {files.name} while its rows moved to other buckets; all rows "
+            "are there: try again when no writer is at work",
+            table=files.name,
+        )
+    return files.schemas.read(done.schema_id)
 
 
 def _changed(files: TableFiles, options: Mapping[str, str]) -> TableFiles:
@@ -126,11 +118,3 @@ def _changed(files: TableFiles, options: Mapping[str, str]) -> TableFiles:
             table=files.name,
         )
     return replace(files, schema=schema)
-
-
-def _followed(files: TableFiles) -> CommitConflictError:
-    return CommitConflictError(
-        f"other clients wrote to {files.name} while its rows moved to other buckets; all rows are "
-        "there: try again when no writer is at work",
-        table=files.name,
-    )
