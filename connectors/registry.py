@@ -29,6 +29,7 @@ _BUILT_IN: Mapping[str, Mapping[str, str]] = {
         "blackhole": "lakewright.connectors.blackhole:Blackhole",
         "datagen": "lakewright.connectors.datagen:Datagen",
         "jdbc": "lakewright.connectors.jdbc.connector:Jdbc",
+        "socket": "lakewright.connectors.socket_lines:Socket",
         "print": "lakewright.connectors.printing:Print",
     },
     FORMAT_GROUP: BUILT_IN_FORMATS,
