@@ -28,6 +28,7 @@ _BUILT_IN: Mapping[str, Mapping[str, str]] = {
         "_default": "lakewright.connectors.managed:ManagedTables",
         "blackhole": "lakewright.connectors.blackhole:Blackhole",
         "datagen": "lakewright.connectors.datagen:Datagen",
+        "filesystem": "lakewright.connectors.filesystem.connector:Filesystem",
         "jdbc": "lakewright.connectors.jdbc.connector:Jdbc",
         "socket": "lakewright.connectors.socket_lines:Socket",
         "print": "lakewright.connectors.printing:Print",

@@ -134,8 +134,8 @@ class _SocketScan(Scan):
                 self._records += records
                 if len(self._rest) > _MOST_BYTES:
                     raise UnavailableError(
-                        f"socket {self._address[0]}:{self._address[1]} sent {len(self._rest)} bytes "
-                        f"without the delimiter {self._delimiter!r}; say byte-delimiter"
+                        f"socket {self._address[0]}:{self._address[1]} sent {len(self._rest)} "
+                        f"bytes without the delimiter {self._delimiter!r}; say byte-delimiter"
                     )
                 if len(chunk) < _CHUNK_BYTES and self._records:
                     return
