@@ -116,7 +116,7 @@ def _atom(value: Any, kind: Schema, data_type: AtomicType) -> object:
     if root is TypeRoot.DATE and name in _DATES:
         return StoredNumber(value)
     if root is TypeRoot.TIMESTAMP_LTZ and name == _ZONED:
-        return StoredNumber(from_python(value, data_type))
+        return StoredNumber(str(from_python(value, data_type)))
     if root.is_timestamp and name in _DATES:
         return StoredNumber(value * 86_400_000_000_000)
     if name in _UNITS and root.is_timestamp:

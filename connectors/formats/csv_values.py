@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewright.connectors.formats.json_values import atom_texts
-from lakewright.connectors.formats.messages import BadMessageError, cut
+from lakewright.connectors.formats.messages import BadMessageError, cut, parts_of
 from lakewright.storage.codec.arrow_types import to_arrow_type
 from lakewright.storage.codec.python_columns import (
     ReadAtom,
@@ -123,13 +123,7 @@ class TextForm:
             case AtomicType() as atom:
                 return self._atoms(array, atom)
             case ArrayType(element=AtomicType() as element):
-                parts = self._atoms(array.flatten(), element)
-                lengths = pc.list_value_length(array).to_pylist()
-                lists: list[list[str | None] | None] = []
-                at = 0
-                for length in lengths:
-                    lists.append(None if length is None else parts[at : at + length])
-                    at += length or 0
+                lists = parts_of(array, self._atoms(array.flatten(), element))
             case RowType(fields=fields):
                 members = [
                     self.texts(part, each)
@@ -137,9 +131,7 @@ class TextForm:
                 ]
                 valid = array.is_valid().to_pylist()
                 rows = zip(*members, strict=True)
-                lists = [
-                    list(row) if there else None for row, there in zip(rows, valid, strict=True)
-                ]
+                lists = [row if there else None for row, there in zip(rows, valid, strict=True)]
             case _:
                 raise AssertionError(field.type)
         return [None if each is None else self._joined(each, field) for each in lists]

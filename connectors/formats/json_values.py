@@ -8,14 +8,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from itertools import pairwise
 from json.encoder import encode_basestring
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakewright.connectors.formats.messages import BadMessageError, Numbered, cut
+from lakewright.connectors.formats.messages import BadMessageError, Numbered, cut, parts_of
 from lakewright.connectors.options import Option, OptionKind, ReadOptions
 from lakewright.storage.codec.python_columns import (
     ReadAtom,
@@ -312,7 +311,7 @@ def _texts(array: pa.Array, data_type: DataType, form: JsonForm) -> list[str]:
         case ArrayType(element=element):
             inner = _texts(array.flatten(), element, form)
             return [
-                "null" if each is None else f"[{','.join(each)}]" for each in _parts(array, inner)
+                "null" if each is None else f"[{','.join(each)}]" for each in parts_of(array, inner)
             ]
         case MapType(key=key, value=value):
             return _map_texts(array, key, value, form)
@@ -341,20 +340,9 @@ def _map_texts(array: pa.Array, key: DataType, value: DataType, form: JsonForm) 
     present = array.filter(array.is_valid())
     names, values = _texts(present.keys, key, form), _texts(present.items, value, form)
     inner = [f"{name}:{text}" for name, text in zip(names, values, strict=True)]
-    return ["null" if each is None else "{" + ",".join(each) + "}" for each in _parts(array, inner)]
-
-
-def _parts(array: pa.Array, inner: Sequence[str]) -> list[Sequence[str] | None]:
-    """The elements of each list or map, of those that are not in nulls."""
-    bounds = array.offsets.to_pylist()
-    valid = array.is_valid().to_pylist()
-    parts: list[Sequence[str] | None] = []
-    at = 0
-    for (start, end), is_valid in zip(pairwise(bounds), valid, strict=True):
-        size = end - start if is_valid else 0
-        parts.append(inner[at : at + size] if is_valid else None)
-        at += size
-    return parts
+    return [
+        "null" if each is None else "{" + ",".join(each) + "}" for each in parts_of(array, inner)
+    ]
 
 
 def _atom_texts(array: pa.Array, data_type: AtomicType, form: JsonForm) -> list[str]:
