@@ -46,7 +46,7 @@ from lakewright.storage.spec.data_types import (
     RowType,
     TypeRoot,
 )
-from lakewright.storage.spec.values import NANOS_PER_MICRO, NANOS_PER_MILLI, StoredNumber
+from lakewright.storage.spec.values import NANOS_PER_MILLI, StoredNumber
 
 _NAME = "avro"
 _ENCODING = Option(
@@ -59,8 +59,8 @@ _LEGACY = Option(
     name="timestamp_mapping.legacy",
     kind=OptionKind.BOOLEAN,
     default=True,
-    description="TIMESTAMP is timestamp-millis; without, it is local-timestamp-millis or -micros, "
-    "and TIMESTAMP_LTZ is timestamp-millis or -micros",
+    description="TIMESTAMP is timestamp-millis; without, it is local-timestamp-millis, and "
+    "TIMESTAMP_LTZ is timestamp-millis",
 )
 _EPOCH = dt.datetime(1970, 1, 1)
 _RECORD = "org.apache.flink.avro.generated.record"
@@ -115,11 +115,8 @@ class _Avro(DecodingFormat, EncodingFormat):
             case AtomicType(root=TypeRoot.TIMESTAMP_LTZ) if self.is_legacy:
                 return f"set '{_LEGACY.name}' = 'false'"
             case AtomicType(root=root, precision=precision) if root.is_timestamp:
-                most = 3 if self.is_legacy else 6
-                if precision <= most:
-                    return None
-                way_out = f", or set '{_LEGACY.name}' = 'false'" if precision <= 6 else ""
-                return f"make its precision at most {most}{way_out}"
+                # Flink's schema says microseconds then, and its records hold milliseconds.
+                return None if precision <= 3 else "make its precision at most 3"
             case _:
                 return None
 
@@ -155,10 +152,9 @@ def _required(data_type: DataType, name: str, is_legacy: bool) -> Any:
             return {"type": "int", "logicalType": "date"}
         case AtomicType(root=TypeRoot.TIME):
             return {"type": "int", "logicalType": "time-millis"}
-        case AtomicType(root=root, precision=precision) if root.is_timestamp:
-            unit = "millis" if precision <= 3 else "micros"
+        case AtomicType(root=root) if root.is_timestamp:
             is_local = root is TypeRoot.TIMESTAMP and not is_legacy
-            return {"type": "long", "logicalType": f"{'local-' * is_local}timestamp-{unit}"}
+            return {"type": "long", "logicalType": f"{'local-' * is_local}timestamp-millis"}
         case AtomicType(root=root):
             return _PLAIN[root]
         case ArrayType(element=element):
@@ -237,8 +233,7 @@ def _reader(data_type: AtomicType) -> Any:
     if root is TypeRoot.TIME:
         return _time
     if root.is_timestamp:
-        unit = NANOS_PER_MILLI if data_type.precision <= 3 else NANOS_PER_MICRO
-        return lambda number: StoredNumber(number * unit)
+        return lambda number: StoredNumber(number * NANOS_PER_MILLI)
     return None
 
 

@@ -241,16 +241,20 @@ def _base64(value: object) -> object:
         raise ValueError(f"{cut(repr(value))} is no text in base64") from None
 
 
-def _moment_reader(other: str, name: str) -> ReadAtom:
+def _date(value: object) -> object:
+    if type(value) is int or type(value) is Number:
+        raise ValueError(
+            f"{value} is a number of unknown unit; make the column BIGINT and convert it"
+        )
+    return value
+
+
+def _moment_reader(mark: str, standard: str) -> ReadAtom:
     def read(value: object) -> object:
-        if type(value) is int or type(value) is Number:
+        if isinstance(_date(value), str) and str(value)[10:11] != mark:
             raise ValueError(
-                f"{value} is a number of unknown unit; make the column BIGINT and convert it"
-            )
-        if isinstance(value, str) and value[10:11] == other:
-            raise ValueError(
-                f"{cut(repr(value))} is not written as {TIMESTAMP_FORMAT.name} {name} says; "
-                f"the other standard has {other!r} between date and time"
+                f"{cut(repr(value))} has no {mark!r} between date and time, as "
+                f"{TIMESTAMP_FORMAT.name} {standard} says"
             )
         return value
 
@@ -266,15 +270,17 @@ def _readers(moment: ReadAtom) -> Callable[[AtomicType], ReadAtom | None]:
             return _base64
         if root.is_floating:
             return _floating
-        if root.is_timestamp or root is TypeRoot.DATE:
+        if root is TypeRoot.DATE:
+            return _date
+        if root.is_timestamp:
             return moment
         return _decimal if root is TypeRoot.DECIMAL or root.is_integer else None
 
     return reader
 
 
-_SQL_READER = _readers(_moment_reader("T", "SQL"))
-_ISO_READER = _readers(_moment_reader(" ", "ISO-8601"))
+_SQL_READER = _readers(_moment_reader(" ", "SQL"))
+_ISO_READER = _readers(_moment_reader("T", "ISO-8601"))
 
 
 # --- encoding -------------------------------------------------------------------------------------
